@@ -1,14 +1,17 @@
 """Threads of a real PostgreSQL server, read as those of a SQLite file are, and never changed."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from tests.engine_runs.graphs import WarmGraphs, run_program
 from tests.langgraph.conftest import opened
 from tests.langgraph.postgresql.server import OWNER, READER, Server
+from tests.langgraph.test_changed_channels import PROGRAM, assert_as_langgraph_has_them
 from tests.langgraph.test_threads import EXPECTED, FORKED
 from viewer.importing import body_of, import_location, import_run, open_location, stored_contents
 from viewer.models import Checkpoint, CheckpointBody, Location, Run
@@ -192,3 +195,11 @@ def test_a_location_keeps_its_uid_and_is_added_by_its_bare_name_as_well(added: A
     location.delete()
     other.save()
     assert other.uid == location.uid
+
+
+@pytest.mark.engine
+def test_values_are_rebuilt_from_changes(
+    added: Added, server: Server, database: str, warm_langgraph: WarmGraphs, tmp_path: Path
+) -> None:
+    printed = run_program(warm_langgraph.engine, tmp_path, PROGRAM, server.connection(database, OWNER))
+    assert_as_langgraph_has_them(opened(added(), "changes"), printed)

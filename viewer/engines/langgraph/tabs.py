@@ -1,12 +1,13 @@
 """The tabs of the checkpoint page that LangGraph adds."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from viewer.engines.comparable import Section, part_id
 from viewer.engines.contents import Tab
 from viewer.engines.langgraph.contents import Contents
+from viewer.engines.langgraph.contents.changes import ChangedChannel
 from viewer.engines.langgraph.contents.conversation import Message, message_of, messages_in
 from viewer.messages.marking import gettext_noop as _
 
@@ -35,13 +36,17 @@ TABS = (
 ORDER = ("state", "messages", "writes", "next", "graph", "subgraphs", "metadata", "raw")
 # Characters of a value that a page shows, and of one that fits into a line.
 MAX_SHOWN, MAX_LINE = 4_000, 100
+# Changes of a channel that a page shows: the newest.
+MAX_CHANGES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a step did to a channel: ``kind`` is ``same``, ``new``, ``changed``, ``appended`` or ``removed``.
+    """What a step did to a channel.
 
-    ``added`` are the items that were appended to a list.
+    ``kind`` is ``same``, ``new``, ``changed``, ``appended``, ``removed`` or ``unknown``. ``added`` are items
+    that were appended to a list. ``rebuilt`` says as what the value was rebuilt from changes: ``messages``,
+    ``list``, or ``unknown`` if only the changes since the value ``after`` are known.
     """
 
     channel: str
@@ -51,6 +56,9 @@ class Change:
     added: tuple[str, ...] = ()
     count_before: int = 0
     count_after: int = 0
+    rebuilt: str = ""
+    changes: tuple[str, ...] = ()
+    change_count: int = 0
 
     @property
     def part(self) -> str:
@@ -142,8 +150,30 @@ def shown_values(values: dict[str, Any]) -> list[tuple[str, str]]:
 def changes(contents: Contents, before: Contents | None) -> list[Change]:
     """What this step did to each channel of the state, changed ones first."""
     old, new = (before.channels if before else {}), contents.channels
-    found = [_change(name, old, new) for name in dict.fromkeys((*new, *old))]
+    partial = {name: one for name, one in contents.changed_channels.items() if name not in new}
+    found = [
+        _marked(_change(name, old, new), contents.changed_channels.get(name))
+        for name in dict.fromkeys((*new, *old))
+        if name not in partial
+    ]
+    found += [_unknown(name, one) for name, one in partial.items()]
     return sorted(found, key=lambda change: change.kind == "same")
+
+
+def _marked(change: Change, rebuilt: ChangedChannel | None) -> Change:
+    """The change, with how the value after it was rebuilt."""
+    if rebuilt is None:
+        return change
+    return replace(change, rebuilt=rebuilt.how, change_count=len(rebuilt.writes))
+
+
+def _unknown(name: str, known: ChangedChannel) -> Change:
+    """A channel whose value only the graph's code knows: its last known value, and what was written since."""
+    newest = tuple(shown(write) for write in known.writes[-MAX_CHANGES:])
+    after = "" if known.base is None else shown(known.base)
+    return Change(
+        name, "unknown", "", after, rebuilt="unknown", changes=newest, change_count=len(known.writes)
+    )
 
 
 def _change(name: str, old: dict[str, Any], new: dict[str, Any]) -> Change:

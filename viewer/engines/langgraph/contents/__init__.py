@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from viewer.engines.contents import Agent, Failure
+from viewer.engines.langgraph.contents.changes import ChangedChannel, changed_channels, snapshot_in
 from viewer.engines.langgraph.format import super_steps
 from viewer.engines.langgraph.format.naming import hints, interrupt_fields, named_attempts
 from viewer.engines.langgraph.format.super_steps import Attempt, mapping, sequence
@@ -127,9 +128,16 @@ class Contents:
 
     @property
     def channels(self) -> dict[str, Any]:
-        """The values of the graph's state, by channel."""
+        """The values of the graph's state, by channel, stored or rebuilt from changes."""
         values = mapping(self.checkpoint.get(_VALUES))
-        return {name: value for name, value in values.items() if not is_control(name) and value != name}
+        rebuilt = {name: one.value for name, one in self.changed_channels.items() if one.how}
+        stored = {name: snapshot_in(value) for name, value in values.items() if value != name}
+        return {name: value for name, value in (stored | rebuilt).items() if not is_control(name)}
+
+    @property
+    def changed_channels(self) -> dict[str, ChangedChannel]:
+        """The channels of the state of which it has only changes, with what is known of their values."""
+        return changed_channels(self.body)
 
     @property
     def control_channels(self) -> dict[str, Any]:

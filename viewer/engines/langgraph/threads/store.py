@@ -12,11 +12,11 @@ from typing import Any, Literal, Self
 import msgspec
 
 from viewer.engines.langgraph.format import identifiers
-from viewer.engines.langgraph.format.decoding import decoded_value, opaque
 from viewer.engines.langgraph.format.naming import hints
 from viewer.engines.langgraph.format.super_steps import Attempt, attempts_in, mapping
 from viewer.engines.langgraph.tables.protocol import Key, Result, Tables
 from viewer.engines.langgraph.threads.bodies import MAX_INDEXED_BYTES, Bodies
+from viewer.engines.langgraph.threads.documents import document_of, written_value
 from viewer.engines.langgraph.threads.rows import (
     ENGINE,
     Indexer,
@@ -190,7 +190,7 @@ class LangGraphStore:
         """Nodes by the id of a task, as far as small values name them, if there are no paths of tasks."""
         grouped: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for write in self._tables.naming_writes(thread):
-            value = self._value(write.kind, write.value, write.size)
+            value = written_value(self._tables, write, write.value)
             grouped[write.task_id].append({"index": write.index, "channel": write.channel, "value": value})
         return hints(grouped)
 
@@ -228,59 +228,13 @@ class LangGraphStore:
             found = self.retried(lambda: self._found(entry.real_key))
             if found is None:
                 raise Unavailable("store.row_vanished")
-            document = self.retried(lambda: self._document(found))
+            document = self.retried(lambda: document_of(self._tables, found))
         except LocationRefused as error:
             raise Refused(error.message) from None
         except LocationUnreadable as error:
             raise Unavailable(error.message) from None
         ids = RecordedIds(document["checkpoint_id"], document["parent_checkpoint_id"], "")
         return RawCheckpoint(entry, msgspec.json.encode(document), lambda store_format: ids)
-
-    def _document(self, key: Key) -> dict[str, Any]:
-        stored = self._tables.checkpoint(key, self.limits.max_bytes)
-        writes = self._writes(key, self.limits.max_bytes - stored.size)
-        return {
-            "thread_id": key.thread,
-            "checkpoint_ns": key.namespace,
-            "checkpoint_id": key.checkpoint_id,
-            "parent_checkpoint_id": stored.parent_id,
-            "checkpoint": stored.values,
-            "metadata": self._metadata(stored.metadata),
-            "writes": writes,
-        }
-
-    def _metadata(self, data: bytes | None) -> Any:
-        """The metadata as plain values; what it is instead if it is no JSON."""
-        try:
-            return decoded_value("json", data, self.limits.max_depth)
-        except Unreadable:
-            return opaque("metadata", len(data or b""))
-
-    def _writes(self, key: Key, budget: int) -> list[dict[str, Any]]:
-        """The writes of a checkpoint's tasks, by task and index. Values beyond the budget stay opaque."""
-        found: list[dict[str, Any]] = []
-        for write in self._tables.writes(key, budget):
-            budget -= write.size
-            found.append(
-                {
-                    "task_id": write.task_id,
-                    "task_path": write.task_path,
-                    "index": write.index,
-                    "channel": write.channel,
-                    "type": write.kind,
-                    "value": self._value(write.kind, write.value if budget >= 0 else None, write.size),
-                }
-            )
-        return found
-
-    def _value(self, kind: str, value: bytes | None, size: int) -> Any:
-        """A decoded write; what it is instead if it cannot be decoded."""
-        if value is None and size:
-            return opaque("too large", size)
-        try:
-            return decoded_value(kind or None, value, self.limits.max_depth)
-        except Unreadable:
-            return opaque(kind, size)
 
     def checkpoint_values(self, thread: str, row: Row) -> Mapping[str, Any]:
         """The decoded checkpoint of a row, unredacted; empty if it cannot be decoded."""

@@ -1,0 +1,118 @@
+"""Values of channels of which a checkpoint stores only what changed, rebuilt without the graph's reducer.
+
+The reducer is code of the graph and is not run. LangGraph's own reducer of messages is known: a message
+replaces the one with its id, or removes it. For lists, it is assumed to append. Any other value stays
+unknown, and only what it is made of is shown.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from viewer.engines.langgraph.contents.conversation import message_of
+from viewer.engines.langgraph.format.super_steps import fields_of, mapping, sequence
+
+How = Literal["messages", "list", ""]
+_OVERWRITE = "__overwrite__"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedChannel:
+    """A channel between two snapshots.
+
+    ``how`` says what ``value`` was rebuilt as; it is empty if the value is unknown. ``writes`` are those
+    since the last known value ``base``, oldest first.
+    """
+
+    how: How
+    value: Any
+    base: Any
+    writes: Sequence[Any]
+    # Whether nothing before or between is missing.
+    is_whole: bool
+
+
+def changed_channels(body: Mapping[str, Any]) -> dict[str, ChangedChannel]:
+    """The channels of a decoded checkpoint of which it has only changes."""
+    return {
+        name: _rebuilt(found)
+        for name, found in mapping(body.get("changes")).items()
+        if isinstance(found, dict) and isinstance(name, str)
+    }
+
+
+def snapshot_in(value: Any) -> Any:
+    """The value of a snapshot; any other value as it is."""
+    return value["fields"] if _is_snapshot(value) else value
+
+
+def _is_snapshot(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and set(value) == {"__type__", "fields"}
+        and value["__type__"] == "DeltaSnapshot"
+    )
+
+
+def _rebuilt(found: Mapping[str, Any]) -> ChangedChannel:
+    base, writes = snapshot_in(found.get("base")), list(sequence(found.get("writes")))
+    is_whole = found.get("is_whole") is True
+    for position in range(len(writes) - 1, -1, -1):
+        replaces, value = _overwritten(writes[position])
+        if replaces:
+            base, writes, is_whole = value, writes[position + 1 :], True
+            break
+    if not is_whole:
+        return ChangedChannel("", None, base, tuple(writes), is_whole)
+    how, rebuilt = _applied(base, writes)
+    return ChangedChannel(how, rebuilt, base, tuple(writes), is_whole)
+
+
+def _applied(base: Any, writes: Sequence[Any]) -> tuple[How, Any]:
+    """What LangGraph's reducer of messages, or one that appends, makes of the writes."""
+    if base is not None and not isinstance(base, list):
+        return "", None
+    flat = [item for write in writes for item in (write if isinstance(write, list) else [write])]
+    if (base or flat) and all(message_of(item) is not None for item in [*(base or ()), *flat]):
+        return "messages", _with_messages(base or [], flat)
+    if all(isinstance(write, list) for write in writes):
+        return "list", [*(base or ()), *flat]
+    return "", None
+
+
+def _with_messages(base: Sequence[Any], added: Sequence[Any]) -> list[Any]:
+    """The conversation after each message was added, or has replaced or removed the one with its id."""
+    result: list[Any] = list(base)
+    places = {one: place for place, item in enumerate(base) if (one := _id(item))}
+    for item in added:
+        own = _id(item)
+        if _removes(item):
+            if own in places:
+                result[places.pop(own)] = None
+        elif own in places:
+            result[places[own]] = item
+        else:
+            if own:
+                places[own] = len(result)
+            result.append(item)
+    return [item for item in result if item is not None]
+
+
+def _id(item: Any) -> str:
+    message = message_of(item)
+    return message.id if message else ""
+
+
+def _removes(item: Any) -> bool:
+    return fields_of(item, "RemoveMessage") is not None or mapping(item).get("role") == "remove"
+
+
+def _overwritten(write: Any) -> tuple[bool, Any]:
+    """Whether a write replaces the value, and with what."""
+    fields = mapping(fields_of(write, "Overwrite"))
+    if "value" in fields:
+        return True, fields["value"]
+    own = mapping(write)
+    if set(own) == {_OVERWRITE}:
+        return True, own[_OVERWRITE]
+    return (True, own["value"]) if own.get("type") == _OVERWRITE and "value" in own else (False, None)

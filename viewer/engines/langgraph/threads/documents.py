@@ -1,0 +1,117 @@
+"""A checkpoint with its metadata, writes and changes as one document, decoded and unredacted."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from viewer.engines.langgraph.format.decoding import decoded_value, opaque
+from viewer.engines.langgraph.format.super_steps import mapping
+from viewer.engines.langgraph.tables.protocol import Key, StoredCheckpoint, Tables, WriteRow
+from viewer.stores.errors import Unreadable
+
+# Ancestors that are read for the changes of a channel, and their bytes. The engine writes a snapshot at every
+# hundredth change by default.
+MAX_ANCESTORS = 500
+MAX_ANCESTOR_BYTES = 32 * 1024 * 1024
+# Where the metadata names the channels of which a checkpoint may have no value, only changes.
+_COUNTERS = "counters_since_delta_snapshot"
+
+
+def document_of(tables: Tables, key: Key) -> dict[str, Any]:
+    """The document of a checkpoint. Raises Unreadable, and what the tables raise."""
+    stored = tables.checkpoint(key, tables.limits.max_bytes)
+    metadata = _metadata(tables, stored.metadata)
+    document = {
+        "thread_id": key.thread,
+        "checkpoint_ns": key.namespace,
+        "checkpoint_id": key.checkpoint_id,
+        "parent_checkpoint_id": stored.parent_id,
+        "checkpoint": stored.values,
+        "metadata": metadata,
+        "writes": _writes(tables, key, tables.limits.max_bytes - stored.size),
+    }
+    if wanted := _changed_channels(stored.values, metadata):
+        document["changes"] = _changes(tables, key, stored, wanted)
+    return document
+
+
+def written_value(tables: Tables, write: WriteRow, value: bytes | None) -> Any:
+    """A decoded write; what it is instead if it cannot be decoded."""
+    if value is None and write.size:
+        return opaque("too large", write.size)
+    try:
+        return decoded_value(write.kind or None, value, tables.limits.max_depth)
+    except Unreadable:
+        return opaque(write.kind, write.size)
+
+
+def _metadata(tables: Tables, data: bytes | None) -> Any:
+    """The metadata as plain values; what it is instead if it is no JSON."""
+    try:
+        return decoded_value("json", data, tables.limits.max_depth)
+    except Unreadable:
+        return opaque("metadata", len(data or b""))
+
+
+def _writes(tables: Tables, key: Key, budget: int) -> list[dict[str, Any]]:
+    """The writes of a checkpoint's tasks, by task and index. Values beyond the budget stay opaque."""
+    found: list[dict[str, Any]] = []
+    for write in tables.writes(key, budget):
+        budget -= write.size
+        found.append(
+            {
+                "task_id": write.task_id,
+                "task_path": write.task_path,
+                "index": write.index,
+                "channel": write.channel,
+                "type": write.kind,
+                "value": written_value(tables, write, write.value if budget >= 0 else None),
+            }
+        )
+    return found
+
+
+def _changed_channels(values: Any, metadata: Any) -> set[str]:
+    """The channels that have a version at a checkpoint, and no value in it."""
+    checkpoint = mapping(values)
+    stored, versions = mapping(checkpoint.get("channel_values")), mapping(checkpoint.get("channel_versions"))
+    return {
+        name for name in mapping(mapping(metadata).get(_COUNTERS)) if name in versions and name not in stored
+    }
+
+
+def _changes(tables: Tables, key: Key, stored: StoredCheckpoint, wanted: set[str]) -> dict[str, Any]:
+    """What each channel was at the nearest ancestor with a value, and what was written since, oldest first.
+
+    Writes of one checkpoint are in the order in which the engine applies them. ``is_whole`` is false if an
+    ancestor is missing, cannot be read or is beyond the limits.
+    """
+    found: dict[str, dict[str, Any]] = {name: {"writes": [], "is_whole": False} for name in wanted}
+    left, budget, parent = set(wanted), MAX_ANCESTOR_BYTES, stored.parent_id
+    for _ancestor in range(MAX_ANCESTORS):
+        if not left or not parent or budget <= 0:
+            break
+        at = Key(key.thread, key.namespace, parent)
+        try:
+            ancestor = tables.checkpoint(at, budget)
+        except Unreadable:
+            return found
+        budget -= ancestor.size
+        values = mapping(mapping(ancestor.values).get("channel_values"))
+        writes = list(tables.writes(at, max(budget, 0)))
+        budget -= sum(write.size for write in writes)
+        for name in left:
+            found[name]["writes"][:0] = _written(tables, writes, name)
+            if name in values:
+                found[name].update(base=values[name], is_whole=True)
+        left -= values.keys()
+        parent = ancestor.parent_id
+    for name in left if not parent else ():
+        # The channel began empty.
+        found[name]["is_whole"] = bool(found[name]["writes"])
+    return found
+
+
+def _written(tables: Tables, writes: Iterable[WriteRow], channel: str) -> list[Any]:
+    own = [write for write in writes if write.channel == channel and write.index >= 0]
+    own.sort(key=lambda write: (write.task_path, write.task_id, write.index))
+    return [written_value(tables, write, write.value) for write in own]
