@@ -10,12 +10,12 @@ QUIET_SECONDS = 0.1
 
 
 def importing_in_background() -> AbstractContextManager[None]:
-    """Import in a thread until the end of the block."""
+    """Import requested locations in a thread within the block."""
     return in_background("importing", import_requested, QUIET_SECONDS)
 
 
 def import_requested() -> bool:
-    """Import the locations whose import was requested. Returns False: only a change brings more to do."""
+    """Import the locations whose import was requested. Returns False: nothing more is due until a change."""
     for location in Location.objects.filter(import_state=Location.ImportState.REQUESTED):
         import_location(location, wait=False)
     return False

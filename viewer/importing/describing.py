@@ -1,6 +1,6 @@
 """Describe runs for lists by the inputs that distinguish runs with the same name.
 
-A list has hundreds of rows: what it shows of a checkpoint's contents is read once and stored with the run.
+A list has hundreds of rows, so the inputs are read once and stored with the run.
 """
 
 import json
@@ -22,9 +22,9 @@ MAX_INPUTS, MAX_CHARACTERS = 12, 120
 
 
 def describe_stored(location: Location) -> bool:
-    """Describe runs by their stored copies, newest first, for a while.
+    """Describe runs by their stored copies, newest first, within a time limit.
 
-    Returns whether a page would show a difference.
+    Returns whether a page has to be refreshed.
     """
     started, engine, is_news = time.monotonic(), engine_of(location), False
     for run in location.runs.without_inputs()[:BATCH]:
@@ -36,13 +36,13 @@ def describe_stored(location: Location) -> bool:
 
 
 def _describe_from_copy(run: Run, engine: Engine[Any]) -> None:
-    """Describe a run by its first checkpoint."""
+    """Describe a run by the inputs in its first checkpoint."""
     rows = run.checkpoints.select_related("location", "body").order_by("row")
     readable = rows.exclude(state=Checkpoint.State.NO_COPY)
     recorded = rows.exclude(source_key__startswith=Checkpoint.SCRATCH)
     first, newest = readable.first(), recorded.values_list("trigger", flat=True).last()
     inputs = described_inputs(engine, [stored_body(first)]) if first else []
-    # The status is that of a run which an earlier version imported.
+    # Runs that an earlier version imported have no status yet.
     Run.objects.filter(pk=run.pk).update(inputs=inputs, status=status_after(newest or ""), is_described=True)
 
 
@@ -54,14 +54,14 @@ def describe_indexed(engine: Engine[Any], read: Mapping[int, Sequence[bytes]]) -
 
 
 def described_inputs(engine: Engine[Any], bodies: Iterable[dict[str, Any]]) -> list[list[str]]:
-    """The inputs that the first of these checkpoints names which names any."""
+    """The inputs of the first of these checkpoints that names any."""
     found = (engine.run_inputs(engine.contents_of(body)) for body in bodies)
     inputs = next(filter(None, found), {})
     return [[name[:MAX_CHARACTERS], short_text(value)] for name, value in inputs.items()][:MAX_INPUTS]
 
 
 def short_text(value: Any) -> str:
-    """A value on one line, cut to MAX_CHARACTERS."""
+    """The value as one line of at most ``MAX_CHARACTERS``."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     line = " ".join(text[: 4 * MAX_CHARACTERS].split())
     return line if len(line) <= MAX_CHARACTERS else f"{line[: MAX_CHARACTERS - 1].rstrip()}…"

@@ -1,10 +1,10 @@
-"""Keep the garbage collector from walking through old objects during an import."""
+"""Stops the garbage collector from traversing old objects during an import."""
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Fewer checkpoints are not worth it.
+# With fewer checkpoints, nothing is gained.
 MIN_CHECKPOINTS = 200
 
 
@@ -12,9 +12,9 @@ MIN_CHECKPOINTS = 200
 def only_new_garbage(checkpoints: int) -> Iterator[None]:
     """Freeze the objects that exist, while an import of this many checkpoints creates thousands of others.
 
-    Without this, a first import spends a third of its time walking through the whole process. For a few
-    checkpoints it does nothing: frozen objects count as old afterwards, and old garbage is rarely collected,
-    so that an import every second would never let it go.
+    Without this, a first import spends a third of its time traversing all objects of the process. Does
+    nothing for a few checkpoints: frozen objects count as old afterwards, and old garbage is rarely
+    collected, so frequent imports would leak memory.
     """
     if checkpoints < MIN_CHECKPOINTS:
         yield

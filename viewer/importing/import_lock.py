@@ -7,8 +7,8 @@ from viewer.models import Location
 
 
 def import_lock(location: Location, *, wait: bool = True) -> AbstractContextManager[bool]:
-    """Hold the lock of this location. Raises OSError if there can be none.
+    """Hold the import lock of this location. Raises OSError if the lock file cannot be opened.
 
-    Yields False if another process holds it and this one does not ``wait``.
+    Without ``wait``, yields False if another process holds the lock.
     """
     return lock_named(f"imports/{location.uid}").held(wait=wait)

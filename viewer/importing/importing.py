@@ -20,19 +20,19 @@ from viewer.prices import price_runs
 from viewer.stores.errors import LocationRefused, LocationReplaced, LocationUnreadable
 from viewer.stores.location_reader import LocationReader, open_reader
 
-# How often an import without news is recorded. Open locations are imported every second.
+# How often imports without changes are recorded. Open locations are imported every second.
 RECORDED_EVERY = timedelta(seconds=20)
 
 
-# A location with more checkpoints than these shows the newest first, while the others are imported.
+# Of a location with more checkpoints, the newest are shown while the others are imported.
 NEWEST = 50
 
 
 def import_location(location: Location, *, wait: bool = True) -> ImportSummary:
-    """Bring the rows of a location up to date. What has not changed is not read again.
+    """Bring the rows of a location up to date. Only new and changed entries are read.
 
-    Unless it is to ``wait``, it does nothing while another process imports the location, or after a person
-    has cancelled that. It is then one of many polls, and lists a large folder only now and then.
+    Without ``wait``, this is one of many polls: it does nothing while another process imports the location,
+    or after a person cancelled the import, and rarely lists a large folder.
     """
     try:
         with import_lock(location, wait=wait) as is_ours:
@@ -46,15 +46,15 @@ def import_location(location: Location, *, wait: bool = True) -> ImportSummary:
                 location.end_import()
             record(location, summary)
     except OSError as error:
-        # The lock needs a descriptor and space on the disk.
+        # The lock needs a file descriptor and disk space.
         return ImportSummary(read_error=_system_error(error))
     return summary
 
 
 def import_added(location: Location) -> ImportSummary:
-    """Import a location that a person has just added, or the newest checkpoints of a large one.
+    """Import a location that was just added, or only the newest checkpoints of a large one.
 
-    The others follow in the background: in the worker, or in the process that shows the location.
+    The worker, or the process that shows the location, imports the others in the background.
     """
     if is_indexed(location):
         return import_location(location)
@@ -82,7 +82,7 @@ def _update(location: Location, reader: LocationReader, *, is_poll: bool) -> Imp
 def import_run(run: Run) -> ImportSummary:
     """Bring the checkpoints of a run up to date, if its location is only indexed.
 
-    Why it cannot be read is not recorded: the other runs of the location may well be readable.
+    A read error is not recorded, since other runs of the location may be readable.
     """
     location = run.location
     if not is_indexed(location):
@@ -119,7 +119,7 @@ def import_one(location: Location, source: str) -> ImportSummary:
 
 
 def redact_stored(location: Location) -> None:
-    """Redact the project's secrets in what is stored of a location, as its next import would."""
+    """Redact the project's secrets in the stored data of a location, as its next import would."""
     with import_lock(location):
         refresh(location)
 
@@ -133,7 +133,7 @@ def is_indexed(location: Location) -> bool:
 
 
 def refresh(location: Location) -> bool:
-    """Whether the location is still listed. If so, load it again and redact secrets that are newly known."""
+    """Reload the location and redact newly known secrets. Return False if the location was removed."""
     if not location.refresh_if_exists():
         return False
     location.refresh_from_db(fields=["project", "secrets_digest", "price_digest", "listed_fingerprint"])
@@ -145,7 +145,7 @@ def refresh(location: Location) -> bool:
 
 
 def _with_reader(location: Location, update: Callable[[LocationReader], ImportSummary]) -> ImportSummary:
-    """What ``update`` returns for the open location, or why the location cannot be read."""
+    """Return what ``update`` returns for the open location, or a summary with its read error."""
     mark = ""
     try:
         with open_reader(address_of(location)) as reader:
@@ -153,7 +153,7 @@ def _with_reader(location: Location, update: Callable[[LocationReader], ImportSu
                 location.pin(str(reader.identity))
             mark = reader.mark
             if location.refused_fingerprint == mark:
-                # The same contents have exceeded the same limits before.
+                # The same contents already exceeded the same limits.
                 return ImportSummary(read_error=location.read_error, refused_fingerprint=mark)
             return update(reader)
     except LocationReplaced as error:
@@ -186,7 +186,7 @@ def _key_of(location: Location, source: str) -> str:
 
 
 def record(location: Location, summary: ImportSummary) -> None:
-    """Record an import on its location, if it brought news or the last record is old."""
+    """Record an import on its location if it changed something or the last record is old."""
     now = timezone.now()
     if (location.read_error, location.replaced_by) != (summary.read_error, summary.replaced_by):
         summary.is_news = True

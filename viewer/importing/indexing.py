@@ -32,11 +32,11 @@ from viewer.stores.model_calls import ModelCall, usage_by_model
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, IndexedRun
 
-# The newest runs whose status is read whenever the store has changed: a pending write changes no head.
+# The newest runs, whose status is read at every change of the store: a pending write changes no head.
 MAX_WATCHED = 100
-# Runs whose status is read at once, and seconds of one import for those whose status is not known.
+# Runs whose status is read in one batch, and the seconds of one import for runs of unknown status.
 DETAILS_BATCH, DETAILS_SECONDS = 250, 0.4
-# The same for what they are about, which takes reading two checkpoints of each.
+# The same for their inputs, for which two checkpoints of each run are read.
 INPUTS_BATCH, INPUTS_SECONDS = 20, 0.25
 # The columns that the details of a run determine and a page shows.
 _SHOWN = ("status", "is_forked", "checkpoint_count")
@@ -54,7 +54,7 @@ _EMPTY = {
 
 
 def update_runs(location: Location, reader: LocationReader) -> ImportSummary:
-    """Bring the list of runs up to date. Only with the import lock. Raises LocationUnreadable."""
+    """Bring the list of runs up to date. Requires the import lock. Raises LocationUnreadable."""
     summary, mark = ImportSummary(), reader.mark
     if location.listed_fingerprint != mark:
         # The page of a new location shows its newest runs before the others are listed.
@@ -73,7 +73,7 @@ def update_runs(location: Location, reader: LocationReader) -> ImportSummary:
 
 
 def _list(location: Location, reader: LocationReader, limit: int | None, summary: ImportSummary) -> None:
-    """Store the runs that exist, up to a limit, and the newest checkpoint of each."""
+    """Store the existing runs, up to a limit, with the newest checkpoint of each."""
     listed, problems = reader.runs(limit), Problems(location)
     for problem in listed.problems:
         problems.add(problem)
@@ -93,7 +93,7 @@ def _list(location: Location, reader: LocationReader, limit: int | None, summary
 
 
 def _insert(location: Location, new: Sequence[IndexedRun]) -> None:
-    """Store runs of which nothing but the newest checkpoint is known, the newest run last."""
+    """Store runs of which only the newest checkpoint is known, the newest run last."""
     rows = []
     for run in new:
         uid = run_uid(location.uid, run.key).hex
@@ -103,7 +103,7 @@ def _insert(location: Location, new: Sequence[IndexedRun]) -> None:
 
 
 def _mark_gone(pks: Sequence[int]) -> None:
-    """Delete runs that are gone, unless something of theirs is stored: its checkpoints are pruned."""
+    """Delete missing runs. Of runs with stored copies, mark the checkpoints as pruned instead."""
     for some in in_slices(pks):
         source = Checkpoint.objects.exclude(source_key__startswith=Checkpoint.SCRATCH)
         source.filter(run__in=some).update(state=Checkpoint.State.PRUNED)
@@ -111,7 +111,7 @@ def _mark_gone(pks: Sequence[int]) -> None:
 
 
 def _describe_others(location: Location, reader: LocationReader) -> bool:
-    """Read the status of runs with another newest checkpoint than when it was read, newest first."""
+    """Read the status of runs whose newest checkpoint has changed since, newest first."""
     started, is_news = time.monotonic(), False
     while time.monotonic() - started < DETAILS_SECONDS:
         due = location.runs.undescribed()[:DETAILS_BATCH]
@@ -122,7 +122,7 @@ def _describe_others(location: Location, reader: LocationReader) -> bool:
 
 
 def _describe(location: Location, reader: LocationReader, keys: Sequence[str]) -> bool:
-    """Read the status of these runs. Returns whether a page would show a difference."""
+    """Read the status of these runs. Return whether a page has to be refreshed."""
     details = {run.key: run for run in reader.details(keys)} if keys else {}
     before = location.runs.filter(key__in=keys).order_by()
     columns = ("pk", "key", "head", "described_head", "indexed_fingerprint", "tokens", *_SHOWN)
@@ -134,10 +134,10 @@ def _describe(location: Location, reader: LocationReader, keys: Sequence[str]) -
             used.append((*_as_stored(used_columns(run.calls)), pk))
         now = [run.status, run.is_forked, run.count] if run else list(shown)
         if head == described_head and not now[0] and shown[0] == Run.Status.COMPLETED:
-            # Only its newest checkpoint says so.
+            # Only the newest checkpoint has the status.
             now[0] = shown[0]
         if fingerprint:
-            # Its lineage is known, which says more.
+            # The status from its lineage is more precise.
             now[1:] = shown[1:]
         is_news |= now != shown
         changed.append((head, *now, pk))
@@ -151,9 +151,9 @@ def _describe(location: Location, reader: LocationReader, keys: Sequence[str]) -
 
 
 def _describe_inputs(location: Location, reader: LocationReader) -> bool:
-    """Read what runs are about that have not been described, newest first, for a while.
+    """Read the inputs of runs without a description, newest first, within a time limit.
 
-    Returns whether a page would show a difference.
+    Returns whether a page has to be refreshed.
     """
     started, is_news = time.monotonic(), False
     while time.monotonic() - started < INPUTS_SECONDS:
@@ -170,7 +170,7 @@ def _describe_inputs(location: Location, reader: LocationReader) -> bool:
 
 
 def update_run(run: Run, reader: LocationReader) -> ImportSummary:
-    """Bring the checkpoints of a run, and of those it called, up to date. Only with the import lock.
+    """Bring the checkpoints of a run, and of the runs that it called, up to date. Requires the import lock.
 
     Raises LocationUnreadable.
     """
@@ -190,7 +190,7 @@ def update_run(run: Run, reader: LocationReader) -> ImportSummary:
         if one.key not in known or known[one.key].fingerprint != one.snapshot.fingerprint
     ]
     listed = {one.key for one in packed}
-    # What forks wrote to scratch stores is in no location.
+    # Checkpoints in scratch stores are in no location.
     gone = [key for key in known if key not in listed and not key.startswith(Checkpoint.SCRATCH)]
     with transaction.atomic():
         if due:
@@ -212,14 +212,14 @@ def called_runs(run: Run) -> list[int]:
 
 
 def store_called(location: Location, runs: Sequence[IndexedRun]) -> None:
-    """Store what a scratch store says of the runs that were called there."""
+    """Store the runs that were called in a scratch store."""
     _store_runs(location, runs, "")
 
 
 def forget_index(location: Location) -> None:
     """List the runs and checkpoints of a location again, because their redacted keys may have changed.
 
-    What jobs or stored copies refer to stays, and so do the runs, which open pages show.
+    Runs remain, because open pages show them, as do checkpoints with jobs or stored copies.
     """
     with transaction.atomic():
         referred = Q(body__isnull=False) | Q(jobs__isnull=False) | Q(sweeps__isnull=False)
@@ -231,7 +231,7 @@ def forget_index(location: Location) -> None:
 
 
 def _store_runs(location: Location, runs: Sequence[IndexedRun], mark: str) -> None:
-    """Store what the index says of a run and of those that it called, callers first."""
+    """Store the indexed columns of a run and of the runs that it called, callers first."""
     pks = dict(location.runs.filter(key__in=[run.key for run in runs]).order_by().values_list("key", "pk"))
     for run in runs:
         location.runs.filter(key=run.key).update(
@@ -243,19 +243,19 @@ def _store_runs(location: Location, runs: Sequence[IndexedRun], mark: str) -> No
             is_forked=Case(When(branch_count__gt=1, then=True), default=False),
             indexed_fingerprint=mark,
             seconds=run.seconds,
-            # Its checkpoints say whether it has completed.
+            # Its checkpoints determine whether it has completed.
             **({"status": run.status} if run.status else {}),
             **_used(run),
         )
 
 
 def _used(run: IndexedRun) -> dict[str, Any]:
-    """The columns of what a run used; none if that has not been read."""
+    """The usage columns of a run; empty if its usage has not been read."""
     return {} if run.calls is None else used_columns(run.calls)
 
 
 def used_columns(calls: Sequence[ModelCall]) -> dict[str, Any]:
-    """The columns of what these calls used, whose price is not known yet."""
+    """The usage columns of these calls, without their price."""
     values = usage_values([list(one) for one in usage_by_model(calls)])
     return {**dict(zip(Run.USAGE_COLUMNS, values, strict=True)), "is_priced": False}
 

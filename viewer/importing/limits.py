@@ -27,7 +27,7 @@ def limits() -> Limits:
 
 
 def address_of(location: Location) -> LocationAddress:
-    """How to read a location: pinned to what was added, without links below the allowed folders.
+    """The address of a location, pinned to the identity that was added, without links below the roots.
 
     Raises LocationUnreadable for a database that is not in the settings.
     """
@@ -42,7 +42,7 @@ def address_of(location: Location) -> LocationAddress:
 
 
 def server_address(name: str) -> ServerAddress:
-    """How to reach the database that the settings give this name. Raises LocationUnreadable without one."""
+    """The connection of the database with this name in the settings. Raises LocationUnreadable."""
     connection = settings.POSTGRESQL_LOCATIONS.get(name)
     if connection is None:
         raise LocationUnreadable("postgresql.not_configured")
@@ -54,7 +54,7 @@ class NotConfigured(UserFacingError):
 
 
 def server_variables(location: Location) -> dict[str, Any]:
-    """What a run needs to connect to a database, which may hold a password. Raises NotConfigured."""
+    """The variables with which a run connects to a database. May hold a password. Raises NotConfigured."""
     try:
         address = server_address(name_in(location.path))
     except LocationUnreadable as error:
@@ -63,10 +63,10 @@ def server_variables(location: Location) -> dict[str, Any]:
 
 
 def address_at(path: Path) -> LocationAddress:
-    """How to read whatever is at a path now."""
+    """The address of whatever is at a path now."""
     return LocationAddress(path, limits(), settings.CHECKPOINT_ROOTS)
 
 
 def address_of_database(name: str) -> LocationAddress:
-    """How to read the database with this name in the settings. Raises LocationUnreadable."""
+    """The address of the database with this name in the settings. Raises LocationUnreadable."""
     return LocationAddress(Path(path_of_database(name)), limits(), server=server_address(name))

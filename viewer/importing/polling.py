@@ -1,4 +1,4 @@
-"""Import what was added to a folder since this process last listed it, without listing all of it again."""
+"""Imports additions to a folder since this process last listed it, without a complete listing."""
 
 import time
 from collections import OrderedDict
@@ -12,27 +12,27 @@ from viewer.models import Location
 from viewer.stores.location_reader import LocationReader
 from viewer.stores.polling.known_folders import KnownFolders
 
-# A smaller folder is listed by each poll, which takes some milliseconds.
+# Each poll lists a smaller folder completely, which takes milliseconds.
 MIN_FILES = 500
-# A poll that finds more new files than these lists the folder, and shows progress.
+# A poll that finds more new files lists the folder completely, and shows progress.
 MAX_ADDED = 400
-# The share of time that may be spent on complete listings, and the most seconds between two of them. Only
-# they find bytes that were overwritten in place.
+# The maximum share of time for complete listings, and the maximum seconds between two of them. Only
+# complete listings find files that were overwritten in place.
 LISTING_SHARE, MAX_LISTING_INTERVAL = 0.02, 300.0
-# Folders that one process remembers. Each file takes 8 bytes.
+# The number of folders that one process remembers. Each file takes 8 bytes.
 MAX_REMEMBERED = 100
 
 
 @dataclass(slots=True)
 class _Listed:
-    """A location as this process last listed it."""
+    """A location as of this process's last listing."""
 
     folders: KnownFolders
-    # What else decides on the rows of a location.
+    # Other values on which the rows of a location depend.
     context: Sequence[str]
     # The real keys of entries that have to be read again.
     read_again: Sequence[str]
-    # When it has to be listed again, on the monotonic clock.
+    # When the next complete listing is due, on the monotonic clock.
     due_at: float
 
 
@@ -40,9 +40,9 @@ _listed: OrderedDict[UUID, _Listed] = OrderedDict()
 
 
 def update_polled(location: Location, reader: LocationReader) -> ImportSummary:
-    """Update the rows of an open location as a repeated poll does. What it last listed is remembered.
+    """Update the rows of an open location as one of many polls. The listing is remembered.
 
-    Only with the import lock. Raises LocationUnreadable.
+    Requires the import lock. Raises LocationUnreadable.
     """
     # Whatever fails from here on leads to a complete listing.
     listed = _listed.pop(location.uid, None)

@@ -24,17 +24,17 @@ class _Stored:
 
 
 _COLUMNS = ("reason", "kind", "fingerprint", "first_seen_at")
-# Kinds that are read again although the bytes are the same.
+# Kinds that are read again even if the bytes are unchanged.
 _RETRIED_KINDS = (Problem.Kind.WRITING, Problem.Kind.UNAVAILABLE)
 
 
 def _stored_fingerprint(fingerprint: str, kind: str) -> str:
-    """The stored fingerprint of a problem. Other limits may allow what these refuse."""
+    """The stored fingerprint of a problem. Includes the limits, since larger ones may allow the entry."""
     return f"{fingerprint} {limits().mark}" if kind == Problem.Kind.REFUSED else fingerprint
 
 
 class Problems:
-    """The problems of a location, or those of a few of its keys, before and after an import."""
+    """The problems of a location, or of some of its keys, before and after an import."""
 
     def __init__(self, location: Location, keys: Collection[str] | None = None) -> None:
         self._location = location
@@ -52,7 +52,7 @@ class Problems:
         return len(self._after)
 
     def is_known(self, entry: Entry) -> bool:
-        """Whether these bytes were read before and are not a checkpoint, so that they are not read again."""
+        """Whether these bytes are known not to be a checkpoint, so that they are not read again."""
         known = self._before.get(entry.key)
         if known is None or known.kind in _RETRIED_KINDS:
             return False
@@ -62,7 +62,7 @@ class Problems:
         return True
 
     def add(self, problem: ReadProblem) -> None:
-        """Add a problem. What does not parse counts as being written until it is unchanged for a while."""
+        """Add a problem. An entry that does not parse counts as being written until it stays unchanged."""
         before = self._before.get(problem.key)
         mark = _stored_fingerprint(problem.fingerprint, problem.kind)
         is_same = before is not None and before.fingerprint == mark
@@ -75,7 +75,7 @@ class Problems:
         self._after[problem.key] = _Stored(before.pk if before else 0, reason, kind, mark, first_seen_at)
 
     def _is_unchanged(self, problem: ReadProblem, first_seen_at: datetime) -> bool:
-        """Whether it has not changed for as long as the setting CHECKPOINT_SETTLED_SECONDS says."""
+        """Whether the entry has been unchanged for CHECKPOINT_SETTLED_SECONDS."""
         now = self._now.timestamp()
         since = first_seen_at.timestamp()
         if problem.changed_at is not None and problem.changed_at <= now:
@@ -83,7 +83,7 @@ class Problems:
         return now - since >= settings.CHECKPOINT_UNCHANGED_SECONDS
 
     def state_after(self, problem: ReadProblem) -> Checkpoint.State | None:
-        """The state of a checkpoint that was present and has this problem now; None if it does not change."""
+        """The new state of a present checkpoint that has this problem now; None if unchanged."""
         kind = self._after[problem.key].kind
         if kind == Problem.Kind.UNAVAILABLE:
             return None
@@ -94,7 +94,7 @@ class Problems:
         return {key for key, known in self._after.items() if known.kind in _RETRIED_KINDS}
 
     def save(self) -> bool:
-        """Store what changed. Returns whether a page would show a difference."""
+        """Store the changes. Return whether a page has to be refreshed."""
         gone = [known.pk for key, known in self._before.items() if key not in self._after]
         for some in in_slices(gone):
             Problem.objects.filter(pk__in=some).delete()

@@ -1,4 +1,4 @@
-"""The progress of an import that takes long, stored with its location, so that a person may cancel it."""
+"""The progress of a long import, stored with its location, so that a person can cancel it."""
 
 from django.db.models import F
 
@@ -9,20 +9,20 @@ MIN_SHOWN = 1_000
 
 
 class ImportProgress:
-    """How far an import is. ``done`` counts the entries that were stored before as well."""
+    """The progress of an import. ``done`` includes entries that were already stored."""
 
     def __init__(self, location: Location, total: int, due: int) -> None:
         self._location, self.done = location, total - due
         is_requested = location.import_state == Location.ImportState.REQUESTED
         self._is_shown = due >= MIN_SHOWN or is_requested
         if self._is_shown:
-            # A request that was cancelled meanwhile stays cancelled.
+            # A request that was cancelled in the meantime stays cancelled.
             if not is_requested:
                 location.request_import()
             Location.objects.filter(pk=location.pk).update(import_done=self.done, import_total=total)
 
     def add(self, count: int) -> bool:
-        """Record that this many more are stored. Returns whether the import is to go on."""
+        """Record that this many more are stored. Return False if a person cancelled the import."""
         self.done += count
         if not self._is_shown:
             return True

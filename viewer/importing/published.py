@@ -1,4 +1,4 @@
-"""Forks that were written from a scratch store to the run that they forked, where the location lists them."""
+"""Forks that were published from a scratch store to the run that they forked."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,9 +9,9 @@ from viewer.stores.protocol import Snapshot
 
 
 def adopt(location: Location, runs: Sequence[int], snapshots: Sequence[Snapshot]) -> None:
-    """Give the rows of a scratch store, whose checkpoints these runs have now, the keys that they have there.
+    """Change scratch rows whose checkpoints are now in these runs: they get the keys of the location.
 
-    Their stored copies remain, and what jobs refer to.
+    Their stored copies and their links to jobs remain.
     """
     scratch = Checkpoint.objects.filter(run__in=runs, source_key__startswith=Checkpoint.SCRATCH)
     rows = {(row.run_key, row.checkpoint_id): row for row in scratch.only("run_key", "checkpoint_id")}
@@ -23,7 +23,7 @@ def adopt(location: Location, runs: Sequence[int], snapshots: Sequence[Snapshot]
 
 
 def with_stored_branches(location: Location, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    """The snapshots, whose branches have the names under which their first checkpoints are stored."""
+    """The snapshots, with the branch names under which their first checkpoints are stored."""
     first: dict[tuple[str, str], str] = {}
     for one in sorted(snapshots, key=lambda one: one.checkpoint_id):
         first.setdefault((one.run_key, one.branch), one.key)

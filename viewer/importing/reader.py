@@ -11,5 +11,5 @@ def prepare_import() -> None:
 
 
 def reader_count() -> int:
-    """How many processes read at once: one for each core. This process writes to the database meanwhile."""
+    """The number of reader processes: one per core. This process writes to the database meanwhile."""
     return min(MAX_READERS, len(os.sched_getaffinity(0)))

@@ -1,7 +1,7 @@
-"""Import what a fork wrote to its scratch store: a copy of each new checkpoint, below the one that it forked.
+"""Imports the new checkpoints of a scratch store, with stored copies, below the checkpoint that was forked.
 
-The scratch store is a source of the same run as the user's store. What it has beyond a copy of the forked
-checkpoint becomes rows of that run, with stored copies.
+The scratch store is another source of the same run. It begins with a copy of the forked checkpoint, which is
+not imported again.
 """
 
 from dataclasses import replace
@@ -65,7 +65,7 @@ def _import(run: Run, reader: LocationReader, prefix: str, branch: str) -> Impor
 
 
 def _read(reader: LocationReader, due: dict[str, Snapshot]) -> list[Packed]:
-    """The stored copies of these snapshots, by the key that they have in their store."""
+    """The stored copies of these snapshots, by their keys in the scratch store."""
     entries = [Entry(key, one.fingerprint, one.size) for key, one in due.items()]
     found = [one for one in reader.read_all(entries, 1) if isinstance(one, Packed)]
     return [Packed(due[one.key], one.data, b"", []) for one in found]

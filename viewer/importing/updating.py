@@ -1,4 +1,4 @@
-"""Compare a location with its rows, read what is due, and store it in slices."""
+"""Compares a location with its rows, reads new and changed entries, and stores them in slices."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,19 +19,19 @@ from viewer.stores.packing import Packed
 from viewer.stores.polling.known_folders import KnownFolders
 from viewer.stores.protocol import Entry, ReadProblem
 
-# Results are stored after this many, or this many bytes of them: that bounds the memory of an import.
+# Flush thresholds: entries, and their bytes. They bound the memory of an import.
 MAX_SLICE, MAX_SLICE_BYTES = 2_000, 16 * 1024 * 1024
-# From this many on, they are stored where the next run begins, while other processes go on reading. A run
-# that comes in one slice is reconciled once.
+# From this many on, entries are flushed where the next run begins, while other processes continue to read,
+# so that a run in one slice is reconciled once.
 MIN_SLICE = 400
 
 
 @dataclass(slots=True)
 class ImportSummary:
-    """What one import did.
+    """The result of one import.
 
     ``read`` counts the entries that were opened. ``read_error`` says why the location could not be read.
-    ``unavailable`` are the keys of what could not be read this time and is tried again by the next import.
+    ``unavailable`` are the keys of entries that could not be read now. The next import tries again.
     """
 
     read: int = 0
@@ -41,23 +41,23 @@ class ImportSummary:
     problems: int = 0
     read_error: UserMessage | None = None
     unavailable: list[str] = field(default_factory=list)
-    # The identity of what is at the path of a location that was replaced.
+    # The identity of the folder or file that has replaced the location.
     replaced_by: str = ""
     # The mark of a location that exceeds the limits.
     refused_fingerprint: str = ""
-    # Whether a page would show a difference.
+    # Whether a page has to be refreshed.
     is_news: bool = False
-    # Whether a person cancelled it, and more remains to be imported.
+    # Whether a person cancelled it before its end.
     is_cancelled: bool = False
-    # The real keys of what the next import has to read again; None if only a listing can tell.
+    # The real keys of entries that the next import reads again; None if a complete listing is needed.
     read_again: list[str] | None = None
-    # How long it took to list the location and to compare it with its rows.
+    # Seconds to list the location and to compare it with its rows.
     listing_seconds: float = 0.0
 
 
 @dataclass(slots=True)
 class _Listing:
-    """What a location lists: all entries, those that have to be read, and the problems."""
+    """The listing of a location: all entries, the due ones, and the problems."""
 
     entries: list[Entry] = field(default_factory=list)
     due: list[Entry] = field(default_factory=list)
@@ -65,9 +65,9 @@ class _Listing:
 
 
 def update_all(location: Location, reader: LocationReader, seen: KnownFolders | None = None) -> ImportSummary:
-    """Update all rows of an open location. Records in ``seen`` what its folders hold.
+    """Update all rows of an open location. Records the contents of its folders in ``seen``.
 
-    Only with the import lock. Raises LocationUnreadable.
+    Requires the import lock. Raises LocationUnreadable.
     """
     began, known, problems = time.monotonic(), known_rows(location), Problems(location)
     listing = _compare(reader.entries(seen), known, problems)
@@ -100,7 +100,7 @@ def update_all(location: Location, reader: LocationReader, seen: KnownFolders | 
 def update_newest(location: Location, reader: LocationReader, limit: int) -> ImportSummary:
     """Import the newest ``limit`` checkpoints if there are more, and request the import of the others.
 
-    Only with the import lock. Raises LocationUnreadable.
+    Requires the import lock. Raises LocationUnreadable.
     """
     newest = reader.newest(limit + 1)
     if len(newest) <= limit:
@@ -114,14 +114,14 @@ def update_newest(location: Location, reader: LocationReader, limit: int) -> Imp
 
 
 def update_one(location: Location, reader: LocationReader, key: str) -> ImportSummary:
-    """Update the row of one key of an open location. Only with the import lock. Raises LocationUnreadable."""
+    """Update the row of one key of an open location. Requires the import lock. Raises LocationUnreadable."""
     return update_some(location, reader, [key])
 
 
 def update_some(location: Location, reader: LocationReader, keys: Sequence[str]) -> ImportSummary:
-    """Update the rows of some keys, as the store knows them. Keys without an entry are left out.
+    """Update the rows of some keys of the store. Keys without an entry are left out.
 
-    Only with the import lock. Raises LocationUnreadable.
+    Requires the import lock. Raises LocationUnreadable.
     """
     found = [item for key in keys if (item := reader.entry(key))]
     # The keys of rows are redacted.
@@ -156,7 +156,7 @@ def _read_again(listing: _Listing, problems: Problems) -> list[str] | None:
 def _compare(
     listed: Iterable[Entry | ReadProblem], known: dict[str, KnownRow], problems: Problems
 ) -> _Listing:
-    """What is listed. Due is what differs from its row, and from a problem that is known."""
+    """The listing. An entry is due if it differs from its row and from its known problem."""
     listing = _Listing()
     for item in listed:
         if isinstance(item, ReadProblem):
@@ -171,7 +171,7 @@ def _compare(
 
 
 def _is_restored(row: KnownRow | None, entry: Entry) -> bool:
-    """Whether a checkpoint that was not present is there again with the bytes that were read before."""
+    """Whether a checkpoint that was missing is present again with unchanged bytes."""
     return row is not None and row.state != Checkpoint.State.PRESENT and row.fingerprint == entry.fingerprint
 
 
@@ -187,9 +187,9 @@ def _read_and_store(
     problems: Problems,
     progress: ImportProgress | None = None,
 ) -> ImportSummary:
-    """Read what is due, and store it slice by slice, until the end or until a person cancels it."""
+    """Read and store the due entries in slices, unless a person cancels the import."""
     summary = ImportSummary(read=len(due))
-    # Names begin with their time, so that the checkpoints of a run follow each other.
+    # Names begin with the time, so the checkpoints of a run are consecutive.
     due = sorted(due, key=lambda entry: entry.key.rpartition("/")[2])
     for results in slices(reader.read_all(due, reader_count())):
         read = [result for result in results if isinstance(result, Packed)]
@@ -240,7 +240,7 @@ def slices(results: Iterator[Packed | ReadProblem]) -> Iterator[list[Packed | Re
 def _begins_run(result: Packed | ReadProblem, kickoffs: set[str], ids: set[str]) -> bool:
     """Whether a checkpoint has neither a parent among these ids nor one of these kickoffs.
 
-    Old versions record no parents, so that only the kickoff says that checkpoints belong together.
+    Old engine versions record no parents, so only the kickoff shows which checkpoints belong together.
     """
     if not isinstance(result, Packed):
         return False

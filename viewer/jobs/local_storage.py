@@ -30,9 +30,9 @@ from viewer.locks.file_lock import FileLock
 
 # Held by the process that starts or follows a job.
 FOLLOWER_LOCK = "follower.lock"
-# A log longer than the first is cut to the second.
+# A log longer than the first size is cut to the second.
 MAX_LOG_BYTES, KEPT_LOG_BYTES = 16 * 1024 * 1024, 1024 * 1024
-CUT = b"[What was printed before this was cut: it was too much to keep.]\n"
+CUT = b"[Earlier output was cut because the log grew too long.]\n"
 # Secrets are searched in chunks of whole lines, because some secrets span lines.
 CHUNK_BYTES = 1024 * 1024
 PREFLIGHTS = "preflight"
@@ -126,7 +126,7 @@ class LocalJobStorage:
         try:
             if path.stat().st_size <= MAX_LOG_BYTES:
                 return
-            # The runner appends at the current end. What it prints right now may end up before the cut.
+            # The runner appends at the current end, so text printed meanwhile may precede the cut.
             with open(path, "a+b") as file:
                 file.seek(-KEPT_LOG_BYTES, os.SEEK_END)
                 last = file.read(KEPT_LOG_BYTES)
@@ -145,7 +145,7 @@ class LocalJobStorage:
             clean.replace(log)
         for name in (EVENTS, REQUEST, STOP, STORED):
             (self.path / name).unlink(missing_ok=True)
-        # Includes answers that were only half written.
+        # Includes answers whose writing was interrupted.
         for answer in self.path.glob(ANSWER.format(number="*") + "*"):
             answer.unlink(missing_ok=True)
         # A killed runner leaves its copy of the checkpoint there, with the secrets.

@@ -1,6 +1,6 @@
 """The files of a job or preflight check, behind one interface.
 
-``viewer/jobs/spool.py`` says what each file holds. Only the implementation knows where the files are.
+``viewer/jobs/spool.py`` says what each file holds. Only the implementation knows where they are.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,14 +21,14 @@ class JobStorage(Protocol):
 
     @property
     def runner_argument(self) -> str:
-        """What a runner is given to find these files."""
+        """The argument with which a runner finds these files."""
 
     @property
     def runner_lock(self) -> str:
-        """The path that an open lock has in a list of a process's open files."""
+        """The path of the runner's lock in a list of a process's open files."""
 
     def create(self) -> None:
-        """Make room for the files, readable by the owner only. Does nothing if there is room already."""
+        """Create the storage, readable by the owner only. Does nothing if it exists."""
 
     def exists(self) -> bool: ...
 
@@ -60,7 +60,7 @@ class JobStorage(Protocol):
     def delete_answer(self, number: int) -> None: ...
 
     def write_stop(self, limit: Mapping[str, Any]) -> None:
-        """Ask the runner to stop before its next step, unless it has been asked."""
+        """Ask the runner to stop before its next step. Idempotent."""
 
     def delete_stop(self) -> None: ...
 
@@ -77,13 +77,13 @@ class JobStorage(Protocol):
         """Redact the log and delete every other file. Called when no process of the job runs any more."""
 
     def acquire_runner_lock(self) -> int | None:
-        """A descriptor to be inherited by the runner, or None if a runner holds the lock."""
+        """A descriptor of the acquired lock, for the runner to inherit; None if a runner holds the lock."""
 
     def has_runner(self) -> bool:
         """Whether some process holds the runner's lock."""
 
     def following(self) -> AbstractContextManager[bool]:
-        """Hold the lock of the one process that starts or follows the job. False if another one holds it."""
+        """Hold the lock of the process that starts or follows the job. Yields False if another has it."""
 
     def is_followed(self) -> bool: ...
 

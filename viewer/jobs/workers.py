@@ -13,8 +13,8 @@ def _lock() -> Lock:
 
 @contextmanager
 def serving(slots: int) -> Iterator[None]:
-    """Be a worker within the block, which runs this many jobs at once."""
-    # Waits for a process that tests the lock, and holds it exclusively for that moment.
+    """Register this process as a worker with this many slots within the block."""
+    # Another process that tests the lock holds it exclusively for a moment.
     with _lock().held(shared=True, wait=True, note=str(slots)):
         yield
 
@@ -25,6 +25,6 @@ def worker_is_up() -> bool:
 
 
 def slots() -> int:
-    """How many jobs the newest worker runs at once. 0 if no worker has recorded it."""
+    """The number of slots of the newest worker; 0 if no worker has recorded it."""
     note = _lock().note()
     return int(note) if note.isdecimal() else 0

@@ -37,7 +37,7 @@ def start_job(
 ) -> Job:
     """The queued job, enqueued once it is committed, or at its start time.
 
-    The same key finds the same job, whatever else is given. ``branch`` is the one that the run writes to.
+    Returns the job that an earlier call stored with the same key, if any. The run writes to ``branch``.
     Raises JobRefused if the project cannot run, and BranchTaken if another job writes to the branch.
     """
     key = idempotency_key or uuid4()
@@ -66,9 +66,9 @@ def start_run(
     idempotency_key: UUID | None = None,
     options: LaunchOptions = NO_OPTIONS,
 ) -> Job:
-    """The queued job of a new run that writes to this location; see ``start_job``.
+    """The queued job of a new run that writes to this location, as ``start_job`` returns it.
 
-    It has no run until its first checkpoint is imported. Raises JobRefused if the project cannot run.
+    ``job.run`` is None until the first checkpoint is imported. Raises JobRefused if the project cannot run.
     """
     key = idempotency_key or uuid4()
     existing = Job.objects.filter(idempotency_key=key).first()
@@ -86,7 +86,7 @@ def start_run(
 
 
 def _queued(values: Mapping[str, Any], key: UUID, options: LaunchOptions) -> Job:
-    """The job of this key, stored and enqueued if there is none."""
+    """The job with this key. It is stored and enqueued if it does not exist."""
     agreed = {
         "start_at": options.start_at,
         "limits": dict(options.limits),
@@ -105,7 +105,7 @@ def _queued(values: Mapping[str, Any], key: UUID, options: LaunchOptions) -> Job
 
 
 def move_start(job: Job, start_at: datetime | None) -> bool:
-    """Change the start time of a queued job; None is now. False if the job is not queued any more."""
+    """Change the start time of a queued job; None means now. False if the job is no longer queued."""
     moved = job.move_start(start_at)
     if moved:
         enqueue_if_ready(job)
@@ -115,8 +115,8 @@ def move_start(job: Job, start_at: datetime | None) -> bool:
 def run_here(job: Job) -> None:
     """Wait until the job has ended. A worker runs it, or this process if no worker is up.
 
-    Returns early if the job missed its start time: a person has to start it. Ctrl-C cancels the job, as it
-    would a program in the foreground, and is raised once the job has ended.
+    Returns early if the job missed its start time: a person has to start it. Ctrl-C cancels the job. The
+    KeyboardInterrupt is raised once the job has ended.
     """
     interrupted: KeyboardInterrupt | None = None
     while not (job.has_ended or job.is_missed):

@@ -36,12 +36,12 @@ class NewRunPreview(CheckedLaunch):
 
     @property
     def needs_preflight(self) -> bool:
-        """Whether a preflight check could matter: the project can run, and the target can be written."""
+        """Whether a preflight check is useful: the project can run, and the target is writable."""
         return not any(one.code in (Code.PROJECT, Code.TARGET) for one in self.checks)
 
 
 def preview_new_run(request: NewRunRequest) -> NewRunPreview:
-    """Where the run would write, and what refuses it."""
+    """Where the run would write, and the reasons why it cannot start."""
     preview = NewRunPreview(request=request)
     kind = request.kind
     preview.checks = [*project_refusals(request.project), *settings_refusals(request.settings, kind)]
@@ -63,7 +63,7 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
 
 
 def _target_refusals(target: WriteTarget, kind: RootKind) -> list[Refusal]:
-    """Why runs of this kind cannot write there: it is a store of another engine, or a folder."""
+    """Why runs of this kind cannot write there, such as to the store of another engine."""
     message = ""
     if Location.objects.filter(path=target.path).exclude(engine=engine_with(kind)).exists():
         message = _("This location has checkpoints of another engine.")
@@ -75,7 +75,7 @@ def _target_refusals(target: WriteTarget, kind: RootKind) -> list[Refusal]:
 
 
 def new_run(request: NewRunRequest) -> Job:
-    """Queue the run, once; a location that does not exist is created. Raises LaunchRefused."""
+    """Queue the run, once per request key. Creates a missing location. Raises LaunchRefused."""
     preview = preview_new_run(request)
     project, target = request.project, preview.target
     if preview.refusals or project is None or target is None:

@@ -31,7 +31,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def parse_limit(measure: str, text: str) -> float:
-    """The limit as a number, above 0; whole unless ``measure`` is seconds. Raises InvalidValue."""
+    """The limit as a number above 0; an integer unless ``measure`` is seconds. Raises InvalidValue."""
     digits = "".join(text.split()).replace("_", "").replace(",", "")
     try:
         number = float(digits)
@@ -45,7 +45,7 @@ def parse_limit(measure: str, text: str) -> float:
 
 
 def parse_start_time(text: str) -> datetime:
-    """The start time in UTC, from an ISO time; without a zone it is in the server's.
+    """The start time in UTC, from an ISO time. A time without a zone is in the server's time zone.
 
     Raises InvalidValue for a time in the past and for one that the clock skips.
     """

@@ -1,4 +1,4 @@
-"""Launch options: when a job may start, and how much it may use."""
+"""Launch options: when a job may start, and the limits on what it uses."""
 
 import json
 from collections.abc import Mapping
@@ -23,13 +23,13 @@ class LaunchOptions:
 
 
 def request_digest(request: Mapping[str, Any], options: LaunchOptions) -> str:
-    """Identifies the request, without containing any of it."""
+    """A digest that identifies the request and reveals nothing of it."""
     asked = json.dumps([request, str(options.start_at), dict(options.limits)], sort_keys=True, default=str)
     return salted_hmac("viewer.jobs.asked", asked, algorithm="sha256").hexdigest()
 
 
 def is_same_request(job: Job, request: Mapping[str, Any], options: LaunchOptions) -> bool:
-    """Whether the job was made for this request: the same form, sent again."""
+    """Whether the job was stored for this request, as when a form is sent twice."""
     return job.request_digest == request_digest(request, options)
 
 

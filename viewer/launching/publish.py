@@ -1,4 +1,4 @@
-"""Publishes a fork: writes what is in its scratch store to its location, as it is."""
+"""Publishes a fork: copies the checkpoints in its scratch store unchanged to its location."""
 
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ SCRATCH, NEW_THREAD, THREAD = "scratch", "new-thread", "thread"
 
 @dataclass(slots=True, kw_only=True)
 class PublishPreview:
-    """``count`` is the number of the fork's checkpoints, ``published`` the runs that it was published as."""
+    """``count`` is the number of checkpoints, ``published`` the runs that already have them."""
 
     request: PublishRequest
     kind: RootKind
@@ -39,7 +39,7 @@ class PublishPreview:
 
 
 def preview_publish(request: PublishRequest) -> PublishPreview:
-    """What the publication would write, and what refuses it."""
+    """What the publication would write, and why it cannot start."""
     checkpoint = request.checkpoint
     contents = stored_contents(checkpoint)
     kind = kind_of(engine_of(contents), contents.kind)
@@ -86,7 +86,7 @@ def published_as(checkpoint: Checkpoint) -> list[str]:
 
 
 def publish(request: PublishRequest) -> Job:
-    """Queue the publication, once. Raises LaunchRefused."""
+    """Queue the publication, once per request key. Raises LaunchRefused."""
     preview = preview_publish(request)
     checkpoint = request.checkpoint
     asked = request_for_publication(checkpoint, request.into, checkpoint.scratch_job)

@@ -1,4 +1,4 @@
-"""The reasons why nothing is started, the same for the browser and the terminal."""
+"""The reasons why a launch cannot start, shared by the browser and the terminal."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A reason. ``field`` is the id of the form field that can resolve it, with its label, if any."""
+    """A reason. ``field`` is the id of the form field that can resolve it, ``label`` its label, if any."""
 
     code: Code
     message: str
@@ -133,7 +133,7 @@ def branch_refusals(branch: str, taken: Iterable[str]) -> list[Refusal]:
 
 
 class AlreadyStarted(LaunchRefused):
-    """The key of this request has started something else. With a new key it may start."""
+    """Another request with this key has started something else. A new key is needed."""
 
     def __init__(self) -> None:
         message = _("This form has started a run already. To start another one, press the button again.")
@@ -141,6 +141,6 @@ class AlreadyStarted(LaunchRefused):
 
 
 def plan_changed() -> LaunchRefused:
-    """The refusal of a form whose person has seen another plan."""
+    """The refusal of a form that showed an outdated plan."""
     message = _("The plan has changed with your last edit. Check it, and press the button again.")
     return LaunchRefused([Refusal(Code.SEND_AGAIN, message)])

@@ -16,13 +16,13 @@ from viewer.jobs.request import CheckpointSettings, Options
 from viewer.launching.options import LaunchOptions
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
 
-# Accepts every redacted part, or every loss, whichever they are.
+# Accepts all redacted parts, or all losses.
 ACCEPT_ALL = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What a person accepted beforehand.
+    """What a person accepted before the start.
 
     ``redacted_parts`` and ``losses`` are the digest that the preview showed, or ``ACCEPT_ALL``.
     ``effects`` accepts all effects of the checkpoint for the project.
@@ -38,8 +38,8 @@ class LaunchRequest:
     """The fields that every request has.
 
     A request with the ``key`` of an earlier one starts nothing new. ``seen_plan`` is the digest of the plan
-    that the person has seen, None if none was shown. ``preflight`` is the check whose findings were shown;
-    None if there was none, as in the terminal.
+    that was shown to the person, or None. ``preflight`` is the check whose findings were shown; None in the
+    terminal.
     """
 
     project: Project | None
@@ -50,7 +50,7 @@ class LaunchRequest:
     settings: RunSettings = NO_SETTINGS
     options: LaunchOptions = field(default_factory=LaunchOptions)
     accepted: Accepted = field(default_factory=Accepted)
-    # The matches of stored components in the project, by the stored one's id.
+    # The project's component for each stored component, by the stored component's id.
     answers: Mapping[str, str] = field(default_factory=dict)
     key: UUID = field(default_factory=uuid4)
     requested_by: AbstractBaseUser | None = None
@@ -59,7 +59,7 @@ class LaunchRequest:
 
     @property
     def run_options(self) -> Options:
-        """The options that the runner reads; only those that were chosen."""
+        """The options that the runner reads, without those that were not chosen."""
         chosen = Options()
         if self.models:
             chosen["models"] = dict(self.models)
@@ -78,8 +78,8 @@ class LaunchRequest:
 class CheckpointRequest(LaunchRequest):
     """A launch from a checkpoint.
 
-    ``contents`` is what the checkpoint holds; ``furthest`` the contents of the run's furthest checkpoint, by
-    which the cost is estimated. ``folder`` is the project's, whose source says which steps may follow.
+    ``contents`` is the checkpoint's contents, and ``furthest`` those of the run's furthest checkpoint, from
+    which the cost is estimated. The source in ``folder``, the project's, says which steps may follow.
     """
 
     checkpoint: Checkpoint
@@ -92,7 +92,7 @@ class CheckpointRequest(LaunchRequest):
 class ForkRequest(CheckpointRequest):
     """A fork with these edits, on a new branch. ``again_stale`` has all stale steps run again.
 
-    ``into`` is where it is published once it has ended: a fork target of its kind, empty for none.
+    ``into`` is the fork target to which it is published when it has ended; empty for none.
     """
 
     kind: ClassVar[Job.Kind] = Job.Kind.FORK
@@ -119,7 +119,7 @@ class ResumeRequest(ForkRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishRequest(LaunchRequest):
-    """The publication of a fork, to which this checkpoint of a scratch store belongs."""
+    """The publication of the fork that wrote this checkpoint to its scratch store."""
 
     checkpoint: Checkpoint
     into: str
@@ -158,8 +158,8 @@ class SweepRequest(CheckpointRequest):
 class NewRunRequest(LaunchRequest):
     """A run from its start.
 
-    It writes to ``target``: a location, or the path of a new one, which must be in one of the ``roots``; None
-    allows any path. ``thread`` is the conversation that it continues; a new one if it is empty.
+    ``target`` is the location that it writes to, or the path of a new one, which must be in one of the
+    ``roots``; None allows any path. ``thread`` is the conversation that it continues; empty for a new one.
     """
 
     kind: RootKind

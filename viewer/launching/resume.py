@@ -1,4 +1,4 @@
-"""Resumes a checkpoint: runs on from it on its own branch."""
+"""Resumes a checkpoint: continues from it on its own branch."""
 
 from django.utils.translation import gettext as _
 
@@ -12,7 +12,7 @@ from viewer.models import Job
 
 
 def preview_resume(request: ResumeRequest) -> LaunchPreview:
-    """The plan of the resume, what refuses it, and its warnings."""
+    """The plan of the resume, the reasons why it cannot start, and its warnings."""
     preview = preview_launch(request)
     checkpoint, kind = request.checkpoint, kind_of(engine_of(request.contents), request.contents.kind)
     if kind.resumes_last_only and not checkpoint.is_last:
@@ -22,5 +22,5 @@ def preview_resume(request: ResumeRequest) -> LaunchPreview:
 
 
 def resume(request: ResumeRequest) -> Job:
-    """Queue the resume, once. Raises LaunchRefused, also if nothing is left to run."""
+    """Queue the resume, once per request key. Raises LaunchRefused, for example if nothing is left to run."""
     return start(preview_resume(request))

@@ -1,4 +1,4 @@
-"""The parts of a job's request that a form can show again once the job has ended: what is not secret."""
+"""The parts of an ended job's request that a form may show again: everything that is not a secret."""
 
 from collections.abc import Mapping
 from typing import Any

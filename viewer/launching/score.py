@@ -20,7 +20,7 @@ MAX_CHARACTERS = 200
 
 
 def function_refusals(function: str) -> list[Refusal]:
-    """Why this is not the name of a function."""
+    """The refusals of a text that is not ``module:function``."""
     if FUNCTION.fullmatch(function) and len(function) <= MAX_CHARACTERS:
         return []
     message = _("Name the function as module:function.")
@@ -36,7 +36,8 @@ def score(
 ) -> Job:
     """Queue the call of ``module:function`` with the checkpoint's contents. Raises LaunchRefused.
 
-    The same key finds the same job. ``project`` is by default that of the checkpoint's location.
+    Returns the job that an earlier call stored with the same key, if any. ``project`` defaults to that of the
+    checkpoint's location.
     """
     project = project or checkpoint.location.project
     if refusals := [*copy_refusals(checkpoint), *project_refusals(project), *function_refusals(function)]:

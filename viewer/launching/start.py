@@ -25,7 +25,7 @@ class EffectsRefused(LaunchRefused):
 
 
 def start(preview: LaunchPreview) -> Job:
-    """The queued job. A request with the key of an earlier job returns that job. Raises LaunchRefused."""
+    """Store and return the queued job, or the earlier job with the same key. Raises LaunchRefused."""
     request = preview.request
     asked = request_for(
         request.checkpoint,
@@ -64,7 +64,7 @@ def start(preview: LaunchPreview) -> Job:
 
 
 def options_of(request: LaunchRequest, preview: LaunchPreview) -> Options:
-    """The options that the runner reads, with what was accepted and answered."""
+    """The options that the runner reads, including accepted losses and answers."""
     options = request.run_options
     if preview.findings:
         options.update(preview.findings.options)
@@ -74,7 +74,7 @@ def options_of(request: LaunchRequest, preview: LaunchPreview) -> Options:
 
 
 def unchecked_options(request: LaunchRequest) -> Options:
-    """What was accepted and answered without a preflight check: the runner refuses what is missing."""
+    """Accepted losses and answers without a preflight check. The runner refuses whatever is missing."""
     options = Options(accepted=[ACCEPT_ALL] if request.accepted.losses == ACCEPT_ALL else [])
     if request.answers:
         options["matches"] = dict(request.answers)
@@ -82,7 +82,7 @@ def unchecked_options(request: LaunchRequest) -> Options:
 
 
 def check_effects(request: CheckpointRequest) -> None:
-    """List the checkpoint's effects if no preflight check has. Raises LaunchRefused for new ones."""
+    """Find the checkpoint's effects unless a check has. Raises LaunchRefused for unaccepted ones."""
     if request.preflight or request.project is None:
         return
     try:

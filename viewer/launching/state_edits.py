@@ -1,4 +1,4 @@
-"""What an edit writes to an entry of the state."""
+"""The values that edits write to entries of the state."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from viewer.messages.translation import translate
 
 
 def added_value(stored: Any, typed: Any) -> Any:
-    """What the reducer is given: the items of a typed list after the stored ones, else what was typed."""
+    """What the reducer receives: the items that a typed list adds to the stored one, else the typed value."""
     if isinstance(stored, list) and isinstance(typed, list) and same_value(typed[: len(stored)], stored):
         return typed[len(stored) :]
     return typed
@@ -21,7 +21,7 @@ def added_value(stored: Any, typed: Any) -> Any:
 def written_messages(
     contents: Contents, stored: Any, edits: Sequence[MessageEdit], *, by_id: bool
 ) -> tuple[Any, str]:
-    """What edits of a conversation write, None if there are none, and why they cannot be written."""
+    """The value that edits of a conversation write, or None without edits; and an error, or an empty text."""
     if not edits:
         return None, ""
     try:

@@ -35,7 +35,7 @@ NO_OPTIONS = LaunchOptions()
 
 @dataclass(slots=True, kw_only=True)
 class SweepPreview(CheckedLaunch):
-    """The variations of a request. ``count`` is their number, of which too many are not worked out."""
+    """The variations of a request; none if ``count``, their number, is above the limit."""
 
     request: SweepRequest
     count: int = 0
@@ -43,19 +43,19 @@ class SweepPreview(CheckedLaunch):
 
     @property
     def needs_preflight(self) -> bool:
-        """Whether a preflight check could matter: no check before it refuses the launch for good."""
+        """Whether a preflight check is useful: no other refusal is final."""
         passable = {Code.BRANCH, Code.VARIATIONS, Code.PLAN, Code.REDACTED_PARTS, Code.SCORE}
         return self.request.project is not None and all(one.code in passable for one in self.checks)
 
     @property
     def plan_digest(self) -> str:
-        """Identifies the plans: a form names those that its person has seen."""
+        """A digest of the plans. A form sends the digest of the plans that it showed."""
         plans = [[one.branch, one.models, plain_steps(one.plan.steps)] for one in self.variations]
         return sha256(json.dumps(plans, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def stale_count(self) -> int:
-        """How many variations keep an output that was made with a former value."""
+        """The number of variations that keep an output made with a former value."""
         return sum(bool(one.plan.stale) for one in self.variations)
 
     @property
@@ -68,7 +68,7 @@ class SweepPreview(CheckedLaunch):
 
 
 def preview_sweep(request: SweepRequest) -> SweepPreview:
-    """The variations, with their plans, and what refuses them."""
+    """The variations with their plans, and the reasons why they cannot start."""
     preview = SweepPreview(request=request, count=variation_count(request.dimensions))
     preview.checks = source_refusals(request)
     if preview.count > MAX_VARIATIONS:
@@ -89,14 +89,14 @@ def preview_sweep(request: SweepRequest) -> SweepPreview:
 
 
 def sweep(request: SweepRequest) -> Sweep:
-    """Queue all forks in one transaction, once. Raises LaunchRefused."""
+    """Queue all forks in one transaction, once per request key. Raises LaunchRefused."""
     if earlier := _started(request):
         return earlier
     preview = preview_sweep(request)
     if request.seen_plan not in (None, preview.plan_digest):
         raise plan_changed()
     if preview.refusals:
-        # If the form was sent twice at once, the other one's forks have taken the branches.
+        # If the form was sent twice at the same time, the other request's forks have the branches.
         if earlier := _started(request):
             return earlier
         raise LaunchRefused(preview.refusals)
@@ -121,7 +121,7 @@ def sweep(request: SweepRequest) -> Sweep:
 
 
 def _started(request: SweepRequest) -> Sweep | None:
-    """The sweep that this request has started already."""
+    """The sweep that this request has already started; None if there is none."""
     return Sweep.objects.filter(idempotency_key=request.key).first()
 
 
@@ -187,9 +187,9 @@ def start_variations(
 ) -> Sweep:
     """The sweep with its queued jobs, enqueued once all of them are committed.
 
-    ``options`` has the start time of each, and the limits of all together. The same key finds the same sweep.
-    Only the first job warms the prompt cache, as the common prefix is then warm for the others. Raises
-    JobRefused if the project cannot run, and BranchTaken if another job has one of the branches.
+    ``options`` has the start time of each job, and the total limits. Returns the sweep that an earlier call
+    stored with the same key, if any. Only the first job warms up the prompt cache.
+    Raises JobRefused if the project cannot run, and BranchTaken if another job has one of the branches.
     """
     values = {
         "name": name,

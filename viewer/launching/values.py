@@ -30,11 +30,11 @@ class Kind(StrEnum):
 
 
 class InvalidValue(ValueError):
-    """The text is not a valid value. The message is translated and says what would be valid."""
+    """The text is not a valid value. The translated message says what is valid."""
 
 
 def kind_of(value: Any) -> Kind:
-    """The kind whose text form restores the value unchanged."""
+    """The kind whose text parses back to the same value."""
     if isinstance(value, bool):
         return Kind.YES_NO
     if isinstance(value, str):
@@ -76,7 +76,7 @@ def parse_value(text: str, kind: Kind) -> Any:
 
 
 def parse_values(text: str, kind: Kind) -> list[Any]:
-    """The values of a text with several: a JSON list, or one value per line. Raises InvalidValue."""
+    """The values in a text: a JSON list, or one value per line. Raises InvalidValue."""
     text = text.strip()
     if not text:
         return []
@@ -186,7 +186,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _depth(value: Any) -> int:
-    """How many levels lists and dictionaries nest."""
+    """The number of nested levels of lists and dictionaries."""
     depth, level = 0, [value]
     while level:
         level = [

@@ -1,4 +1,4 @@
-"""What a branch may be called. Pure."""
+"""Names of branches. Pure functions."""
 
 import secrets
 from collections.abc import Collection
@@ -9,11 +9,11 @@ MAX_CHARACTERS = 200
 
 
 class BranchRefused(UserFacingError):
-    """The name is invalid or taken. The message says why, and what to do."""
+    """The name is invalid or taken. The message says why, and how to correct it."""
 
 
 def proposed_branch(checkpoint_id: str) -> str:
-    """A name for a fork of this checkpoint, as the engine itself would make it."""
+    """The name that the engine itself would give a fork of this checkpoint."""
     return f"fork/{checkpoint_id}_{secrets.token_hex(3)}"
 
 

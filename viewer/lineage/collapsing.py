@@ -1,4 +1,4 @@
-"""Rows of a run -> lines of its list, if a person has collapsed some of them. Pure.
+"""Rows of a run -> lines of its list, with collapsed rows hidden. Pure functions.
 
     row 5   ● main
     row 4   ●           ->   ● main, 2 collapsed
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class OutlineRow(NamedTuple):
-    """What a row's line depends on. ``key`` and ``parent`` identify checkpoints."""
+    """The values of a row that determine its line. ``key`` and ``parent`` identify checkpoints."""
 
     key: int
     row: int
@@ -36,7 +36,7 @@ class Collapse:
     # Keys of checkpoints.
     stretches: Collection[int] = ()
     everything: bool = False
-    # Of everything, the stretches of these checkpoints are shown.
+    # If everything is collapsed, the stretches of these checkpoints are still shown.
     expanded: Collection[int] = ()
     # The triggers whose rows are hidden.
     triggers: Collection[str] = ()
@@ -45,7 +45,7 @@ class Collapse:
 
     @property
     def hides_rows(self) -> bool:
-        """Whether it can hide any row."""
+        """Whether any row may be hidden."""
         return bool(self.branches or self.stretches or self.everything or self.triggers)
 
 
@@ -54,9 +54,9 @@ class OutlineLine:
     """A visible row, and what it represents."""
 
     newest: OutlineRow
-    # Its oldest row. The line continues the parent of that one.
+    # Its oldest row, to whose parent the line leads.
     oldest: OutlineRow
-    # The number of rows of its stretch, if it is the newest one.
+    # The number of rows of its stretch, if it is the newest of them.
     stretch: int = 0
     # The number of rows that are collapsed into it.
     hidden: int = 0
@@ -117,7 +117,7 @@ def _stretches(rows: Iterable[OutlineRow], heirs: Mapping[int, int]) -> dict[int
     """Return the newest row of each row's stretch."""
     found: dict[int, int] = {}
     for row in rows:
-        # A row whose child is further down, as in a cycle, begins a stretch.
+        # A row whose child comes later in the list, as in a cycle, begins a stretch.
         found[row.key] = found.get(heirs.get(row.key, row.key), row.key)
     return found
 
@@ -125,7 +125,7 @@ def _stretches(rows: Iterable[OutlineRow], heirs: Mapping[int, int]) -> dict[int
 def _collapsed(
     rows: Iterable[OutlineRow], stretch_of: Mapping[int, int], collapse: Collapse
 ) -> Collection[int]:
-    """Return the newest rows of the collapsed stretches."""
+    """Return the newest row of each collapsed stretch."""
     expanded = {stretch_of[key] for key in collapse.expanded if key in stretch_of}
     if collapse.everything:
         return set(stretch_of.values()) - expanded

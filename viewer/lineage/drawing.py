@@ -1,4 +1,4 @@
-"""Positions -> the lanes next to a window of rows, newest on top. Pure, but for ``ask_dot``.
+"""Positions -> the lanes next to a window of rows, newest on top. Only ``ask_dot`` has side effects.
 
 A drawing contains no text.
 """
@@ -79,7 +79,7 @@ class Drawing:
 
 
 def lane_columns(lanes: int) -> int:
-    """The width of the drawing for this number of lanes, in full lanes."""
+    """The width of the drawing of this many lanes, in lanes of full width."""
     return max(1, min(lanes, MAX_FULL_LANES))
 
 
@@ -98,7 +98,7 @@ def draw_window(nodes: Sequence[GraphNode], passing: Sequence[GraphNode], lanes:
 
 
 def draw_dots(nodes: Sequence[GraphNode], lanes: int) -> Drawing:
-    """The same without lines, for rows that were picked out of their run."""
+    """Return the drawing without lines, for rows that are not consecutive."""
     plot = _plot(nodes, 0, lanes)
     dots = tuple(plot.dot(node) for node in nodes if node.shape != "fold")
     return Drawing(plot.width, len(nodes) * ROW, (), dots)
@@ -112,7 +112,7 @@ def _plot(nodes: Sequence[GraphNode], top: int, lanes: int) -> "_Plot":
 class _Plot:
     """The positions of rows and lanes, in pixels.
 
-    ``places`` maps rows to their line on the page. ``folds`` are rows that represent several.
+    ``places`` maps rows to lines of the page. ``folds`` are rows that represent several checkpoints.
     """
 
     def __init__(self, places: Mapping[int, int], folds: Collection[int], top: int, lanes: int) -> None:
@@ -120,7 +120,7 @@ class _Plot:
         self._folds = folds
         self._top = top
         self._height = len(places) * ROW
-        # What is not a row, such as a failed attempt, has a negative number.
+        # Lines without a row, such as failed attempts, have negative numbers.
         self._bottom = min((row for row in places if row >= 0), default=0)
         columns = lane_columns(lanes)
         self._step = LANE if lanes <= columns else LANE * (columns - 1) / (lanes - 1)
@@ -190,5 +190,5 @@ def _run_dot(arguments: list[str], source: str, seconds: float) -> bytes:
 
 
 def inches(word: str) -> float:
-    """An amount of inches, in pixels."""
+    """Convert inches to pixels."""
     return round(float(word) * POINTS_AN_INCH, 1)

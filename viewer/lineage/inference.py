@@ -1,20 +1,20 @@
-"""Parents that were not recorded, found through the event record. Pure.
+"""Infers parents that were not recorded from the event record. Pure functions.
 
 Every checkpoint repeats the events of its ancestors, so its parent is the checkpoint of the same run whose
 set of events is the largest proper subset of its own. Comparing every pair would be quadratic.
-Instead each set is filed under its rarest event: whatever contains the set contains that event, so
-a node finds all its ancestors through its own events.
+Instead each set is indexed by its rarest event: every superset contains that event, so a node finds
+all its ancestors through its own events.
 """
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 
-# Maximum number of sets compared that share their rarest event, the largest first.
+# Maximum number of compared sets with the same rarest event, the largest first.
 MAX_CANDIDATES = 200
 
 
 class Inference:
-    """Answers for nodes given as (run key, event ids), by their position in that list."""
+    """The inferred parents of nodes, which are given as a list of (run key, event ids)."""
 
     def __init__(self, nodes: Sequence[tuple[str, Collection[Hashable]]]) -> None:
         self._nodes = nodes
@@ -40,7 +40,7 @@ class Inference:
 
 
 class _Run:
-    """The distinct event sets of one run, each filed under its rarest event."""
+    """The distinct event sets of one run, indexed by their rarest events."""
 
     def __init__(self, sets: Sequence[tuple[int, frozenset[Hashable]]]) -> None:
         counts = Counter(event for _, events in sets for event in events)

@@ -8,8 +8,8 @@
     row 0   ●
 
 Row 0 is the oldest. A strand is a node and the nodes that continue its branch; it stays on one lane.
-Free lanes are used again. Strands are placed in the order of their starts, so that a new fork moves no
-other strand.
+Free lanes are reused. Strands are placed in the order of their starts, so that a new fork does not move
+other strands.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from viewer.lineage.tree import LineageNode
 
-# Further branches share the last lane: more could not be distinguished.
+# Further branches share the last lane, since more could not be distinguished.
 MAX_LANES = 120
 
 

@@ -10,7 +10,7 @@ import graphviz
 from viewer.lineage.drawing import DOT_SECONDS, POINTS_AN_INCH, NoLayout, ask_dot, inches
 from viewer.lineage.tree import Edge
 
-# With more nodes than this, the graph is not drawn: it would be slow and unreadable.
+# A graph with more nodes is not drawn, since it would be slow and unreadable.
 MAX_NODES = 1500
 # Pixels of a node, and between two of them.
 NODE_WIDTH, NODE_HEIGHT = 208, 58
@@ -28,7 +28,7 @@ class Link(NamedTuple):
 
 @dataclass(slots=True)
 class Chain:
-    """Consecutive checkpoints of one branch that nothing forks from.
+    """Consecutive checkpoints of one branch without a fork between them.
 
     ``last`` is the key of its newest checkpoint, ``edge`` links its oldest one, and ``parent`` is the
     position of the chain that it continues.
@@ -54,7 +54,7 @@ class GraphLayout:
 def collapse(links: Sequence[Link]) -> tuple[list[Chain], dict[int, int]]:
     """Return the chains of a run, and the position of each checkpoint's chain by its key.
 
-    Checkpoints are given oldest first. A parent that comes later is left out: it is a contradiction.
+    Checkpoints are given oldest first. A parent that comes later is ignored, as it is a contradiction.
     """
     children = Counter(link.parent for link in links)
     chains: list[Chain] = []
@@ -78,8 +78,7 @@ def _continues(chain: Chain, link: Link, children: Counter[int | None]) -> bool:
 def lay_out(chains: Sequence[Chain], seconds: float = DOT_SECONDS) -> GraphLayout:
     """Return the layout from left to right.
 
-    Raises NoLayout where there is no ``dot``, where there are too many chains, or where it takes
-    longer than ``seconds``.
+    Raises NoLayout without ``dot``, with too many chains, or if the layout takes longer than ``seconds``.
     """
     if len(chains) > MAX_NODES:
         raise NoLayout("drawing.too_many_forks")

@@ -53,14 +53,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class LineageNode:
-    """A node in its lineage. ``parent`` is a key; ``missing_id`` is the recorded parent if it is missing."""
+    """A node in its lineage. ``parent`` is a key; ``missing_id`` is a recorded parent that is missing."""
 
     key: str
     parent: str | None
     edge: Edge
     missing_id: str | None
     branch: str
-    # No child continues its branch. The graph shows the branch's name here.
+    # No child continues its branch, so the branch's name is shown here.
     is_branch_head: bool
 
 
@@ -130,7 +130,7 @@ def _duplicates(nodes: Sequence[Node]) -> list[Fault]:
 
 
 def _links(nodes: Sequence[Node]) -> tuple[list[_Link], list[Fault]]:
-    """The link of each node to its parent, recorded or inferred. It may contain cycles."""
+    """The recorded or inferred link of each node to its parent. The links may contain cycles."""
     by_id: dict[str, list[int]] = {}
     for index, node in enumerate(nodes):
         by_id.setdefault(node.checkpoint_id, []).append(index)
@@ -154,7 +154,7 @@ def _links(nodes: Sequence[Node]) -> tuple[list[_Link], list[Fault]]:
 
 
 def _likeliest(nodes: Sequence[Node], child: Node, found: list[int]) -> int:
-    """Choose among nodes with the recorded id: prefer the same run, then the same branch."""
+    """The parent among nodes with the recorded id: preferably of the same run, then branch."""
     if len(found) == 1:
         return found[0]
     return min(
@@ -194,7 +194,7 @@ def _children(links: Sequence[_Link]) -> list[list[int]]:
 
 
 def _parents_first(links: Sequence[_Link]) -> list[int]:
-    """All indices in topological order; the lowest first among unrelated ones."""
+    """All indices in topological order; unrelated ones in ascending order."""
     children = _children(links)
     ready = [index for index, link in enumerate(links) if link.parent is None]
     heapify(ready)
@@ -235,7 +235,7 @@ def _lineages(nodes: Sequence[Node], links: list[_Link], order: list[int], fault
 
 
 def _components(nodes: Sequence[Node], links: Sequence[_Link], order: Sequence[int]) -> list[int]:
-    """The run of each node, as a number. Connected nodes, and nodes with the same run key, are one run."""
+    """The number of each node's run. Connected nodes, and nodes with the same run key, are one run."""
     root = list(range(len(nodes)))
     for index in order:
         parent = links[index].parent

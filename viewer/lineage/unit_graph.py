@@ -32,7 +32,7 @@ class Box:
 class Frame:
     """The frame around the units inside another one, in pixels, from its upper left corner."""
 
-    # The name of the unit around them.
+    # The name of the unit that contains them.
     group: str
     x: float
     y: float
@@ -105,7 +105,7 @@ def _source(names: Sequence[str], shown: Sequence[str], edges: Sequence[tuple[in
 
 
 def _add_groups(graph: graphviz.Digraph, levels: Mapping[int, list[str]], count: list[int]) -> None:
-    """Keep the units of one group together. ``count`` numbers the groups, since names are no ids."""
+    """Keep the units of a group together. ``count`` holds the number of groups so far, for their ids."""
     groups: dict[str, dict[int, list[str]]] = defaultdict(dict)
     for number, outer in levels.items():
         if outer:

@@ -13,7 +13,7 @@ from viewer.models import Job, Sweep
 from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
 from viewer.presentation.listing import Column
 
-# Of the table of scores. Its rows are sorted by ``in_order``.
+# The columns of the table of scores, whose rows ``in_order`` sorts.
 COLUMNS = (
     Column("branch", _("Branch"), "", starts_high=False, is_number=False),
     Column("variation", _("Variation"), "", starts_high=False, is_number=False),
@@ -25,7 +25,7 @@ COLUMNS = (
 
 @dataclass(slots=True)
 class Compared:
-    """One branch. ``pieces`` are its result, with differences from the baseline marked.
+    """One branch. ``pieces`` are the parts of its result, with differences from the baseline marked.
 
     ``scoring`` is the job that scores its end result, if any.
     """
@@ -47,12 +47,12 @@ class Compared:
 
     @property
     def has_ended(self) -> bool:
-        """Whether neither the branch nor its score is under way."""
+        """Whether both the branch and its score have ended."""
         return self.job.has_ended and (self.scoring is None or self.scoring.has_ended)
 
 
 def compared(group: Sweep, against: str = "") -> list[Compared]:
-    """Return the sweep's branches in order, compared with the job ``against`` or the first result."""
+    """Return the sweep's branches in order, compared with the job ``against``, else the first result."""
     jobs = list(group.jobs.select_related("run", "location", "checkpoint__run").order_by("created_at"))
     scoring = scoring_of(jobs) if group.score else {}
     found = [Compared(job, _progress(job), scoring.get(job.pk)) for job in jobs]
@@ -83,7 +83,7 @@ def in_order(branches: Sequence[Compared], sort: str) -> list[Compared]:
 
 
 def winners(branches: Sequence[Compared]) -> list[Compared]:
-    """The branches with the best score, once all have ended; empty before, or if no score is better."""
+    """The branches with the best score; empty until all have ended, or if all scores are equal."""
     return [one for one in branches if one.is_best] if all(one.has_ended for one in branches) else []
 
 

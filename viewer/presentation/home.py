@@ -1,4 +1,4 @@
-"""What the home page shows above the runs: what waits for a person, what runs, and what failed."""
+"""The part of the home page above the runs: what needs a person, what runs, and what failed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from viewer.presentation.jobs.job_view import ShownJob, retry_url, shown_job
 from viewer.presentation.jobs.waiting import Wait, waiting
 from viewer.presentation.run_list.filters import paused_runs, running_runs
 
-# Entries of each part. The rest is one link away.
+# Maximum entries of each part. A link leads to the others.
 MAX_SHOWN = 3
-# The newest jobs among which a retry is looked for.
+# Retries are searched among this many of the newest jobs.
 MAX_JOBS = 500
 
 
@@ -18,7 +18,7 @@ MAX_JOBS = 500
 class Failure:
     """A run or job that failed and was not retried.
 
-    ``checkpoint`` is the one that says so, if any does; ``retry_url`` is empty if nothing can be repeated.
+    ``checkpoint`` is the failed checkpoint, if there is one; ``retry_url`` is empty if it cannot be retried.
     """
 
     run: Run | None
@@ -29,7 +29,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """What needs a person, what runs, and what failed, each with the number of all of them."""
+    """What needs a person, what runs, and what failed, each with its total number."""
 
     questions: list[Question]
     missed: list[Wait]
@@ -43,7 +43,7 @@ class Attention:
 
 
 def attention() -> Attention:
-    """Return what the three parts show."""
+    """Return the entries and totals of all three parts."""
     asked = Question.objects.waiting().select_related("job__run", "job__location").order_by("asked_at")
     missed = [wait for wait in waiting() if wait.kind == "person"]
     paused = paused_runs()
@@ -64,7 +64,7 @@ def attention() -> Attention:
 
 
 def _failures() -> tuple[list[Failure], int]:
-    """Return the newest failures and the number of all, the newest first."""
+    """Return the newest failures, newest first, and their total number."""
     jobs = _failed_jobs()
     by_run = {job.run_id: job for job in reversed(jobs) if job.run_id}
     failed = Run.objects.top_level().filter(status=Run.Status.FAILED).exclude(pk__in=running_runs())
@@ -83,7 +83,7 @@ def _failure_of(run: Run, job: Job | None, checkpoint: Checkpoint | None) -> Fai
 
 
 def _failed_jobs() -> list[Job]:
-    """Return the failed jobs after which no other repeated theirs, the newest first."""
+    """Return the failed jobs that no later job has repeated, newest first."""
     newest = Job.objects.select_related("run", "location", "checkpoint", "project").order_by("-created_at")
     repeated, found = set(), []
     for job in newest[:MAX_JOBS]:

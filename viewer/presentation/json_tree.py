@@ -1,4 +1,4 @@
-"""A JSON value as a tree, read from one of its nodes, and what a search finds in it."""
+"""A JSON value as a tree that starts at one of its nodes, and the matches of a search."""
 
 import re
 from collections import deque
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-# Nodes that one page renders, entries of one object or list, and characters of a text.
+# Maximum nodes of a page, entries of one object or list, and characters of a text.
 MAX_NODES, MAX_ENTRIES, MAX_TEXT = 400, 100, 2_000
 MAX_MATCHES, MAX_EXCERPT = 50, 120
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
@@ -14,9 +14,9 @@ _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 
 @dataclass(slots=True)
 class TreeNode:
-    """A value. ``pointer`` is its JSON Pointer, ``path`` the same as jq and Python's readers write it.
+    """A value. ``pointer`` is its JSON Pointer, ``path`` the same path in the syntax of jq.
 
-    ``children`` are those that the page has room for; ``size`` counts all.
+    ``children`` are the rendered ones; ``size`` counts all.
     """
 
     name: str
@@ -30,13 +30,13 @@ class TreeNode:
 
     @property
     def hidden(self) -> int:
-        """How many entries of an open node are not shown."""
+        """The number of entries of an open node that are not shown."""
         return self.size - len(self.children) if self.is_open else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A value or a key that contains what was searched for. ``pointer`` is that of what holds it."""
+    """A value or key that contains the query. ``pointer`` is that of the object or list that holds it."""
 
     pointer: str
     path: str
@@ -54,7 +54,7 @@ class JsonTree:
 
 
 def json_tree(value: Any, pointer: str = "", query: str = "") -> JsonTree:
-    """Return the tree of a decoded value from this node on; of an unknown pointer, the nearest node above."""
+    """Return the tree of a decoded value from this node, or from its nearest ancestor if it is unknown."""
     above = [_node("", "", "", value)]
     for token in pointer.split("/")[1:]:
         entry = _entry(value, token.replace("~1", "/").replace("~0", "~"))
@@ -114,7 +114,7 @@ def _open(root: TreeNode, value: Any) -> None:
     waiting, count = deque([(root, value)]), 0
     while waiting and count < MAX_NODES:
         node, value = waiting.popleft()
-        # The node of the address is opened whatever its size.
+        # The node in the address is always opened.
         if not node.size or (node is not root and count + node.size > MAX_NODES):
             continue
         node.is_open = True
@@ -128,7 +128,7 @@ def _open(root: TreeNode, value: Any) -> None:
 
 
 def _matches(root: TreeNode, value: Any, query: str) -> Iterator[Match]:
-    """Yield up to MAX_MATCHES values and keys that contain the query, upper or lower case."""
+    """Yield up to MAX_MATCHES values and keys that contain the query, ignoring case."""
     wanted, count = query.casefold(), 0
     waiting = deque([(root.pointer, root.path, value)])
     while waiting:

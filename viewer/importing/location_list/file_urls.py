@@ -11,7 +11,7 @@ LOCAL_HOSTS = {"", "localhost"}
 
 
 class NotLocal(ValueError):
-    """The URL does not name a file of this machine. The message is for a person."""
+    """The URL does not name a file on this machine. The message is for a person."""
 
 
 def path_of(text: str | Path) -> Path:

@@ -31,7 +31,7 @@ class UnknownLocation(Exception):
 def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Location:
     """The location at this path, added if it is new. Without roots any path is allowed.
 
-    Naming a path means what is there now, so the location is pinned again if it was replaced. Raises
+    If another folder or file is there now, the location is pinned to that one. Raises
     UnknownLocation.
     """
     if name := _database_name(str(path)):
@@ -89,13 +89,13 @@ def _open_database(name: str) -> Location:
 
 
 def what_is_at(path: Path) -> tuple[str, str, str]:
-    """The kind of store at a path, its identity, and the name of its engine. Raises LocationUnreadable."""
+    """The store kind, identity and engine name of a path. Raises LocationUnreadable."""
     with open_reader(address_at(path)) as reader:
         return reader.kind, str(reader.identity), _recognised_engine(reader)
 
 
 def _recognised_engine(reader: LocationReader) -> str:
-    """The engine whose tables it has, or else of the first checkpoints that can be read; or the default."""
+    """The engine of its tables, else of its first readable checkpoints, else the default engine."""
     if engine := reader.engine():
         return engine
     others = [name for name in ENGINES if not store_format_named(name).is_indexed]
@@ -107,7 +107,7 @@ def _recognised_engine(reader: LocationReader) -> str:
 
 
 def is_same(recorded: str, found: str) -> bool:
-    """Whether both texts are identities of the same folder or file."""
+    """Whether both identities are of the same folder or file."""
     first, second = Identity.parse(recorded), Identity.parse(found)
     return first is not None and second is not None and first.matches(second)
 
@@ -116,13 +116,13 @@ def permitted_path(path: str | Path, roots: Sequence[Path] | None) -> Path:
     """The resolved path, which is inside one of the roots if there are any. Raises UnknownLocation."""
     try:
         found = path_of(path).expanduser().resolve()
-        # A name that is not UTF-8 can be neither stored nor shown.
+        # A name that is not UTF-8 cannot be stored or shown.
         str(found).encode()
     except NotLocal as error:
         raise UnknownLocation(str(error)) from None
     except (OSError, ValueError, RuntimeError):
         raise UnknownLocation(_("This path cannot be opened.")) from None
-    # Links are resolved, so that one inside a root cannot lead out of it.
+    # Links are resolved, so that a link inside a root cannot lead out of it.
     if roots is not None and not any(found.is_relative_to(root.resolve()) for root in roots):
         raise UnknownLocation(
             _("This path is outside the folders that may be opened here (CHECKPOINT_ROOTS): %(roots)s")
@@ -134,7 +134,7 @@ def permitted_path(path: str | Path, roots: Sequence[Path] | None) -> Path:
 
 
 def _is_own_database(path: Path) -> bool:
-    """Whether it is a file of Forkline's database. Closing one would release the locks on it."""
+    """Whether it is a file of Forkline's own database. Closing that would release its locks."""
     name = str(connection.settings_dict["NAME"])
     for own in (name, f"{name}-wal", f"{name}-shm", f"{name}-journal"):
         try:

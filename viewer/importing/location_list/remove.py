@@ -1,4 +1,4 @@
-"""Remove a location, but only if everything that is stored of it can be read again."""
+"""Removes a location if all of its stored data can be read again from the source."""
 
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -9,7 +9,7 @@ from viewer.models import Checkpoint, Location
 
 
 class WouldBeLost(Exception):
-    """Something is stored of the location that exists nowhere else. The message says what."""
+    """Some stored data of the location exists nowhere else. The message says which."""
 
 
 def remove_location(location: Location) -> None:
@@ -29,7 +29,7 @@ def removal_blocker(location: Location) -> str:
     """Why the location cannot be removed, as of its last import; empty if it can."""
     if location.jobs.exists():
         return _("Jobs ran here, and their records would be deleted with it.")
-    # Without a stored copy, nothing but what the source still has would be deleted.
+    # Without stored copies, only data that the source still has would be deleted.
     copies = location.checkpoints.filter(body__isnull=False).exclude(state=Checkpoint.State.NO_COPY)
     if not location.read_error:
         copies = copies.exclude(state=Checkpoint.State.PRESENT)

@@ -1,1 +1,1 @@
-"""Storing what was read: rows of checkpoints and runs, with their place in the lineage."""
+"""Stores snapshots as rows of checkpoints and runs, with their position in the lineage."""

@@ -1,4 +1,4 @@
-"""Reconcile lineage, lanes and runs with what was read, for the affected runs only."""
+"""Reconciles lineage, lanes and rows of the affected runs with new snapshots."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from viewer.stores.packing import Packed, unpacked_events
 
 @dataclass(frozen=True, slots=True)
 class LineageUpdate:
-    """The new columns of a member, without the primary key of its parent: that may not be stored yet."""
+    """The new columns of a member, without its parent's primary key: the parent may not be stored yet."""
 
     member: Member
     parent: Member | None
@@ -37,10 +37,10 @@ def reconcile(
     connects_runs: bool = True,
     runs_of_read: Collection[int] | None = None,
 ) -> None:
-    """Store what was read, and update the runs that it belongs to or connects. Inside a transaction.
+    """Store snapshots, and update the runs that they belong to or connect. Requires a transaction.
 
     Without ``connects_runs``, checkpoints of different runs may have the same id, as a published fork has.
-    ``runs_of_read`` are the stored runs that they can belong to, if the caller knows them.
+    ``runs_of_read`` are the stored runs to which they can belong, if known.
     """
     if runs_of_read is None:
         run_ids = _affected_runs(location, read, connects_runs)
@@ -75,7 +75,7 @@ def _insert_new(location: Location, updates: Sequence[LineageUpdate]) -> None:
 
 
 def _update_stored(updates: Sequence[LineageUpdate]) -> None:
-    """Update the rows of the other members: what was read again, and what has another place now."""
+    """Update the rows of the other members that were read again or have another position now."""
     again: list[tuple[int, Packed]] = []
     moved: list[tuple[int, LineageColumns]] = []
     for update in updates:
@@ -92,7 +92,7 @@ def _update_stored(updates: Sequence[LineageUpdate]) -> None:
 
 
 def _affected(read: Sequence[Packed], run_ids: set[int]) -> Affected:
-    """The checkpoints whose lineage may change: what was read, and those of these runs."""
+    """The checkpoints whose lineage may change: the snapshots, and the members of these runs."""
     affected = Affected(run_ids=run_ids)
     for member in _stored_members(affected.run_ids):
         affected.members[member.key] = member
@@ -104,7 +104,7 @@ def _affected(read: Sequence[Packed], run_ids: set[int]) -> Affected:
 
 
 def _affected_runs(location: Location, read: Sequence[Packed], connects_runs: bool) -> set[int]:
-    """The stored runs of what was read, of its parents and of its children."""
+    """The stored runs of the snapshots, of their parents and of their children."""
     known = Checkpoint.objects.filter(location=location).order_by()
     # A new location has no runs.
     if not known.exists():

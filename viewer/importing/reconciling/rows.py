@@ -21,7 +21,7 @@ MAX_VALUES = 500
 
 @dataclass(frozen=True, slots=True)
 class KnownRow:
-    """What a listing of the location is compared with."""
+    """The columns of a row that are compared with a listing of the location."""
 
     pk: int
     fingerprint: str
@@ -45,13 +45,13 @@ def known_rows(
 
 
 def mark_states(location: Location, keys: Sequence[str], state: Checkpoint.State) -> int:
-    """Give the checkpoints with these keys this state. Returns how many had another."""
+    """Set the state of the checkpoints with these keys. Return the number of changed rows."""
     rows = Checkpoint.objects.filter(location=location).exclude(state=state)
     return sum(rows.filter(source_key__in=some).update(state=state) for some in in_slices(keys))
 
 
 def in_slices(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
-    """The values, in slices of one statement each."""
+    """The values in slices, each small enough for one SQL statement."""
     return (values[at : at + MAX_VALUES] for at in range(0, len(values), MAX_VALUES))
 
 
@@ -69,7 +69,7 @@ class LineageColumns:
 
 @dataclass(frozen=True, slots=True)
 class NewRow:
-    """A checkpoint to be stored. ``parent_key`` is the source key of its parent, which may be new, too."""
+    """A checkpoint to be stored. ``parent_key`` is the source key of its parent, which may also be new."""
 
     read: Packed
     lineage: LineageColumns
@@ -187,7 +187,7 @@ def _is_sqlite() -> bool:
 
 @lru_cache(maxsize=1000)
 def moment(at: datetime | None) -> Any:
-    """A moment as the database stores it."""
+    """The time as text, in the format of the database."""
     if at is not None and at.tzinfo is UTC and _is_sqlite():
         # Django's conversion takes ten times as long.
         return str(at.replace(tzinfo=None))
@@ -202,7 +202,7 @@ def insert_many(
 ) -> None:
     """Store new rows: the values of these columns, as the database stores them.
 
-    ``expressions`` are SQL for columns that are computed of their values.
+    ``expressions`` are SQL for columns that are computed from their values.
     """
     quote = connection.ops.quote_name
     quoted = ", ".join(map(quote, columns))

@@ -13,7 +13,7 @@ from viewer.lineage.lanes import Position
 from viewer.lineage.tree import Lineage, LineageFault
 from viewer.models import Checkpoint, Location, Run, run_uid
 
-# How many checkpoints of a lineage fault are named. The others are counted.
+# The number of checkpoints that are named for a lineage fault. The others are counted.
 MAX_IDS_NAMED = 10
 # A lineage, and the lane and row of each of its checkpoints.
 LaidOut = tuple[Lineage, dict[str, Position]]
@@ -26,14 +26,14 @@ _COLUMNS = (
 )
 _JSON = frozenset({"usage", "lineage_faults"})
 Summary = list[Any]
-# The part of a summary that says what was used, which begins with the tokens.
+# The usage part of a summary. It begins with the tokens.
 _USAGE = slice(_COLUMNS.index("tokens"), _COLUMNS.index("lineage_faults"))
 
 
 def stored_runs(location: Location, laid_out: Sequence[LaidOut], members: Mapping[str, Member]) -> list[int]:
-    """The primary key of each lineage's run, stored and up to date.
+    """Store or update the run of each lineage. Return the primary keys.
 
-    That is the run of the lineage's oldest checkpoint, or a new one.
+    The run is that of the lineage's oldest checkpoint, or a new one.
     """
     recorded = recorded_usage([lineage for lineage, _ in laid_out], members)
     keys = [run_key(lineage, members) for lineage, _ in laid_out]
@@ -44,7 +44,7 @@ def stored_runs(location: Location, laid_out: Sequence[LaidOut], members: Mappin
     changed: list[tuple[str, Summary]] = []
     for key, (lineage, positions), used in zip(keys, laid_out, recorded, strict=True):
         lanes = 1 + max(position.lane for position in positions.values())
-        # An indexed store says what a run used, not its checkpoints.
+        # In an indexed store, the usage is read per run, not from its checkpoints.
         usage = used.values if used else before[key][_USAGE] if key in before else NOTHING_USED
         summary = summarize(lineage, members, lanes, usage)
         if key not in before:
@@ -89,7 +89,7 @@ def run_key(lineage: Lineage, members: Mapping[str, Member]) -> str:
 def summarize(
     lineage: Lineage, members: Mapping[str, Member], lane_count: int, usage: Sequence[Any]
 ) -> Summary:
-    """The columns of a run that its checkpoints determine. ``usage`` are those of what was used."""
+    """The columns of a run that its checkpoints determine, including its ``usage`` columns."""
     mine = [members[place.key] for place in lineage.nodes]
     moments = [member.created_at for member in mine if member.created_at is not None]
     return [
@@ -108,13 +108,13 @@ def summarize(
 
 
 def _head(members: Sequence[Member]) -> Member:
-    """The newest checkpoint at the source. A fork on a copy moves no head, whatever became of it."""
+    """The newest checkpoint at the source. A fork in a scratch store does not move the head."""
     recorded = [member for member in members if not member.key.startswith(Checkpoint.SCRATCH)]
     return (recorded or members)[-1]
 
 
 def status_after(trigger: str) -> str:
-    """The status of a run whose newest checkpoint has this trigger; empty if it says none."""
+    """The status of a run whose newest checkpoint has this trigger; empty if the trigger implies none."""
     engines = all_engines()
     if trigger.endswith(tuple(suffix for one in engines for suffix in one.failure_suffixes)):
         return Run.Status.FAILED.value
@@ -146,6 +146,6 @@ def _stored_fault(fault: LineageFault) -> dict[str, Any]:
 
 
 def drop_empty(run_ids: Iterable[int]) -> None:
-    """Delete those of these runs that have been merged into others."""
+    """Delete the runs among these that were merged into others."""
     for some in in_slices(sorted(run_ids)):
         Run.objects.filter(pk__in=some, checkpoints=None).delete()

@@ -1,4 +1,4 @@
-"""What the checkpoints of a run record of its model calls, and of the time that it worked."""
+"""The usage of a run: model calls and working time, from the records of its checkpoints."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,20 +12,20 @@ from viewer.models.usage import usage_values
 from viewer.stores.model_calls import ModelCall, PackedCall, PackedSession, usage_by_model
 from viewer.stores.packing import EVENT_BYTES
 
-# The columns of a run that has called no model, and whose time is unknown.
+# The columns of a run without model calls and with unknown working time.
 NOTHING_USED: list[Any] = [*usage_values([]), None]
 
 
 @dataclass(slots=True)
 class RecordedUsage:
-    """The model calls of a run and the stretches in which it worked, by event. Repeated ones count once."""
+    """The model calls and working periods of a run, by event, so that repeated events count once."""
 
     calls: dict[bytes, ModelCall] = field(default_factory=dict)
-    # The start and end of each stretch, in seconds since the epoch.
+    # The start and end of each period, in seconds since the epoch.
     sessions: dict[bytes, tuple[float, float]] = field(default_factory=dict)
 
     def add(self, event_ids: bytes, calls: Iterable[PackedCall], sessions: Iterable[PackedSession]) -> None:
-        """Add what one checkpoint records."""
+        """Add the records of one checkpoint."""
         for call in calls:
             self.calls[_event(event_ids, call.position)] = call.call
         for session in sessions:
@@ -69,7 +69,7 @@ def recorded_usage(lineages: Sequence[Lineage], members: Mapping[str, Member]) -
 
 
 def _with_own_events(lineage: Lineage, members: Mapping[str, Member]) -> Iterator[Member]:
-    """The members whose events no child of theirs repeats."""
+    """The members whose events are not repeated by a child."""
     covered = {
         place.parent
         for place in lineage.nodes

@@ -1,1 +1,1 @@
-"""The stored copies of checkpoints, and what is redacted in them."""
+"""The stored copies of checkpoints, and the redaction of secrets in them."""

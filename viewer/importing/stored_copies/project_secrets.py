@@ -1,4 +1,4 @@
-"""Redact a project's secrets in everything that is stored of its locations."""
+"""Redacts a project's secrets in all stored data of its locations."""
 
 import logging
 from typing import Any
@@ -22,12 +22,12 @@ logger = logging.getLogger(__name__)
 
 # Rows of one transaction: bounds the memory, and the time that other writers wait.
 BATCH = 200
-# Columns of sentences. All others hold ids and names, which stay different from each other.
+# Columns of prose. All others hold ids and names, which must stay distinct after redaction.
 _PROSE: dict[type[models.Model], tuple[str, ...]] = {
     Annotation: ("name", "label_text", "note"),
     ShareLink: ("title",),
 }
-# The columns that hold texts of checkpoints, or of people about them.
+# The columns that hold texts from checkpoints, or texts that people write about them.
 _TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
     Annotation: ("run_key", "branch", "checkpoint_id", *_PROSE[Annotation]),
     Checkpoint: (
@@ -59,7 +59,7 @@ _TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
         "lineage_faults",
     ),
 }
-# The secrets of environment files when they could last be read.
+# The secrets of environment files, as of their last successful read.
 _last_read: dict[str, tuple[str, ...]] = {}
 
 
@@ -69,13 +69,13 @@ def secrets_for(project: Project | None) -> tuple[str, ...]:
     try:
         _last_read[path] = secrets_at(path)
     except (OSError, ValueError):
-        # Without the error's message, which quotes the file.
+        # The error's message is left out, since it quotes the file.
         logger.warning("the environment file of %s cannot be read", project)
     return _last_read.get(path, ())
 
 
 def stored_key(location: Location, key: str) -> str:
-    """The key as the rows of a location store it: redacted."""
+    """The redacted key, as rows of the location store it."""
     return redacted_key(key, known_secrets(secrets_for(location.project)))
 
 
@@ -85,7 +85,7 @@ def mark_of(secrets: tuple[str, ...]) -> str:
 
 
 def redact_known_secrets(location: Location) -> None:
-    """Redact the project's secrets in what was stored before they were known. Only with the import lock.
+    """Redact the project's secrets in data that was stored before they were known. Requires the import lock.
 
     Works in batches. If it is interrupted, the next import starts over.
     """
@@ -98,7 +98,7 @@ def redact_known_secrets(location: Location) -> None:
         _redact_bodies(location, known)
         for model, fields in _TEXT_COLUMNS.items():
             _redact_rows(_rows_of(location, model), fields, known)
-        # They are shortened: a secret may have been cut. They are read again from the redacted copies.
+        # These texts are shortened, so a secret may be cut. They are read again from the redacted copies.
         location.runs.update(inputs=[], is_described=False)
     Location.objects.filter(pk=location.pk).update(secrets_digest=mark)
     location.secrets_digest = mark
@@ -120,9 +120,9 @@ def _rows_of(location: Location, model: type[models.Model]) -> models.QuerySet[A
     if model is Annotation:
         return Annotation.objects.filter(location_uid=location.uid)
     if model is ShareLink:
-        # SQLite cannot look into a list of keys.
+        # SQLite cannot search in a list of keys.
         links = ShareLink.objects.only("locations")
-        # A search names no location: it covers all.
+        # A saved search belongs to no location, so it is always included.
         pks = [one.pk for one in links if location.pk in (one.locations or [location.pk])]
         return ShareLink.objects.filter(pk__in=pks)
     if model is CheckpointBody:

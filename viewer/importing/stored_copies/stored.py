@@ -18,17 +18,17 @@ from viewer.stores.location_reader import open_reader
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry
 
-# Bytes of memory for the decoded values of one checkpoint.
+# Maximum memory in bytes of the decoded values of one checkpoint.
 MAX_MEMORY_OF_VALUES = 256 * 1024 * 1024
 _BYTES_A_VALUE = 64
 
 
 class NotReadable(UserFacingError):
-    """There is no stored copy of a checkpoint, and it cannot be read at its source. The message says why."""
+    """A checkpoint has no stored copy and cannot be read at its source. The message says why."""
 
 
 def stored_bytes(checkpoint: Checkpoint) -> bytes:
-    """The redacted JSON: of the stored copy, or else of the source. Raises NotReadable."""
+    """The redacted JSON of the stored copy, or else of the source. Raises NotReadable."""
     return zstandard.ZstdDecompressor().decompress(_compressed(checkpoint))
 
 
@@ -59,9 +59,8 @@ def _read_at_source(checkpoint: Checkpoint) -> bytes:
 def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
     """The redacted checkpoint, decoded. Numbers that Python cannot represent are texts.
 
-    Empty if it is nested deeper than the limit, which an import checks only if its brackets suggest it. Also
-    empty if it is larger than what is shown, if its values would take too much memory, or if there is no copy
-    and its source cannot be read.
+    Empty if it is nested too deeply, is larger than what is shown, or would take too much memory, or if there
+    is no copy and the source cannot be read. (An import checks the depth only if the brackets suggest it.)
     """
     try:
         return body_of(checkpoint)
@@ -70,16 +69,16 @@ def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def body_of(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What ``stored_body`` returns. Raises NotReadable if there is no copy and its source cannot be read."""
+    """The same as ``stored_body``, but raises NotReadable if there is no copy and no readable source."""
     return decoded_copy(_compressed(checkpoint))
 
 
 def bodies_of(
     location: Location, checkpoints: Sequence[Checkpoint]
 ) -> Iterator[tuple[Checkpoint, dict[str, Any]]]:
-    """Each checkpoint of a location with what ``body_of`` returns, without those that cannot be read.
+    """Yield each readable checkpoint of a location with its ``body_of``.
 
-    Those without a stored copy are read at the source together.
+    Checkpoints without a stored copy are read at the source in one batch.
     """
     at_source = dict[str, Checkpoint]()
     for checkpoint in checkpoints:
@@ -98,7 +97,7 @@ def bodies_of(
 
 
 def decoded_copy(compressed: bytes) -> dict[str, Any]:
-    """The values of a redacted checkpoint; empty if it exceeds what is shown."""
+    """The decoded values of a redacted checkpoint; empty if it exceeds the limits of pages."""
     if zstandard.frame_content_size(compressed) > settings.CHECKPOINT_MAX_SHOWN_BYTES:
         return {}
     data = zstandard.ZstdDecompressor().decompress(compressed)
@@ -118,13 +117,13 @@ def stored_contents(checkpoint: Checkpoint) -> Contents:
 
 
 def memory_of_values(data: bytes) -> int:
-    """An upper bound of the bytes that the decoded values of a JSON text take: the shortest takes 64."""
+    """An upper bound of the memory in bytes of a JSON text's decoded values, at least 64 for each."""
     values = sum(data.count(mark) for mark in (b",", b":", b"[", b"{"))
     return len(data) + _BYTES_A_VALUE * values
 
 
 def nests_deeper(value: Any, max_depth: int) -> bool:
-    """Whether a decoded JSON value has more levels of objects and lists than this."""
+    """Whether a decoded JSON value has more than this many levels of objects and lists."""
     level, depth = [value], 0
     while level := [item for item in level if isinstance(item, dict | list)]:
         depth += 1

@@ -1,4 +1,4 @@
-"""The real ids of a checkpoint whose row shows them redacted. Never stored."""
+"""The real ids of a checkpoint whose row has redacted ids. Never stored."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from viewer.stores.protocol import Entry
 
 @dataclass(frozen=True, slots=True)
 class UnredactedSource:
-    """What the engine needs to find a checkpoint. ``branch`` is empty if only the checkpoint records it."""
+    """The ids with which an engine finds a checkpoint. ``branch`` is empty if only its contents record it."""
 
     checkpoint_id: str
     source: str
@@ -21,7 +21,7 @@ class UnredactedSource:
 
 
 def unredacted_source(checkpoint: Checkpoint) -> UnredactedSource:
-    """The real ids and source of a checkpoint; those of its row if it cannot be found any more."""
+    """The real ids and source of a checkpoint; those of its row if it can no longer be found."""
     location = checkpoint.location
     try:
         with open_reader(address_of(location)) as store:

@@ -14,7 +14,7 @@ from viewer.jobs.storage import JobStorage
 def belongs_to(process: psutil.Process, storage: JobStorage) -> bool:
     """Whether a live process belongs to the job: its environment has the marker, or it has the lock open.
 
-    A process that has got the id of an exited one has neither.
+    A process that reuses the id of an exited one has neither.
     """
     with suppress(psutil.Error, OSError):
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -42,7 +42,7 @@ def is_gone(process_id: int | None, storage: JobStorage) -> bool:
     if storage.exists() and not storage.has_runner():
         return True
     if process_id is None:
-        # Without files there is no lock to test, and without an id there is nothing else to ask.
+        # Without files there is no lock to test, and without an id no process to look up.
         return not storage.exists()
     return not is_alive(process_id, storage)
 

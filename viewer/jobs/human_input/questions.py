@@ -14,7 +14,7 @@ from viewer.models import Job, Question
 
 # Longer answers are cut, because a model reads them.
 MAX_ANSWER_CHARACTERS = 100_000
-# Higher question numbers are ignored.
+# Questions with higher numbers are ignored.
 MAX_QUESTIONS = 100_000
 
 
@@ -48,7 +48,7 @@ def deliver_missing(job: Job, open_numbers: Collection[int]) -> None:
 
 
 def ingest(job: Job, events: Iterable[SpoolEvent], redact: Redactor, open_numbers: set[int]) -> None:
-    """Store the questions in these events. Updates ``open_numbers``, which the runner waits for.
+    """Store the questions in these events. Update ``open_numbers``, the questions that the runner waits for.
 
     Idempotent, because a new follower reads a spool from the beginning.
     """
@@ -67,12 +67,12 @@ def ingest(job: Job, events: Iterable[SpoolEvent], redact: Redactor, open_number
 
 
 def redacted_answer(question: Question) -> str:
-    """The answer without secrets that a person may have typed."""
+    """The answer without the secrets that it may contain."""
     return str(redactor_for(question.job)(question.answer))
 
 
 def redact_answers(job: Job, redact: Redactor) -> None:
-    """Redact the stored answers of a job whose runner waits for none of them any more."""
+    """Redact the stored answers of a job whose runner no longer waits for any."""
     _redact_answers(job.questions.all(), redact)
 
 

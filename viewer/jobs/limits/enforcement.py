@@ -16,13 +16,13 @@ from viewer.jobs.spool import SpoolEvent
 from viewer.jobs.storage import storage_of
 from viewer.models import Job
 
-# Besides the start of a unit, these say that a run will use more. A run that only has to end may end.
+# Besides the start of a unit, these events show that a run will use more. Other runs may just end.
 WORK_STARTED = ("model_started", "model_completed")
 
 
 @dataclass
 class LimitEnforcer:
-    """What a job has used according to its events, and the limit that it has reached."""
+    """The usage of a job, counted from its events, and the limit that it has reached."""
 
     job: Job
     tokens: int = 0
@@ -58,7 +58,7 @@ def count_event(enforcer: LimitEnforcer, event: SpoolEvent) -> bool:
 
 
 def store_usage(enforcer: LimitEnforcer) -> None:
-    """Store the usage in the job's row, where other jobs that share a limit read it. It never decreases."""
+    """Store the usage in the job's row, where jobs with the same shared limit read it. Never decreases."""
     job = enforcer.job
     tokens, steps = max(job.tokens, enforcer.tokens), max(job.steps_used, enforcer.steps)
     if (tokens, steps) != (job.tokens, job.steps_used):
@@ -76,12 +76,12 @@ def check_shared(enforcer: LimitEnforcer) -> bool:
         return _stop(job, Limit("job", "seconds", enforcer.own["seconds"]))
     shared = reached_shared_limit(job)
     if shared is None:
-        # Another job's usage may have left the period of the limit, so that there is room again.
+        # The usage of other jobs may have left the period of the limit.
         storage_of(job).delete_stop()
     else:
         storage_of(job).write_stop(asdict(shared))
     enforcer.reached = _own_reached(enforcer) or shared
-    # A run that only waits uses time, but no tokens and no steps.
+    # A waiting run uses time, but no tokens or steps.
     if shared and shared.measure == "seconds":
         return _stop(job, shared)
     return False

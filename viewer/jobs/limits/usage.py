@@ -1,7 +1,7 @@
 """Limits on jobs, their usage, and which limit is reached.
 
 A step is a completed unit, such as a task. Seconds are the time that a job ran, without the time that it
-waited for a person. The seconds of several jobs are added up even if the jobs ran at the same time. A day
+waited for a person. The seconds of several jobs are added up, even if they ran at the same time. A day
 begins at the server's midnight, and includes what jobs that started earlier have used since then.
 """
 

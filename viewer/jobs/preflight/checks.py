@@ -123,7 +123,7 @@ def ask_next_units(
 def _asked(
     checkpoint: Checkpoint, project: Project, entry_point: str, kind: str, edits: Edits | None = None
 ) -> PreflightCheck:
-    """A check that is not stored, once its runner has ended. Raises JobRefused."""
+    """Run a check without storing it. Return it once its runner has ended. Raises JobRefused."""
     check = PreflightCheck(checkpoint=checkpoint, project=project, entry_point=entry_point)
     storage = storage_of(check)
     storage.create()

@@ -11,7 +11,7 @@ from viewer.engines import ENGINES, all_engines
 from viewer.jobs.execution.starting.engine_runner import runner_program
 from viewer.models import Checkpoint, Location, Project
 
-# Increased when checks find something else than before.
+# Increase it when checks find something that earlier ones did not.
 VERSION = 1
 MAX_FILES = 4_000
 MAX_FOLDERS = 2_000
@@ -19,7 +19,7 @@ MAX_DEPTH = 8
 # Source code, and files that projects commonly read while they are imported.
 SOURCES = (".py", ".yaml", ".yml", ".toml", ".json", ".env")
 NOT_SOURCE = {"node_modules", "site-packages", "__pycache__"}
-# How long a check of a project counts that is too large to be searched.
+# How long a check counts if the project is too large to be searched.
 LARGE_PROJECT_SECONDS = 600
 
 

@@ -26,7 +26,7 @@ PREFIX = re.compile(r"[A-Za-z]{2,4}[-_]")
 
 
 def placeholders_for(values: Mapping[str, str]) -> dict[str, str]:
-    """The same names, with values from which a client can be constructed but that give access to nothing."""
+    """The same names with placeholders, from which clients can be constructed without access to anything."""
     return {name: placeholder_for(name, value) for name, value in values.items()}
 
 

@@ -1,4 +1,4 @@
-"""Runs preflight checks in threads of the server: one at a time for each project, and a few in all."""
+"""Runs preflight checks in threads of the server: one at a time per project, and a few in total."""
 
 import logging
 import threading
@@ -23,7 +23,7 @@ from viewer.models import PreflightCheck
 
 logger = logging.getLogger(__name__)
 
-# Nobody waits for a check that has not ended after this time.
+# A check that has not ended after this time is stopped.
 STALE_AFTER = timedelta(hours=1)
 # The ids of checks that run in a thread of this process.
 _running: set[Any] = set()
@@ -40,7 +40,7 @@ def start_in_background(check: PreflightCheck) -> None:
 
 
 def run_check(check: PreflightCheck) -> None:
-    """Wait for a slot and run the check. Does nothing if another process runs it."""
+    """Wait for a slot, then run the check. Does nothing if another process runs it."""
     storage = storage_of(check)
     storage.create()
     with storage.following() as is_ours, _slot(check):

@@ -23,7 +23,7 @@ from viewer.messages.message import UserMessage, message_from, redacted_message
 from viewer.models import Job, PreflightCheck
 
 POLL_SECONDS = 0.05
-# The most that the copy of the checkpoint and the output of the project's code may need together.
+# Maximum size of the checkpoint's copy and the output of the project's code together.
 MAX_BYTES = 256 * 1024 * 1024
 
 
@@ -62,7 +62,7 @@ def _request(check: PreflightCheck, edits: Edits) -> Request:
 
 
 def wait_for(check: PreflightCheck, runner: RunnerProcess) -> UserMessage | None:
-    """Wait until the runner exits or has to be ended. Returns why it has to be ended, or None."""
+    """Wait until the runner exits or has to be ended. Return why it has to be ended, or None."""
     end = time.monotonic() + settings.PREFLIGHT_SECONDS
     storage = storage_of(check)
     with suppress(LostRunner):
@@ -76,7 +76,7 @@ def wait_for(check: PreflightCheck, runner: RunnerProcess) -> UserMessage | None
 
 
 def store_report(check: PreflightCheck, runner: RunnerProcess, why_ended: UserMessage | None) -> None:
-    """End the runner's processes, and store its report or why there is none."""
+    """End the runner's processes. Store its report, or why there is none."""
     storage = storage_of(check)
     processes.end_all(storage, patience=1)
     data = {event["kind"]: event["data"] for event in _events(storage)}

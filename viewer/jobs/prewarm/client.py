@@ -1,4 +1,4 @@
-"""Requests prewarmed processes, and has them fork runners."""
+"""Requests prewarmed processes, and asks them to fork runners."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 # The time limits for the fork, and for the fork to report that it starts.
 SECONDS_TO_FORK = 2
 SECONDS_TO_BEGIN = 10
-# Prewarming at once would slow down the runner that is starting.
+# Prewarming immediately would slow down the runner that is starting.
 SECONDS_AFTER_A_COLD_START = 10
 
 
@@ -52,7 +52,7 @@ def name_of(project: Project, engine: str) -> str:
 
 @contextmanager
 def address(name: str) -> Iterator[str]:
-    """A path of the socket that is valid within the block, and short enough in any data folder."""
+    """Yield a path of the socket that is short enough in any data folder. Valid within the block."""
     descriptor = os.open(folder(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{descriptor}/{name}.socket"
@@ -61,7 +61,7 @@ def address(name: str) -> Iterator[str]:
 
 
 def request_prewarm(project: Project | None, seconds: float = 0) -> None:
-    """Ask the worker to prewarm a process for this project in ``seconds``. Raises no error."""
+    """Ask the worker to prewarm a process for this project in ``seconds``. Never raises."""
     if not is_supported() or project is None or not project.is_confirmed:
         return
     path = folder() / f"{project.pk}.request"
@@ -78,11 +78,11 @@ def request_prewarm(project: Project | None, seconds: float = 0) -> None:
 def fork_runner(
     job_folder: str, project: Project, engine: str, environment: Mapping[str, str], lock: int, log: int
 ) -> PrewarmedRunner | None:
-    """Have a prewarmed process fork the runner of this job. None if there is none or it refuses.
+    """Have a prewarmed process fork the runner of this job. Return None without one, or if it refuses.
 
-    The fork reports that it starts before it runs anything, so a job for which this returns None has run
-    nothing. A fork that got its request and does not report in time counts as started, so that it is not
-    started twice.
+    The fork reports its start before it runs anything, so if this returns None, nothing of the job has run.
+    A fork that received its request and does not report in time counts as started, so that no job starts
+    twice.
     """
     if not is_supported():
         return None
@@ -99,7 +99,7 @@ def fork_runner(
         }
         socket.send_fds(connection, [json.dumps(request).encode()], [lock, log])
     except (OSError, KeyError, ValueError):
-        # There is no prewarmed process, or it did not get the request.
+        # There is no prewarmed process, or it did not receive the request.
         connection.close()
         return None
     if has_begun(connection):

@@ -54,7 +54,7 @@ class PrewarmPool:
 
 
 def maintain(pool: PrewarmPool) -> None:
-    """Start requested processes and end those that are not needed any more. Called repeatedly."""
+    """Start requested processes, and end those that are no longer needed. Called repeatedly."""
     if not client.is_supported():
         return
     now = time.monotonic()
@@ -68,7 +68,7 @@ def maintain(pool: PrewarmPool) -> None:
 
 
 def take_requests() -> list[Project]:
-    """The projects for which a process is requested by now. Deletes these requests."""
+    """The projects with a due request for a process. Deletes these requests."""
     found = []
     for path in client.folder().glob("*.request"):
         try:
@@ -87,7 +87,7 @@ def take_requests() -> list[Project]:
 def start(pool: PrewarmPool, project: Project) -> None:
     """Prewarm a process for the project, unless there is one or it is not possible.
 
-    Ends the process that was requested the longest time ago if the pool is full.
+    If the pool is full, ends the process with the oldest request.
     """
     name = _name_of(project)
     existing = pool.processes.get(name)
@@ -177,7 +177,7 @@ def end_unneeded(pool: PrewarmPool) -> None:
 
 
 def discard(pool: PrewarmPool, name: str) -> None:
-    """Remove a process that has exited from the pool. Logs its output if it has failed."""
+    """Remove an exited process from the pool. Log its output if it failed."""
     one = pool.processes.pop(name, None)
     if one is None:
         return
@@ -195,7 +195,7 @@ def discard(pool: PrewarmPool, name: str) -> None:
 
 
 def end(pool: PrewarmPool, name: str) -> None:
-    """Have the process accept no more jobs. It exits when its last job has ended."""
+    """Tell the process to accept no more jobs. It exits when its last job has ended."""
     one = pool.processes.pop(name)
     if one.process.stdin:
         one.process.stdin.close()

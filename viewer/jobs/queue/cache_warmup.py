@@ -1,4 +1,4 @@
-"""Holds the jobs of a sweep back while its first job warms up the prompt cache."""
+"""Delays the jobs of a sweep while its first job warms up the prompt cache."""
 
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ MAX_SECONDS = 90
 
 
 def waits_for_cache_warmup(job: Job) -> bool:
-    """Whether the first job of the sweep is still warming up the cache, and has not taken too long."""
+    """Whether the first job of the sweep still warms up the cache, for at most ``MAX_SECONDS``."""
     if job.sweep_id is None:
         return False
     first = Job.objects.filter(sweep=job.sweep_id).order_by("created_at").first()

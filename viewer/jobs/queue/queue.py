@@ -9,7 +9,7 @@ from viewer.jobs.queue.tasks import TaskQueue
 
 
 class JobQueue(Protocol):
-    """Entries with the id of a job. Each is claimed by one worker, in the order in which they were added."""
+    """Entries with the ids of jobs. One worker claims each entry, in the order in which they were added."""
 
     def add(self, job: UUID) -> None:
         """Add an entry, as part of the current transaction."""
@@ -21,7 +21,7 @@ class JobQueue(Protocol):
         """Claim the next entry and run its job to its end. Does nothing if no entry waits."""
 
     def delete(self, added_before: datetime, unfinished: Collection[UUID]) -> int:
-        """Delete older entries, but not those of ``unfinished`` jobs. Returns how many."""
+        """Delete older entries, except those of ``unfinished`` jobs. Return the number deleted."""
 
 
 def job_queue() -> JobQueue:

@@ -19,15 +19,15 @@ def enqueue(job: Job) -> None:
 
 
 def enqueue_if_ready(job: Job) -> None:
-    """Put the job into the queue if it may start now. Otherwise ``requeue_missing`` does so later."""
+    """Enqueue the job if it may start now. Otherwise ``requeue_missing`` does later."""
     if Job.objects.due().filter(pk=job.pk).exists() and _has_room(job):
         enqueue(job)
 
 
 def requeue_missing() -> int:
-    """Put queued jobs that may start and have no queue entry into the queue. Returns how many.
+    """Enqueue jobs that may start and have no queue entry. Return their number.
 
-    Their start time has come, a limit has room again, or their entry was lost.
+    Such jobs have become due, are no longer held back by a limit, or have lost their entry.
     """
     Job.objects.mark_due()
     waiting = job_queue().waiting()
@@ -39,11 +39,11 @@ def requeue_missing() -> int:
 
 
 def delete_old_entries() -> int:
-    """Delete the queue entries of jobs that ended long ago, but not the jobs. Returns how many."""
+    """Delete the queue entries of jobs that ended long ago, not the jobs. Return the number deleted."""
     unfinished = set(Job.objects.unfinished().values_list("pk", flat=True))
     return job_queue().delete(timezone.now() - KEPT_FOR, unfinished)
 
 
 def _has_room(job: Job) -> bool:
-    """Whether neither a shared limit nor the first job of its sweep holds the job back."""
+    """Whether neither a shared limit nor the cache warm-up of its sweep delays the job."""
     return reached_shared_limit(job) is None and not waits_for_cache_warmup(job)

@@ -1,4 +1,4 @@
-"""The worker: runs jobs from the queue, and follows jobs whose follower has exited."""
+"""The worker: runs queued jobs, and follows running jobs whose follower has exited."""
 
 import logging
 import time
@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.05
 # How often the worker searches for orphaned jobs, and for queued jobs that may start.
 ADOPT_SECONDS = 2.0
-# The same while there is no unfinished job. A new job is a write to the database, which wakes the worker.
+# The same without unfinished jobs. A new job is a write to the database, which wakes the worker.
 QUIET_ADOPT_SECONDS = 10.0
 # The longest delay before the worker stops or prewarms a process.
 IDLE_SECONDS = 0.5
 PRUNE_SECONDS = 3600
 # The pause after a failure, such as a full disk.
 FAILED_SECONDS = 1.0
-# Following is cheap, and the run is already being paid for. So it does not occupy a slot.
+# Following is cheap, and the run already costs money, so it does not occupy a slot.
 MAX_ADOPTED = 64
 
 

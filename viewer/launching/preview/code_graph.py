@@ -1,4 +1,4 @@
-"""The graph that a project's code defines, asked of the runner by the check of a new run.
+"""The graph that a project's code defines, as reported by the preflight check of a new run.
 
 The check is the same for every checkpoint, so it is made once for each version of the project's source.
 """
@@ -15,7 +15,7 @@ from viewer.models import PreflightCheck, Project, Run
 
 @dataclass(frozen=True, slots=True)
 class CodeGraph:
-    """The entry points of a run's project, the one that is drawn, and the check that asks for its graph.
+    """The entry points of a run's project, the one that is drawn, and the check that reports its graph.
 
     ``check`` is None if no entry point is known.
     """
@@ -39,7 +39,7 @@ class CodeGraph:
 
     @property
     def error(self) -> UserMessage | None:
-        """Why the code does not say what its graph is; None if it does, or was not asked."""
+        """Why the graph is not known; None if it is, or if no check has run."""
         if self.check is None or not self.check.has_ended or self.graph:
             return None
         if blocks := self.check.report.get("blocks"):
@@ -50,8 +50,8 @@ class CodeGraph:
 def code_graph_of(run: Run, wanted: str, *, may_start: bool = False, again: bool = False) -> CodeGraph | None:
     """The graph of the run's project; None without a confirmed project.
 
-    ``wanted`` is one of its entry points, or empty for that of the run. Only with ``may_start`` is the code
-    asked, and with ``again`` once more after a failure.
+    ``wanted`` is one of its entry points, or empty for that of the run. A check starts only with
+    ``may_start``, and a failed one is repeated only with ``again``.
     """
     project = run.location.project
     if project is None or not project.is_confirmed:

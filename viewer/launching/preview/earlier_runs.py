@@ -45,7 +45,7 @@ def earlier_run(location: Location, entry_point: str, entity: str) -> Run | None
 
 
 def kickoff_inputs(run: Run, entity: str) -> dict[str, Any]:
-    """The kickoff inputs in the run's first checkpoint, with their types; secrets are redacted."""
+    """The kickoff inputs in the run's first checkpoint, typed and without secrets."""
     contents = _first_contents(run)
     if contents is None:
         return {}

@@ -1,4 +1,4 @@
-"""The findings of a preflight check, with a person's answers: what is lost, and what refuses the start."""
+"""The findings of a preflight check, with a person's answers: what is lost, and why the run cannot start."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ class Findings:
     restored: list[str] = field(default_factory=list)
     own: list[str] = field(default_factory=list)
     accepted: bool = False
-    # Those that nobody has accepted for the project, and those that somebody has.
+    # Effects that were not accepted for the project, and effects that were.
     new_effects: list[Effect] = field(default_factory=list)
     accepted_effects: list[Effect] = field(default_factory=list)
     effects_mark: str = ""
@@ -80,7 +80,7 @@ class Findings:
 
     @property
     def is_known(self) -> bool:
-        """Whether losses are known: the check has ended, and was not stopped at unaccepted effects."""
+        """Whether losses are known: the check has ended, and did not stop at unaccepted effects."""
         return self.check.is_done and self.report.get("is_complete", True)
 
     @property
@@ -98,7 +98,7 @@ class Findings:
 
     @property
     def blocks(self) -> list[str]:
-        """Reasons that nothing a person accepts can resolve."""
+        """Reasons that cannot be resolved by accepting something."""
         return [translate(message_from(block)) for block in self.report.get("blocks") or []]
 
     @property
@@ -112,20 +112,20 @@ class Findings:
 
     @property
     def needs_acceptance(self) -> bool:
-        """Whether a person has to accept losses, or that they are unknown. A new run loses nothing."""
+        """Whether a person has to accept losses, known or unknown. A new run loses nothing."""
         if self.is_of_new_run or self.is_unchecked or self.new_effects:
             return False
         return bool(self.losses) or not self.is_known
 
     @property
     def mark(self) -> str:
-        """Identifies what is accepted: these losses of this check, or that they are unknown."""
+        """A digest of what a person accepts: these losses of this check, or that they are unknown."""
         seen = ["known", *sorted(self.losses)] if self.is_known else ["unknown"]
         return sha256("\n".join([self.check.fingerprint, *seen]).encode()).hexdigest()[:16]
 
     @property
     def refusals(self) -> list[Refusal]:
-        """The blocks, the open questions, and what has to be accepted first."""
+        """The blocks, the open questions, and what has to be accepted before the start."""
         found = [Refusal(Code.PREFLIGHT, message) for message in self.blocks]
         for one in self.questions:
             if one.error:
@@ -146,7 +146,7 @@ class Findings:
 
     @property
     def options(self) -> Options:
-        """The answers as the runner reads them. It starts nothing that has a loss nobody accepted."""
+        """The answers as the runner reads them. The runner refuses every loss that is not accepted."""
         answers = {one.saved: one.answer for one in self.questions if one.answer}
         losses = (sorted(self.losses) if self.is_known else [ACCEPT_ALL]) if self.accepted else []
         options = Options(accepted=losses)
@@ -155,14 +155,14 @@ class Findings:
 
 @dataclass(slots=True, kw_only=True)
 class CheckedLaunch:
-    """What refuses a launch: ``checks`` of the request itself, and ``findings`` of its preflight check."""
+    """Why a launch cannot start: ``checks`` of the request, and ``findings`` of its preflight check."""
 
     checks: list[Refusal] = field(default_factory=list)
     findings: Findings | None = None
 
     @property
     def refusals(self) -> list[Refusal]:
-        """Every reason why it may not start, those of the preflight check included."""
+        """Every reason why it cannot start, including those of the preflight check."""
         return [*self.checks, *(self.findings.refusals if self.findings else [])]
 
 
@@ -193,13 +193,13 @@ def read_findings(check: PreflightCheck, answers: Mapping[str, str], accepted: s
 
 
 def effects_refusal() -> Refusal:
-    """That effects have to be accepted first."""
+    """The refusal if effects have to be accepted first."""
     message = _("The checkpoint has effects that nobody has accepted for this project.")
     return Refusal(Code.EFFECTS, message, "accept-effects", _("Effects"))
 
 
 def effects_digest(check: PreflightCheck) -> str:
-    """Identifies the effects of this check that nobody has accepted yet."""
+    """A digest of the effects of this check that are not accepted yet."""
     keys = sorted(effect["key"] for effect in check.new_effects)
     return sha256("\n".join([check.fingerprint, *keys]).encode()).hexdigest()[:16]
 
@@ -236,7 +236,7 @@ def _question(
 
 
 def _refuse_repeated_answers(questions: Sequence[Question]) -> None:
-    """A component of the project can be the answer to one question only."""
+    """Refuse a component of the project that is the answer to several questions."""
     given = [(one.kind, one.answer) for one in questions]
     for one in questions:
         if one.answer not in ("", GONE) and given.count((one.kind, one.answer)) > 1:

@@ -34,19 +34,19 @@ class LaunchPreview(CheckedLaunch):
 
     @property
     def needs_preflight(self) -> bool:
-        """Whether a preflight check could matter: no check before it refuses the launch for good."""
+        """Whether a preflight check is useful: no other refusal is final."""
         passable = {Code.BRANCH, Code.REDACTED_PARTS}
         return self.request.project is not None and all(one.code in passable for one in self.checks)
 
     @property
     def plan_digest(self) -> str:
-        """Identifies the plan: a form names the one that its person has seen."""
+        """A digest of the plan. A form sends the digest of the plan that it showed."""
         steps = "\n".join(f"{step.unit} {step.action}" for step in self.plan.steps)
         return sha256(steps.encode()).hexdigest()[:16]
 
     @property
     def redacted_digest(self) -> str:
-        """What a form sends to accept these redacted parts and no others."""
+        """The digest that a form sends to accept exactly these redacted parts."""
         return digest_of(self.redacted_parts)
 
     @property
@@ -60,12 +60,12 @@ class LaunchPreview(CheckedLaunch):
 
     @property
     def unrestored(self) -> str:
-        """What a run without the project's code would lack; empty if a check says so more precisely."""
+        """What a run without the project's code would lack; empty if a preflight check has the details."""
         return "" if self.findings else unrestored(self.request)
 
     @property
     def stale_agents(self) -> str:
-        """Who would continue with the former value of an edited input."""
+        """The agents that would continue with the former value of an edited input."""
         request = self.request
         if request.entry_point or not self.plan.running_count:
             return ""
@@ -74,7 +74,7 @@ class LaunchPreview(CheckedLaunch):
 
 
 def preview_launch(request: ForkRequest) -> LaunchPreview:
-    """The plan of a fork or resume, and what refuses it. A fork's branch is checked by ``preview_fork``."""
+    """The plan of a fork or resume, and its refusals. ``preview_fork`` checks the branch of a fork."""
     contents, is_fork = request.contents, request.kind == Job.Kind.FORK
     source = source_of(request)
     plan = preview_plan(contents, request.edits, request.furthest, is_fork, source)
@@ -118,7 +118,7 @@ def source_of(request: CheckpointRequest) -> Any:
 
 
 def redacted_refusal(places: Sequence[str]) -> Refusal:
-    """That a person has to edit or accept these redacted parts."""
+    """The refusal if a person has to edit or accept these redacted parts."""
     message = _(
         "This checkpoint was pruned, and its stored copy lacks what was redacted in: %(places)s. Edit these, "
         "or accept sending them as they are."

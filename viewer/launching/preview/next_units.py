@@ -1,4 +1,4 @@
-"""What would run next after the edits of a fork, for each unit that they can be attributed to."""
+"""What would run next after a fork's edits, for each unit that they can be attributed to."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,19 +26,19 @@ class NextUnits:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An answer for each unit, or why there is none."""
+    """The next units for each unit, or why they are unknown."""
 
     units: tuple[NextUnits, ...] = ()
     refused: str = ""
 
     @property
     def after(self) -> Mapping[str, str]:
-        """The edited entries after the edit, which are the same for every unit; empty if none is known."""
+        """The values of the edited entries afterwards, equal for every unit; empty if unknown."""
         return next((one.after for one in self.units if one.after), {})
 
 
 def ask_next(request: ForkRequest) -> Asked:
-    """Ask the project's code. Waits for it; nothing runs, and nothing is written."""
+    """Ask the project's code what runs next. Waits for the answer. Nothing runs or is written."""
     kind = kind_of(engine_of(request.contents), request.contents.kind)
     if not kind.adds_to_state or request.project is None:
         return Asked(refused="")

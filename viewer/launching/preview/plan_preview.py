@@ -18,7 +18,7 @@ RUNNING = (Action.AGAIN, Action.RUNS)
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """A step with its labels. ``choice`` is the box that can be ticked: again, keep, or empty for none."""
+    """A step with its labels. ``choice`` is the checkbox it has: again, keep, or empty for none."""
 
     step: Step
     choice: str = ""
@@ -51,7 +51,7 @@ class PlanPreview:
     notes: list[str] = field(default_factory=list)
     calls: int = 0
     tokens: int = 0
-    # Decisions that are left to the run.
+    # Decisions that only the run makes.
     then: list[str] = field(default_factory=list)
     decisions: tuple[Decision, ...] = ()
 
@@ -79,8 +79,8 @@ def preview_plan(
 ) -> PlanPreview:
     """The plan of these edits.
 
-    The cost is estimated from ``last``, the run's furthest checkpoint. ``source`` is what the engine read of
-    the entry point's source. A fork with nothing left to run still makes a branch; a resume is refused.
+    The cost is estimated from ``last``, the run's furthest checkpoint. ``source`` is what the engine read in
+    the entry point's source. If nothing is left to run, a fork creates a branch, and a resume is refused.
     """
     preview, engine = PlanPreview(), engine_of(contents)
     kind = kind_of(engine, contents.kind)
@@ -100,7 +100,7 @@ def preview_plan(
 
 
 def _plan_without_conflicts(contents: Contents, edits: Edits) -> list[Step]:
-    """The plan without the refused edits, so that a choice can be undone; empty if there is none."""
+    """The plan without the refused edits, so that a person can undo a choice; empty if there is none."""
     without = Edits(inputs=edits.inputs, again=edits.again, keep=edits.keep - edits.again)
     try:
         return engine_of(contents).plan(contents, without)

@@ -16,8 +16,8 @@ def preflight_of(
 ) -> PreflightCheck | None:
     """The check of this request; None without a project.
 
-    It starts only if ``may_start``, and a failed one only ``again``. ``accepted_effects`` is the digest of
-    the listed effects that the person accepts: these are stored for the project.
+    It starts only with ``may_start``, and is repeated after a failure only with ``again``.
+    ``accepted_effects`` is the digest of the effects that the person accepts, which are stored.
     """
     checkpoint, project, entry_point = request.checkpoint, request.project, request.entry_point
     if project is None:
@@ -33,7 +33,7 @@ def preflight_of(
 def preflight_of_new_run(
     preview: NewRunPreview, *, may_start: bool, again: bool = False
 ) -> PreflightCheck | None:
-    """The check of a new run; None if nothing could start whatever it found."""
+    """The check of a new run; None if the run could not start in any case."""
     request, target = preview.request, preview.target
     if request.project is None or target is None or not preview.needs_preflight:
         return None
@@ -50,7 +50,7 @@ def preflight_of_new_run(
 def schema_at(
     checkpoint: Checkpoint, contents: Contents, project: Project | None, entry_point: str
 ) -> Schema:
-    """What a run from this checkpoint is made of, as far as a stored preflight check or the record says."""
+    """What a run from this checkpoint is made of, from a stored preflight check, else from the record."""
     report = {}
     if project and entry_point:
         report = preflight_checkpoint(checkpoint, project, entry_point, only_stored=True).report
@@ -58,7 +58,7 @@ def schema_at(
 
 
 def schema_of_new_run(kind: RootKind, project: Project, entry_point: str) -> Schema:
-    """What a new run is made of, as far as a stored preflight check says."""
+    """What a new run is made of, from a stored preflight check; empty without one."""
     if not entry_point:
         return NO_SCHEMA
     store_kind = Location.StoreKind.SQLITE

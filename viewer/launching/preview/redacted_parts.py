@@ -11,7 +11,7 @@ from viewer.messages.translation import translate
 
 
 def find_redacted_parts(contents: Contents, edits: Edits, steps: Sequence[Step]) -> list[str]:
-    """A label for each redacted part that the run reads and nobody edited.
+    """A label for each redacted part that the run reads and no edit replaces.
 
     The original checkpoint contains these values; the stored copy of a pruned one does not.
     """
@@ -20,5 +20,5 @@ def find_redacted_parts(contents: Contents, edits: Edits, steps: Sequence[Step])
 
 
 def digest_of(parts: Sequence[str]) -> str:
-    """Identifies a list of redacted parts: a person accepts those that were listed."""
+    """A digest of a list of redacted parts, by which a person accepts exactly those."""
     return sha256("\n".join(parts).encode()).hexdigest()[:16]

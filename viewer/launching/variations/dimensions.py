@@ -42,7 +42,7 @@ def setting_dimension(group: str, name: str, kind: Kind, text: str) -> Dimension
 
 
 def answer_dimension(question: OpenQuestion, text: str) -> Dimension:
-    """The answers to what a checkpoint waits for. One that is JSON is that value. Raises InvalidValue."""
+    """The answers to a checkpoint's interrupt. Answers that are JSON are parsed. Raises InvalidValue."""
     values = [_json_or_text(value) for value in parse_values(text, Kind.TEXT)]
     return Dimension("answer", question.id, question.prompt, _distinct(values))
 
@@ -64,7 +64,7 @@ def _distinct(values: Iterable[Any]) -> list[Any]:
 
 
 def editing_kind(stored: Any) -> Kind:
-    """The kind in which a value is typed: text if the stored one is missing or redacted."""
+    """The kind of a typed value: that of the stored value, or text if it is missing or redacted."""
     return Kind.TEXT if stored is MISSING or stored == MARKER else kind_of(stored)
 
 

@@ -41,7 +41,7 @@ class Variation:
 
 
 def variation_count(dimensions: Sequence[Dimension]) -> int:
-    """How many variations these dimensions give."""
+    """The number of combinations of these dimensions' values."""
     return prod(len(one.values) for one in dimensions) if dimensions else 0
 
 
@@ -68,7 +68,7 @@ def variations_of(request: SweepRequest) -> Iterator[Variation]:
 
 
 def _settings_of(pairs: Sequence[tuple[Dimension, Any]], common: RunSettings) -> RunSettings:
-    """The settings of a combination: what all have in common, and its own values."""
+    """The settings of a combination: the common ones, and its own values."""
     own: dict[str, dict[str, Any]] = {"configurable": {}, "context": {}}
     for one, value in pairs:
         if one.group in own:
@@ -83,7 +83,7 @@ def _settings_of(pairs: Sequence[tuple[Dimension, Any]], common: RunSettings) ->
 def _edits_of(
     pairs: Sequence[tuple[Dimension, Any]], contents: Contents, as_node: str
 ) -> tuple[Edits, dict[str, str]]:
-    """The edits and models of a combination. The stored value is not an edit."""
+    """The edits and models of a combination. A value equal to the stored one is no edit."""
     inputs: dict[str, Any] = {}
     state: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
@@ -102,7 +102,7 @@ def _edits_of(
             stored = contents.inputs if one.group == "input" else own_state
             if one.key not in stored or not same_value(value, stored[one.key]):
                 (inputs if one.group == "input" else state)[one.key] = value
-    # What is typed is the value, also where the engine would add it to the stored one.
+    # The typed value replaces the stored one, even where a reducer would add it.
     adds = kind_of(engine_of(contents), contents.kind).adds_to_state
     edits = Edits(
         inputs=inputs,
@@ -132,8 +132,8 @@ def short_value(value: Any) -> str:
 
 
 def _branch(prefix: str, values: Sequence[Any], number: int, taken: Collection[str]) -> str:
-    """The prefix and what distinguishes the combination, else its number."""
-    # An engine may give "_p-" in a branch name a meaning, so underscores are replaced.
+    """A branch name of the prefix and the combination's values, or its number."""
+    # Engines may interpret "_p-" in a branch name, so underscores are replaced.
     texts = ["" if MARKER in short_value(value) else short_value(value) for value in values]
     parts = [slugify(text, allow_unicode=True).replace("_", "-") for text in texts]
     distinction = ".".join(part[:MAX_BRANCH_PART].strip("-") for part in parts if part.strip("-"))

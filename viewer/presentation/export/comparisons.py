@@ -1,4 +1,4 @@
-"""A comparison as one file: what differs, and the values of each side in full."""
+"""A comparison as one file: the differences, and the full values of each side."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from viewer.comparison.sides import Compared, Side
 from viewer.comparison.table import Cell, Group, Row, table_of
 from viewer.presentation.export.formats import Format, code_block, plain_line
 
-# Characters of the values that are exported in full, and seconds in which their differences are marked.
+# Maximum characters of full values, and maximum seconds for marking their differences.
 MAX_CHARACTERS, SECONDS = 20_000_000, 10.0
 
 
@@ -32,7 +32,7 @@ class Exported:
 
 
 def exported(compared: Compared) -> Exported:
-    """What is exported of a comparison: the rows in their order, up to the maximum of characters."""
+    """The exported part of a comparison: rows in order, up to the maximum of characters."""
     with timezone.override(UTC):
         groups = table_of(compared.sides, shows_same=True)
     rows = [row for group in groups for row in group.rows]
@@ -67,7 +67,7 @@ def as_json(compared: Compared) -> str:
 
 
 def as_markdown(compared: Compared) -> str:
-    """A table of what differs, and the differing values in code blocks, so that they stay as they are."""
+    """A table of the differences, and the differing values in code blocks, which keep them unchanged."""
     found = exported(compared)
     heads = [_cell_line(side.checkpoint.branch) for side in compared.sides]
     lines = ["# Comparison", ""]
@@ -86,7 +86,7 @@ def as_markdown(compared: Compared) -> str:
 
 
 def as_html(compared: Compared) -> str:
-    """A page without scripts that loads nothing."""
+    """An HTML page without scripts that loads nothing."""
     found, end = exported(compared), time.monotonic() + SECONDS
     details = list[Detail]()
     for row in found.full:
@@ -113,14 +113,14 @@ COMPARISON_FORMATS: Mapping[str, Format[Compared]] = {
 
 
 def comparison_file_name(compared: Compared, wanted: Format[Compared]) -> str:
-    """A name for the file that any system accepts."""
+    """A file name that every system accepts."""
     branches = "-".join(side.checkpoint.branch for side in compared.sides[:4])
     name = re.sub(r"[^\w.-]+", "_", f"comparison-{branches}").strip("._")[:80]
     return f"{name}.{wanted.ending}"
 
 
 def _values(compared: Compared, row: Row) -> Iterator[str]:
-    """The value of each side. One that is equal to the baseline's is not repeated."""
+    """The value of each side. Values equal to the baseline's are not repeated."""
     for side, cell in zip(compared.sides, row.cells, strict=True):
         yield from ("", f"### {plain_line(side.checkpoint.branch)}", "")
         if cell.is_missing:

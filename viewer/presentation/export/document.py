@@ -1,4 +1,4 @@
-"""What an export of a run holds, as plain values."""
+"""The contents of an export of a run, as plain values."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from viewer.models import Checkpoint, Run
 from viewer.presentation.run.edits import edited_checkpoints
 from viewer.presentation.run.triggers import trigger_label
 
-# Branches whose inputs and outputs are exported: those that were written last.
+# Inputs and outputs are exported of this many branches, those written last.
 MAX_BRANCHES = 100
 SECTIONS = (Section.INPUTS, Section.STATE, Section.OUTPUTS, Section.MESSAGES)
 
@@ -57,7 +57,7 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 def _branches(run: Run, heads: Sequence[Checkpoint]) -> list[dict[str, Any]]:
-    """Each branch with what its newest checkpoint holds. What cannot be read has no sections."""
+    """Each branch with the contents of its newest checkpoint; without sections if that cannot be read."""
     engine = engine_of(run.location)
     bodies = {row.pk: body for row, body in bodies_of(run.location, heads)}
     return [

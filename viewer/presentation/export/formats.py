@@ -21,7 +21,7 @@ _BACKTICKS = re.compile(r"`+")
 
 @dataclass(frozen=True, slots=True)
 class Format(Generic[T]):
-    """A format: its label, the ending of its file, its media type, and what writes it."""
+    """A format: its label, file name extension, media type, and the function that writes it."""
 
     label: str | Promise
     ending: str
@@ -35,7 +35,7 @@ def as_json(run: Run) -> str:
 
 
 def as_html(run: Run) -> str:
-    """A page without scripts that loads nothing."""
+    """An HTML page without scripts that loads nothing."""
     context = {"document": run_document(run), "run": run}
     # Made by our own template, which escapes what it shows.
     context["picture"] = mark_safe(lineage_svg(run))  # noqa: S308
@@ -43,7 +43,7 @@ def as_html(run: Run) -> str:
 
 
 def as_markdown(run: Run) -> str:
-    """The facts, inputs and outputs of a run. Texts are in code blocks, so that they stay as they are."""
+    """The facts, inputs and outputs of a run. Texts are in code blocks, which keep them unchanged."""
     document = run_document(run)
     facts = document["run"]
     lines = [f"# {plain_line(facts['name'])}", ""]
@@ -75,13 +75,13 @@ def _is_shown(value: Any) -> bool:
 
 
 def plain_line(value: Any) -> str:
-    """A value on one line, in which Markdown and HTML mean nothing."""
+    """The value on one line, with the syntax of Markdown and HTML escaped."""
     text = " ".join(str(value).split())
     return re.sub(r"([\\`*_\[\]<>#&~!])", r"\\\1", text)
 
 
 def code_block(value: Any) -> str:
-    """A value as a code block whose fence it cannot end."""
+    """The value as a code block whose fence is longer than any in it."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
     fence = "`" * max(3, 1 + max((len(run) for run in _BACKTICKS.findall(text)), default=0))
     return f"{fence}\n{text}\n{fence}"
@@ -97,6 +97,6 @@ FORMATS: Mapping[str, Format[Run]] = {
 
 
 def file_name(run: Run, wanted: Format[Run]) -> str:
-    """A name for the file that any system accepts."""
+    """A file name that every system accepts."""
     name = re.sub(r"[^\w.-]+", "_", f"{run}-{run.key}").strip("._")[:80] or "run"
     return f"{name}.{wanted.ending}"

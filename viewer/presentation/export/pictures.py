@@ -11,7 +11,7 @@ from viewer.models import Run
 from viewer.presentation.run.triggers import trigger_label
 from viewer.presentation.run.window import nodes_of, run_styles
 
-# The newest checkpoints of a picture. A larger one cannot be read.
+# A picture has this many of the newest checkpoints. A larger one would be unreadable.
 MAX_ROWS = 2_000
 TEXT_WIDTH = 620
 # Characters of a label.
@@ -28,7 +28,7 @@ class Label:
 
 
 def lineage_svg(run: Run) -> str:
-    """The lanes of a run with a label for each checkpoint, newest on top. It needs no other file."""
+    """The lanes of a run with a label per checkpoint, newest on top, as a self-contained SVG."""
     rows = list(
         run.checkpoints.annotate(
             parent_row=F("parent__row"), parent_lane=F("parent__lane"), parent_branch=F("parent__branch")

@@ -1,4 +1,4 @@
-"""The rows of a job's page, from its events. Streamed text is one row until another event follows."""
+"""The events of a job's page as rows. Streamed text is one row until another event follows."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from viewer.models import JobEvent
 # Events that other parts of the page show: the plan, and how the job ended.
 NOT_SHOWN = frozenset({"steps", "preflight", "ended"})
 FAILED = "failed"
-# What a row shows when it is unfolded.
+# The detail that a row shows when it is expanded.
 DETAILS = {
     "tool_started": "arguments",
     "question": "prompt",
@@ -46,7 +46,8 @@ LABELS: dict[str, str | Promise] = {
 class Row:
     """One row.
 
-    ``detail`` is shown on request, ``checkpoint`` is an id to link to, ``tone`` is plain, good, bad or warn.
+    ``detail`` is shown when the row is expanded. ``checkpoint`` is an id to link to. ``tone`` is plain, good,
+    bad or warn.
     """
 
     seq: int
@@ -76,7 +77,7 @@ class EventList:
     """New rows, and text to append to a row that was already sent."""
 
     rows: list[Row] = field(default_factory=list)
-    # The seq of the row that streamed text is appended to, until another event follows.
+    # The seq of the row to which streamed text is appended until another event follows.
     open_text: int | None = None
     open_agent: str = ""
     # Text to append to a row that was already sent.
@@ -84,7 +85,7 @@ class EventList:
     added: str = ""
 
     def pop_new(self) -> "EventList":
-        """Return what is new since the last call, and forget it."""
+        """Return and clear what was added since the last call."""
         new = EventList(self.rows, self.open_text, self.open_agent, self.added_to, self.added)
         self.rows, self.added_to, self.added = [], None, ""
         return new
@@ -140,7 +141,7 @@ def tone_of(kind: str) -> str:
 
 
 def label_of(kind: str, data: Mapping[str, Any]) -> str:
-    """Return what happened, in a few words; the kind itself if it is unknown."""
+    """Return a short label of the event; the kind itself if it is unknown."""
     if kind == "warning":
         return translate(message_from(data.get("message")))
     if kind in LABELS:
@@ -150,7 +151,7 @@ def label_of(kind: str, data: Mapping[str, Any]) -> str:
 
 
 def detail_name(kind: str) -> str:
-    """Return the name of the event's value that is shown on request; empty if there is none."""
+    """Return the name of the value that the expanded row shows; empty if there is none."""
     found = (one.event_details[kind] for one in all_engines() if kind in one.event_details)
     return DETAILS.get(kind) or next(found, "")
 

@@ -1,4 +1,4 @@
-"""The table of jobs: filter, order and page, all of which the address of the page holds."""
+"""The table of jobs. The address of the page holds its filter, order and page number."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ from viewer.presentation.listing import (
 
 JOBS_A_PAGE = 50
 NEWEST_FIRST = "-requested"
-# By the value in the address. ``waiting`` is for a person, not for a start.
+# By the value in the address. ``waiting`` jobs wait for a person, not for their start.
 STATUSES: dict[str, str | Promise] = {
     "": _("All"),
     "waiting": _("Waiting"),
@@ -48,7 +48,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """What the address of the list asks for. Unknown values are left out."""
+    """The filter in the address of the list. Unknown values are ignored."""
 
     only: str = ""
     query: str = ""
@@ -56,13 +56,13 @@ class JobFilter:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it leaves out jobs."""
+        """Whether it excludes any jobs."""
         return bool(self.only or self.query)
 
 
 @dataclass(frozen=True, slots=True)
 class JobList:
-    """A page of the list. Its jobs have ``asks``: whether they wait for an answer."""
+    """A page of the list. The attribute ``asks`` of a job says whether it waits for an answer."""
 
     page: Page[Job]
     filter: JobFilter
@@ -71,12 +71,12 @@ class JobList:
 
     @property
     def count(self) -> int:
-        """How many jobs there are on all pages."""
+        """The number of jobs on all pages."""
         return self.page.paginator.count
 
 
 def job_list(address: QueryDict) -> JobList:
-    """Return the page of the jobs that an address asks for."""
+    """Return the page of jobs for the query of an address."""
     wanted = _filter_in(address)
     jobs = Job.objects.select_related("run", "location", "requested_by").annotate(asks=_asks())
     found = _with_status(_matching(jobs, wanted.query), wanted.only)
@@ -90,7 +90,7 @@ def job_list(address: QueryDict) -> JobList:
 
 
 def _asks() -> Exists:
-    """Return the condition that a job waits for an answer."""
+    """Return the condition for jobs that wait for an answer."""
     return Exists(Question.objects.waiting().filter(job=OuterRef("pk")))
 
 

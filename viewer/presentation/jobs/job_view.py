@@ -1,4 +1,4 @@
-"""What the pages of a job show: its progress, its events and its next steps."""
+"""The pages of a job: its progress, its events and its next steps."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class ShownJob:
 
 
 def shown_job(job: Job) -> ShownJob:
-    """Return the job with the progress that its events add up to."""
+    """Return the job with the progress computed from its events."""
     progress, event_list = progress_of(job.plan), EventList()
     for event in job.events.iterator(chunk_size=1000):
         advance(progress, event.seq, event.kind, event.data)
@@ -57,7 +57,7 @@ def next_step(job: Job) -> NextStep | None:
 
 
 def retry_url(job: Job) -> str:
-    """Return the address of the job's form, filled in; empty if it succeeded or cannot be repeated."""
+    """Return the address of the job's form with its values; empty if it succeeded or cannot be repeated."""
     if not job.has_ended or job.status == Job.Status.SUCCEEDED or job.kind == Job.Kind.SCORE:
         return ""
     if job.kind == Job.Kind.RUN:
@@ -66,7 +66,7 @@ def retry_url(job: Job) -> str:
 
 
 def limits_shown(job: Job) -> list[str]:
-    """Return the job's own limits with their usage, one sentence each."""
+    """Return a sentence for each of the job's own limits, with its usage."""
     waits = [
         (one.asked_at, one.answered_at or one.withdrawn_at) for one in job.questions.order_by("asked_at")
     ]

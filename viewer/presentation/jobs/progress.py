@@ -8,7 +8,7 @@ from viewer.engines import unit_subjects
 from viewer.engines.titles import short_title
 from viewer.jobs.event_values import positive_integer
 
-# Actions that do not run the step.
+# Actions with which a step does not run.
 NOT_RUN = frozenset({"kept", "edited", "pinned"})
 # Maximum length of the streamed text in the progress bar, in characters.
 MAX_TEXT = 400
@@ -35,7 +35,7 @@ class ShownStep:
 
     @property
     def shown_reason(self) -> str:
-        """The reason of the action; empty for unfinished work that has started meanwhile."""
+        """The reason for the action; empty for unfinished steps that have started in the meantime."""
         return "" if self.reason == "unfinished" and self.state != "waiting" else self.reason
 
 
@@ -62,12 +62,12 @@ class Progress:
 
 
 def progress_of(plan: Sequence[Mapping[str, Any]]) -> Progress:
-    """Return the progress of a job that has not started, from its plan."""
+    """Return the progress of a job before its start, from its plan."""
     return Progress(steps=steps_from(plan))
 
 
 def steps_from(plan: Sequence[Mapping[str, Any]]) -> list[ShownStep]:
-    """Return the steps of a stored plan, before anything ran."""
+    """Return the steps of a stored plan before its start."""
     return [
         ShownStep(
             unit=str(step.get("unit", "")),
@@ -117,7 +117,7 @@ def halt(progress: Progress, has_failed: bool) -> None:
 
 
 def name_steps(progress: Progress, found: Iterable[Mapping[str, Any]]) -> None:
-    """Add steps that only the runner knows."""
+    """Add the steps that only the runner can know."""
     known = {step.unit for step in progress.steps}
     for step in steps_from([entry for entry in found if isinstance(entry, Mapping)]):
         if step.unit not in known:

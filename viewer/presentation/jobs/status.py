@@ -93,7 +93,7 @@ INCOMPLETE: dict[str, str | Promise] = {
     Job.Kind.PUBLISH: _("Published {branch}, but checkpoints are missing"),
     Job.Kind.SCORE: _("Scored {branch}, but checkpoints are missing"),
 }
-# What happens or can be done next.
+# What happens next, or what a person can do.
 HINTS: dict[str, str | Promise] = {
     Status.STARTING: _("Loading the project's environment. This takes a few seconds."),
     Status.CANCELLED: _("Its checkpoints are kept."),
@@ -102,7 +102,7 @@ HINTS: dict[str, str | Promise] = {
 
 
 def sentence(job: Job) -> SafeString:
-    """Return what the job does or did, with the name of the branch or run emphasised."""
+    """Return a sentence about the job with the name of its branch or run emphasised."""
     is_run = job.kind == Job.Kind.RUN
     text = SENTENCES[Job.Kind(job.kind)][job.status]
     if job.is_stopped and job.has_ended:
@@ -125,7 +125,7 @@ def attempt_label(job: Job) -> str:
 
 
 def hint(job: Job) -> str:
-    """Return what the job waits for or what can be done next; empty if neither applies."""
+    """Return what the job waits for, or what a person can do next; empty if neither applies."""
     if job.is_being_cancelled:
         return str(_("Cancelling. The run is asked to stop, and killed if it does not."))
     if job.is_stopped:
@@ -160,7 +160,7 @@ def status_class(job: Job) -> str:
 
 
 def waiting_since(job: Job) -> datetime | None:
-    """Return when the job began to wait for an answer; None if it does not."""
+    """Return when the job began to wait for an answer; None if it does not wait."""
     if not job.is_waiting_for_an_answer:
         return None
     return job.questions.waiting().order_by("asked_at").values_list("asked_at", flat=True).first()

@@ -1,4 +1,4 @@
-"""Why jobs wait, as sentences."""
+"""Sentences that say why jobs wait."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from viewer.models import Job
 class Wait:
     """Why a job waits.
 
-    ``kind`` is answer, person, time, limit, cache, worker, slot or moment. ``url`` is where to change that.
+    ``kind`` is answer, person, time, limit, cache, worker, slot or moment. ``url`` is the page to change it.
     """
 
     job: Job
@@ -31,7 +31,7 @@ class Wait:
 
 
 def waiting() -> list[Wait]:
-    """Return every waiting job: first those that need a person, then in the order they may start."""
+    """Return every waiting job: those that need a person first, then in the order of their start."""
     asking = Q(questions__answered_at=None, questions__withdrawn_at=None, questions__isnull=False)
     jobs = Job.objects.unfinished().filter(Q(status=Job.Status.QUEUED) | asking).distinct()
     related = jobs.select_related("run", "location", "project", "sweep", "requested_by")
@@ -68,7 +68,7 @@ def _for_a_limit(job: Job) -> Wait | None:
 
 
 def reached_limit_text(limit: Limit) -> str:
-    """Return which limit is reached, and until when."""
+    """Return a sentence about the reached limit and its end."""
     text = {
         "sweep": _("for a limit: the sweep's limit of %(amount)s is reached"),
         "project": _("for a limit: the project's daily limit of %(amount)s is reached until %(until)s"),

@@ -14,7 +14,7 @@ MAX_WARNINGS = 20
 
 def warnings_of(job: Job) -> list[str]:
     """Return the distinct warnings of the job, in order, as at most ``MAX_WARNINGS`` sentences."""
-    # If it succeeded, its outcome counts the checkpoints that could not be written.
+    # The outcome of a succeeded job already counts the checkpoints that could not be written.
     kinds = ["warning"] if job.status == Job.Status.SUCCEEDED else ["warning", "checkpoint_failed"]
     events = job.events.filter(kind__in=kinds).order_by("seq").values_list("kind", "data")
     sentences = [_sentence(kind, data) for kind, data in events]

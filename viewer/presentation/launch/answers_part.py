@@ -1,4 +1,4 @@
-"""Answers to what a checkpoint or a run waits for, as a page shows them."""
+"""Questions of a checkpoint or run with their answers, as a page shows them."""
 
 import json
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from viewer.presentation.launch.edit_parts import first_error
 
 @dataclass(frozen=True, slots=True)
 class PartView:
-    """A field of an option with what was typed."""
+    """A field of an option with its typed value."""
 
     part: AnswerField
     field: BoundField
@@ -38,7 +38,7 @@ class PartView:
 
     @property
     def row_count(self) -> int:
-        """How many lines of text its field shows."""
+        """The number of text lines of its field."""
         return min(max(self.text.count("\n") + 1, len(self.text) // 60 + 1), 8)
 
 
@@ -51,7 +51,7 @@ class OptionView:
 
     @property
     def sent(self) -> str:
-        """The value that is sent, if its label does not say so."""
+        """The value that is sent; empty if the label is the same."""
         if self.parts or self.option.value == self.option.label:
             return ""
         return json.dumps(self.option.value, ensure_ascii=False)
@@ -59,7 +59,7 @@ class OptionView:
 
 @dataclass(frozen=True, slots=True)
 class AnswerView:
-    """One question with what was typed."""
+    """One question with its typed answer."""
 
     question: OpenQuestion
     answer: BoundField
@@ -81,17 +81,17 @@ class AnswerView:
 
     @property
     def is_typed(self) -> bool:
-        """Whether the field for another answer than the options starts open."""
+        """Whether the field for a free answer is initially open."""
         return bool(self.answer.value()) or not self.question.options or bool(self.error)
 
     @property
     def sweep_name(self) -> str:
-        """The name of the field of a sweep's form that varies this answer."""
+        """The name of the field that varies this answer in a sweep's form."""
         return f"vary-answer:{self.question.id}"
 
     @property
     def complete(self) -> list[OptionView]:
-        """The options that are answers without anything typed."""
+        """The options without fields, which are complete answers."""
         return [one for one in self.options if one.option.is_complete]
 
     @property
@@ -104,15 +104,15 @@ class AnswerView:
 
     @property
     def all_choices(self) -> str:
-        """Every option without fields, one per line, as a sweep's form expects them."""
+        """The options without fields, one per line, in the format of a sweep's form."""
         values = [one.option.value for one in self.complete]
         lines = [_line(value) for value in values]
-        # A text that begins with a bracket is one list of all values.
+        # A text that begins with a bracket is parsed as a list of all values.
         return json.dumps(values) if lines and lines[0].startswith("[") else "\n".join(lines)
 
 
 def _line(value: Any) -> str:
-    """A value as a line of a sweep's form: a text as it is, unless it would be read as something else."""
+    """The value as a line of a sweep's form: a text unchanged, unless it would be parsed as another value."""
     if isinstance(value, str) and value and value == " ".join(value.split()) and not _is_json(value):
         return value
     return json.dumps(value, ensure_ascii=False)
@@ -151,7 +151,7 @@ class AnswersPart:
 
     @property
     def text(self) -> str | None:
-        """The answer to the only question as its runner reads it; None if none was given."""
+        """The answer to the only question, in the runner's format; None if it was not answered."""
         answers = self.form.answers
         if not self.form.is_valid() or not answers:
             return None
@@ -164,7 +164,7 @@ class AnswersPart:
 
 
 def asked_part(question: Question, data: Any = None) -> AnswersPart | None:
-    """The answers to what a run asks, with what was typed; None if its engine suggests none."""
+    """The part for a question of a run; None if its engine suggests no answers."""
     if question.kind != Question.Kind.INTERRUPT:
         return None
     engine = engine_of(question.job.location)
@@ -173,5 +173,5 @@ def asked_part(question: Question, data: Any = None) -> AnswersPart | None:
 
 
 def answers_part(data: Any, edited: Editable) -> AnswersPart | None:
-    """The part, first shown if ``data`` is None; None if nothing waits."""
+    """The part, in its initial state if ``data`` is None. Returns None if nothing waits for an answer."""
     return AnswersPart(AnswersForm(data, edited.questions)) if edited.questions else None

@@ -1,4 +1,4 @@
-"""What the pages of all launches from a checkpoint have in common."""
+"""The common parts of the pages for launches from a checkpoint."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from viewer.presentation.launch.option_parts import OptionParts, option_parts
 from viewer.presentation.launch.page import LaunchPage, Started, Submission
 from viewer.presentation.launch.run_settings_part import run_settings_part
 
-# A larger checkpoint takes too long to read only for its cost.
+# Reading a larger checkpoint only for the cost would take too long.
 MAX_BYTES_FOR_COST = 4 * 1024 * 1024
 
 
@@ -62,7 +62,7 @@ class Source:
 
     @property
     def proposed(self) -> dict[str, str]:
-        """The proposed branch of a fork and entry point, by field."""
+        """The proposed branch of a fork and the proposed entry point, by field."""
         entry_point, contents = "", self.contents
         if self.folder:
             engine = engine_of(contents)
@@ -70,11 +70,11 @@ class Source:
         return {"branch": proposed_branch(self.checkpoint.checkpoint_id), "entry_point": entry_point}
 
     def schema(self, entry_point: str) -> Schema:
-        """What a run is made of: from the stored preflight check with this entry point, if there is one."""
+        """The schema of a run, from a stored preflight check with this entry point, if there is one."""
         return schema_at(self.checkpoint, self.contents, self.project, entry_point)
 
     def options(self, models: ModelsForm, data: Any, schema: Schema = NO_SCHEMA) -> OptionParts:
-        """The parts of the page for options, first shown if ``data`` is None."""
+        """The option parts of the page, in their initial state if ``data`` is None."""
         contents = self.contents
         kind = kind_of(engine_of(contents), contents.kind)
         events = contents.checkpoint_events

@@ -1,4 +1,4 @@
-"""The part of a launch page for the events that write checkpoints, and for how many are kept."""
+"""The part of a launch page for the events at which checkpoints are written, and for keeping the latest."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from viewer.presentation.run.triggers import trigger_label
 
 @dataclass(frozen=True, slots=True)
 class EventChoice:
-    """An event: its name in the engine, its label, and whether it is ticked."""
+    """An event: its name in the engine, its label, and whether it is selected."""
 
     name: str
     text: str
@@ -43,7 +43,7 @@ class EventChoices:
 
     @property
     def hint(self) -> str:
-        """What to know before ticking one; empty if there is nothing."""
+        """A hint about selecting these events; may be empty."""
         hints = [_("Frequent: writes many checkpoints.")] if self.is_frequent else []
         if self.traits and self.traits.hint:
             hints.append(_(self.traits.hint))
@@ -56,7 +56,7 @@ class EventChoices:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointsPart:
-    """``groups`` are the engine's events, ``before`` those that apply if none is ticked."""
+    """``groups`` are the engine's events, ``before`` those that apply if none is selected."""
 
     form: CheckpointsForm
     groups: list[EventChoices]
@@ -76,7 +76,7 @@ class CheckpointsPart:
 
     @property
     def chosen(self) -> list[str]:
-        """The events that were ticked, valid or not."""
+        """The selected events, valid or not."""
         return list(dict.fromkeys(self.events.value() or ()))
 
     @property
@@ -89,7 +89,7 @@ class CheckpointsPart:
 
     @property
     def summary(self) -> str:
-        """A short label of what is chosen."""
+        """A short label of the choices."""
         events = self.chosen or self.before
         shown = ", ".join(trigger_label(one) for one in events[:3]) + (" …" if len(events) > 3 else "")
         if self.takes_every:
@@ -103,7 +103,7 @@ class CheckpointsPart:
 
     @property
     def warning(self) -> str:
-        """What to consider before the start; empty if there is nothing."""
+        """A warning about the choices; may be empty."""
         often = {choice.name for group in self.groups if group.is_frequent for choice in group.choices}
         if "max_checkpoints" not in self.form.settings and (self.takes_every or often & set(self.chosen)):
             return _(
@@ -115,7 +115,7 @@ class CheckpointsPart:
 def checkpoints_part(
     engine: Engine[Any], project: Project | None, entity: str, before: Sequence[str], data: Any
 ) -> CheckpointsPart:
-    """The part, first shown if ``data`` is None. ``entity`` is what runs: a root kind's name."""
+    """The part, in its initial state if ``data`` is None. ``entity`` is the name of a root kind."""
     groups = engine.checkpoint_events(Path(project.interpreter) if project else None)
     return part_of_groups(engine, groups, entity, before, data)
 

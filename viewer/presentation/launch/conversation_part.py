@@ -24,7 +24,7 @@ from viewer.redaction.marker import MARKER
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
-    """A message with what was typed. ``number`` counts from 1 on the page."""
+    """A message with its typed edits. ``number`` counts from 1 on the page."""
 
     number: int
     form: MessageForm
@@ -40,7 +40,7 @@ class MessageView:
 
     @property
     def name(self) -> str:
-        """The message's own name and id, as far as it has them."""
+        """The message's own name and id; either may be missing."""
         message = self.form.message
         return " ".join(part for part in (message.name, message.id) if part) if message else ""
 
@@ -54,7 +54,7 @@ class MessageView:
 
     @property
     def has_calls(self) -> bool:
-        """Whether its calls of tools are shown: it has some, or a new one may."""
+        """Whether its tool calls are shown: it has some, or is a new message that may have some."""
         return self.is_new or bool(self.form.message and self.form.message.calls)
 
     @property
@@ -136,7 +136,7 @@ class ConversationPart:
 def conversation_parts(
     data: Any, contents: Contents, edited: Editable, modes: ModesForm
 ) -> list[ConversationPart]:
-    """The part of each conversation that is short enough, first shown if ``data`` is None."""
+    """The part of each conversation that is short enough, in its initial state if ``data`` is None."""
     state, found = edited.state or {}, []
     for number, name in enumerate(conversations_in(edited)):
         forms = message_forms(data, name, edited.conversations[name])

@@ -1,4 +1,4 @@
-"""The parts of a launch page for stored values and outputs, with what was typed."""
+"""The parts of a launch page for stored values and outputs, with their edits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ KIND_LABELS = {
     Kind.LIST: gettext_lazy("list, one item per line"),
     Kind.JSON: gettext_lazy("JSON"),
 }
-# A text up to this length starts with one line.
+# A text up to this length initially has a field of one line.
 SHORT = 80
 
 
@@ -44,7 +44,7 @@ class ValueView:
 
     @property
     def reducer(self) -> str:
-        """The name of the entry's reducer; empty if it has none, or none that is known."""
+        """The name of the entry's reducer; empty if it has no known reducer."""
         return str(getattr(self.mode.field, "reducer", "")) if self.mode else ""
 
     @property
@@ -92,7 +92,7 @@ class ValueView:
 
     @property
     def is_private(self) -> bool:
-        """Whether what is typed into it may be a secret."""
+        """Whether its typed value may be a secret."""
         return self.is_secret or self.has_redacted_part or bool(secrecy_of(self.name))
 
     @property
@@ -101,7 +101,7 @@ class ValueView:
 
     @property
     def stored_text(self) -> str:
-        """The stored value as text, for reading next to its field."""
+        """The stored value as text, shown next to its field."""
         return shown_text(self.field)
 
     @property
@@ -121,7 +121,7 @@ def first_error(bound: BoundField) -> str:
 
 
 def shown_text(field: ValueField) -> str:
-    """The stored value as text, for reading; empty if it is missing or a secret."""
+    """The stored value as text; empty if it is missing or a secret."""
     if field.is_missing or field.is_secret:
         return ""
     return ", ".join(field.stored) if field.kind is Kind.LIST else field.stored_text
@@ -136,12 +136,12 @@ class ValuesPart:
 
     @property
     def more(self) -> BoundField | None:
-        """The field of further values; None if there can be no others."""
+        """The field for further values; None if there cannot be any."""
         return self.form[self.form.more_name] if self.form.more_name in self.form.fields else None
 
     @property
     def changed_ids(self) -> list[str]:
-        """The ids of the fields that hold an edit."""
+        """The ids of the fields with an edit."""
         return [one.html_id for one in self.fields if one.changed]
 
 
@@ -206,7 +206,7 @@ class OutputView:
 
     @property
     def is_open(self) -> bool:
-        """Whether its editor starts open."""
+        """Whether its editor is initially open."""
         return self.changed or bool(self.error)
 
     @property
@@ -215,12 +215,12 @@ class OutputView:
 
     @property
     def before(self) -> list[Piece]:
-        """The stored text, with what the edit replaces marked."""
+        """The stored text, with the replaced parts marked."""
         return self._pieces[0]
 
     @property
     def after(self) -> list[Piece]:
-        """The edited text, with what is new marked."""
+        """The edited text, with the new parts marked."""
         return self._pieces[1]
 
     @cached_property

@@ -49,15 +49,15 @@ class ForkParts:
     modes: ModesForm
     conversations: list[ConversationPart] = field(default_factory=list)
     answers: AnswersPart | None = None
-    # What the forms know of the project's code, and whether that is more than when they were shown.
+    # What is known of the project's code, and whether more is known than when the page was shown.
     schema_digest: str = ""
     is_new_schema: bool = False
-    # An edited value replaces the stored one, where the engine would add it, unless its mode says else.
+    # An edited value replaces the stored one where the engine would add it, unless its mode differs.
     replaces: bool = False
 
     @property
     def values(self) -> list[ValuesPart]:
-        """The inputs and the state, as far as there are any."""
+        """The inputs and the state; either may be missing."""
         return [part for part in (self.inputs, self.state) if part]
 
     @property
@@ -78,7 +78,7 @@ class ForkParts:
 
     @property
     def edited_state(self) -> dict[str, Any]:
-        """What is written to each edited entry of the state: its value, or what its reducer is given."""
+        """The value for each edited entry of the state: the new value, or the one for its reducer."""
         typed = self.state.form.changes if self.state else {}
         stored = {view.name: view.field.stored for view in self.state.fields} if self.state else {}
         state = {
@@ -89,7 +89,7 @@ class ForkParts:
 
     @property
     def changed_ids(self) -> list[str]:
-        """The ids of the fields that hold an edit."""
+        """The ids of the fields with an edit."""
         values = [html_id for part in self.values for html_id in part.changed_ids]
         values += [html_id for part in self.conversations for html_id in part.changed_ids]
         return values + [output.html_id for output in self.outputs if output.changed]
@@ -140,7 +140,7 @@ class ForkPage(CheckpointPage[Job]):
 
     @property
     def is_stored(self) -> bool:
-        """Whether it starts from the stored copy, as the checkpoint was pruned."""
+        """Whether it starts from the stored copy because the checkpoint was pruned."""
         return self.checkpoint.state == Checkpoint.State.PRUNED
 
     @property
@@ -165,7 +165,7 @@ class ForkPage(CheckpointPage[Job]):
 def fork_page(
     type_: type[ForkRequest], checkpoint: Checkpoint, submission: Submission, retried: Job | None
 ) -> ForkPage:
-    """The page as it is first shown, or with what was sent."""
+    """The page in its initial state, or with the submitted values."""
     source, data, retry = source_at(checkpoint), submission.data, None
     if retried:
         retry = _retry(type_, source, retried)
@@ -193,7 +193,7 @@ def preview_of(request: ForkRequest) -> LaunchPreview:
 
 
 def fork_parts(type_: type[ForkRequest], source: Source, data: Any) -> ForkParts:
-    """The parts, first shown if ``data`` is None. A resume has no edits."""
+    """The parts, in their initial state if ``data`` is None. A resume has no edits."""
     contents = source.contents
     engine = engine_of(contents)
     is_fork, edited = type_.kind == Job.Kind.FORK, engine.editable(contents)
@@ -246,7 +246,7 @@ def modes_form(data: Any, edited: Editable, schema: Schema, kind: RootKind) -> M
     for name in names if kind.adds_to_state else ():
         entry = schema.entries.get(name)
         if entry is None and isinstance((edited.state or {}).get(name), list):
-            # The code was not asked yet: most lists have a reducer.
+            # Not known from the code yet: most lists have a reducer.
             reducers[name] = None
         elif entry is not None and entry.reducer:
             reducers[name] = entry.reducer

@@ -34,7 +34,7 @@ from viewer.presentation.launch.run_settings_part import run_settings_part
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What the new run is of. ``again`` is the run that it repeats, ``found`` an earlier one of the same."""
+    """The entry point of the new run. ``again`` is the run to repeat, ``found`` an earlier run of it."""
 
     entry_point: str
     entity: str
@@ -59,13 +59,13 @@ class NewRunParts:
 
     @property
     def not_given(self) -> list[str]:
-        """The names of inputs that the source requires and that are empty."""
+        """The names of required inputs that are empty."""
         return self.inputs_form.not_given
 
 
 @dataclass(kw_only=True)
 class NewRunPage(LaunchPage[Job]):
-    """``preview`` is None until an entry point is chosen, and if the chosen location is not the project's."""
+    """``preview`` is None without an entry point, and if the chosen location is not the project's."""
 
     location: Location
     project: Project
@@ -110,7 +110,7 @@ class NewRunPage(LaunchPage[Job]):
 
 
 def new_run_page(location: Location, project: Project, chosen: Chosen, submission: Submission) -> NewRunPage:
-    """The page as it is first shown, or with what was sent."""
+    """The page in its initial state, or with the submitted values."""
     parts, retry = new_run_parts(location, project, chosen, submission.data), None
     if chosen.retried:
         retry = retry_of_run(chosen.retried, parts.inputs_form, parts.options.models.form)
@@ -154,7 +154,7 @@ def _preview(
 
 
 def _show_refused_inputs(form: InputsForm, refusals: Sequence[Refusal]) -> None:
-    """Show at its field that the prompt is missing."""
+    """Add the error of a missing prompt to its field."""
     name = next(iter(form.value_fields), "")
     for one in refusals:
         if one.code == Code.INPUTS and name not in form.errors:
@@ -171,7 +171,7 @@ def chosen_for(
 ) -> Chosen:
     """Return the requested entry point and entity, else those of the run that is repeated.
 
-    ``kinds`` maps the project's entry points to what each is; empty if its source does not say.
+    ``kinds`` maps the project's entry points to their root kinds; empty if its source does not say.
     """
     entry_point = asked.get("entry_point", "") or (retried.request["entry_point"] if retried else "")
     if entry_point not in kinds:
@@ -185,7 +185,7 @@ def chosen_for(
 
 
 def new_run_parts(location: Location, project: Project, chosen: Chosen, data: Any) -> NewRunParts:
-    """The parts, first shown if ``data`` is None."""
+    """The parts, in their initial state if ``data`` is None."""
     entity, folder, engine = chosen.entity, Path(project.folder), engine_of(location)
     kind = kind_of(engine, entity)
     found = chosen.found if chosen.found and chosen.found.entity == entity else None

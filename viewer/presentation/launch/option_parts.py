@@ -1,4 +1,4 @@
-"""The parts of a launch page that every launch has: models, checkpoints, start time and limits."""
+"""The option parts of every launch page: models, checkpoints, start time and limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class LimitsPart:
 
     @property
     def summary(self) -> str:
-        """A short label of what is chosen."""
+        """A short label of the choices."""
         typed = [(str(field.value() or "").strip(), str(field.label).lower()) for field in self.form]
         return ", ".join(f"{text} {label}" for text, label in typed if text) or _("none")
 
@@ -77,7 +77,7 @@ class StartTimePart:
 
     @property
     def summary(self) -> str:
-        """A short label of what is chosen."""
+        """A short label of the choices."""
         return short_time(self.at) if self.at else _("now")
 
 
@@ -106,7 +106,7 @@ class ModelsPart:
 
     @property
     def summary(self) -> str:
-        """A short label of what is chosen."""
+        """A short label of the choices."""
         chosen = self.form.chosen.items()
         shown = [f"{_('all') if role == ALL_AGENTS else role}: {model}" for role, model in chosen]
         if self.form.strategy:
@@ -115,13 +115,13 @@ class ModelsPart:
 
     @property
     def is_open(self) -> bool:
-        """Whether this part of the page starts open."""
+        """Whether this part of the page is initially open."""
         return bool(self.form.chosen or self.form.strategy or self.form.errors)
 
 
 @dataclass(frozen=True, slots=True)
 class OptionParts:
-    """All of them, in the order of the page."""
+    """All option parts, in the order of the page."""
 
     models: ModelsPart
     checkpointing: CheckpointsPart
@@ -137,7 +137,7 @@ class OptionParts:
 
     @property
     def request_values(self) -> dict[str, Any]:
-        """The fields of a launch request that hold what was chosen."""
+        """The fields of a launch request with the choices."""
         return {
             "models": self.models.form.chosen,
             "cache_warmup": self.models.form.strategy,
@@ -153,6 +153,6 @@ def option_parts(
     data: Any,
     settings: RunSettingsPart | None = None,
 ) -> OptionParts:
-    """The parts, first shown if ``data`` is None."""
+    """The parts, in their initial state if ``data`` is None."""
     timing, limits = StartTimePart(StartTimeForm(data)), LimitsPart(LimitsForm(data))
     return OptionParts(ModelsPart(models), checkpointing, timing, limits, settings)

@@ -1,4 +1,4 @@
-"""What the pages of all launches have in common: their errors, their refusals, and the start."""
+"""The common parts of all launch pages: errors, refusals, and the start."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ Started = TypeVar("Started")
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What was sent and by whom. ``data`` is None if the page is shown for the first time."""
+    """A submitted form and its user. ``data`` is None if the page is shown for the first time."""
 
     data: QueryDict | None
     user: AbstractBaseUser | None
@@ -30,7 +30,7 @@ class Submission:
 
     @property
     def page_values(self) -> dict[str, Any]:
-        """The values that every page takes from it."""
+        """The values that every page uses."""
         return {"key": self.key, "is_sent": self.data is not None}
 
 
@@ -45,9 +45,9 @@ class FieldError:
 
 @dataclass(kw_only=True)
 class LaunchPage(Generic[Started]):
-    """``notice`` asks to press the button again. ``refused`` are the reasons why a start was refused.
+    """``notice`` asks the person to submit again. ``refused`` are the reasons why a start was refused.
 
-    ``retry`` is for the job that the page repeats.
+    ``retry`` is about the job that the page repeats.
     """
 
     key: UUID
@@ -76,7 +76,7 @@ class LaunchPage(Generic[Started]):
 
     @property
     def refusals(self) -> list[Refusal]:
-        """Each reason once, those of an attempted start included."""
+        """Each reason once, including those of an attempted start."""
         found = self.checked.refusals if self.checked else []
         return list(dict.fromkeys([*found, *self.refused]))
 
@@ -92,7 +92,7 @@ class LaunchPage(Generic[Started]):
 
     @property
     def errors(self) -> list[FieldError]:
-        """What has to be corrected, answered or accepted. A field's own error comes before a refusal."""
+        """What a person has to correct, answer or accept. A field's own error precedes a refusal."""
         found = self.form_errors
         named = {error.html_id for error in found}
         fields = [one for one in self.refusals if one.field and one.field not in named]
@@ -104,17 +104,17 @@ class LaunchPage(Generic[Started]):
 
     @property
     def waits_for_preflight(self) -> bool:
-        """Whether only a preflight check that is under way prevents the start."""
+        """Whether only a running preflight check prevents the start."""
         return False
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the button cannot be pressed."""
+        """Whether the start button is disabled."""
         return not self.can_start
 
     @property
     def shows_refusal(self) -> bool:
-        """Whether the page lists what prevents the start, next to the button."""
+        """Whether the page lists the reasons against a start next to the button."""
         return self.is_blocked and not self.waits_for_preflight
 
     @property
@@ -130,7 +130,7 @@ class LaunchPage(Generic[Started]):
         return next((error.message for error in self.errors if error.html_id == html_id), "")
 
     def start(self) -> Started | None:
-        """What was started; None if it was refused, for reasons that the page then shows."""
+        """Start the launch. Return what was started, or None if it was refused, as the page then shows."""
         if self.form_errors:
             return None
         try:
@@ -152,7 +152,7 @@ def errors_of(form: Form) -> Iterator[FieldError]:
 
 
 def preflight_for(request: CheckpointRequest, form: PreflightForm) -> PreflightCheck | None:
-    """The preflight check of this request, started or accepted as the form says."""
+    """The preflight check of this request, after starting it or accepting its effects if the form asks."""
     return preflight_of(
         request,
         may_start=form.is_bound,

@@ -26,7 +26,7 @@ class BreakpointRow:
 
 @dataclass(frozen=True, slots=True)
 class RunSettingsPart:
-    """The forms, with what was typed."""
+    """The forms with their typed values."""
 
     breakpoints: BreakpointsForm
     configurable: ValuesPart
@@ -38,7 +38,7 @@ class RunSettingsPart:
 
     @property
     def values(self) -> RunSettings:
-        """What was chosen."""
+        """The chosen settings."""
         return RunSettings(
             self.breakpoints.before,
             self.breakpoints.after,
@@ -48,7 +48,7 @@ class RunSettingsPart:
 
     @property
     def rows(self) -> list[BreakpointRow]:
-        """A row for each known unit and each one that was typed, with one for every unit at last."""
+        """A row for each known or typed unit, and a last one for all units."""
         before, after = self.breakpoints.before, self.breakpoints.after
         names = [*dict.fromkeys((*self.breakpoints.units, *before, *after))]
         names = [*(name for name in names if name != EVERY), EVERY]
@@ -62,21 +62,21 @@ class RunSettingsPart:
 
     @property
     def summary(self) -> str:
-        """A short label of what is chosen."""
+        """A short label of the choices."""
         chosen = self.values
         shown = [_("before %s") % ", ".join(chosen.stop_before)] if chosen.stop_before else []
         shown += [_("after %s") % ", ".join(chosen.stop_after)] if chosen.stop_after else []
-        # Only their names: the values may be secrets.
+        # Only the names, since the values may be secrets.
         return ", ".join([*shown, *chosen.configurable, *chosen.context]) or _("none")
 
     @property
     def is_open(self) -> bool:
-        """Whether this part of the page starts open."""
+        """Whether this part of the page is initially open."""
         return bool(self.values) or any(form.errors for form in self.forms)
 
 
 def run_settings_part(kind: RootKind, schema: Schema, data: Any) -> RunSettingsPart | None:
-    """The part, first shown if ``data`` is None; None for a kind without run settings."""
+    """The part, in its initial state if ``data`` is None. Returns None for kinds without run settings."""
     if not kind.has_run_settings:
         return None
     return RunSettingsPart(

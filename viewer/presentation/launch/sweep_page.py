@@ -66,11 +66,11 @@ class SweepParts:
 
 @dataclass(kw_only=True)
 class SweepPage(CheckpointPage[Sweep]):
-    """``parts`` holds what all forks have in common, and what they differ in."""
+    """``parts`` holds the common values of all forks, and the varied ones."""
 
     parts: SweepParts
     preview: SweepPreview
-    # Templates that a fork's page shares read these.
+    # Used by templates shared with the fork page.
     is_fork: bool = True
     kind: str = Job.Kind.FORK
 
@@ -100,7 +100,7 @@ class SweepPage(CheckpointPage[Sweep]):
 
     @property
     def refusals(self) -> list[Refusal]:
-        """Each reason once. That nothing varies is none if what was typed is not valid."""
+        """Each reason once. Invalid values are not also reported as a lack of variations."""
         found = super().refusals
         if any(part.error for part in self.parts.dimensions) and not self.preview.count:
             return [one for one in found if one.code != Code.VARIATIONS]
@@ -108,7 +108,7 @@ class SweepPage(CheckpointPage[Sweep]):
 
     @property
     def form_errors(self) -> list[FieldError]:
-        """The errors of all forms, those of what varies first, as on the page."""
+        """The errors of all forms, those of the variations first, as on the page."""
         first = {part.html_id for part in self.parts.dimensions}
         return sorted(super().form_errors, key=lambda error: error.html_id not in first)
 
@@ -117,7 +117,7 @@ class SweepPage(CheckpointPage[Sweep]):
 
 
 def sweep_page(checkpoint: Checkpoint, submission: Submission, sweep_key: UUID) -> SweepPage:
-    """The page as it is first shown, or with what was sent. ``sweep_key`` is that of the sweep."""
+    """The page in its initial state, or with the submitted values. ``sweep_key`` identifies the sweep."""
     source, data = source_at(checkpoint), submission.data
     models, preflight = models_form(source.contents, data), PreflightForm(data)
     chosen = EntryPointForm(data, source.entry_points, source.proposed).chosen_entry_point

@@ -26,13 +26,13 @@ from viewer.forms.models import ModelField, ModelsForm
 from viewer.launching.values import Kind
 from viewer.presentation.launch.edit_parts import KIND_LABELS, first_error, shown_text
 
-# How many texts can be typed for an output before another is added.
+# The number of text fields of an output, before more are added.
 TEXTS_AT_FIRST = 2
 
 
 @dataclass(frozen=True, slots=True)
 class VariationPart:
-    """The values of one dimension as typed."""
+    """The typed values of one dimension."""
 
     bound: BoundField
     field: DimensionField
@@ -73,12 +73,12 @@ class VariationPart:
         field = self.field
         if not isinstance(field, ValuesField | SettingsField):
             return ""
-        # The label of a list says how one is typed in a fork's form, which differs here.
+        # The label of a list explains the format of a fork's form, which differs here.
         return _("list") if field.value.kind is Kind.LIST else str(KIND_LABELS[field.value.kind])
 
     @property
     def hint(self) -> str:
-        """How several values are typed; of an output, what made it."""
+        """How to type several values; for an output, the unit that produced it."""
         field = self.field
         if isinstance(field, TextsField):
             return field.output.title
@@ -90,7 +90,7 @@ class VariationPart:
 
     @property
     def keeps_stored(self) -> bool:
-        """Whether the stored output is a value too."""
+        """Whether the stored output is also one of the values."""
         return isinstance(self.field, TextsField) and self.bound.value().keeps_stored
 
     @property
@@ -109,7 +109,7 @@ class VariationPart:
 def dimension_fields(
     contents: Contents, models: ModelsForm, schema: Schema = NO_SCHEMA
 ) -> list[DimensionField]:
-    """The fields of what can vary: inputs or state, answers, the code's values, outputs and models."""
+    """The fields that can vary: inputs or state, answers, run settings, outputs and models."""
     engine = engine_of(contents)
     editable, unit = engine.editable(contents), kind_of(engine, contents.kind).unit_label
     group, stored = ("state", editable.state) if editable.inputs is None else ("input", editable.inputs)
@@ -131,7 +131,7 @@ def _settings_fields(group: str, names: Sequence[InputName]) -> list[SettingsFie
 
 
 def variation_parts(form: SweepForm, data: Any) -> list[VariationPart]:
-    """The part of each dimension. An output has a text more if the button for that was pressed."""
+    """The part of each dimension. An output has one more text field if that was requested."""
     fields = {name: field for name, field in form.fields.items() if isinstance(field, DimensionField)}
     another = data.getlist("another") if data is not None else []
     return [

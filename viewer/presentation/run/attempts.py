@@ -10,7 +10,7 @@ from viewer.lineage.tree import Edge
 from viewer.models import Checkpoint, Job, JobEvent, Run
 from viewer.presentation.run.rows import RowView
 
-# The newest of a run.
+# Maximum number of attempts of a run, the newest.
 MAX_ATTEMPTS = 200
 ENDED_EARLY = (Job.Status.FAILED, Job.Status.CANCELLED, Job.Status.INTERRUPTED)
 
@@ -31,7 +31,7 @@ def attempts_of(run: Run) -> Attempts:
 
 
 def attempt_groups(attempts: Attempts, row: Checkpoint, shows_each: bool) -> list[list[Job]]:
-    """Return the attempts of each line above a checkpoint: all in one, or one each."""
+    """Return the groups of attempts that become lines: all in one line, or one line each."""
     jobs = attempts.get(row.pk, [])
     return [[job] for job in jobs] if shows_each else [jobs] if jobs else []
 
@@ -44,5 +44,5 @@ def attempt_row(parent: RowView, jobs: list[Job]) -> RowView:
 def attempt_node(parent: Checkpoint, number: int, lane: int, colour: int) -> GraphNode:
     """Return a cross on an extra lane. ``number`` identifies the attempt in its window."""
     at: Any = {"parent_row": parent.row, "parent_lane": parent.lane}
-    # No row of a run is negative.
+    # Rows of a run are never negative.
     return GraphNode(f"attempt-{number}", -1 - number, lane, colour, "failure", Edge.RECORDED, **at)

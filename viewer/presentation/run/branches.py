@@ -37,7 +37,7 @@ def line_of(run: Run, branch: str) -> RawSQL:
 
 
 def ancestors_among(run: Run, checkpoint_id: str, keys: Collection[int]) -> set[int]:
-    """Return those of these keys of checkpoints that are the checkpoint's own or an ancestor's."""
+    """Return the keys among these that belong to the checkpoint or one of its ancestors."""
     own = _with_ancestors(run, "checkpoint_id", checkpoint_id)
     return set(run.checkpoints.filter(pk__in=own).filter(pk__in=keys).values_list("pk", flat=True))
 
@@ -45,7 +45,7 @@ def ancestors_among(run: Run, checkpoint_id: str, keys: Collection[int]) -> set[
 def _with_ancestors(run: Run, column: Literal["branch", "checkpoint_id"], value: str) -> RawSQL:
     """Return the keys of the run's checkpoints with this value, and of all their ancestors."""
     table = Checkpoint._meta.db_table
-    # Where parents go round in a circle, UNION takes each once.
+    # If parents form a cycle, UNION returns each of them once.
     statement = f"""
         WITH RECURSIVE line(id, parent_id) AS (
             SELECT id, parent_id FROM {table} WHERE run_id = %s AND {column} = %s

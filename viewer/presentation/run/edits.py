@@ -8,16 +8,16 @@ from django.utils.translation import gettext
 
 from viewer.models import Job, Run
 
-# The key of a request under which the edits without secrets stay (viewer/jobs/execution/starting/request.py).
+# The key of a request that keeps the edits without secrets (viewer/jobs/execution/starting/request.py).
 KEPT_EDITS = "kept"
-# Characters of a value in a row.
+# Maximum characters of a value in a row.
 MAX_VALUE = 40
 
 
 def edited_checkpoints(run: Run) -> dict[int, str]:
     """Return a label of the edits, by the key of the first checkpoint written after them."""
     edited: dict[tuple[int | None, Any], list[str]] = {}
-    # The inputs of each branch, as far as they are known and no secret.
+    # The known inputs of each branch, without secrets.
     inputs: dict[str, dict[str, str]] = {}
     jobs = run.jobs.select_related("checkpoint").only("checkpoint__branch", "branch", "request", "plan")
     for job in jobs.order_by("created_at"):
@@ -37,7 +37,7 @@ def edited_checkpoints(run: Run) -> dict[int, str]:
 
 
 def _edited_names(job: Job, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """Return what a job edited: ``year 2026 → 2032`` for an input whose values are known, else its name."""
+    """Return the edits of a job: ``year 2026 → 2032`` for an input with known values, else its name."""
     request: dict[str, Any] = job.request
     titles = {str(step.get("unit")): str(step.get("title")) for step in job.plan if isinstance(step, dict)}
     names = [titles.get(unit, unit) for unit in request.get("outputs") or {}]

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from viewer.models import Checkpoint
 
-# Fewer are shown as they are: one line would save nothing.
+# Fewer rows are not folded, since nothing would be saved.
 FEWEST_FOLDED = 3
 
 

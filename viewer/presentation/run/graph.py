@@ -14,7 +14,7 @@ from viewer.presentation.run.window import run_styles
 # Where a node's dot is, in pixels from its corner.
 MARK = (17, 14)
 MARGIN = 12
-# What a node shows of its newest checkpoint.
+# The columns of its newest checkpoint that a node shows.
 _SHOWN = (
     *("run", "checkpoint_id", "branch", "trigger", "entity", "is_open_ended", "units", "units_done"),
     *("units_total", "tokens", "step", "parent__branch"),
@@ -42,7 +42,7 @@ class Node:
 
     @property
     def label(self) -> str:
-        """What it is, for a screen reader."""
+        """Its label for screen readers."""
         count = ngettext("%(count)s checkpoint", "%(count)s checkpoints", self.count) % {"count": self.count}
         parts = (self.name, self.checkpoint.branch, self.title, self.edit, count, gettext("running"))
         return ", ".join(filter(None, parts if self.running else parts[:-1]))
@@ -80,7 +80,7 @@ class RunGraph:
 
     @property
     def count_x(self) -> int:
-        """Where a node's count ends."""
+        """The x coordinate at which a node's count ends."""
         return self.node_width - 10
 
     @property

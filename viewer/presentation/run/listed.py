@@ -1,4 +1,4 @@
-"""What the page of a run says if it has more checkpoints than are listed."""
+"""The sentence on the page of a run with more checkpoints than are listed."""
 
 from django.db.models import Q, Sum
 from django.utils.formats import number_format

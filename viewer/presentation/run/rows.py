@@ -1,6 +1,6 @@
 """The lines of a run's list.
 
-A page has more than a hundred of them: what a template would work out again for each is worked out here.
+A page has more than a hundred lines, so values that a template would compute for each are computed here.
 """
 
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class RowView:
     checkpoint: Checkpoint
     colour: int
     text: str
-    # The unit that it is about, or empty.
+    # The unit that the checkpoint is about, or empty.
     subject: str
     failed: bool
     running: bool
@@ -55,7 +55,7 @@ class RowView:
     moment: Moment | None
     # One entry per unit; None if there are too many.
     bars: tuple[str, ...] | None
-    # What its engine calls the reason for the step, if it counts steps.
+    # The engine's name for the reason of the step, if it counts steps.
     source: str = ""
     # The number of pruned checkpoints that this line represents, including its own; 0 for an ordinary line.
     folded: int = 0
@@ -63,21 +63,21 @@ class RowView:
     hidden: int = 0
     # The parameters that collapse its stretch, or expand it; None if it is too short.
     toggle: str | None = None
-    # Whether it is no ancestor of the selected checkpoint, and the page mutes those.
+    # Whether the line is muted, because it is no ancestor of the selected checkpoint.
     muted: bool = False
     # The key of the visible checkpoint that it continues.
     parent: int | None = None
     # The failed attempts that this line represents.
     attempts: tuple[Job, ...] = ()
-    # Whether the line above belongs to another branch, so that the row names its own.
+    # Whether the line above belongs to another branch, so that this line names its branch.
     begins_stretch: bool = False
-    # What people wrote about the checkpoint, and of a branch's head about the branch.
+    # The annotation of the checkpoint or, for the head of a branch, of the branch.
     annotation: Annotation | None = None
     branch_annotation: Annotation | None = None
 
     @property
     def classes(self) -> str:
-        """The CSS classes of its states, each after a space."""
+        """The CSS classes of its states, each preceded by a space."""
         return " is-failed" * self.failed + " is-muted" * self.muted
 
 
@@ -98,7 +98,7 @@ def row_view(row: Checkpoint, styles: RunStyles, at: str, count: int) -> RowView
         selected=row.checkpoint_id == at,
         progress="" if total == 0 else row.progress,
         moment=_moment(row.created_at) if row.created_at else None,
-        # Full bars alone would say that nothing is left to do.
+        # Full bars alone would suggest that nothing is left to do.
         bars=() if total is None else bars_of(row.units_done, total, running) if total <= MAX_BARS else None,
         source="" if row.step is None else source_of(row.trigger),
         folded=count if count > 1 else 0,

@@ -1,4 +1,4 @@
-"""What made the engine write a checkpoint: its shape in the lineage, and its label."""
+"""The trigger of a checkpoint: its label, and its shape in the lineage."""
 
 from functools import lru_cache
 
@@ -26,7 +26,7 @@ def written_label(trigger: str, branch: str, parent_branch: str | None) -> str:
 
 @lru_cache(maxsize=1)
 def failure_suffixes() -> tuple[str, ...]:
-    """How the triggers of every engine that are failures end."""
+    """The endings of the triggers that are failures, of every engine."""
     return tuple(dict.fromkeys(suffix for one in all_engines() for suffix in one.failure_suffixes))
 
 
@@ -36,7 +36,7 @@ def is_failure(trigger: str) -> bool:
 
 
 def shape_of(trigger: str) -> Shape:
-    """Return filled for finished work, hollow for a start, a tick for an end, a cross for a failure."""
+    """Return ``failure``, ``end``, ``start`` or ``done``."""
     if is_failure(trigger):
         return "failure"
     if any(one.is_end(trigger) for one in all_engines()):
@@ -45,7 +45,7 @@ def shape_of(trigger: str) -> Shape:
 
 
 def source_of(trigger: str) -> str:
-    """Return the trigger without what became of the checkpoint: ``loop`` for ``loop_failed``."""
+    """Return the trigger without its outcome: ``loop`` for ``loop_failed``."""
     return trigger.partition("_")[0]
 
 

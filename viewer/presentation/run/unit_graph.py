@@ -10,7 +10,7 @@ from viewer.presentation.run.unit_statuses import MAX_ROWS, inside, path_of, uni
 
 MAX_NAME = 28
 START, END = "start", "end"
-# How the code's own start and end are named, which may be names of units too.
+# The names of the code's start and end, which may also be names of units.
 OWN_START, OWN_END = "__start__", "__end__"
 
 
@@ -22,13 +22,13 @@ class UnitEdge:
     second: str
     is_conditional: bool = False
     label: str = ""
-    # It is not in the code, but one ran after the other.
+    # The edge is not in the code, but one unit ran after the other.
     is_inferred: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ShownUnit:
-    """A box of the graph. ``status`` is the unit's after the selected checkpoint, ``end`` or empty."""
+    """A box of the graph. ``status`` is the unit's status at the selected checkpoint, ``end``, or empty."""
 
     name: str
     status: str
@@ -39,12 +39,12 @@ class ShownUnit:
 
     @property
     def left(self) -> float:
-        """The left edge, from the middle."""
+        """The x coordinate of the left edge, computed from the middle."""
         return -self.width / 2
 
     @property
     def top(self) -> float:
-        """The upper edge, from the middle."""
+        """The y coordinate of the upper edge, computed from the middle."""
         return -self.height / 2
 
 
@@ -73,7 +73,7 @@ class ShownFrame:
 
 @dataclass(frozen=True, slots=True)
 class UnitGraph:
-    """What is drawn. ``is_inferred`` means that the code was not asked."""
+    """The drawn graph. ``is_inferred`` means that the code's graph is not known."""
 
     drawing: UnitDrawing
     units: tuple[ShownUnit, ...]
@@ -87,7 +87,7 @@ class UnitGraph:
 
     @property
     def has_unknown(self) -> bool:
-        """Whether something ran that is not in the code's graph."""
+        """Whether a unit ran that is not in the code's graph."""
         return not self.is_inferred and any(one.edge.is_inferred for one in self.edges)
 
 
@@ -183,7 +183,7 @@ def _recorded(run: Run) -> list[tuple[str, str]]:
         done = [inside(prefix, name) for name, status in units if status == "done" and name]
         pending = [inside(prefix, name) for name, status in units if status != "done" and name]
         edges.update(dict.fromkeys((first, name) for first in before for name in done))
-        # What is pending follows what ran last.
+        # Pending units follow the units that ran last.
         edges.update(dict.fromkeys((first, name) for first in done or before for name in pending))
         ran[pk] = [OWN_START] if trigger.startswith("input") else done or before
     return list(edges)

@@ -1,4 +1,4 @@
-"""What became of a run's units up to a checkpoint, with those of the runs that it called."""
+"""The statuses of a run's units at a checkpoint, including units of the runs that it called."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from viewer.engines import engine_of
 from viewer.lineage.unit_graph import SEPARATOR
 from viewer.models import Checkpoint, Run
 
-# The number of the newest checkpoints of a run that are read.
+# Only this many of the newest checkpoints of a run are read.
 MAX_ROWS = 2_000
 MAX_CALLED = 100
 # The statuses of units that ran in an earlier step, and in the last one.
@@ -16,7 +16,7 @@ RAN, DONE = "ran", "done"
 def unit_statuses(run: Run, checkpoint: Checkpoint) -> dict[str, str]:
     """The status of each unit since the last input, by its name.
 
-    Units of called runs are named ``outer/inner``. A unit that ran and comes again has its pending status.
+    Units of called runs are named ``outer/inner``. A unit that ran and is pending again is pending.
     """
     statuses: dict[str, str] = {}
     path = _path_to(run, checkpoint)
@@ -39,7 +39,7 @@ def path_of(run: Run) -> str:
 
 
 def inside(prefix: str, name: str) -> str:
-    """The name of a unit that a called run has."""
+    """The name of a unit of a called run."""
     return f"{prefix}{SEPARATOR}{name}" if prefix else name
 
 
@@ -60,7 +60,7 @@ def _path_to(run: Run, checkpoint: Checkpoint) -> list[Checkpoint]:
         path.append(at)
         is_start = engine.is_start(at.trigger) and at.pk != checkpoint.pk
         parent = None if is_start else by_pk.get(at.parent_id or 0)
-        # A parent is read once: recorded parents may contradict each other.
+        # Each parent is read once, since recorded parents may contradict each other.
         at = parent if parent not in path else None
     return path[::-1]
 

@@ -99,7 +99,7 @@ def _lines(
     above = ""
     for rows in at_once:
         line = _with_collapsed(row_view(rows[0], styles, wanted.at, len(rows)), visible, wanted)
-        # The rows of a run of one branch need no name.
+        # In a run with one branch, rows need no branch name.
         if run.branch_count > 1 and rows[0].branch != above:
             line = replace(line, begins_stretch=True)
         above = rows[-1].branch
@@ -134,7 +134,7 @@ def _muted(nodes: Iterable[GraphNode], own: Collection[int]) -> list[GraphNode]:
 
 def run_styles(run: Run) -> RunStyles:
     """Return the colours and markers of a run's rows."""
-    # A job that waits for its start writes nothing yet.
+    # A job that waits for its start does not write yet.
     branches = list(run.jobs.under_way().values_list("branch", flat=True))
     heads = run.checkpoints.filter(branch__in=branches, is_branch_head=True) if branches else ()
     newest = {row.branch: row.pk for row in sorted(heads, key=lambda row: row.row)}

@@ -1,1 +1,1 @@
-"""The table of runs on the home page and the pages of locations: filters, order, pages and rows."""
+"""The table of runs on the home page and on pages of locations: filters, order, pages and rows."""

@@ -15,7 +15,7 @@ from viewer.presentation.listing import MAX_QUERY, Column, known_sort, order_of
 
 NEWEST_FIRST = "-updated"
 
-# By the value in the address. ``forked`` and ``starred`` are no statuses, but filter as one.
+# By the value in the address. ``forked`` and ``starred`` are not statuses, but filter like them.
 STATUSES: dict[str, str | Promise] = {
     "": _("All"),
     "waiting": _("Waiting"),
@@ -28,7 +28,7 @@ STATUSES: dict[str, str | Promise] = {
 
 
 def _status_order() -> Case:
-    """What needs a person first, then what runs."""
+    """The sort key of statuses: runs that need a person first, then running ones."""
     ranks = [Run.Status.WAITING, Run.Status.FAILED, "", Run.Status.COMPLETED]
     return Case(
         When(pk__in=asking_runs(), then=Value(0)),
@@ -57,7 +57,7 @@ def columns() -> list[Column]:
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """What the address of a list asks for. Unknown values are left out."""
+    """The filter in the address of a list. Unknown values are ignored."""
 
     only: str = ""
     query: str = ""
@@ -66,11 +66,11 @@ class RunFilter:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it leaves out runs."""
+        """Whether it excludes any runs."""
         return bool(self.only or self.query or self.label)
 
     def apply(self, runs: QuerySet[Run]) -> QuerySet[Run]:
-        """Return those of these runs that it asks for, in its order."""
+        """Return the runs that match, in the order of the filter."""
         if self.query:
             own = named(Run.objects.all(), self.query).values("pk")
             found = Q(key__icontains=self.query) | Q(name__icontains=self.query) | Q(pk__in=own)
@@ -94,7 +94,7 @@ class RunFilter:
         return runs
 
     def _order(self) -> list[str | OrderBy]:
-        """Its column, with unknown values last, then the newest runs."""
+        """The sort expressions: its column with unknown values last, then the newest runs first."""
         by, newest = order_of(columns(), self.sort), F("last_at").desc(nulls_last=True)
         return [by, "-pk"] if self.sort.removeprefix("-") == "updated" else [by, newest, "-pk"]
 
@@ -111,7 +111,7 @@ def filter_in(address: QueryDict) -> RunFilter:
 
 
 def running_runs() -> QuerySet[Job, int]:
-    """Return the keys of the runs that a job writes at this moment."""
+    """Return the primary keys of runs with a running job."""
     return Job.objects.under_way().filter(run__isnull=False).order_by().values_list("run", flat=True)
 
 

@@ -27,7 +27,7 @@ class RunList:
 
     @property
     def count(self) -> int:
-        """How many runs there are on all pages."""
+        """The number of runs on all pages."""
         return self.page.paginator.count
 
     @property
@@ -37,7 +37,7 @@ class RunList:
 
 
 def run_list(runs: QuerySet[Run], address: QueryDict, *, shows_location: bool) -> RunList:
-    """Return the page of these runs that an address asks for."""
+    """Return the page of these runs for the query of an address."""
     wanted = filter_in(address)
     found = wanted.apply(runs)
     if shows_location:

@@ -21,7 +21,7 @@ LABELS: dict[str, str | Promise] = {
     "failed": _("failed"),
     "completed": _("completed"),
     "unfinished": _("not finished"),
-    # A run that is only listed: nothing of it waits or has failed.
+    # A run that is only listed: it neither waits nor has failed.
     "idle": _("idle"),
 }
 
@@ -41,7 +41,7 @@ class RunRow:
     run: Run
     status: str
     inputs: tuple[RunInput, ...]
-    # What people wrote about it.
+    # The annotation of the run.
     annotation: Annotation | None = None
 
     @property
@@ -50,12 +50,12 @@ class RunRow:
 
     @property
     def all_inputs(self) -> str:
-        """Every input on one line each."""
+        """All inputs, one per line."""
         return "\n".join(f"{name}: {text}" if name else text for name, text in self.run.inputs)
 
 
 def rows_of(runs: Sequence[Run]) -> list[RunRow]:
-    """Return the row of each run. Takes a few queries, however many runs there are."""
+    """Return the row of each run, in a constant number of queries."""
     running, asking = set(running_runs()), set(asking_runs())
     differing, annotations = _differing_inputs(runs), annotations_of_runs(runs)
     return [
@@ -94,7 +94,7 @@ def _differing_inputs(runs: Sequence[Run]) -> dict[tuple[int, str], set[str]]:
 
 
 def _inputs(run: Run, differing: set[str]) -> tuple[RunInput, ...]:
-    """Return the inputs of a row: those that differ, else the first ones."""
+    """Return the inputs of a row: those that differ between runs, else the first ones."""
     inputs = [RunInput(name, text) for name, text in run.inputs]
     telling = [one for one in inputs if one.name in differing]
     return tuple((telling or inputs)[:MAX_INPUTS])

@@ -1,1 +1,1 @@
-"""The timeline of a run or a job: where its time, its tokens and its money went."""
+"""The timeline of a run or a job: how it used time, tokens and money."""

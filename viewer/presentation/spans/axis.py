@@ -1,4 +1,4 @@
-"""The time axis. Stretches in which nothing ran are folded, so that what ran stays readable."""
+"""The time axis. Idle periods are folded, so that the others stay readable."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import datetime
 
 from viewer.engines.spans import Span
 
-# An idle stretch is folded from this many seconds on, if it is also this part of the time that was worked.
+# Idle periods are folded if they take at least this many seconds and this share of the working time.
 MIN_FOLDED_SECONDS, MIN_FOLDED_PART = 2.0, 0.05
 # The width of a fold, in percent of the axis.
 FOLD_WIDTH = 2.5
@@ -24,7 +24,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A folded stretch: how long it was in seconds, and its middle in percent. ``label`` says why."""
+    """A folded period: its seconds, and its middle in percent. ``label`` says why nothing ran."""
 
     seconds: float
     x: float
@@ -33,7 +33,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A stretch of the axis, in seconds since the epoch, and where it begins in axis seconds."""
+    """A piece of the axis, in seconds since the epoch, and its start in axis seconds."""
 
     start: float
     end: float
@@ -90,7 +90,7 @@ class Axis:
 
     @property
     def folds(self) -> list[Fold]:
-        """The folded stretches within the window."""
+        """The folded periods within the window."""
         folded = [piece for piece in self._pieces if piece.is_folded]
         found = [
             Fold(piece.end - piece.start, self._zoomed(piece.begins + self._fold / 2), piece.label)
@@ -100,7 +100,7 @@ class Axis:
 
     @property
     def ticks(self) -> list[Tick]:
-        """Marks at round numbers of seconds that were worked."""
+        """Marks at round numbers of working seconds."""
         first, last = self.window
         shown = self.worked * (last - first) / 100
         step = next((one for one in _STEPS if shown / one <= MAX_TICKS), shown / MAX_TICKS)
@@ -115,7 +115,7 @@ class Axis:
 
 
 def _active(spans: Sequence[Span]) -> list[tuple[float, float]]:
-    """The stretches in which something ran, in order. A unit that waits for a person does not run."""
+    """The periods in which something ran, in order. A unit that waits for a person does not run."""
     waits = _merged([_range(span) for span in spans if span.kind == "wait" and span.end])
     ran = [_range(span) for span in spans if span.kind in ("model", "tool")]
     for span in spans:
@@ -140,7 +140,7 @@ def _merged(ranges: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _without(whole: tuple[float, float], holes: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The parts of a range that none of these covers. Its ends remain, so that it has a place."""
+    """The parts of a range that none of these cover. Its ends always remain, so that it has a position."""
     start, end = whole
     parts = [(start, start)]
     for first, last in holes:
@@ -154,7 +154,7 @@ def _without(whole: tuple[float, float], holes: Sequence[tuple[float, float]]) -
 
 
 def _why_idle(spans: Sequence[Span], start: float, end: float) -> str:
-    """The label of the wait or gap that covers most of an idle stretch; empty if none does."""
+    """The label of the wait or gap that covers most of an idle period; empty if none does."""
     idle = [span for span in spans if span.kind in ("wait", "gap") and span.end]
     covered = [(min(end, _range(span)[1]) - max(start, _range(span)[0]), span.label) for span in idle]
     longest = max(covered, default=(0.0, ""))

@@ -12,9 +12,9 @@ from viewer.models import Checkpoint, Job, JobEvent, Run
 from viewer.presentation.run.branches import line_of
 from viewer.prices.pricing import call_in
 
-# Checkpoints whose contents one page reads, where the newest one does not record everything.
+# Maximum checkpoints that a page reads if the newest one does not record all spans.
 MAX_READ = 200
-# Events of a job that one page reads.
+# Maximum events of a job that a page reads.
 MAX_EVENTS = 20_000
 MAX_ANSWER = 20_000
 CALLS: dict[str, SpanKind] = {"model": "model", "tool": "tool"}
@@ -38,7 +38,7 @@ class BranchSpans:
         before = [one for one in self.checkpoints if one.event_count <= span.events_before]
         if before:
             return before[-1]
-        # Written as the span began, it restores the same state.
+        # A checkpoint that was written as the span began restores the same state.
         first = next(iter(self.checkpoints), None)
         return first if first and engine_of(first.location).is_start(first.trigger) else None
 
@@ -76,7 +76,7 @@ def _ancestors(run: Run, head: Checkpoint) -> list[Checkpoint]:
 
 @dataclass(slots=True)
 class _Open:
-    """What a job's events have begun, and not ended yet."""
+    """The open spans while a job's events are read."""
 
     units: dict[str, Span] = field(default_factory=dict)
     # The last call of each kind and agent, and questions by number.
@@ -93,7 +93,7 @@ def job_spans(job: Job) -> list[Span]:
         _add(state, event)
     state.found += [*state.units.values(), *state.others.values()]
     if job.has_ended:
-        # What was under way when it ended did not finish.
+        # Spans that were open at its end did not finish.
         state.found = [replace(span, end=span.end or job.ended_at) for span in state.found]
     return sorted(state.found, key=lambda span: span.start)
 

@@ -1,4 +1,4 @@
-"""What the page of a timeline shows."""
+"""The page of a timeline."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from viewer.presentation.spans.tracks import Track, tracks_of
 from viewer.presentation.spans.usage import UsageRow, total_of, usage_by
 from viewer.prices import PriceList, current_prices
 
-# The part of the axis that may be shown at least, in percent.
+# The smallest window, in percent of the axis.
 MIN_WINDOW = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Zoom:
-    """The windows that the zoom links lead to, in percent of the axis; None where that changes nothing."""
+    """The windows of the zoom links, in percent of the axis; None for a link that would change nothing."""
 
     nearer: tuple[float, float] | None
     farther: tuple[float, float] | None
@@ -25,7 +25,7 @@ class Zoom:
 
 @dataclass(frozen=True, slots=True)
 class TimelineView:
-    """A timeline with its summaries. ``selected`` is the span of the address, if it is there."""
+    """A timeline with its summaries. ``selected`` is the span that the address names, if it exists."""
 
     spans: Sequence[Span]
     tracks: Sequence[Track]
@@ -58,7 +58,7 @@ def timeline_of(
     window: tuple[float, float] = (0.0, 100.0),
     prices: PriceList | None = None,
 ) -> TimelineView:
-    """The timeline of these spans. ``selected`` is the id of one; ``window`` the part that is shown."""
+    """The timeline of these spans. ``selected`` is the id of a span; ``window`` is the visible part."""
     prices = prices or current_prices()
     axis = Axis(spans, window)
     tracks = tracks_of(spans, axis, prices)
@@ -81,7 +81,7 @@ def timeline_of(
 
 
 def window_in(first: str, last: str) -> tuple[float, float]:
-    """The window of an address, in percent of the axis; the whole axis if it names none."""
+    """The window that an address names, in percent of the axis; the whole axis by default."""
     try:
         start, end = float(first or 0), float(last or 100)
     except ValueError:
@@ -91,7 +91,7 @@ def window_in(first: str, last: str) -> tuple[float, float]:
 
 
 def zoom_of(window: tuple[float, float]) -> Zoom:
-    """The windows around this one."""
+    """The windows of the zoom links around this window."""
     first, last = window
     width, middle = last - first, (first + last) / 2
     before, after = max(0.0, first - width / 2), min(100.0, last + width / 2)
@@ -108,7 +108,7 @@ def _window(first: float, last: float) -> tuple[float, float]:
 
 
 def _around(track: Track, axis: Axis) -> tuple[float, float]:
-    """The window in which a track fills most of the axis."""
+    """The window that a track nearly fills."""
     spans = [track.unit] if track.unit else track.spans
     first = min(axis.x(span.start) for span in spans)
     last = max(axis.x(span.end or span.start) for span in spans)

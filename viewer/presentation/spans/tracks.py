@@ -11,7 +11,7 @@ from viewer.presentation.spans.axis import Axis
 from viewer.prices import PriceList
 from viewer.prices.price_list import UNKNOWN, Cost
 
-# The narrowest bar that can be seen and pressed, in percent, and the narrowest that has room for its tokens.
+# The smallest visible width of a bar, and the smallest with room for its tokens, in percent.
 MIN_WIDTH, MIN_LABELLED_WIDTH = 0.6, 5.0
 
 
@@ -36,7 +36,7 @@ class Bar:
 
 @dataclass(slots=True)
 class Track:
-    """A unit of work and what happened in it. ``unit`` is None for what happened outside of all units."""
+    """A unit of work and what happened in it. ``unit`` is None for events outside of all units."""
 
     label: str
     unit: Span | None
@@ -45,7 +45,7 @@ class Track:
     bar: Bar | None = None
     bars: list[Bar] = field(default_factory=list)
     cost: Cost = UNKNOWN
-    # Where the unit begins and ends in percent of the whole axis.
+    # The start and end of the unit in percent of the whole axis.
     window: tuple[float, float] = (0.0, 100.0)
 
     @property
@@ -54,7 +54,7 @@ class Track:
 
     @property
     def seconds(self) -> float:
-        """How long it ran, without waits for a person."""
+        """Its seconds without waits for a person."""
         if self.unit is None:
             return sum(span.seconds for span in self.spans if span.kind in ("model", "tool"))
         waited = sum(span.seconds for span in self.spans if span.kind == "wait")
@@ -76,13 +76,13 @@ def tracks_of(spans: Sequence[Span], axis: Axis, prices: PriceList) -> list[Trac
         track.bar = _bar(track.unit, axis) if track.unit else None
         shown = [*track.spans, *_retries(track.spans)]
         bars = [bar for span in shown if (bar := _bar(span, axis)) is not None]
-        # A narrow bar is wider than its time, and must not be hidden by its neighbour.
+        # A narrow bar is wider than its time. Its neighbour must not hide it.
         track.bars = sorted(bars, key=lambda bar: -bar.width)
     return found
 
 
 def cost_of(spans: Iterable[Span], prices: PriceList) -> Cost:
-    """What the model calls among these spans cost."""
+    """The cost of the model calls among these spans."""
     total = UNKNOWN
     for span in spans:
         if span.kind == "model" and (call := span.call).tokens:
@@ -92,7 +92,7 @@ def cost_of(spans: Iterable[Span], prices: PriceList) -> Cost:
 
 
 def _attempt_label(unit: Span, units: Iterable[Span]) -> str:
-    """The unit's label, and which time it ran if it was not the first."""
+    """The unit's label, with the number of the attempt if it is not the first."""
     same = [one.id for one in units if (one.label, one.parent) == (unit.label, unit.parent)]
     number = same.index(unit.id) + 1
     if number == 1:

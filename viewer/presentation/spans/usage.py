@@ -1,4 +1,4 @@
-"""What the units, agents and models of a timeline used."""
+"""The usage of the units, agents and models of a timeline."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from viewer.prices.price_list import Cost
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """A line of a summary: how many calls, the seconds that they took, their tokens and what they cost."""
+    """A line of a summary: the number of calls, and their seconds, tokens and cost."""
 
     label: str
     calls: int

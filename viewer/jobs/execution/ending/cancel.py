@@ -17,7 +17,7 @@ TREE_POLL_SECONDS = 0.5
 
 
 def request_cancel(job: Job) -> bool:
-    """Cancel a queued job at once, or ask the follower of a running job to. False if the job has ended."""
+    """Cancel a queued job, or ask the follower of a running job to. Return False if the job has ended."""
     requested = job.request_cancel()
     if requested and job.has_ended:
         # The job never ran, so no follower clears the user's input from the write-ahead log.
@@ -27,7 +27,7 @@ def request_cancel(job: Job) -> bool:
 
 @dataclass
 class Cancellation:
-    """How far the cancellation of a job has come. Times are on the monotonic clock."""
+    """The progress of a job's cancellation. Times are on the monotonic clock."""
 
     job: Job
     started_at: float = field(default_factory=time.monotonic)

@@ -1,4 +1,4 @@
-"""Cleans up after a job: only its redacted log stays on disk. The database has everything else."""
+"""Cleans up after a job: only its redacted log stays on disk. Everything else is in the database."""
 
 from viewer.data_folder.write_ahead_log import clear_log
 from viewer.jobs.execution.following.event_rows import Redactor
@@ -7,7 +7,7 @@ from viewer.models import Job
 
 
 def clean_up(job: Job, redact: Redactor) -> None:
-    """Clean up once no process of the job runs and all that it wrote is stored."""
+    """Delete the job's files except its redacted log. Its processes must have ended, its events be stored."""
     storage_of(job).clean_up(redact)
     # The user's input has been removed from the rows, but the write-ahead log may still hold it.
     clear_log()

@@ -33,12 +33,12 @@ def finish(state: FollowedJob) -> None:
     outcome = _outcome(state)
     if outcome.status == Job.Status.SUCCEEDED:
         _record_breakpoint(state.job)
-        # Before the job ends, because open pages reload at its end.
+        # Before the job is marked as ended, because open pages then reload.
         mark_complete(state.job)
     price_job(state.job)
     texts = {"traceback": state.redact(outcome.traceback), "log_end": log_tail(state.job, state.redact)}
     error = outcome.error and redacted_message(outcome.error, state.redact)
-    # Together, so that a job that ends twice is not scored twice.
+    # In one transaction, so that a job that ends twice is scored once.
     with transaction.atomic():
         if state.job.end(outcome.status, result=state.redact(outcome.result), error=error, **texts):
             queue_score(state.job)
@@ -59,7 +59,7 @@ def _outcome(state: FollowedJob) -> Outcome:
 
 
 def _record_breakpoint(job: Job) -> None:
-    """Record where the run stopped, if it did at a breakpoint."""
+    """Record the breakpoint at which the run stopped, if it did."""
     event = job.events.filter(kind="breakpoint").order_by("-seq").first()
     units = event.data.get("nodes") if event else None
     if isinstance(units, list) and units:
@@ -69,7 +69,7 @@ def _record_breakpoint(job: Job) -> None:
 def import_and_log(job: Job, source: str = "") -> None:
     """Import one checkpoint, or all new ones if no source is given.
 
-    Errors are logged and do not end the following: a later import tries again.
+    Errors are logged, and following continues: a later import tries again.
     """
     try:
         if is_indexed(job.location):
@@ -86,7 +86,7 @@ def import_and_log(job: Job, source: str = "") -> None:
 
 
 def _import_published(job: Job) -> None:
-    """Import the run that the job has published a fork as, if any."""
+    """Import the run to which the job published a fork, if any."""
     for event in job.events.filter(kind="published"):
         import_location(job.location)
         for run in job.location.runs.filter(key=str(event.data.get("thread"))).select_related("location"):
@@ -94,7 +94,7 @@ def _import_published(job: Job) -> None:
 
 
 def _import_run(job: Job) -> None:
-    """Import what the job wrote: to its scratch store, or to a run of its location."""
+    """Import the checkpoints that the job wrote to its scratch store or to its location."""
     store = scratch_store_of(job.pk)
     if job.kind == Job.Kind.FORK or store.exists():
         if job.run and store.exists():

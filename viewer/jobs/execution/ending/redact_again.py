@@ -62,7 +62,7 @@ def _redact(rows: models.QuerySet[Any], fields: Sequence[str], known: KnownSecre
 
 
 def _redact_branches(jobs: models.QuerySet[Job], known: KnownSecrets) -> None:
-    """Redact the names of their branches as those of their checkpoints are, which stay different."""
+    """Redact the names of their branches like those of checkpoints, so that they stay distinct."""
     for branch in set(jobs.order_by().values_list("branch", flat=True)):
         if (shown := redacted_name(branch, known)[:300]) != branch:
             jobs.filter(branch=branch).update(branch=shown)

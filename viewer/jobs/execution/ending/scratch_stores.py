@@ -1,4 +1,4 @@
-"""Deletes the scratch stores of forks that are not needed any more: they hold real values."""
+"""Deletes scratch stores of forks that are no longer needed, because they hold real values."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,10 +12,10 @@ from viewer.models.runs import SCRATCH_STORE
 
 
 def delete_scratch_stores() -> int:
-    """Delete the stores that are not needed any more. Returns how many.
+    """Delete the stores that are no longer needed. Return the number deleted.
 
-    Those are the stores of jobs whose run has been removed and, ``SCRATCH_DAYS`` after the job, those of
-    published forks and of jobs that wrote no checkpoint. A fork that may still be published stays.
+    These are stores of jobs whose run was removed and, ``SCRATCH_DAYS`` after the job, of published forks
+    and of jobs without a checkpoint. Forks that may still be published are not deleted.
     """
     before = timezone.now() - timedelta(days=settings.SCRATCH_DAYS)
     unneeded = [
@@ -31,7 +31,7 @@ def delete_scratch_stores() -> int:
 def _is_needed(store: Path, before: datetime) -> bool:
     job = Job.objects.filter(pk=store.parent.name).first()
     if job is None:
-        # Its row may be in a backup that is restored again.
+        # Its row may be in a backup that is restored later.
         return store.stat().st_mtime > before.timestamp()
     if not job.has_ended:
         return True

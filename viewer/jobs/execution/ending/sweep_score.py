@@ -1,4 +1,4 @@
-"""Scores the end result of a sweep's branch, if its person named a function when starting the sweep."""
+"""Scores the end result of a sweep's branch, if a scoring function was named when the sweep was started."""
 
 from collections.abc import Iterable
 from uuid import UUID, uuid5
@@ -6,17 +6,17 @@ from uuid import UUID, uuid5
 from viewer.jobs.execution.starting.request import request_for_score
 from viewer.models import Job
 
-# A function that does not end is stopped.
+# A scoring function is stopped after this time.
 SCORE_SECONDS = 300
 
 
 def score_key(job: Job) -> UUID:
-    """The idempotency key of the job that scores this one's end result. It is scored at most once."""
+    """The idempotency key of the job that scores this job's end result, so that it is scored once."""
     return uuid5(job.idempotency_key, "score")
 
 
 def scoring_of(jobs: Iterable[Job]) -> dict[UUID, Job]:
-    """The jobs that score these jobs' end results, by the id of the scored one."""
+    """The scoring jobs of these jobs, by the id of the scored job."""
     keys = {score_key(job): job.pk for job in jobs}
     return {keys[one.idempotency_key]: one for one in Job.objects.filter(idempotency_key__in=keys)}
 
@@ -24,7 +24,8 @@ def scoring_of(jobs: Iterable[Job]) -> dict[UUID, Job]:
 def queue_score(job: Job) -> Job | None:
     """Store the job that scores the end result of a succeeded job; the worker starts it.
 
-    None if its sweep names no function, if it stopped at a breakpoint, or if it wrote no checkpoint.
+    Returns None if its sweep has no scoring function, or if the job stopped at a breakpoint or wrote no
+    checkpoint.
     """
     function = job.sweep.score if job.sweep else ""
     if not function or job.status != Job.Status.SUCCEEDED or job.is_at_breakpoint or job.run is None:

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 Redactor = Callable[[Any], Any]
 LOG_TAIL_CHARACTERS = 8 * 1024
-# Reads more than is shown, so that no secret is cut before it is redacted.
+# More is read than is shown, so that no secret is cut before it is redacted.
 LOG_READ_BYTES = 8 * LOG_TAIL_CHARACTERS
 
 
@@ -30,7 +30,7 @@ def redactor_for(job: Job) -> Redactor:
 
 
 def redactor_of(project: Project | None) -> Redactor:
-    """A function that returns a copy of a JSON value without secrets, including those of this project."""
+    """A function that returns a copy of a JSON value without secrets, also those of this project."""
     known = known_secrets(secrets_for(project))
 
     def redact(value: Any) -> Any:
@@ -61,7 +61,7 @@ def redacted_data(event: SpoolEvent, redact: Redactor) -> dict[str, Any]:
 
 
 def rows_of(job: Job, events: Sequence[SpoolEvent], redact: Redactor) -> list[JobEvent]:
-    """Unsaved rows for these events, in the same order."""
+    """Unsaved ``JobEvent`` rows for these events, in the same order."""
     return [
         JobEvent(
             job=job,

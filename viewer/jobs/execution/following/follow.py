@@ -25,7 +25,7 @@ from viewer.jobs.storage import storage_of
 from viewer.models import Job, JobEvent
 
 POLL_SECONDS = 0.02
-# The row, and a runner that another process started, are polled less often.
+# The job's row, and runners of other processes, are polled less often.
 ROW_POLL_SECONDS = 0.2
 
 # Set when this process is about to exit: following stops, and another process adopts the jobs.
@@ -35,8 +35,8 @@ stopping = threading.Event()
 def ensure_finished(job: Job) -> None:
     """Run a queued job or follow a running one until it has ended.
 
-    Returns at once if another process does so, if the job has ended, or if it has to wait for its start time
-    or a limit. Never starts a job twice.
+    Returns immediately if another process runs or follows it, if it has ended, or if it has to wait for its
+    start time or a limit. Never starts a job twice.
     """
     storage = storage_of(job)
     storage.create()
@@ -53,7 +53,7 @@ def ensure_finished(job: Job) -> None:
 def follow(job: Job, runner: RunnerProcess | None = None) -> None:
     """Follow until the job has ended, or until this process is about to exit.
 
-    ``runner`` is given by the process that started it, which alone can read its exit status.
+    ``runner`` is None if another process started it; only that process can read its exit status.
     """
     if job.project is not None:
         redact_jobs_again(job.project)
@@ -73,7 +73,7 @@ def follow(job: Job, runner: RunnerProcess | None = None) -> None:
             poll(state)
             is_read = not store_new_events(state)
             if state.is_deleted:
-                # Nobody can see what this run costs any more.
+                # The cost of this run can no longer be counted.
                 processes.end_all(state.storage, patience=settings.CANCEL_GRACE_SECONDS)
                 clean_up(job, state.redact)
                 return
@@ -86,7 +86,7 @@ def follow(job: Job, runner: RunnerProcess | None = None) -> None:
 
 
 def store_new_events(state: FollowedJob) -> bool:
-    """Store what the runner has written since the last call. False if it has written nothing."""
+    """Store what the runner has written since the last call. Return whether there was anything."""
     events, offset = state.storage.read_events(state.offset)
     if offset == state.offset:
         return False
@@ -114,14 +114,14 @@ def handle_event(state: FollowedJob, event: SpoolEvent) -> None:
     if enforcement.count_event(state.enforcer, event):
         state.cancel()
     elif state.enforcer.runner_stops and state.cancellation is None:
-        # The runner has interrupted itself, which is the first step of a cancellation.
+        # The runner has already interrupted itself, the first step of a cancellation.
         state.cancellation = Cancellation(state.job, step=1)
     if event["kind"] == "started":
         state.job.mark_running()
         if state.job.process_id is None and isinstance(event["data"].get("pid"), int):
             state.job.record_process(event["data"]["pid"])
     elif event["kind"] == "checkpoint":
-        # Imported by another thread, so that events never wait for an import.
+        # Another thread imports it, so that events never wait for an import.
         state.importer.submit(import_and_log, state.job, str(event["data"].get("path") or ""))
     elif event["kind"] == "ended":
         state.last_event, state.last_event_at = event, time.monotonic()
@@ -133,7 +133,7 @@ def poll(state: FollowedJob) -> None:
         try:
             state.is_gone = state.runner.poll() is not None
         except LostRunner:
-            # From now on it is polled like a runner that another process started.
+            # Poll it from now on like a runner of another process.
             state.runner = None
     now = time.monotonic()
     if now - state.polled_at < ROW_POLL_SECONDS:
@@ -150,5 +150,5 @@ def poll(state: FollowedJob) -> None:
     if any(rows) or (is_running and enforcement.check_shared(state.enforcer)):
         state.cancel()
     if state.last_event and now - state.last_event_at > settings.CANCEL_GRACE_SECONDS and not state.is_gone:
-        # It has reported its end but does not exit.
+        # The runner has reported its end but does not exit.
         processes.end_all(state.storage, patience=1)

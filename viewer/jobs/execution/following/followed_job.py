@@ -1,4 +1,4 @@
-"""The state of following one job."""
+"""The state of a job that this process follows."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -37,6 +37,6 @@ class FollowedJob:
     open_questions: set[int] = field(default_factory=set)
 
     def cancel(self) -> None:
-        """Start to cancel the job, unless it is being cancelled."""
+        """Start cancelling the job, unless it is already being cancelled."""
         if self.cancellation is None:
             self.cancellation = Cancellation(self.job)

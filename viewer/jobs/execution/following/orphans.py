@@ -1,4 +1,4 @@
-"""Ends jobs and processes that nobody follows any more, when no worker is up to do so."""
+"""Ends jobs and processes that no process follows, while no worker is up."""
 
 import logging
 from contextlib import suppress
@@ -18,14 +18,14 @@ logger = logging.getLogger(__name__)
 
 
 def orphaned_jobs() -> list[Job]:
-    """Jobs under way that no process follows. They are followed again, but never started again."""
+    """Running jobs that no process follows. They may be followed again, never started again."""
     return [job for job in Job.objects.under_way() if not storage_of(job).is_followed()]
 
 
 def finish_orphans() -> list[Job]:
     """Finish the orphaned jobs whose runner has exited, unless a worker is up. Returns these jobs.
 
-    Starts no job, and leaves jobs whose runner still runs alone.
+    Starts no job. Jobs whose runner still runs are left unchanged.
     """
     if workers.worker_is_up():
         return []
@@ -37,7 +37,7 @@ def finish_orphans() -> list[Job]:
                 ensure_finished(job)
                 finished.append(job)
         except Exception:
-            # The command that called this continues. The next command tries again.
+            # The calling command continues. The next command tries again.
             logger.exception("finishing job %s", job.pk)
     return finished
 

@@ -58,7 +58,7 @@ def reported_outcome(last: dict[str, Any], *, is_cancelled: bool) -> Outcome:
 
 
 def with_failed_writes(outcome: Outcome, written: int, failures: Sequence[Mapping[str, Any]]) -> Outcome:
-    """The outcome, with an error if the run succeeded but some of its checkpoints could not be written.
+    """The outcome, with an error if the run succeeded without writing all of its checkpoints.
 
     ``failures`` are the data of its ``checkpoint_failed`` events.
     """

@@ -4,7 +4,7 @@ from viewer.models import Checkpoint, Job
 
 
 def link_run(job: Job) -> None:
-    """Set the job's run once one of the job's checkpoints is imported. May be called any number of times.
+    """Set the job's run once one of its checkpoints is imported. Idempotent.
 
     A fork or resume has its run from the start.
     """

@@ -1,4 +1,4 @@
-"""A runner, as the process that started it sees it: a new process, or a fork of a prewarmed one."""
+"""Handles of a runner in the process that started it: a new process, or a fork of a prewarmed one."""
 
 from __future__ import annotations
 

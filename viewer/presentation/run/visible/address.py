@@ -1,4 +1,4 @@
-"""What is collapsed in the list of a run, as the address of the page says it."""
+"""The collapsed parts of a run's list, as parameters of the page's address."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ class Collapsing:
 
     @classmethod
     def from_query(cls, query: QueryDict) -> Self:
-        """Return what an address says. Unknown values are left out."""
+        """Return the collapsed parts that an address names. Unknown values are ignored."""
         collapsed, expanded, branches = (
             tuple(query.getlist(name)[:MAX_NAMED]) for name in ("collapsed", "expanded", "collapsed-branch")
         )
@@ -37,7 +37,7 @@ class Collapsing:
 
     @property
     def hides_rows(self) -> bool:
-        """Whether it can hide any row."""
+        """Whether any row may be hidden."""
         return bool(self.everything or self.collapsed or self.branches or self.hides_started)
 
     @property
@@ -53,7 +53,7 @@ class Collapsing:
     def toggled(self, checkpoint: Checkpoint, is_collapsed: bool, named: Collection[str]) -> Self:
         """Return the same with the stretch of a checkpoint expanded or collapsed.
 
-        ``named`` are the ids in the address that name the stretch already.
+        ``named`` are the ids in the address that already name the stretch.
         """
         collapsed = tuple(one for one in self.collapsed if one not in named)
         expanded = tuple(one for one in self.expanded if one not in named)
@@ -64,7 +64,7 @@ class Collapsing:
         return again if by_rule else replace(again, collapsed=(*collapsed, checkpoint.checkpoint_id))
 
     def toggled_branch(self, branch: str) -> Self:
-        """Return the same with a branch collapsed, or not any more."""
+        """Return the same with a branch collapsed, or expanded if it was collapsed."""
         others = tuple(one for one in self.branches if one != branch)
         branches = others if branch in self.branches else (*others, branch)
         return replace(self, branches=branches, expanded=())

@@ -10,7 +10,7 @@ from viewer.lineage.collapsing import Collapse, Outline, OutlineRow, outline_of
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.visible.address import Collapsing
 
-# Shorter stretches are not worth a button.
+# Shorter stretches have no button.
 SHORTEST_STRETCH = 3
 
 

@@ -34,7 +34,7 @@ class Wanted:
     pruned: bool = False
     attempts: bool = False
     collapsing: Collapsing = NOTHING_COLLAPSED
-    # Whether rows that are no ancestors of the selected one are muted.
+    # Whether rows that are not ancestors of the selected row are muted.
     mutes: bool = False
     # Whether failed attempts, which are jobs, are left out.
     without_jobs: bool = False
@@ -48,7 +48,7 @@ class VisibleRows:
     passing: Sequence[Checkpoint]
     top: int | None
     newer: int | None
-    # Whether there are older ones.
+    # Whether there are older rows.
     more: bool
     # The run's newest row, which need not be among these.
     newest: int
@@ -144,7 +144,7 @@ def _picked(run: Run, wanted: Wanted) -> QuerySet[Checkpoint]:
 
 
 def failed() -> Q:
-    """Return the condition that a failure triggered the checkpoint."""
+    """Return the condition for checkpoints that a failure triggered."""
     return Q(*(("trigger__endswith", ending) for ending in failure_suffixes()), _connector=Q.OR)
 
 
