@@ -81,6 +81,16 @@ def env_number(name: str, default: int, text: str, shown: str = "") -> int:
     return int(value)
 
 
+def env_number_or_none(name: str, least: int, text: str) -> int | None:
+    """Return the variable as an integer of at least ``least``; None if it is empty. Raise InvalidSetting."""
+    value = env_text(name, "", text, "off")
+    if not value:
+        return None
+    if not value.isascii() or not value.isdigit() or int(value) < least:
+        raise InvalidSetting(f"{name} must be a whole number of {least} or more, not {value!r}.")
+    return int(value)
+
+
 def env_choice(name: str, default: str, choices: tuple[str, ...], text: str) -> str:
     """Return the variable as one of the choices. Raise InvalidSetting for anything else."""
     value = env_text(name, default, text).lower()

@@ -11,6 +11,7 @@ from checkpoint_site.environment import (
     env_flag,
     env_folder,
     env_number,
+    env_number_or_none,
     env_paths,
     env_text,
     env_zone,
@@ -130,6 +131,18 @@ SCRATCH_DAYS = env_number(
     "SCRATCH_DAYS",
     30,
     "Days after which the scratch store of a published fork, or of a fork without a checkpoint, is deleted.",
+)
+# Younger jobs count towards the limits of a day (viewer/retention/removing.py).
+RETENTION_EVENT_DAYS = env_number_or_none(
+    "RETENTION_EVENT_DAYS",
+    2,
+    "Days after which the worker removes the events of ended jobs, once a day, as `clean --events` does.",
+)
+RETENTION_JOB_DAYS = env_number_or_none(
+    "RETENTION_JOB_DAYS",
+    2,
+    "Days after which the worker removes jobs that ended without a checkpoint and did not succeed, once a"
+    " day, as `clean --jobs` does.",
 )
 START_GRACE_SECONDS = env_number(
     "START_GRACE_SECONDS",

@@ -43,7 +43,7 @@ viewer/launching: django viewer.engines viewer.importing viewer.jobs viewer.line
 viewer/forms: django viewer.engines viewer.jobs.request viewer.launching viewer.models
     viewer.presentation.run viewer.redaction viewer.search viewer.sharing.links
     viewer.stores.postgresql.address
-viewer/jobs/queue: django viewer.changes viewer.data_folder viewer.jobs viewer.models
+viewer/jobs/queue: django viewer.changes viewer.data_folder viewer.jobs viewer.models viewer.retention
 viewer/jobs/queue/tasks.py: django_tasks django_tasks_db viewer.jobs.execution viewer.models
 viewer/jobs/execution: django psutil viewer.data_folder viewer.engines viewer.importing viewer.jobs
     viewer.messages.message viewer.models viewer.prices viewer.projects viewer.redaction
@@ -75,7 +75,7 @@ viewer/runners/forkline_langgraph: forkline_guard forkline_langgraph forkline_ru
     langgraph ormsgpack psycopg viewer.jobs.request
 viewer/runners/langgraph_runner.py: forkline_langgraph forkline_runner
 viewer/prices: django genai_prices viewer.models viewer.stores.model_calls
-viewer/retention: django viewer.data_folder viewer.jobs.storage viewer.models
+viewer/retention: django viewer.data_folder viewer.jobs.storage viewer.locks viewer.models
 viewer/pruning: django viewer.data_folder.write_ahead_log viewer.importing viewer.messages.message
     viewer.models viewer.redaction.marker viewer.search viewer.stores
 viewer/models: django viewer.messages.message

@@ -18,6 +18,7 @@ DEMO = [sys.executable, "-m", "scripts.demo", "--clean"]
     ("name", "value", "message"),
     [
         ("PORT", "abc", "PORT must be a whole number of 1 or more, not 'abc'."),
+        ("RETENTION_JOB_DAYS", "1", "RETENTION_JOB_DAYS must be a whole number of 2 or more, not '1'."),
         ("PREWARM", "maybe", "PREWARM must be 0 or 1, not 'maybe'."),
         ("CHECKPOINT_ROOTS", "here", "CHECKPOINT_ROOTS must hold absolute folders, not 'here'."),
         ("TIME_ZONE", "Foo/Bar", "TIME_ZONE must be a time zone such as Europe/Paris, not 'Foo/Bar'."),

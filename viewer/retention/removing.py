@@ -1,5 +1,6 @@
 """Remove old jobs and events of our own. What the lineage, a limit or a person needs stays."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -55,13 +56,15 @@ def _ended_before(days: int) -> QuerySet[Job]:
     return Job.objects.ended().filter(ended_at__lt=timezone.now() - timedelta(days=days))
 
 
-def remove(old: Old) -> tuple[int, int]:
-    """Remove what is old. Returns how many events and jobs that were."""
+def remove(old: Old, is_stopping: Callable[[], bool] = lambda: False) -> tuple[int, int]:
+    """Remove what is old. Returns how many events and jobs that were. Ends early once it ``is_stopping``."""
     events = 0
-    while pks := list(old.events.order_by().values_list("pk", flat=True)[:BATCH]):
+    while not is_stopping() and (pks := list(old.events.order_by().values_list("pk", flat=True)[:BATCH])):
         events += JobEvent.objects.filter(pk__in=pks).delete()[0]
     jobs = 0
     for job in old.jobs.order_by("pk"):
+        if is_stopping():
+            break
         jobs += _remove_job(job)
     if events or jobs:
         # Deleted pages may still be in the log.

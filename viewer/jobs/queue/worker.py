@@ -23,6 +23,7 @@ from viewer.jobs.queue.queue import job_queue
 from viewer.jobs.queue.scheduling import delete_old_entries, requeue_missing
 from viewer.jobs.workers import serving
 from viewer.models import Job, Project
+from viewer.retention.daily import remove_once_a_day
 
 logger = logging.getLogger(__name__)
 
@@ -145,8 +146,19 @@ def adopt_orphans(state: WorkerState) -> None:
         state.pruned_at = time.monotonic()
         delete_old_entries()
         delete_scratch_stores()
+        state.followers.submit(remove_old_data)
         for project in Project.objects.all():
             redact_jobs_again(project)
+
+
+def remove_old_data() -> None:
+    """Remove old data by the rules of the settings, in a thread, since it may be much."""
+    try:
+        remove_once_a_day(stopping.is_set)
+    except Exception:
+        logger.exception("removing old data")
+    finally:
+        connection.close()
 
 
 def follow_orphan(job: Job) -> None:
