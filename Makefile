@@ -20,7 +20,8 @@ up: web ## Serve your own checkpoints: make up LOCATION=…
 
 test: setup development ## Run the whole test suite
 	@scripts/system-packages dot browser postgresql
-	@.venv/bin/python -m pytest $(or $(TESTS),-n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder)
+	@# Some environments write no bytecode: each program that a test starts would compile all modules.
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest $(or $(TESTS),-n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder)
 
 check: development ## Lint, check formatting, types and translations
 	@scripts/check

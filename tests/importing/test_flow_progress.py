@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.db.models import F
 from django.utils import timezone
 
 from tests.imported import imported_location
+from tests.migrating import single_migrations
 from tests.real_stores import copy_of, write_checkpoint
 from viewer.importing import import_location, open_location
 from viewer.jobs.execution.ending.completion import mark_complete
@@ -124,11 +123,11 @@ def test_the_migration_computes_the_same_numbers(tmp_path: Path) -> None:
     Checkpoint.objects.filter(units_total=0).update(units_total=F("units_done"))
     Run.objects.update(units_known=0, all_units_known=False)
     before_renames = [("viewer", "0013_one_row_of_day_limits")]
-    executor = MigrationExecutor(connection)
+    executor = single_migrations()
     executor.migrate(before_renames)
     migration = importlib.import_module("viewer.migrations.0004_methods_of_flows")
     migration.store_methods(executor.loader.project_state(before_renames).apps, None)
-    executor = MigrationExecutor(connection)
+    executor = single_migrations()
     executor.migrate(executor.loader.graph.leaf_nodes())
     assert stored() == now
     assert [shown(location)[2] for location in locations] == ["3/3", "3 done", "3/3"]

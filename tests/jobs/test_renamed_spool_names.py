@@ -4,17 +4,16 @@ import json
 import uuid
 
 import pytest
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
+from tests.migrating import single_migrations
 from viewer.jobs.spool import event_from
 from viewer.models import Job, JobEvent
 
 
 @pytest.mark.django_db(transaction=True)
 def test_stored_events_and_requests_get_their_present_names() -> None:
-    executor = MigrationExecutor(connection)
+    executor = single_migrations()
     newest = executor.loader.graph.leaf_nodes()
     executor.migrate([("viewer", "0010_standard_names")])
     before = executor.loader.project_state([("viewer", "0010_standard_names")]).apps
@@ -38,7 +37,7 @@ def test_stored_events_and_requests_get_their_present_names() -> None:
         before.get_model("viewer", "JobEvent").objects.create(
             job=job, seq=seq, kind=kind, at=timezone.now(), data=data
         )
-    MigrationExecutor(connection).migrate(newest)
+    single_migrations().migrate(newest)
     migrated = Job.objects.get()
     chosen = {"cache_warmup": "parallel", "checkpoints": {"max_checkpoints": 2}}
     assert migrated.request == {"options": chosen}

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from django.apps.registry import Apps
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 
+from tests.migrating import single_migrations
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Problem, Run
 
@@ -22,10 +21,10 @@ TOO_LARGE = {
 @pytest.fixture
 def migrated(transactional_db: None) -> None:
     """Return a migrated database of the previous version with a row of each renamed kind."""
-    executor = MigrationExecutor(connection)
+    executor = single_migrations()
     executor.migrate(BEFORE)
     fill(executor.loader.project_state(BEFORE).apps)
-    executor = MigrationExecutor(connection)
+    executor = single_migrations()
     executor.migrate(executor.loader.graph.leaf_nodes())
 
 

@@ -1,6 +1,7 @@
 """A data folder of an earlier version opens with everything in it."""
 
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tests.environments import environment_with
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests" / "recorded_data_folder" / "0.1.0.tar.xz"
+DATABASE = "forkline.sqlite3"
 RENAMED_TABLES = {"viewer_look": "viewer_preflightcheck", "viewer_variations": "viewer_sweep"}
 RENAMED_COLUMNS = {
     "viewer_job": {
@@ -69,6 +71,8 @@ RENAMED_VALUES: dict[tuple[str, str], Callable[[Any], Any]] = {
         '"most"', '"max_amount"'
     ),
 }
+INDEX = re.compile(r'INDEX "\w+"')
+CONSTRAINT = re.compile(r'CONSTRAINT "\w+" (?:CHECK|UNIQUE).*?(?=, CONSTRAINT|\)$)')
 Rows = dict[str, list[dict[str, Any]]]
 
 
@@ -100,7 +104,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recorded") / "data"
     with tarfile.open(RECORDED) as archive:
         archive.extractall(folder, filter="data")
-    (folder / "rows.json").write_text(json.dumps(rows_of(folder / "forkline.sqlite3"), default=repr))
+    (folder / "rows.json").write_text(json.dumps(rows_of(folder / DATABASE), default=repr))
     run(
         folder,
         "-c",
@@ -126,13 +130,33 @@ def before(opened: Path) -> Rows:
 
 @pytest.fixture
 def after(opened: Path) -> Rows:
-    rows: Rows = json.loads(json.dumps(rows_of(opened / "forkline.sqlite3"), default=repr))
+    rows: Rows = json.loads(json.dumps(rows_of(opened / DATABASE), default=repr))
     return rows
 
 
 def test_the_database_was_copied_before_its_upgrade(opened: Path, before: Rows) -> None:
     (copy,) = (opened / "backups").glob("forkline-before-upgrade-*.sqlite3")
     assert json.loads(json.dumps(rows_of(copy), default=repr)) == before
+
+
+def test_an_upgraded_database_has_the_tables_of_a_new_one(opened: Path, empty_data_folder: Path) -> None:
+    assert schema_of(opened / DATABASE) == schema_of(empty_data_folder / DATABASE)
+
+
+def schema_of(database: Path) -> dict[str, Any]:
+    """Return the columns and constraints of each table, and the indexes and triggers without their names."""
+    with closing(sqlite3.connect(database)) as connection:
+        made = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+        tables = [name for name, sql in made.items() if sql.startswith("CREATE TABLE")]
+        columns = {
+            name: set(connection.execute("SELECT * FROM pragma_table_info(?)", (name,))) for name in tables
+        }
+    # A column that was added later has another position.
+    found: dict[str, Any] = {name: {column[1:] for column in those} for name, those in columns.items()}
+    found["constraints"] = {name: sorted(CONSTRAINT.findall(made[name])) for name in tables}
+    # An index keeps the name of a table that was renamed.
+    found["others"] = sorted(INDEX.sub("INDEX", sql) for name, sql in made.items() if name not in tables)
+    return found
 
 
 def test_every_row_keeps_its_values(before: Rows, after: Rows) -> None:

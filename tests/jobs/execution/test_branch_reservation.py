@@ -9,10 +9,10 @@ from uuid import uuid4
 
 import pytest
 from django.db import IntegrityError, connection
-from django.db.migrations.executor import MigrationExecutor
 
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
+from tests.migrating import single_migrations
 from viewer.launching.branch_reservation import BranchTaken
 from viewer.launching.enqueue import start_job
 from viewer.launching.sweep import Planned, start_variations
@@ -123,7 +123,7 @@ def test_the_database_refuses_a_second_row(checkpoint: Checkpoint, project: Proj
 
 
 def test_existing_jobs_that_share_a_branch_do_not_block_the_migration(checkpoint: Checkpoint) -> None:
-    executor = MigrationExecutor(connection)
+    executor = single_migrations()
     newest = executor.loader.graph.leaf_nodes()
     executor.migrate([("viewer", "0005_program_input")])
     old = executor.loader.project_state([("viewer", "0005_program_input")]).apps.get_model("viewer", "Job")
@@ -131,7 +131,7 @@ def test_existing_jobs_that_share_a_branch_do_not_block_the_migration(checkpoint
         old.objects.create(
             kind=kind, location_id=checkpoint.location_id, run_id=checkpoint.run_id, branch="what-if"
         )
-    MigrationExecutor(connection).migrate(newest)
+    single_migrations().migrate(newest)
     assert list(Job.objects.order_by("created_at").values_list("run__key", flat=True)) == [
         "kickoff",
         None,

@@ -4,11 +4,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.test import Client
 from django.urls import reverse
 
+from tests.migrating import single_migrations
 from viewer.access.login_links import owner, teammate
 from viewer.access.permissions import can_run
 from viewer.live import job_feed, location_feed
@@ -76,11 +75,11 @@ def test_open_pages_of_read_only_users_receive_no_buttons(location: Location) ->
 
 
 def test_the_migration_grants_the_right_to_existing_users(transactional_db: None) -> None:
-    executor = MigrationExecutor(connection)
+    executor = single_migrations()
     newest = executor.loader.graph.leaf_nodes()
     executor.migrate([("viewer", "0002_runs_and_questions")])
     User.objects.create_user("ada")
-    executor = MigrationExecutor(connection)
+    executor = single_migrations()
     executor.migrate(newest)
     assert has_right("ada")
     User.objects.create_user("otto")
