@@ -61,30 +61,46 @@ def values_of(call: ast.Call) -> set[str] | None:
     return None if None in names else {str(name) for name in names}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(VIEWER)))
-def test_each_code_is_in_the_catalogue(path: Path) -> None:
-    assert [found for found in codes_in(ast.parse(path.read_text())) if found[0] not in CATALOG] == []
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    """Return the syntax tree of each file of the application, by its path."""
+    return {str(path.relative_to(VIEWER)): ast.parse(path.read_text()) for path in FILES}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(VIEWER)))
-def test_each_text_receives_the_values_that_it_names(path: Path) -> None:
-    for call, codes in calls_in(ast.parse(path.read_text())):
-        given = values_of(call)
-        for code in codes:
-            if given is not None and code in CATALOG:
-                assert given == set(PLACEHOLDER.findall(CATALOG[code])), f"{code} in line {call.lineno}"
+def test_each_code_is_in_the_catalogue(trees: dict[str, ast.Module]) -> None:
+    unknown = [
+        f"{path}:{line} {code}"
+        for path, tree in trees.items()
+        for code, line in codes_in(tree)
+        if code not in CATALOG
+    ]
+    assert unknown == []
 
 
-def test_each_text_of_the_catalogue_is_used() -> None:
-    used = {code for path in FILES for code, _line in codes_in(ast.parse(path.read_text()))}
+def test_each_text_receives_the_values_that_it_names(trees: dict[str, ast.Module]) -> None:
+    wrong = [
+        f"{path}:{call.lineno} {code} receives {sorted(given)}"
+        for path, tree in trees.items()
+        for call, codes in calls_in(tree)
+        if (given := values_of(call)) is not None
+        for code in codes
+        if code in CATALOG and given != set(PLACEHOLDER.findall(CATALOG[code]))
+    ]
+    assert wrong == []
+
+
+def test_each_text_of_the_catalogue_is_used(trees: dict[str, ast.Module]) -> None:
+    used = {code for tree in trees.values() for code, _line in codes_in(tree)}
     assert CATALOG.keys() - used == {UNKNOWN_CODE}
 
 
-@pytest.mark.parametrize("code", CATALOG)
-def test_texts_have_few_placeholders_and_no_other_format_characters(code: str) -> None:
-    text = CATALOG[code]
-    assert text.count("%") <= MAX_PLACEHOLDERS and "%" not in PLACEHOLDER.sub("", text)
-    assert code != PLAIN_TEXT
+def test_texts_have_few_placeholders_and_no_other_format_characters() -> None:
+    wrong = {
+        code: text
+        for code, text in CATALOG.items()
+        if text.count("%") > MAX_PLACEHOLDERS or "%" in PLACEHOLDER.sub("", text)
+    }
+    assert wrong == {} and PLAIN_TEXT not in CATALOG
 
 
 def test_each_module_is_in_the_catalogue_and_each_code_in_one_module() -> None:
@@ -102,7 +118,7 @@ def test_each_text_is_marked_for_makemessages() -> None:
             assert all(isinstance(value, ast.Call) for value in bare), path.name
 
 
-def test_calls_with_codes_are_found() -> None:
-    calls = [call for path in FILES for call in calls_in(ast.parse(path.read_text()))]
+def test_calls_with_codes_are_found(trees: dict[str, ast.Module]) -> None:
+    calls = [call for tree in trees.values() for call in calls_in(tree)]
     assert len(calls) > 150
     assert sum(values_of(call) is not None for call, _codes in calls) > 140
