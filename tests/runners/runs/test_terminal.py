@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 from django.core.management import execute_from_command_line
+from pytest_django import Settings
 
 from tests.engine_runs.checkpoints import after_method, after_task, is_chain, rows, written
 from tests.engine_runs.model import TestModel
+from tests.engine_runs.prewarmed_jobs import PrewarmedJobs
 from tests.engine_runs.runs import KEY, PRESS, ROOT, marks
+from viewer.models import Project
 
 pytestmark = pytest.mark.engine
 Done = subprocess.CompletedProcess[str]
@@ -30,15 +33,29 @@ def project(engine_python: Path, model: TestModel, tmp_path: Path) -> list[str]:
 
 
 @pytest.fixture
-def terminal(project: list[str], empty_data_folder: Path, tmp_path: Path) -> Terminal:
+def data_folder(empty_data_folder: Path, prewarmed_jobs: PrewarmedJobs, settings: Settings) -> Path:
+    """Return a new data folder at the same path for each test, which prewarmed processes depend on."""
+    folder = prewarmed_jobs.folder / "data"
+    shutil.rmtree(folder, ignore_errors=True)
+    settings.DATA_DIR = shutil.copytree(empty_data_folder, folder)
+    return folder
+
+
+@pytest.fixture
+def terminal(
+    project: list[str], data_folder: Path, engine_python: Path, prewarmed_jobs: PrewarmedJobs, db: None
+) -> Terminal:
     """Return a function that runs the command with the options of the press project."""
-    shutil.copytree(empty_data_folder, tmp_path / "data")
+    prewarmed_jobs.serve(Project(pk=1, folder=str(PRESS), interpreter=str(engine_python)), data_folder)
 
     def run(*arguments: str) -> Done:
         command = [sys.executable, str(ROOT / "manage.py"), "checkpoints", *arguments, *project]
-        environment = {**os.environ, "DATA_DIR": str(tmp_path / "data")}
+        environment = {**os.environ, "DATA_DIR": str(data_folder)}
         environment.pop("DJANGO_SETTINGS_MODULE", None)
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        # A refused fork is a start in a new process, which these tests have no time for.
+        assert "without a prewarmed process" not in done.stderr
+        return done
 
     return run
 
@@ -174,7 +191,7 @@ def test_invalid_arguments_are_reported_in_the_document_and_on_standard_error(
 
 
 def test_a_pruned_checkpoint_runs_from_its_stored_copy_after_consent(
-    terminal: Terminal, model: TestModel, stores: Path, tmp_path: Path
+    terminal: Terminal, model: TestModel, stores: Path, data_folder: Path
 ) -> None:
     location = stores / "crew"
     start = after_task(location, 2)
@@ -197,7 +214,7 @@ def test_a_pruned_checkpoint_runs_from_its_stored_copy_after_consent(
     assert set(model.keys) == {f"Bearer {KEY}"}
     new = written(location, before)
     assert is_chain(start.id, new) and new[-1].done == 4
-    (folder,) = (tmp_path / "data/jobs").iterdir()
+    (folder,) = (data_folder / "jobs").iterdir()
     assert [path.name for path in folder.iterdir() if path.name == "checkpoint.json"] == []
 
 
