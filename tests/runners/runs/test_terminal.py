@@ -1,7 +1,6 @@
 """``manage.py checkpoints fork|resume`` without a server, a worker or an existing database."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from tests.engine_runs.checkpoints import after_method, after_task, is_chain, ro
 from tests.engine_runs.model import TestModel
 from tests.engine_runs.prewarmed_jobs import PrewarmedJobs
 from tests.engine_runs.runs import KEY, PRESS, ROOT, marks
+from tests.environments import environment_with
 from viewer.models import Project
 
 pytestmark = pytest.mark.engine
@@ -50,8 +50,7 @@ def terminal(
 
     def run(*arguments: str) -> Done:
         command = [sys.executable, str(ROOT / "manage.py"), "checkpoints", *arguments, *project]
-        environment = {**os.environ, "DATA_DIR": str(data_folder)}
-        environment.pop("DJANGO_SETTINGS_MODULE", None)
+        environment = environment_with(data_folder)
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
         # A refused fork is a start in a new process, which these tests have no time for.
         assert "without a prewarmed process" not in done.stderr
