@@ -38,7 +38,7 @@ def page(browser: Client, run: Run, **query: str) -> str:
 def test_a_timeline_shows_units_calls_costs_and_what_is_folded(browser: Client, run: Run) -> None:
     html = page(browser, run, branch="exp-a")
     assert html.count('class="bar-call is-model"') == 3
-    assert "until the fork" in html and "in which nothing ran is folded" in html
+    assert "until the fork" in html and "without activity is folded" in html
     assert "Researcher on AI" in html and "gpt-4o-mini" in html and "$0.0000" in html
 
 

@@ -99,7 +99,7 @@ def _by_id(location: Location, identifier: str) -> Checkpoint:
             _("%(location)s has no checkpoint %(id)s.") % {"location": location.path, "id": identifier}
         )
     if len({row.checkpoint_id for row in found}) > 1:
-        raise CommandError(_("Several checkpoints begin with %s: name one whole.") % identifier)
+        raise CommandError(_("Several checkpoints begin with %s. Enter a complete id.") % identifier)
     return found[0]
 
 

@@ -12,7 +12,7 @@ HINTS: dict[Code, str | Promise] = {
     Code.REDACTED_PARTS: gettext_lazy(
         "Edit them with --input, --output or --state, or send them as they are with --accept-hidden."
     ),
-    Code.INPUTS: gettext_lazy("Give it with --input NAME=JSON."),
+    Code.INPUTS: gettext_lazy("Pass it with --input NAME=JSON."),
     Code.EFFECTS: gettext_lazy(
         "Accept them with --accept-effects, or name the project's own code with --entrypoint."
     ),

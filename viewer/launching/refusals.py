@@ -71,7 +71,7 @@ def checkpoint_refusals(checkpoint: Checkpoint, entry_point: str, kind: RootKind
         found.append(Refusal(Code.CHECKPOINT, message))
     if checkpoint.state == Checkpoint.State.BROKEN:
         message = _(
-            "This checkpoint cannot be read at its location any more, so no run can start from it. "
+            "This checkpoint can no longer be read at its location, so no run can start from it. "
             "Choose another one."
         )
         found.append(Refusal(Code.CHECKPOINT, message))
@@ -136,7 +136,7 @@ class AlreadyStarted(LaunchRefused):
     """Another request with this key has started something else. A new key is needed."""
 
     def __init__(self) -> None:
-        message = _("This form has started a run already. To start another one, press the button again.")
+        message = _("This form has already started a run. To start another one, press the button again.")
         super().__init__([Refusal(Code.SEND_AGAIN, message)])
 
 

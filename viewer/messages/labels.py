@@ -35,7 +35,7 @@ REASONS: dict[Reason, str | Promise] = {
     Reason.UNFINISHED: _("has not run yet"),
     Reason.PASSED_OVER: _("skipped, or still running, when later units had finished"),
     Reason.EDITED: _("your text is used as its output"),
-    Reason.HELD: _("you hold its output; it does not run again"),
+    Reason.HELD: _("its output is kept; it does not run again"),
     Reason.READS_EDITED: _("reads what you changed"),
     Reason.BEHIND_RERUN: _("comes after a unit that runs again"),
     Reason.REQUESTED: _("you asked for it"),

@@ -45,7 +45,7 @@ def suggested_answers(question: Question, sent: AnswersPart | None) -> AnswersPa
 def answer_effect(question: Question) -> str:
     """Return what an answer continues, as a sentence."""
     if question.job.kind == Job.Kind.FORK:
-        return _("Your answer continues this fork only. What it forked still waits and can be answered.")
+        return _("Your answer continues this fork only. The original still waits and can be answered.")
     return _("Your answer continues the run itself.")
 
 

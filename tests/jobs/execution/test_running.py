@@ -67,7 +67,7 @@ def test_noise_in_the_log_and_the_spool_is_harmless(make_job: MakeJob) -> None:
     kinds = list(job.events.values_list("kind", flat=True))
     assert kinds == ["started", "text", "text", "ended"]
     assert job.events.get(seq=2).data["text"] == "half a pair ?, a number"
-    assert "bytes that are no text" in job.log_end
+    assert "bytes that are not text" in job.log_end
 
 
 def test_an_endless_log_does_not_fill_the_disk(make_job: MakeJob) -> None:

@@ -40,7 +40,7 @@ def written_conversations(
     for name, operations in asked.items():
         messages = editable.conversations.get(name)
         if messages is None:
-            raise CommandError(_("--message: %(name)s is no list of messages.") % {"name": name})
+            raise CommandError(_("--message: %(name)s is not a list of messages.") % {"name": name})
         edits = [_edit(one, messages) for one in operations]
         stored = (editable.state or {}).get(name)
         found[name], error = written_messages(contents, stored, edits, by_id=name not in replaced)

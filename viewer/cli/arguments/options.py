@@ -16,7 +16,7 @@ def add_launch_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--at",
         metavar="TIME",
-        help=_("The start time: an ISO time, in the server's zone if it names none."),
+        help=_("The start time, as an ISO time; in the server's time zone unless it names one."),
     )
     parser.add_argument(
         "--limit",

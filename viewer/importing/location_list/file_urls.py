@@ -24,7 +24,7 @@ def path_of(text: str | Path) -> Path:
         raise NotLocal(_("This path cannot be opened.")) from None
     if url.netloc.lower() not in LOCAL_HOSTS:
         raise NotLocal(
-            _("%(url)s names a file on the host %(host)s. Only files of this machine can be opened.")
+            _("%(url)s names a file on the host %(host)s. Only files on this machine can be opened.")
             % {"url": text, "host": url.netloc}
         )
     if url.query or url.fragment:

@@ -35,6 +35,6 @@ def removal_blocker(location: Location) -> str:
         copies = copies.exclude(state=Checkpoint.State.PRESENT)
     if copies.exists():
         return _(
-            "Some of its checkpoints cannot be read at its path any more. Only their stored copies are left."
+            "Some of its checkpoints can no longer be read at its path. Only their stored copies remain."
         )
     return ""

@@ -15,7 +15,7 @@ MESSAGES = {
     "prune.not_a_plain_table": _(
         "Nothing was deleted: the checkpoints are not in a plain table, or the table has triggers."
     ),
-    "prune.plan_changed": _("What would be deleted has changed since it was listed. Nothing was deleted."),
+    "prune.plan_changed": _("The list has changed since it was shown. Nothing was deleted."),
     "prune.row_changed": _("Nothing was deleted: %(key)s has changed since it was listed."),
     "prune.unreadable": _("The location cannot be read, so nothing is listed."),
 }

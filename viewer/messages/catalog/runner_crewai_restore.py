@@ -29,7 +29,7 @@ MESSAGES = {
         "The location %(path)s now leads to %(place)s. Add that path as a location."
     ),
     "crewai.losses_not_accepted": _(
-        "Nothing has run: these components would be lost, and nobody has accepted that: %(parts)s. Accept "
+        "Nothing has run: these components would be lost, which nobody has accepted: %(parts)s. Accept "
         "it in the form, or with --accept-losses; or name the entry point that has them."
     ),
     "crewai.match_choices": _("Choose in the form, or pass --match %(asked)s=… with one of: %(choices)s."),

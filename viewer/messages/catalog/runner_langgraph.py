@@ -15,7 +15,7 @@ MESSAGES = {
         "change. Choose one with “As node”: %(nodes)s"
     ),
     "langgraph.checkpoint_deleted": _(
-        "The checkpoint %(checkpoint)s is not in the store any more. Import the location again."
+        "The checkpoint %(checkpoint)s is no longer in the store. Import the location again."
     ),
     "langgraph.database_failed": _("Nothing was written to %(path)s. The server answered: %(error)s"),
     "langgraph.edit_failed": _("The graph does not accept the edited state: %(kind)s: %(error)s"),
@@ -93,7 +93,7 @@ MESSAGES = {
     "langgraph.not_all_written": _("The saver did not store every checkpoint, so nothing was written."),
     "langgraph.not_published": _("The fork ran and is in its scratch store, but was not published: %(why)s"),
     "langgraph.scratch_deleted": _(
-        "The scratch store of this fork has been deleted, so it cannot be published any more."
+        "The scratch store of this fork has been deleted, so it can no longer be published."
     ),
     "langgraph.shallow_thread": _(
         "This store has only the last checkpoint of a thread, which would be lost. Publish the fork as a "
@@ -109,7 +109,7 @@ MESSAGES = {
         "The store has a thread %(thread)s with other checkpoints. Nothing was written."
     ),
     "langgraph.thread_lacks_parent": _(
-        "The thread does not have the checkpoint that was forked any more. Nothing was written. Publish "
+        "The thread no longer has the checkpoint that was forked. Nothing was written. Publish "
         "the fork as a new thread."
     ),
     "langgraph.writes_differ": _(

@@ -56,7 +56,7 @@ class ValueView:
             return _("Replaces the value. The reducer is not called.")
         typed = self.field.clean(self.typed)
         added = as_json(added_value(self.field.stored, typed))
-        return _("The reducer is given: %(value)s") % {"value": added}
+        return _("The reducer receives: %(value)s") % {"value": added}
 
     @property
     def name(self) -> str:

@@ -9,7 +9,7 @@ import tiny
 
 spool = tiny.begin()
 print("not json {", "\x00\x1b[31mred", "é" * 3)
-os.write(1, b"\xff\xfe bytes that are no text\n")
+os.write(1, b"\xff\xfe bytes that are not text\n")
 events = os.open(tiny.FOLDER / "events.jsonl", os.O_WRONLY | os.O_APPEND)
 for noise in (
     b"hello\n",

@@ -20,12 +20,12 @@ def add_arguments(parser: CommandParser) -> None:
         "checkpoint", metavar="LOCATION#ID", help=_("Any checkpoint of the run, or a checkpoint's file.")
     )
     parser.add_argument(
-        "--format", choices=tuple(FORMATS), default="html", help=_("The format. HTML unless given.")
+        "--format", choices=tuple(FORMATS), default="html", help=_("The format (default: HTML).")
     )
     parser.add_argument(
         "--output",
         metavar="FILE",
-        help=_("The new file to write. A name made of the run's in this folder unless given."),
+        help=_("The new file to write (default: named after the run, in this folder)."),
     )
 
 

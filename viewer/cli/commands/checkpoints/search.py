@@ -27,7 +27,7 @@ def add_arguments(parser: CommandParser) -> None:
         "words",
         nargs="*",
         metavar="WORD",
-        help=_('Words that have to appear. "A phrase" is one argument in quotes. The last word may go on.'),
+        help=_('Words that must appear. "A phrase" is one argument in quotes. The last word may be incomplete.'),
     )
     parser.add_argument("--location", default="", metavar="LOCATION", help=_("Only this location."))
     parser.add_argument("--without", action="append", default=[], help=_("A word that must not appear."))

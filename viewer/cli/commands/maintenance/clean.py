@@ -27,7 +27,7 @@ def add_arguments(parser: CommandParser) -> None:
         metavar="DAYS",
         help=_("Remove jobs that ended as long ago without a checkpoint, and did not succeed."),
     )
-    parser.add_argument("--compact", action="store_true", help=_("Give unused space back to the disk."))
+    parser.add_argument("--compact", action="store_true", help=_("Return unused space to the disk."))
     parser.add_argument("--dry-run", action="store_true", help=_("Only count what would be removed."))
 
 

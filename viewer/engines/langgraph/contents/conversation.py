@@ -34,7 +34,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. ``tokens`` is None if it does not say; ``others`` are parts that are no text."""
+    """One message. ``tokens`` is None if it does not say; ``others`` are parts that are not text."""
 
     id: str
     role: str
@@ -80,7 +80,7 @@ def message_of(value: Any) -> Message | None:
 
 
 def _content(content: Any) -> tuple[str, tuple[Any, ...]]:
-    """The text of a message's content, and its parts that are no text."""
+    """The text of a message's content, and its parts that are not text."""
     if isinstance(content, str):
         return content, ()
     texts, others = [], []

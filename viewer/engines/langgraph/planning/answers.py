@@ -14,7 +14,7 @@ SCHEMAS = ("schema", "json_schema", "response_schema", "answer_schema", "request
 # The kind of value for each type of a JSON schema. Others are typed as JSON.
 KINDS = {"string": "text", "integer": "whole_number", "number": "number", "boolean": "yes_no"}
 _RUNS, _CHANGED = _("The action runs as it is."), _("The action runs with these arguments.")
-_NOT_RUN = _("The action does not run. The graph is given the message.")
+_NOT_RUN = _("The action does not run. The graph receives the message.")
 _SKIPPED = _("The action does not run.")
 # A question that begins with one of these is answered by yes or no.
 _BEGINNINGS = (
