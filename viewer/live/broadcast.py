@@ -64,7 +64,7 @@ all_broadcasts: dict[asyncio.AbstractEventLoop, dict[Audience, Broadcast]] = {}
 
 
 # The first messages that are being rendered, by event loop.
-_Rendering = dict[tuple[Audience, int], tuple[asyncio.Task[str | None], JobFeed]]
+_Rendering = dict[tuple[Audience, int], tuple[asyncio.Future[str | None], JobFeed]]
 all_first_messages: WeakKeyDictionary[asyncio.AbstractEventLoop, _Rendering] = WeakKeyDictionary()
 
 
@@ -112,11 +112,11 @@ async def shared_first(audience: Audience, feed: JobFeed) -> tuple[str | None, J
     key = (audience, feed.after)
     rendering = first_messages()
     if key not in rendering:
-        task = asyncio.create_task(rendered(partial(next_message, feed), audience.language))
-        rendering[key] = (task, feed)
-        task.add_done_callback(lambda _done: rendering.pop(key, None))
-    task, shared = rendering[key]
-    message = await asyncio.shield(task)
+        running = asyncio.ensure_future(rendered(partial(next_message, feed), audience.language))
+        rendering[key] = (running, feed)
+        running.add_done_callback(lambda _done: rendering.pop(key, None))
+    running, shared = rendering[key]
+    message = await asyncio.shield(running)
     # One job row is enough for all of them, but their progress differs from here on.
     return message, deepcopy(shared, {id(shared.job): shared.job})
 

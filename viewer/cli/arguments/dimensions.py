@@ -28,9 +28,9 @@ def add_dimension_arguments(parser: CommandParser) -> None:
     """Add --vary, --vary-output, --vary-model and --as-it-is."""
     for name, form, text in (
         ("--vary", "KEY=JSON-LIST", _("The values of an input, or of an entry of the state.")),
-        ("--vary-answer", "[ID=]JSON-LIST", _("LangGraph only: the answers to an interrupt.")),
-        ("--vary-configurable", "KEY=JSON-LIST", _("LangGraph only: the values of a configurable.")),
-        ("--vary-context", "KEY=JSON-LIST", _("LangGraph only: the values of an entry of the context.")),
+        ("--vary-answer", "[ID=]JSON-LIST", _("LangGraph: the answers to an interrupt.")),
+        ("--vary-configurable", "KEY=JSON-LIST", _("LangGraph: the values of a configurable.")),
+        ("--vary-context", "KEY=JSON-LIST", _("LangGraph: the values of an entry of the context.")),
         ("--vary-output", "TASK=TEXT|@FILE", _("A text for a finished task; once for each text.")),
         ("--vary-model", "[ROLE=]A,B", _("The models of an agent's role, or of all.")),
         ("--as-it-is", "TASK", _("Its stored output is one, too.")),

@@ -45,7 +45,7 @@ def _add_graph_arguments(parser: CommandParser) -> None:
         default=[],
         metavar="CHANNEL=JSON|@FILE",
         help=_(
-            'LangGraph only: an edit of a message, or a list of them: {"edit": 2, "content": "…"}, '
+            'LangGraph: an edit of a message, or a list of them: {"edit": 2, "content": "…"}, '
             '{"remove": 2} or {"add": "user", "content": "…", "before": 2}. 2 is a position from 1, or an id '
             "of a message."
         ),
@@ -55,20 +55,20 @@ def _add_graph_arguments(parser: CommandParser) -> None:
         action="append",
         default=[],
         metavar="CHANNEL",
-        help=_("LangGraph only: --state replaces this channel's value; else a reducer adds to it."),
+        help=_("LangGraph: --state replaces this channel's value; else a reducer adds to it."),
     )
     parser.add_argument(
         "--as-node",
         default="",
         metavar="NODE",
-        help=_("LangGraph only: the node that --state is attributed to."),
+        help=_("LangGraph: the node that --state is attributed to."),
     )
     parser.add_argument(
         "--answer",
         action="append",
         default=[],
         metavar="JSON|ID=JSON",
-        help=_("LangGraph only: the answer to an interrupt, by its id if several wait."),
+        help=_("LangGraph: the answer to an interrupt, by its id if several wait."),
     )
 
 

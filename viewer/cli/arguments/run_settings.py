@@ -13,12 +13,12 @@ from viewer.engines.run_settings import RunSettings
 def add_run_settings_arguments(parser: CommandParser) -> None:
     """Add --stop-before, --stop-after, --configurable and --context."""
     for option, text in (
-        ("--stop-before", _("LangGraph only: stop before this node; * is every node.")),
-        ("--stop-after", _("LangGraph only: stop after this node; * is every node.")),
+        ("--stop-before", _("LangGraph: stop before this node; * is every node.")),
+        ("--stop-after", _("LangGraph: stop after this node; * is every node.")),
     ):
         parser.add_argument(option, action="append", default=[], metavar="NODE", help=text)
     for option, text in (
-        ("--configurable", _("LangGraph only: a value of the config's configurable.")),
+        ("--configurable", _("LangGraph: a value of the config's configurable.")),
         ("--context", _("LangGraph 0.6 and newer: a value of the runtime's context.")),
     ):
         parser.add_argument(option, action="append", default=[], metavar="KEY=JSON|@FILE", help=text)

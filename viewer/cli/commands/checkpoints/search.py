@@ -27,7 +27,9 @@ def add_arguments(parser: CommandParser) -> None:
         "words",
         nargs="*",
         metavar="WORD",
-        help=_('Words that must appear. "A phrase" is one argument in quotes. The last word may be incomplete.'),
+        help=_(
+            'Words that must appear. "A phrase" is one argument in quotes. The last word may be a prefix.'
+        ),
     )
     parser.add_argument("--location", default="", metavar="LOCATION", help=_("Only this location."))
     parser.add_argument("--without", action="append", default=[], help=_("A word that must not appear."))

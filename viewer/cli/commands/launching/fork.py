@@ -26,7 +26,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--ask-next",
         action="store_true",
-        help=str(_("LangGraph only: show what would run next for each --as-node, without starting anything.")),
+        help=str(_("LangGraph: show what would run next for each --as-node, without starting anything.")),
     )
     parser.add_argument(
         "--branch", metavar="NAME", help=str(_("The new branch; by default a generated name."))
@@ -36,7 +36,7 @@ def add_arguments(parser: CommandParser) -> None:
         choices=TARGETS,
         default="scratch",
         help=str(
-            _("LangGraph only: where the fork is written once it has ended. “thread” moves the thread's head.")
+            _("LangGraph: where the fork is written once it has ended. “thread” moves the thread's head.")
         ),
     )
 

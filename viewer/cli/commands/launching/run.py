@@ -48,7 +48,7 @@ def add_arguments(parser: CommandParser) -> None:
         "--state", metavar="JSON|@FILE", help=_("The state that it starts with, as one object.")
     )
     parser.add_argument(
-        "--thread", default="", metavar="ID", help=_("LangGraph only: the thread to continue; else a new one.")
+        "--thread", default="", metavar="ID", help=_("LangGraph: the thread to continue; else a new one.")
     )
     add_run_settings_arguments(parser)
     add_choice_arguments(parser)

@@ -49,7 +49,7 @@ def add_arguments(parser: CommandParser) -> None:
         "--as-node",
         default="",
         metavar="NODE",
-        help=_("LangGraph only: the node that a varied state is attributed to."),
+        help=_("LangGraph: the node that a varied state is attributed to."),
     )
     add(
         "--score",
