@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from tests.retention.test_retention import ended, kinds_of, location
@@ -82,6 +83,6 @@ def test_the_worker_removes(location: Location, settings: Any, monkeypatch: pyte
     settings.RETENTION_JOB_DAYS = 2
     job = ended(location, 61, Job.Status.FAILED)
     # The connection is the test's own.
-    monkeypatch.setattr(worker.connection, "close", lambda: None)
+    monkeypatch.setattr(connection, "close", lambda: None)
     worker.remove_old_data()
     assert not Job.objects.filter(pk=job.pk).exists()

@@ -112,9 +112,9 @@ async def shared_first(audience: Audience, feed: JobFeed) -> tuple[str | None, J
     key = (audience, feed.after)
     rendering = first_messages()
     if key not in rendering:
-        running = asyncio.ensure_future(rendered(partial(next_message, feed), audience.language))
-        rendering[key] = (running, feed)
-        running.add_done_callback(lambda _done: rendering.pop(key, None))
+        started = asyncio.ensure_future(rendered(partial(next_message, feed), audience.language))
+        rendering[key] = (started, feed)
+        started.add_done_callback(lambda _done: rendering.pop(key, None))
     running, shared = rendering[key]
     message = await asyncio.shield(running)
     # One job row is enough for all of them, but their progress differs from here on.
