@@ -86,10 +86,11 @@ viewer/importing: django msgspec viewer.changes viewer.engines viewer.lineage vi
     viewer.redaction viewer.stores zstandard
 viewer/search: django viewer.changes viewer.engines viewer.importing viewer.locks viewer.messages.message
     viewer.models
-viewer/cli: django viewer.annotations viewer.comparison viewer.data_folder viewer.engines viewer.importing
-    viewer.jobs viewer.launching viewer.lineage viewer.messages.labels viewer.messages.translation
-    viewer.models viewer.presentation.export viewer.presentation.jobs viewer.presentation.run.unit_graph
-    viewer.projects viewer.pruning viewer.retention viewer.search viewer.stores.postgresql.address
+viewer/cli: django viewer.access viewer.annotations viewer.comparison viewer.data_folder viewer.engines
+    viewer.importing viewer.jobs viewer.launching viewer.lineage viewer.messages.labels
+    viewer.messages.translation viewer.models viewer.presentation.export viewer.presentation.jobs
+    viewer.presentation.run.unit_graph viewer.projects viewer.pruning viewer.retention viewer.search
+    viewer.sharing viewer.stores.postgresql.address
 viewer/cli/safe_lines.py:
 viewer/management: django viewer.access viewer.cli viewer.data_folder viewer.importing viewer.jobs.execution
     viewer.jobs.queue viewer.messages.translation viewer.models viewer.search

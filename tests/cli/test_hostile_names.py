@@ -89,6 +89,15 @@ def test_no_command_prints_a_forged_line(tmp_path: Path, capsys: pytest.CaptureF
         "export": [[target, "--format", "markdown", "--output", f"{tmp_path}/none\n{FORGED}/x"]],
         "publish": [[target, "--plan"], [f"{target}\n{FORGED}", "--plan"]],
         "clean": [["--dry-run"]],
+        "shares": [
+            ["--make", target],
+            ["--make", target, "--run", "--dry-run"],
+            ["--make", f"{target}\n{FORGED}"],
+            ["--make", f"x\n{FORGED}"],
+            ["--revoke", "1"],
+            ["--revoke", "999"],
+            [],
+        ],
     }
     # A new command fails this test until its output is checked.
     assert set(commands) >= set(SUBCOMMANDS)

@@ -7,7 +7,7 @@ from viewer.cli.output import Subcommand
 
 # The names by folder. Each module has HELP, add_arguments(parser) and answer(options).
 COMMANDS = {
-    "checkpoints": ("list", "info", "note", "diff", "search", "export"),
+    "checkpoints": ("list", "info", "note", "diff", "search", "export", "shares"),
     "launching": ("fork", "resume", "publish", "sweep", "run", "answer", "score"),
     "maintenance": ("prune", "clean", "backup", "restore", "doctor"),
 }

@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from datetime import timedelta
+from enum import StrEnum
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -67,6 +68,25 @@ def is_alive(link: ShareLink) -> bool:
     if not settings.SHARING or link.revoked_at or link.has_expired or not can_share(link.made_by):
         return False
     return Location.objects.filter(pk__in=link.locations).count() == len(link.locations)
+
+
+class LinkState(StrEnum):
+    """Whether a link works, or why not."""
+
+    WORKS = "works"
+    REVOKED = "revoked"
+    EXPIRED = "expired"
+    # Its object is gone, or its maker may not share any more.
+    DEAD = "dead"
+
+
+def link_state(link: ShareLink) -> LinkState:
+    """The state of a link."""
+    if link.revoked_at:
+        return LinkState.REVOKED
+    if link.has_expired:
+        return LinkState.EXPIRED
+    return LinkState.WORKS if is_alive(link) and shared_by(link) else LinkState.DEAD
 
 
 def shared_by(link: ShareLink) -> Shared | None:

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from viewer.forms.shares import ShareForm
 from viewer.models import ShareLink
-from viewer.sharing import Shared, find_shared, is_alive, make_link, subject_in
+from viewer.sharing import Shared, find_shared, link_state, make_link, subject_in
 from viewer.sharing.links import shared_by
 from viewer.sharing.subjects import subject_at
 from viewer.views.shares.origins import origin_of
@@ -49,7 +49,7 @@ def new(request: HttpRequest) -> HttpResponse:
 def index(request: HttpRequest) -> HttpResponse:
     """List all links, the newest first."""
     links = [
-        {"link": link, "address": _own_address(link), "is_alive": is_alive(link)}
+        {"link": link, "address": _own_address(link), "state": link_state(link)}
         for link in ShareLink.objects.select_related("made_by")[:MAX_LINKS]
     ]
     return render(request, "shares/list.html", {"links": links})
