@@ -95,7 +95,7 @@ def test_a_missing_interpreter_is_refused(refusing: Refusing, location: Location
 
 
 @pytest.mark.parametrize(
-    ("age", "message"), [(0, "still being written"), (100_000, "cannot be read at its location any more")]
+    ("age", "message"), [(0, "still being written"), (100_000, "can no longer be read at its location")]
 )
 def test_a_truncated_checkpoint_is_refused(
     refusing: Refusing, location: Location, command: str, age: int, message: str

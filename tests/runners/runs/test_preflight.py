@@ -121,5 +121,5 @@ def test_a_run_with_unaccepted_losses_is_refused(engine: Engine, model: TestMode
     request = {**request_for(start, location), "options": {"accepted": ["unseen"]}}
     run = engine.run(request)
     assert run.end["status"] == "failed"
-    assert "would be lost, and nobody has accepted that: links/task 3; links/task 4." in run.end["error"]
+    assert "would be lost, which nobody has accepted: links/task 3; links/task 4." in run.end["error"]
     assert model.requests == [] and marks(location) == before

@@ -236,7 +236,7 @@ def test_a_run_with_losses_starts_only_after_they_are_accepted(
     assert refused.returncode == 1
     printed = document(refused)
     assert (printed["status"], printed["checkpoints"]) == ("failed", [])
-    assert "nobody has accepted that: links/task 4; unseen" in printed["error"]
+    assert "nobody has accepted: links/task 4; unseen" in printed["error"]
     assert [part["what"] for part in printed["preflight"]["components"] if part["fate"] == "lost"] == [
         "links",
         "unseen",

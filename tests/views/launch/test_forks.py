@@ -62,7 +62,7 @@ def test_a_changed_form_with_a_used_key_asks_before_it_starts_again(
     sent = filled(client, checkpoint)
     client.post(page(checkpoint), sent)
     again = client.post(page(checkpoint), sent | {"input:topic": "ML", "branch": "other"})
-    assert again.status_code == 422 and "has started a run already" in again.content.decode()
+    assert again.status_code == 422 and "has already started a run" in again.content.decode()
     assert Job.objects.count() == 1
     key = re.search(r'name="key" value="([^"]+)"', again.content.decode())
     assert key and key[1] != sent["key"]

@@ -76,7 +76,7 @@ def test_a_changed_new_run_form_with_a_used_key_asks_before_it_starts_again(
     client.post(page, sent)
     answer = client.post(page, sent | {"input:topic": "wasps"})
     assert answer.status_code == 422
-    assert "has started a run already" in answer.content.decode()
+    assert "has already started a run" in answer.content.decode()
     assert Job.objects.count() == 1
     assert (
         client.post(page, {name: value for name, value in sent.items() if name != "key"}).status_code == 422

@@ -37,7 +37,7 @@ def test_a_location_with_pruned_checkpoints_is_not_removed(runner: Client, crew_
     pruned = crew_location.checkpoints.earliest("row")
     # The location is read once more first.
     Path(pruned.source).unlink()
-    assert "Only their stored copies are left" in forget(runner, crew_location)
+    assert "Only their stored copies remain" in forget(runner, crew_location)
     pruned.refresh_from_db()
     assert pruned.state == Checkpoint.State.PRUNED
     assert CheckpointBody.objects.filter(pk=pruned.pk).exists()
@@ -45,7 +45,7 @@ def test_a_location_with_pruned_checkpoints_is_not_removed(runner: Client, crew_
 
 def test_a_missing_location_is_not_removed(runner: Client, crew_location: Location) -> None:
     shutil.move(crew_location.path, f"{crew_location.path}-elsewhere")
-    assert "Only their stored copies are left" in forget(runner, crew_location)
+    assert "Only their stored copies remain" in forget(runner, crew_location)
     assert crew_location.checkpoints.count() == 6
 
 
