@@ -30,6 +30,7 @@ from viewer.models.usage import usage_values
 from viewer.stores.location_reader import LocationReader
 from viewer.stores.model_calls import ModelCall, usage_by_model
 from viewer.stores.packing import Packed
+from viewer.stores.polling.run_parts import digests_of, part_of
 from viewer.stores.protocol import Entry, IndexedRun
 
 # The newest runs, whose status is read at every change of the store: a pending write changes no head.
@@ -74,18 +75,22 @@ def update_runs(location: Location, reader: LocationReader) -> ImportSummary:
 
 def _list(location: Location, reader: LocationReader, limit: int | None, summary: ImportSummary) -> None:
     """Store the existing runs, up to a limit, with the newest checkpoint of each."""
-    listed, problems = reader.runs(limit), Problems(location)
-    for problem in listed.problems:
-        problems.add(problem)
     stored = location.runs.top_level().order_by().values_list("key", "pk", "head")
     known = {key: (pk, head) for key, pk, head in stored}
+    heads = ((key, head) for key, (_pk, head) in known.items())
+    listed = reader.runs(limit, digests_of(heads) if limit is None else None)
+    problems = Problems(location)
+    for problem in listed.problems:
+        problems.add(problem)
     new = {run.key: run for run in reversed(listed.runs) if run.key not in known}
     changed = [run for run in listed.runs if run.key in known and known[run.key][1] != run.head]
     gone = known.keys() - {run.key for run in listed.runs}
+    if listed.parts is not None:
+        gone = {key for key in gone if part_of(key) in listed.parts}
     with transaction.atomic():
         _insert(location, list(new.values()))
-        heads = [(run.head, moment(run.last_at), known[run.key][0]) for run in changed]
-        update_many(Run, ("head", "last_at"), heads)
+        moved = [(run.head, moment(run.last_at), known[run.key][0]) for run in changed]
+        update_many(Run, ("head", "last_at"), moved)
         _mark_gone([known[key][0] for key in gone])
         summary.is_news |= problems.save()
     summary.added, summary.changed, summary.problems = len(new), len(changed), len(problems)

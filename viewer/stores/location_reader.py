@@ -7,7 +7,7 @@ its path still leads to the folder or file that was added.
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,11 +168,17 @@ class LocationReader:
         """The engine whose own tables a database has; empty if it has none. Raises LocationUnreadable."""
         return "" if self.kind == "json" else self._answers(Identify())[-1].engine
 
-    def runs(self, limit: int | None = None) -> RunList:
-        """The newest runs of an indexed store, or all of them. Raises LocationUnreadable."""
-        parts = self._answers(ListRuns(limit))
+    def runs(self, limit: int | None = None, known: Mapping[str, str] | None = None) -> RunList:
+        """The newest runs of an indexed store, or all of them. Raises LocationUnreadable.
+
+        ``known`` are the digests of stored parts: runs of equal parts may be left out.
+        """
+        answers = self._answers(ListRuns(limit, None if known is None else dict(known)))
+        listed = answers[-1].run_parts
         return RunList(
-            [run for part in parts for run in part.runs], [one for part in parts for one in part.problems]
+            [run for part in answers for run in part.runs],
+            [one for part in answers for one in part.problems],
+            None if listed is None else frozenset(listed),
         )
 
     def details(self, keys: Sequence[str]) -> list[IndexedRun]:

@@ -17,7 +17,7 @@ Paths, and the identity by which a location is pinned, are not part of the proto
 ``safe_open`` handle them for locations that are paths.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -194,6 +194,8 @@ class RunList:
 
     runs: list[IndexedRun]
     problems: list[ReadProblem]
+    # Those whose runs are listed; None if all are.
+    parts: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,13 +287,10 @@ class IndexedStore(Store, Protocol):
         """The name of the engine that wrote it."""
 
     def mark(self) -> str:
-        """A text that differs whenever it may have changed; empty if that shows at its file.
+        """A text that differs whenever it may have changed; empty for a file. Raises LocationUnreadable."""
 
-        Raises LocationUnreadable.
-        """
-
-    def runs(self, limit: int | None = None) -> RunList:
-        """The newest runs, or all of them. Raises LocationUnreadable."""
+    def runs(self, limit: int | None = None, known: Mapping[str, str] | None = None) -> RunList:
+        """The newest runs, or all but those of parts with a known digest. Raises LocationUnreadable."""
 
     def details(self, keys: Sequence[str]) -> list[IndexedRun]:
         """The runs with these keys, with everything that is known without their bodies."""

@@ -15,9 +15,17 @@ from tests.langgraph.test_changed_channels import PROGRAM, assert_as_langgraph_h
 from tests.langgraph.test_threads import EXPECTED, FORKED
 from viewer.importing import body_of, import_location, import_run, open_location, stored_contents
 from viewer.models import Checkpoint, CheckpointBody, Location, Run
+from viewer.stores.location_reader import LocationReader
+from viewer.stores.polling.run_parts import part_of
+from viewer.stores.protocol import RunList
 
 Added = Callable[[], Location]
 TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes", "checkpoint_migrations")
+# A copy of a thread's checkpoints.
+ADDED = """
+    INSERT INTO checkpoints SELECT (jsonb_populate_record(c, jsonb_build_object('thread_id', %(to)s::text))).*
+    FROM checkpoints c WHERE thread_id = %(from)s
+"""
 # What each statement of a writer counts.
 WRITTEN = """
     SELECT relname, n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_user_tables ORDER BY relname
@@ -203,3 +211,56 @@ def test_values_are_rebuilt_from_changes(
 ) -> None:
     printed = run_program(warm_langgraph.engine, tmp_path, PROGRAM, server.connection(database, OWNER))
     assert_as_langgraph_has_them(opened(added(), "changes"), printed)
+
+
+def test_a_poll_lists_only_what_has_changed(
+    added: Added, server: Server, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = added()
+    import_location(location)
+    stored = {run.key: run.head for run in location.runs.top_level()}
+    listed: list[RunList] = []
+    runs = LocationReader.runs
+
+    def noted(reader: LocationReader, *arguments: Any) -> RunList:
+        listed.append(runs(reader, *arguments))
+        return listed[-1]
+
+    monkeypatch.setattr(LocationReader, "runs", noted)
+    with server.connected(database) as connection:
+        # Another transaction of the server.
+        connection.execute("CREATE TABLE others (id int)")
+    import_location(location)
+    assert [(one.runs, one.parts) for one in listed] == [([], frozenset())]
+    with server.connected(database) as connection:
+        connection.execute(ADDED, {"from": "fan-failed", "to": "new"})
+        # Older than the newest one of any thread, and nevertheless a change.
+        connection.execute("DELETE FROM checkpoints WHERE checkpoint_id = %s", [stored["appr-done"]])
+        connection.execute("DELETE FROM checkpoints WHERE thread_id = 'appr-waiting'")
+    import_location(location)
+    parts = frozenset(part_of(one) for one in ("new", "appr-done", "appr-waiting"))
+    assert listed[1].parts == parts
+    assert {one.key for one in listed[1].runs} == {
+        one for one in (*stored, "new") if part_of(one) in parts and one != "appr-waiting"
+    }
+    now = {run.key: run.head for run in location.runs.top_level()}
+    assert now.keys() == stored.keys() - {"appr-waiting"} | {"new"}
+    changed = {one for one, head in now.items() if stored.get(one) != head}
+    assert changed == {"new", "appr-done"}
+    import_location(location)
+    assert len(listed) == 2
+
+
+def test_a_thread_with_an_unreadable_id_is_listed_at_each_poll(
+    added: Added, server: Server, database: str
+) -> None:
+    location = added()
+    with server.connected(database) as connection:
+        for name in ("x" * 5000, "a\u0007b"):
+            connection.execute(ADDED, {"from": "fan-failed", "to": name})
+    for _poll in range(3):
+        import_location(location)
+        assert location.problems.count() == 2 and location.runs.top_level().count() == len(EXPECTED)
+        with server.connected(database) as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS others (id int)")
+            connection.execute("INSERT INTO others VALUES (1)")

@@ -167,9 +167,10 @@ class Reader:
                 raise LocationUnreadable("store.no_table")
             case Mark():
                 return Answer(mark=indexed.mark())
-            case ListRuns(limit):
-                listed = indexed.runs(limit)
-                return Answer(runs=listed.runs, problems=listed.problems)
+            case ListRuns(limit, known):
+                listed = indexed.runs(limit, known)
+                parts = None if listed.parts is None else sorted(listed.parts)
+                return Answer(runs=listed.runs, problems=listed.problems, run_parts=parts)
             case Details(keys):
                 return Answer(runs=indexed.details(keys))
             case Index(key):
@@ -246,4 +247,4 @@ def _parts_of(answer: Answer) -> Iterator[Answer]:
     longest = max(len(getattr(answer, name)) for name in names)
     for at in range(0, longest, LIST_CHUNK):
         yield Answer(**{name: getattr(answer, name)[at : at + LIST_CHUNK] for name in names})
-    yield Answer(engine=answer.engine, mark=answer.mark, is_last=True)
+    yield Answer(engine=answer.engine, mark=answer.mark, run_parts=answer.run_parts, is_last=True)

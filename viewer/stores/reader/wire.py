@@ -58,9 +58,10 @@ class Mark(msgspec.Struct, array_like=True, tag="mark"):
 
 
 class ListRuns(msgspec.Struct, array_like=True, tag="runs"):
-    """List the newest runs of an indexed store; all of them without ``limit``."""
+    """List the newest runs of an indexed store; all without ``limit``, but those of ``known`` parts."""
 
     limit: int | None = None
+    known: dict[str, str] | None = None
 
 
 class Details(msgspec.Struct, array_like=True, tag="details"):
@@ -105,6 +106,7 @@ class Answer(msgspec.Struct, omit_defaults=True):
     engine: str = ""
     mark: str = ""
     runs: list[IndexedRun] = []
+    run_parts: list[str] | None = None
     snapshots: list[Snapshot] = []
     is_last: bool = False
     unreadable: UserMessage | None = None

@@ -47,6 +47,30 @@ _THREADS = """
         SELECT max({id}) FROM {checkpoints} WHERE thread_id = thread.id AND checkpoint_ns = ''
     ) FROM thread WHERE id IS NOT NULL
 """
+# Compares the digest of each part of the threads with a known one, as viewer/stores/run_parts.py makes them.
+_CHANGED_THREADS = """
+    WITH RECURSIVE thread(id) AS (
+        (SELECT min(thread_id) FROM {checkpoints})
+        UNION ALL
+        SELECT (SELECT min(thread_id) FROM {checkpoints} WHERE thread_id > thread.id) FROM thread
+        WHERE thread.id IS NOT NULL
+    ), listed AS MATERIALIZED (
+        SELECT id, octet_length(id) <= %s AS is_shown,
+            substr(encode(sha256(convert_to(id, 'UTF8')), 'hex'), 1, 2) AS part,
+            (SELECT max({id}) FROM {checkpoints} WHERE thread_id = thread.id AND checkpoint_ns = '') AS head
+        FROM thread WHERE id IS NOT NULL
+    ), stored AS (
+        SELECT part, encode(sha256(convert_to(
+            string_agg(id || ' ' || head, chr(10) ORDER BY id COLLATE "C"), 'UTF8')), 'hex') AS digest
+        FROM listed WHERE is_shown AND head IS NOT NULL GROUP BY part
+    ), changed AS (
+        SELECT part FROM stored FULL JOIN unnest(%s::text[], %s::text[]) AS known(part, digest) USING (part)
+        WHERE known.digest IS DISTINCT FROM stored.digest
+    )
+    SELECT changed.part, CASE WHEN is_shown THEN id END, head
+    FROM listed FULL JOIN changed USING (part)
+    WHERE changed.part IS NOT NULL OR NOT is_shown ORDER BY id COLLATE "C"
+"""
 # The same step twice means that two checkpoints follow the same one.
 _HEAD = """
     SELECT max({id}), min({id}), count(*), count(DISTINCT substr({id}, 20, 4))
@@ -115,6 +139,12 @@ class PostgresqlTables(PostgresqlDatabase):
         """Every thread."""
         for thread, head in self.query(_THREADS, MAX_ID_BYTES):
             yield ThreadRow(thread or "", "text", head or "")
+
+    def changed_threads(self, known: Mapping[str, str]) -> tuple[Iterable[ThreadRow], frozenset[str]]:
+        """The threads of the parts whose digests differ from these, and these parts."""
+        rows = self.query(_CHANGED_THREADS, MAX_ID_BYTES, list(known), list(known.values()))
+        threads = [ThreadRow(thread or "", "text", head) for _part, thread, head in rows if head]
+        return threads, frozenset(part for part, _thread, _head in rows if part)
 
     def has_thread(self, thread: str) -> bool:
         """Whether there is a thread with this id."""

@@ -1,6 +1,6 @@
 """What each kind of database provides of the tables that a checkpoint saver writes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
@@ -111,6 +111,12 @@ class Tables(Protocol):
 
     def threads(self) -> Iterable[ThreadRow]:
         """Every thread."""
+
+    def changed_threads(self, known: Mapping[str, str]) -> tuple[Iterable[ThreadRow], frozenset[str]] | None:
+        """The threads of the parts whose digests differ from these, and these parts.
+
+        Threads with unreadable ids are always among them. None if the kind of database cannot tell.
+        """
 
     def has_thread(self, thread: str) -> bool:
         """Whether there is a thread with this id."""

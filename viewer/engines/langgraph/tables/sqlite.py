@@ -3,7 +3,7 @@
 Imported only in a reader process, since it opens SQLite files.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import apsw
@@ -79,6 +79,9 @@ class SqliteTables(SqliteFile):
         """Every thread."""
         for thread, kind, head in self.query(_THREADS):
             yield ThreadRow(text_of(thread) if kind == "text" else "", kind, text_of(head))
+
+    def changed_threads(self, known: Mapping[str, str]) -> None:
+        """None: a file that has not changed is not read at all."""
 
     def has_thread(self, thread: str) -> bool:
         """Whether there is a thread with this id."""

@@ -14,7 +14,7 @@ import msgspec
 from viewer.engines.langgraph.format import identifiers
 from viewer.engines.langgraph.format.naming import hints
 from viewer.engines.langgraph.format.super_steps import Attempt, attempts_in, mapping
-from viewer.engines.langgraph.tables.protocol import Key, Result, Tables
+from viewer.engines.langgraph.tables.protocol import Key, Result, Tables, ThreadRow
 from viewer.engines.langgraph.threads.bodies import MAX_INDEXED_BYTES, Bodies
 from viewer.engines.langgraph.threads.documents import document_of, written_value
 from viewer.engines.langgraph.threads.rows import (
@@ -87,19 +87,28 @@ class LangGraphStore:
         """What ``read`` returns of one state of the tables. Raises LocationUnreadable."""
         return self._tables.retried(read)
 
-    def runs(self, limit: int | None = None) -> RunList:
-        """Every thread with its newest checkpoint, newest first, or the newest. Raises LocationUnreadable."""
+    def runs(self, limit: int | None = None, known: Mapping[str, str] | None = None) -> RunList:
+        """Every thread with its newest checkpoint, newest first, or the newest. Raises LocationUnreadable.
+
+        Threads of parts with a ``known`` digest may be left out.
+        """
         found: list[tuple[str, str]] = []
         problems: list[ReadProblem] = []
-        for number, row in enumerate(self.retried(lambda: list(self._tables.threads()))):
+        rows, parts = self.retried(lambda: self._threads(known))
+        for row in rows:
             if not row.id or not row.id.isprintable():
-                key, reason = f"thread {number + 1}", UserMessage("langgraph.thread_unreadable")
+                key, reason = f"thread {len(problems) + 1}", UserMessage("langgraph.thread_unreadable")
                 problems.append(ReadProblem(key, reason, "broken", row.kind))
             elif row.head:
                 found.append((row.head, row.id))
         # The ids of checkpoints begin with their time.
         found.sort(reverse=True)
-        return RunList([self._listed(name, head) for head, name in found[:limit]], problems)
+        return RunList([self._listed(name, head) for head, name in found[:limit]], problems, parts)
+
+    def _threads(self, known: Mapping[str, str] | None) -> tuple[list[ThreadRow], frozenset[str] | None]:
+        """The threads, and the parts that they are of if they are not all."""
+        changed = None if known is None else self._tables.changed_threads(known)
+        return (list(self._tables.threads()), None) if changed is None else (list(changed[0]), changed[1])
 
     def _listed(self, thread: str, head: str) -> IndexedRun:
         shown = identifiers.shown_id(thread, self.known)
