@@ -48,7 +48,7 @@ def test_commits_in_a_row_are_reported_together(changes: Changes, commit: Commit
     assert not changes.wait()
 
 
-def test_a_file_beside_the_database_is_reported(tmp_path: Path) -> None:
+def test_a_file_next_to_the_database_is_reported(tmp_path: Path) -> None:
     beside = tmp_path / "beside"
     beside.mkdir()
     with closing(file_changes([tmp_path, beside])) as changes:

@@ -51,7 +51,7 @@ def test_the_document_holds_every_value_that_differs(files: list[Path]) -> None:
     assert all("a" in row or "b" in row for row in rows if not row["same"])
 
 
-def test_a_checkpoint_that_is_not_there_exits_with_2(files: list[Path]) -> None:
+def test_a_missing_checkpoint_exits_with_2(files: list[Path]) -> None:
     with pytest.raises(CommandError) as failed:
         diff(files[0], files[0].with_name("nothing.json"))
     assert failed.value.returncode == 2

@@ -79,7 +79,7 @@ def test_the_sqlite_store_and_the_folder_hold_the_same(written_stores: Path) -> 
     )
 
 
-def test_the_flow_goes_the_long_way_and_keeps_its_state(written_stores: Path) -> None:
+def test_the_flow_takes_the_longer_route_and_keeps_its_state(written_stores: Path) -> None:
     last = read_folder(written_stores / "digest")[-1]
     flows = [entity for entity in last["entities"] if entity["checkpoint_completed_methods"]]
     assert len(flows) == 1

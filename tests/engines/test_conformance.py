@@ -137,7 +137,7 @@ def test_the_plan_names_every_unit_once(sample: Sample) -> None:
         assert all(step.title for step in steps)
 
 
-def test_an_edit_of_a_unit_that_is_not_there_is_refused(sample: Sample) -> None:
+def test_an_edit_of_a_missing_unit_is_refused(sample: Sample) -> None:
     for read in contents(sample):
         with pytest.raises(EditRefused):
             sample.engine.plan(read, Edits(again=frozenset(["no such unit"])))
@@ -153,7 +153,7 @@ def test_editable_values_keep_their_types_as_json(sample: Sample) -> None:
         assert {output.unit for output in editable.outputs} <= units
 
 
-def test_every_label_says_something(sample: Sample) -> None:
+def test_no_label_is_empty(sample: Sample) -> None:
     engine = sample.engine
     assert engine.name and engine.title and engine.distribution and engine.kinds
     for name, kind in engine.kinds.items():

@@ -96,7 +96,7 @@ def crew_of(*outputs: str | None, completed: tuple[int, ...] = ()) -> dict[str, 
     return {"entities": [{"entity_type": "crew", "tasks": tasks}], "event_record": {"nodes": events}}
 
 
-def test_a_branch_tells_what_it_kept_edited_and_ran() -> None:
+def test_a_branch_shows_what_it_kept_edited_and_ran() -> None:
     origin = contents_of(crew_of("a", "b", "c", None, None))
     own = contents_of(crew_of("a", "mine", "c again", "d", None, completed=(2, 3)))
     assert list(changes_since(origin, own).values()) == [

@@ -108,7 +108,7 @@ def test_with_nothing_left_to_run_a_resume_is_refused_and_a_fork_is_allowed() ->
     assert edited.refusals == [] and "only contains your edits" in edited.notes[0]
 
 
-def test_the_plan_of_a_flow_without_source_says_that_more_may_follow() -> None:
+def test_the_plan_of_a_flow_without_source_warns_that_more_may_follow() -> None:
     preview = preview_plan(flow({"n": 1}), Edits())
     assert preview.refusals == [] and "does not say which methods follow" in preview.notes[0]
     assert [shown.choice for shown in preview.shown] == [""]

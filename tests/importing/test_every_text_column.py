@@ -148,7 +148,7 @@ def test_every_column_loses_it(location: Location, project: Project) -> None:
     assert {name: text for name, text in after.items() if SECRET in text or "[redacted]" not in text} == {}
 
 
-def test_an_annotation_stays_with_what_it_is_about(location: Location, project: Project) -> None:
+def test_an_annotation_stays_with_its_subject(location: Location, project: Project) -> None:
     run = location.runs.get()
     key = f"{run.key} {SECRET}"
     Run.objects.filter(pk=run.pk).update(key=key)

@@ -128,7 +128,7 @@ def test_a_file_replaced_by_another_is_read_again(location: Location) -> None:
     assert poll(location).changed == 1
 
 
-def test_a_file_removed_and_written_anew_is_read_again(location: Location) -> None:
+def test_a_file_removed_and_written_again_is_read_again(location: Location) -> None:
     path = next(Path(location.path).rglob("*.json"))
     text = edited(path)
     # The file system may give the new file the same inode.

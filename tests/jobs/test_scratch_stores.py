@@ -79,7 +79,7 @@ def test_an_unfinished_job_keeps_its_store(run: Run) -> None:
     assert is_there(forked(run, OLD, status="running", writes=False))
 
 
-def test_the_store_goes_with_its_run(run: Run) -> None:
+def test_the_store_is_deleted_with_its_run(run: Run) -> None:
     job = forked(run, NEW)
     run.delete()
     assert not is_there(job)

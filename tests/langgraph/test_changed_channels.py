@@ -60,7 +60,7 @@ def test_a_recorded_channel_is_rebuilt_between_its_snapshots(threads: Threads) -
     assert found[8] == ["start on cats", "middle on cats", "end on cats", "start on dogs", "middle on dogs"]
 
 
-def test_the_state_says_what_a_value_was_rebuilt_from(threads: Threads, reader: Client) -> None:
+def test_the_state_shows_how_a_value_was_rebuilt(threads: Threads, reader: Client) -> None:
     rows = list(opened(threads("lg12_delta"), "delta").checkpoints.order_by("row"))
     page = reader.get(f"{rows[3].get_absolute_url()}&tab=state").content.decode()
     assert "Rebuilt from 2 stored changes, as a reducer that appends does." in page

@@ -77,7 +77,7 @@ def test_a_named_class_is_shown_and_neither_imported_nor_called(
 
 
 @pytest.mark.parametrize("kind", ["pickle", "msgpack+aes", "json+aes", "unheard-of"])
-def test_a_pickled_or_encrypted_state_stays_opaque_and_says_so(
+def test_a_pickled_or_encrypted_state_is_shown_as_opaque(
     database: Database, marker: Path, reader: Client, kind: str
 ) -> None:
     body = pickle.dumps({"channel_values": Runs(marker)})

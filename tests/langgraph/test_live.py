@@ -66,7 +66,7 @@ def test_a_growing_thread_is_followed_while_it_is_written(
     assert len(counts) == 4
 
 
-def test_the_writer_is_never_told_that_the_database_is_locked(
+def test_reading_never_locks_out_the_writer(
     written: tuple[Location, "subprocess.Popen[str]"],
 ) -> None:
     location, writer = written

@@ -46,7 +46,7 @@ def test_the_graph_runs_from_left_to_right_without_overlaps() -> None:
     assert layout.paths.keys() == {1, 2} and all(path.startswith("M") for path in layout.paths.values())
 
 
-def test_without_dot_there_is_no_graph(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_dot_no_graph_is_drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoLayout, match="not installed"):
         lay_out(collapse([link(0)])[0])

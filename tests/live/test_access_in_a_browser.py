@@ -56,7 +56,7 @@ def test_buttons_appear_and_disappear_with_the_right(page: Page, job: Job) -> No
     expect(cancel).to_be_visible()
 
 
-def test_the_page_of_a_removed_job_says_so(page: Page, job: Job) -> None:
+def test_the_page_of_a_removed_job_shows_that(page: Page, job: Job) -> None:
     other = page.context.new_page()
     other.goto(job.get_absolute_url())
     page.goto(job.location.get_absolute_url())

@@ -151,7 +151,7 @@ NOTIFICATIONS = """() => {
 }"""
 
 
-def test_a_question_and_an_end_notify_a_person_who_looks_elsewhere(page: Page, job: Job) -> None:
+def test_a_question_and_an_end_notify_a_person_on_another_tab(page: Page, job: Job) -> None:
     user = User.objects.get(username="runner")
     ReaderSettings.objects.create(user=user, notifies=True)
     page.add_init_script(f"({NOTIFICATIONS})()")
@@ -167,7 +167,7 @@ def test_a_question_and_an_end_notify_a_person_who_looks_elsewhere(page: Page, j
     assert page.evaluate("window.notifications.length") == 1
 
 
-def test_nobody_is_notified_without_having_chosen_it(page: Page, job: Job) -> None:
+def test_notifications_have_to_be_switched_on(page: Page, job: Job) -> None:
     page.add_init_script(f"({NOTIFICATIONS})(); window.isHidden = true;")
     page.goto(job.location.get_absolute_url())
     asks(job)

@@ -153,7 +153,7 @@ async def test_the_end_follows_the_last_event(job: Job, pages: list[Page]) -> No
     assert (page.seqs, page.code) == (late.seqs, late.code) == ([1], NORMAL_CLOSURE)
 
 
-async def test_pages_of_a_removed_job_are_told_so(job: Job, pages: list[Page]) -> None:
+async def test_pages_of_a_removed_job_are_notified(job: Job, pages: list[Page]) -> None:
     await join(pages[0], job)
     await job.adelete()
     await pages[0].until_closed()

@@ -78,7 +78,7 @@ def test_the_last_note_is_kept_in_the_lock() -> None:
     assert lock.note() == "4"
 
 
-def test_without_the_data_folder_there_is_no_lock(folder: Path, settings: LazySettings) -> None:
+def test_without_the_data_folder_no_lock_is_acquired(folder: Path, settings: LazySettings) -> None:
     settings.DATA_DIR = folder / "gone"
     with pytest.raises(FileNotFoundError), lock_named("one").held():
         pass

@@ -12,7 +12,7 @@ from viewer.presentation.run.listed import listing_texts
 @pytest.mark.parametrize(
     ("own", "called", "is_cut"), [(19_999, 0, False), (20_000, 0, True), (15_000, 5_000, True)]
 )
-def test_a_thread_with_more_checkpoints_than_are_listed_says_so(
+def test_a_thread_with_more_checkpoints_than_are_listed_shows_a_notice(
     tmp_path: Path, own: int, called: int, is_cut: bool
 ) -> None:
     location = Location.objects.create(path=str(tmp_path / "t.db"), store_kind="sqlite", engine="langgraph")

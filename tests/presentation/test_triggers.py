@@ -40,7 +40,7 @@ def test_a_checkpoint_of_a_crew_names_its_task(trigger: str, done: int, title: s
     assert title_of(checkpoint) == title
 
 
-def test_there_is_one_bar_per_task() -> None:
+def test_each_task_has_a_bar() -> None:
     assert bars_of(1, 3, running=False) == ("is-done", "", "")
     assert bars_of(1, 3, running=True) == ("is-done", "is-running", "")
     assert bars_of(3, 3, running=True) == ("is-done",) * 3

@@ -75,7 +75,7 @@ def test_a_changed_file_is_read_again_and_changes_the_digest(own_file: Path) -> 
         ("[mine]\ninput = 1\noutput = 1\ncurrency = 'EUR'\n", "unknown key: currency"),
     ],
 )
-def test_a_faulty_file_says_why_and_leaves_the_published_prices(own_file: Path, text: str, why: str) -> None:
+def test_a_faulty_file_is_reported_and_the_built_in_prices_apply(own_file: Path, text: str, why: str) -> None:
     own_file.write_text(text)
     prices = current_prices()
     assert why in prices.fault

@@ -56,7 +56,7 @@ def index_everything() -> None:
         pass
 
 
-def test_a_confirmation_says_whether_copies_are_deleted(folder: Location) -> None:
+def test_a_confirmation_includes_whether_copies_are_deleted(folder: Location) -> None:
     without, copies = plan_prune(folder, Rules(days=0)), plan_prune(folder, ALL)
     assert without.rows == copies.rows and without.digest != copies.digest
     for rules, digest in ((ALL, without.digest), (Rules(days=0), copies.digest)):
@@ -142,7 +142,7 @@ def test_rows_of_a_database_lose_their_copies_as_well(database: Location) -> Non
     assert states == {(Checkpoint.State.NO_COPY,)}
 
 
-def test_nothing_starts_from_it_and_the_reason_is_said(folder: Location) -> None:
+def test_nothing_starts_from_it_and_the_reason_is_shown(folder: Location) -> None:
     row = pruned_with_copies(folder).rows[0]
     row.refresh_from_db()
     messages = [one.message for one in checkpoint_refusals(row, "crew:build", KINDS["crew"])]
@@ -206,7 +206,7 @@ def test_the_forms_say_why_nothing_starts(tmp_path: Path) -> None:
     assert sent.status_code in (200, 409, 422) and not Job.objects.exists()
 
 
-def test_a_history_says_what_cannot_be_read(folder: Location) -> None:
+def test_a_history_shows_what_cannot_be_read(folder: Location) -> None:
     pruned_with_copies(folder)
     newest = folder.runs.get().checkpoints.latest("row")
     assert history_of(newest, "outputs-nothing").unreadable > 0

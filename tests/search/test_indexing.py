@@ -79,7 +79,7 @@ def test_a_new_checkpoint_adds_only_what_is_new(tmp_path: Path) -> None:
     assert [entry.text for entry in found("oolong")] == ["topic: oolong"]
 
 
-def test_indexing_goes_on_where_it_was_interrupted(
+def test_indexing_continues_where_it_was_interrupted(
     crew_location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("viewer.search.indexing.steps.MAX_CHECKPOINTS", 1)
@@ -143,7 +143,7 @@ def test_the_entries_of_a_removed_location_are_removed(tmp_path: Path) -> None:
     assert not SearchEntry.objects.exists() and not SearchedCheckpoint.objects.exists()
 
 
-def test_a_checkpoint_that_is_gone_takes_its_entries_with_it(crew_location: Location) -> None:
+def test_the_entries_of_a_missing_checkpoint_are_deleted(crew_location: Location) -> None:
     index_all()
     crew_location.checkpoints.earliest("pk").delete()
     SearchedLocation.objects.update(mark="")

@@ -42,7 +42,7 @@ def test_texts_are_escaped(reader: Client, crew_location: Location) -> None:
     assert "<script>alert" not in answer and "&lt;<mark>script</mark>&gt;" in answer
 
 
-def test_a_repeated_text_says_in_how_many_checkpoints(reader: Client, crew_location: Location) -> None:
+def test_a_repeated_text_has_the_number_of_its_checkpoints(reader: Client, crew_location: Location) -> None:
     index_all()
     assert "in 5 more checkpoints" in page(reader, "q=expert&kind=prompt")
 
@@ -168,7 +168,7 @@ def test_nothing_is_found_while_a_secret_may_be_indexed(reader: Client, crew_loc
     assert "<mark>" not in page(reader, "q=expert")
 
 
-def test_a_search_that_takes_too_long_says_so(
+def test_a_search_that_takes_too_long_shows_an_error(
     reader: Client, crew_location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index_all()
@@ -177,7 +177,7 @@ def test_a_search_that_takes_too_long_says_so(
     assert "This search took too long." in page(reader, "q=expert")
 
 
-def test_a_page_says_that_not_everything_is_indexed(reader: Client, crew_location: Location) -> None:
+def test_a_page_shows_that_not_everything_is_indexed(reader: Client, crew_location: Location) -> None:
     assert "0 of 6 checkpoints can be found so far" in page(reader, "q=tea")
     index_all()
     assert "Indexing" not in page(reader, "q=tea")

@@ -229,7 +229,7 @@ def addresses(rows: Rows) -> dict[str, list[str]]:
     return pages
 
 
-def test_every_page_shows_what_it_showed(opened: Path, before: Rows) -> None:
+def test_every_page_shows_the_same_as_before(opened: Path, before: Rows) -> None:
     expected = addresses(before)
     module = "tests.recorded_data_folder.pages"
     found = json.loads(run(opened, "-m", module, stdin=json.dumps(list(expected))))

@@ -62,7 +62,7 @@ def test_a_link_expires_after_a_week(run_link: str) -> None:
     assert not works(run_link)
 
 
-def test_a_revoked_link_says_the_same_as_one_that_never_was(run_link: str, stranger: Client) -> None:
+def test_a_revoked_link_looks_like_one_that_never_existed(run_link: str, stranger: Client) -> None:
     assert works(run_link)
     ShareLink.objects.get().revoke()
     unknown = stranger.get(run_link[:-3] + "xx/")

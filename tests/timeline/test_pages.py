@@ -92,7 +92,7 @@ def test_a_job_shows_its_calls_with_a_failure_a_retry_and_a_question(browser: Cl
     assert "429 Too Many Requests" in browser.get(address, {"span": "1"}).content.decode()
 
 
-def test_a_job_without_events_says_so(browser: Client, run: Run) -> None:
+def test_a_job_without_events_shows_a_notice(browser: Client, run: Run) -> None:
     job = Job.objects.create(kind="run", location=run.location)
     assert (
         "No times are recorded here yet."

@@ -28,7 +28,7 @@ def call(name: str, parent: str, start: float, end: float, model: str = "m", sta
     return Span(name, "model", model, at(start), at(end), parent, status, "Writer", used)  # type: ignore[arg-type]
 
 
-def test_a_long_gap_is_folded_and_said() -> None:
+def test_a_long_gap_is_folded_and_its_length_shown() -> None:
     spans = [
         unit("a", 0, 10),
         Span("g", "gap", "until the fork", at(10), at(86_410)),
@@ -52,7 +52,7 @@ def test_a_wait_for_a_person_within_a_unit_is_folded() -> None:
     assert view.axis.worked == 10 and view.tracks[0].seconds == 10
 
 
-def test_positions_stay_in_order_whatever_the_spans_are() -> None:
+def test_positions_stay_in_order_for_any_spans() -> None:
     spans = [unit("a", 5, 1), unit("b", 3, None), call("c", "nowhere", 0, 0), unit("d", 1e9, 2e9)]
     view = timeline_of(spans, prices=PRICES)
     for track in view.tracks:

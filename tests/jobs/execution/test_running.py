@@ -54,7 +54,7 @@ def test_a_runner_that_exits_without_an_event_fails_with_its_exit_status(make_jo
     assert job.log_end == "about to leave\n"
 
 
-def test_a_runner_that_cannot_start_fails_and_its_log_says_why(make_job: MakeJob) -> None:
+def test_a_runner_that_cannot_start_fails_and_logs_the_reason(make_job: MakeJob) -> None:
     job = ensured_finished(make_job("errors/dies_at_once.py"))
     assert job.status == "failed"
     assert "exited with status 1" in str(job.error)

@@ -185,7 +185,7 @@ def test_stale_checks_are_deleted_and_running_ones_are_not(checkpoint: Checkpoin
     assert of_somebody.exists()
 
 
-def test_a_check_whose_runner_fails_says_why(
+def test_a_check_whose_runner_fails_has_the_reason(
     checkpoint: Checkpoint, project: Project, settings: Settings
 ) -> None:
     settings.JOB_RUNNERS = {"crewai": FAKE_RUNNERS / "exits.py"}

@@ -60,7 +60,7 @@ def test_a_project_module_of_the_same_name_prevents_prewarming(
     assert not is_warm(make_job, project)
 
 
-def test_an_engine_with_threads_is_not_forked_and_the_log_says_so(
+def test_an_engine_with_threads_is_not_forked_and_that_is_logged(
     make_job: MakeJob, prewarmed: Warm, project: Project, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_job("shows_environment.py")

@@ -93,7 +93,7 @@ def test_a_job_claimed_by_a_worker_that_died_before_the_start_is_interrupted(
     assert marks(project) == []
 
 
-def test_an_adopted_job_ends_as_its_complete_spool_says(make_job: MakeJob, project: Project) -> None:
+def test_an_adopted_job_gets_the_outcome_in_its_spool(make_job: MakeJob, project: Project) -> None:
     job = make_job("succeeds.py")
     storage_of(job).create()
     child = launch(job)

@@ -39,7 +39,7 @@ def test_an_answer_has_the_type_that_a_person_chose() -> None:
 
 
 @pytest.mark.parametrize(("name", "text"), [("choice:0", "maybe"), ("answer:1", "{")])
-def test_an_answer_that_is_none_is_an_error(name: str, text: str) -> None:
+def test_an_invalid_answer_is_an_error(name: str, text: str) -> None:
     data = QueryDict(mutable=True)
     data.update({name: text, "type:1": "json"})
     form = AnswersForm(data, QUESTIONS)

@@ -83,13 +83,13 @@ def test_the_button_adds_an_empty_message_which_is_no_edit() -> None:
     assert forms.is_grown and len(forms.forms) == 4 and forms.edits == []
 
 
-def test_a_new_message_comes_last() -> None:
+def test_a_new_message_is_added_at_the_end() -> None:
     fields = {"m_TOTAL_FORMS": "4", "m_3__role": "system", "m_3__text": "Be brief."}
     (written,) = edited_messages(STORED, edits_of(sent(**fields)), by_id=True)
     assert written == {"__type__": f"{MODULE}.system.SystemMessage", "fields": {"content": "Be brief."}}
 
 
-def test_a_new_message_comes_before_the_one_that_was_chosen() -> None:
+def test_a_new_message_is_inserted_before_the_chosen_one() -> None:
     fields = {"m_TOTAL_FORMS": "4", "m_3__role": "user", "m_3__text": "Any news?", "m_3__before": "2"}
     edits = edits_of(sent(**fields, m_0__remove="on"))
     written = edited_messages(STORED, edits, by_id=False)

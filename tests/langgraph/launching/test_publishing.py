@@ -31,7 +31,7 @@ def scratch(location: Location) -> list[Checkpoint]:
     return [row for row in rows(location, "fan") if row.is_scratch]
 
 
-def test_a_fork_becomes_a_new_thread_with_a_lineage_of_its_own(
+def test_a_fork_becomes_a_new_thread_with_its_own_lineage(
     threads: Location, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = forked(threads, capsys)
@@ -69,7 +69,7 @@ def test_a_fork_is_published_at_its_end(threads: Location, capsys: pytest.Captur
     assert len(rows(threads, made["job"])) == 4 and len(scratch(threads)) == 3
 
 
-def test_the_page_says_what_is_written_and_writes_it_once(
+def test_the_page_shows_what_is_written_and_writes_it_once(
     threads: Location, capsys: pytest.CaptureFixture[str], client: Client
 ) -> None:
     made = forked(threads, capsys)

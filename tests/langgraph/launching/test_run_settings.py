@@ -68,7 +68,7 @@ def test_typed_values_are_deleted_from_the_row_when_the_job_has_ended(
 
 
 @pytest.mark.django_db
-def test_a_job_at_a_breakpoint_says_so(threads: Callable[[str], Location]) -> None:
+def test_a_job_at_a_breakpoint_shows_that(threads: Callable[[str], Location]) -> None:
     job = Job.objects.create(kind=Job.Kind.FORK, location=threads("lg12"), branch="b")
     job.record_breakpoint(["approve"])
     job.end(Job.Status.SUCCEEDED)

@@ -50,7 +50,7 @@ def test_a_fork_with_an_edited_channel_runs_only_what_is_next(graphs: Graphs) ->
     assert ended.of("checkpoint")[0]["parent"] == checkpoints(graphs.folder, "fan")[2]
 
 
-def test_what_a_reducer_adds_to_is_replaced_if_a_person_says_so(graphs: Graphs) -> None:
+def test_a_value_with_a_reducer_is_replaced_if_a_person_chooses_that(graphs: Graphs) -> None:
     added = graphs.run(graphs.request("fork", "fan", "fan", 2, state={"notes": ["mine"]}))
     assert values_of(added.end["result"])["notes"][:2] == ["start on cats", "mine"]
     replaced = graphs.run(

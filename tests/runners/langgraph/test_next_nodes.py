@@ -20,7 +20,7 @@ def asked(graphs: Graphs, state: dict[str, Any], **options: Any) -> dict[str, di
     return {one["node"]: one for one in event["report"]["next_by_node"]}
 
 
-def test_each_node_says_what_would_run_next_with_the_edited_state(graphs: Graphs) -> None:
+def test_each_node_shows_what_would_run_next_with_the_edited_state(graphs: Graphs) -> None:
     before = digests(graphs.folder)
     yes, no = (asked(graphs, {"decision": answer}) for answer in ("yes", "no"))
     assert yes["approve"]["next"] == ["publish"] and no["approve"]["next"] == ["drop"]
@@ -29,7 +29,7 @@ def test_each_node_says_what_would_run_next_with_the_edited_state(graphs: Graphs
     assert digests(graphs.folder) == before
 
 
-def test_a_reducer_says_what_an_edit_makes_of_a_channel(graphs: Graphs) -> None:
+def test_a_reducer_determines_what_an_edit_does_to_a_channel(graphs: Graphs) -> None:
     added = asked(graphs, {"notes": ["mine"]})[""]["after"]
     replaced = asked(graphs, {"notes": ["mine"]}, replace=["notes"])[""]["after"]
     assert json.loads(added["notes"]) == ["draft on cats", "mine"]

@@ -21,7 +21,7 @@ def test_a_fork_stops_before_a_breakpoint(graphs: Graphs) -> None:
     assert digests(graphs.folder) == before
 
 
-def test_a_resume_stops_after_a_breakpoint_and_the_next_one_goes_on(graphs: Graphs) -> None:
+def test_a_resume_stops_after_a_breakpoint_and_the_next_one_continues(graphs: Graphs) -> None:
     stopped = graphs.run(graphs.request("resume", "approval", "approval", typed={"answers": {"": "yes"}}))
     assert graphs.nodes() == ["approve", "publish"] and not stopped.of("breakpoint")
     again = graphs.run(graphs.request("resume", "fan", "failed", stop_after=["right"]))

@@ -127,7 +127,7 @@ def test_a_loop_resumed_from_any_checkpoint_ends_as_the_original(
             assert (new[-1] if new else start).root[field] == last[field]
 
 
-def test_a_fork_after_the_router_runs_as_many_rounds_as_its_edited_state_says(
+def test_a_fork_after_the_router_runs_the_rounds_of_its_edited_state(
     engine: Engine, model: TestModel, stores: Path
 ) -> None:
     location, before = stores / "loop", marks(stores / "loop")

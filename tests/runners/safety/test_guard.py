@@ -44,7 +44,7 @@ def test_links_are_resolved_where_the_kernel_opens_no_paths(
     assert "which holds checkpoints" in guarded.stderr
 
 
-def test_an_answer_about_a_folder_is_not_kept_for_another_one_at_its_path(scene: Scene) -> None:
+def test_a_cached_answer_about_a_folder_is_not_used_for_another_one_at_its_path(scene: Scene) -> None:
     (scene.project / "tools").mkdir()
     code = """
         import os

@@ -62,13 +62,13 @@ def test_everything_shows_equal_rows_as_well(reader: Client, crew_run: Run) -> N
 
 
 @pytest.mark.parametrize("text", ["", "x", "00000000-0000-4000-8000-000000000000/x", "a" * 5_000, "%00"])
-def test_an_address_that_names_nothing_says_so(reader: Client, crew_run: Run, text: str) -> None:
+def test_an_address_without_an_object_shows_an_error(reader: Client, crew_run: Run, text: str) -> None:
     html = page(reader, ends(crew_run)[0], text)
     assert "names no checkpoint" in html
     assert "Choose what to compare" in reader.get(reverse("compare")).content.decode()
 
 
-def test_one_side_offers_what_it_may_be_compared_with(reader: Client, crew_run: Run) -> None:
+def test_one_side_offers_possible_other_sides(reader: Client, crew_run: Run) -> None:
     first, second = ends(crew_run)
     html = page(reader, second)
     assert "Branches of this run" in html and "Ancestors" in html

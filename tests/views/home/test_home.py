@@ -120,7 +120,7 @@ def test_filters_show_only_runs_of_a_status(
     assert {row.run.name for row in response.context["runs"].rows} == shown
 
 
-def test_the_page_takes_as_many_queries_for_many_runs(runner: Client, location: Location) -> None:
+def test_the_number_of_queries_is_the_same_for_many_runs(runner: Client, location: Location) -> None:
     def queries() -> int:
         with CaptureQueriesContext(
             connection,

@@ -74,7 +74,7 @@ def test_broken_files_are_listed_before_foreign_files(runner: Client, crew_locat
     assert page.index("m.json") < page.index("z.json") < page.index("a000.json")
 
 
-def test_an_empty_location_says_how_checkpoints_are_written(runner: Client, tmp_path: Path) -> None:
+def test_an_empty_location_explains_how_checkpoints_are_written(runner: Client, tmp_path: Path) -> None:
     location = Location.objects.create(path=str(tmp_path), store_kind=Location.StoreKind.JSON)
     assert "No checkpoints yet" in runner.get(location.get_absolute_url()).content.decode()
 

@@ -93,7 +93,7 @@ def test_the_raw_tab_is_a_tree_with_paths_and_a_search(reader: Client, forked: C
     assert "of “exp-A”" in found and ".branch" in found
 
 
-def test_a_failed_checkpoint_says_why_first(reader: Client, forked: Checkpoint) -> None:
+def test_a_failed_checkpoint_shows_the_error_first(reader: Client, forked: Checkpoint) -> None:
     assert "notice-bad failure" not in tab_of(reader, forked, "overview")
     body = stored_body(forked)
     event = {"type": "task_failed", "task_name": "Draft", "error": "The model <b>answered</b> 429."}
