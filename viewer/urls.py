@@ -53,6 +53,8 @@ run_urls = [
     # ?at=<checkpoint id>&tab=<tab> is the selection.
     path("runs/<uuid:uid>/", runs.show, name="run"),
     path("runs/<uuid:uid>/rows/", runs.rows, name="run-rows"),
+    # ?named=<part of a name>
+    path("runs/<uuid:uid>/branches/", runs.branches, name="run-branches"),
     # ?branch=<name>&span=<id>&from=<percent>&to=<percent>
     path("runs/<uuid:uid>/timeline/", timeline.of_run, name="run-timeline"),
     # ?format=<a name of FORMATS>

@@ -26,15 +26,24 @@ document.addEventListener("toggle", ({ target, newState }) => {
   const search = document.getElementById("branch-search");
   (search.checkVisibility() ? search : target.querySelector("a"))?.focus();
 }, true);
-document.addEventListener("input", ({ target }) => {
-  if (target.id !== "branch-search") return;
-  const wanted = target.value.trim().toLowerCase();
+/** Hides the branches that do not match. The server finds those that the list leaves out. */
+function filterBranches() {
+  const wanted = document.getElementById("branch-search").value.trim().toLowerCase();
   let count = 0;
   for (const item of picker().querySelectorAll("[data-name]")) {
     item.hidden = !item.dataset.name.toLowerCase().includes(wanted);
     count += item.hidden ? 0 : 1;
   }
   picker().querySelector(".branch-none").hidden = count > 0;
+}
+document.addEventListener("input", ({ target }) => target.id === "branch-search" && filterBranches());
+document.addEventListener("htmx:afterSwap", ({ detail }) => detail.target.id === "run-branches" && filterBranches());
+// New checkpoints replace the list with that of the newest branches.
+document.addEventListener("htmx:oobAfterSwap", ({ detail }) => {
+  const search = document.getElementById("branch-search");
+  if (detail.target.id !== "run-branches" || !search?.value) return;
+  filterBranches();
+  window.htmx.trigger(search, "find-again");
 });
 document.addEventListener("keydown", (event) => {
   if (event.target.id !== "branch-search" || event.key !== "Enter") return;

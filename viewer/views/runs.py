@@ -20,7 +20,8 @@ from viewer.lineage.drawing import NoLayout
 from viewer.messages.translation import translate
 from viewer.models import Run, Sweep
 from viewer.presentation.export.formats import FORMATS
-from viewer.presentation.run.branches import branches_of
+from viewer.presentation.listing import MAX_QUERY
+from viewer.presentation.run.branches import branches_left_out, branches_of
 from viewer.presentation.run.faults import fault_texts
 from viewer.presentation.run.graph import graph_of
 from viewer.presentation.run.jumps import jump_target
@@ -62,6 +63,25 @@ def rows(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 @viewer_allowed
 @require_GET
+def branches(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Return the list of the branch picker with the branches whose names contain ``?named=``."""
+    run = get_object_or_404(Run, uid=uid)
+    at = request.GET.get("at", "")
+    context = {"run": run, "at": at, "branch": request.GET.get("branch", "")}
+    context |= _branches(run, request.GET.get("named", "").strip()[:MAX_QUERY])
+    context |= {"collapsing": address.Collapsing.from_query(request.GET)}
+    context["others"] = _kept_query(request, request.GET.get("only", ""), (*address.PARAMETERS, "named"))
+    return render(request, "runs/_branches.html", context)
+
+
+def _branches(run: Run, wanted: str = "") -> dict[str, Any]:
+    """Return the context of the branch picker."""
+    found = branches_of(run, wanted)
+    return {"branches": found, "branches_left_out": branches_left_out(run, found, wanted)}
+
+
+@viewer_allowed
+@require_GET
 def jump(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Redirect to the head, the fork point or the first failure of a branch or run, if it has one."""
     run = get_object_or_404(Run, uid=uid)
@@ -96,13 +116,14 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     only = only if only in FILTERS else ""
     branch = request.GET.get("branch", "")
     context: dict[str, Any] = {"only": only, "branch": branch, "at": at, "view": "rows"}
-    context |= {"faults": [*listing_texts(run), *fault_texts(run)], "branches": branches_of(run)}
+    context |= {"faults": [*listing_texts(run), *fault_texts(run)]}
     context["keep"] = _kept_query(request, only)
     context["others"] = _kept_query(request, only, address.PARAMETERS)
     context["collapsing"] = collapsing = address.Collapsing.from_query(request.GET)
     context["mutes"] = mutes = request.GET.get("muted") == "others"
     context["export_formats"] = FORMATS
     context["annotation"] = annotations_in(run).run
+    context |= _branches(run)
     context["groups"] = Sweep.objects.filter(checkpoint__run=run)[:MAX_GROUPS]
     if request.GET.get("view") == "graph":
         try:

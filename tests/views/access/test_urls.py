@@ -36,6 +36,7 @@ READ = {
     *("shares", "share-preview", "share-preview-rows", "share-preview-picture"),
     *("run-timeline", "job-timeline", "run-jump", "settings", "run-export", "compare-export", "stored-data"),
     "checkpoint-history",
+    "run-branches",
 }
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
 FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "share-preview-rows"} - {

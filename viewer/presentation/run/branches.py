@@ -23,12 +23,24 @@ class Branch:
     count: int
 
 
-def branches_of(run: Run) -> list[Branch]:
-    """Return the branches of a run, the last written first."""
+def branches_of(run: Run, wanted: str = "") -> list[Branch]:
+    """Return the branches of a run whose names contain a text, the last written first.
+
+    At most MAX_BRANCHES.
+    """
     colours = branch_colours(run)
-    named = run.checkpoints.order_by().values_list("branch")
-    found = named.annotate(count=Count("pk"), last=Max("row")).order_by("-last")[:MAX_BRANCHES]
+    named = run.checkpoints.filter(branch__icontains=wanted) if wanted else run.checkpoints.all()
+    counted = named.order_by().values_list("branch").annotate(count=Count("pk"), last=Max("row"))
+    found = counted.order_by("-last")[:MAX_BRANCHES]
     return [Branch(name, colours[name], count) for name, count, _ in found]
+
+
+def branches_left_out(run: Run, shown: Collection[Branch], wanted: str = "") -> int:
+    """Return how many more branches of a run have names that contain this text."""
+    if len(shown) < MAX_BRANCHES:
+        return 0
+    named = run.checkpoints.filter(branch__icontains=wanted) if wanted else run.checkpoints.all()
+    return named.order_by().values("branch").distinct().count() - len(shown)
 
 
 def line_of(run: Run, branch: str) -> RawSQL:

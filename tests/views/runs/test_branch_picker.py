@@ -1,0 +1,62 @@
+"""The branch picker reaches every branch of a run."""
+
+import re
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from quality.benchmarks.generated_runs import generated_run
+from viewer.models import Run
+from viewer.presentation.run.branches import MAX_BRANCHES, branches_left_out, branches_of
+
+pytestmark = pytest.mark.django_db
+BRANCHES = 400
+
+
+@pytest.fixture
+def run(db: None) -> Run:
+    """A run with 400 branches of one checkpoint each."""
+    run = generated_run(BRANCHES)
+    rows = list(run.checkpoints.order_by("row"))
+    for number, row in enumerate(rows):
+        row.branch = f"Idea-{number:03}"
+    run.checkpoints.bulk_update(rows, ["branch"])
+    return Run.objects.get(pk=run.pk)
+
+
+def names_in(html: str) -> list[str]:
+    return re.findall(r'data-name="([^"]+)"', html)
+
+
+def found(reader: Client, run: Run, **query: str) -> str:
+    answer = reader.get(reverse("run-branches", args=[run.uid]), query, headers={"HX-Request": "true"})
+    assert answer.status_code == 200
+    return str(answer.content.decode())
+
+
+def test_the_newest_are_listed_and_the_others_counted(run: Run) -> None:
+    shown = branches_of(run)
+    assert [one.name for one in shown[:2]] == ["Idea-399", "Idea-398"] and len(shown) == MAX_BRANCHES
+    assert branches_left_out(run, shown) == BRANCHES - MAX_BRANCHES
+    assert branches_left_out(run, branches_of(run, "idea-00"), "idea-00") == 0
+
+
+def test_every_branch_is_found_by_its_name(reader: Client, run: Run) -> None:
+    page = reader.get(run.get_absolute_url()).content.decode()
+    assert "300 more branches" in page and reverse("run-branches", args=[run.uid]) in page
+    assert "Idea-007" not in names_in(page)
+    for number in (0, 7, 250, 399):
+        assert names_in(found(reader, run, named=f"idea-{number:03}")) == [f"Idea-{number:03}"]
+    assert names_in(found(reader, run, named="nothing")) == []
+    assert "300 more branches" in found(reader, run, named="idea")
+
+
+def test_what_is_found_keeps_the_address_of_the_page(reader: Client, run: Run) -> None:
+    html = found(reader, run, named="idea-007", muted="others", at="x")
+    assert "named=" not in html and "muted=others" in html
+
+
+def test_a_run_with_few_branches_is_searched_in_the_page(reader: Client, crew_run: Run) -> None:
+    page = reader.get(crew_run.get_absolute_url()).content.decode()
+    assert reverse("run-branches", args=[crew_run.uid]) not in page
