@@ -58,11 +58,11 @@ matrix-graphs: development ## Compare forks and resumes with LangGraph itself, o
 
 screens: setup development ## Take every screen of the demo at three widths, light and dark, into screens/
 	@scripts/system-packages dot browser font
-	@.venv/bin/python -m scripts.screens
+	@.venv/bin/python -m scripts.pictures.screens
 
 screenshots: setup development ## Take the README's pictures from the real demo
 	@scripts/system-packages dot browser font
-	@.venv/bin/python -m scripts.screenshots
+	@.venv/bin/python -m scripts.pictures.screenshots
 
 clean-demo: web ## Delete what the demo created
 	@.venv/bin/python -m scripts.demo --clean

@@ -13,9 +13,9 @@ from playwright.sync_api import Browser, Locator, Page, ViewportSize, sync_playw
 
 from scripts.served_demo import ServedDemo, served_demo
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "docs/pictures"
-SIZES: dict[str, ViewportSize] = {"": {"width": 1440, "height": 900}, "-phone": {"width": 390, "height": 844}}
+SIZES: dict[str, ViewportSize] = {"": {"width": 1440, "height": 900}, "phone-": {"width": 390, "height": 844}}
 
 
 def main() -> None:
@@ -53,7 +53,6 @@ def addresses(demo: ServedDemo) -> dict[str, str]:
 
 def take_all(demo: ServedDemo, run: str, fork: str, vary: str, timeline: str) -> None:
     """Take every picture, in every size and both themes."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         executable = shutil.which("chromium")
         chromium = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
@@ -70,15 +69,15 @@ def take_all(demo: ServedDemo, run: str, fork: str, vary: str, timeline: str) ->
             # The model's output streams in.
             page.locator(".job-text bdi").first.wait_for(timeout=60_000)
         take(pages, "running", lambda page: None)
-        job = demo.site + str(pages["-light"].locator(".job-sentence a").first.get_attribute("href"))
+        job = demo.site + str(pages["light"].locator(".job-sentence a").first.get_attribute("href"))
         take(pages, "finished", lambda page: show_finished(page, job))
-        group = start_variations(pages["-light"], demo.site + vary)
+        group = start_variations(pages["light"], demo.site + vary)
         take(pages, "variations", lambda page: show_variations(page, group))
         chromium.close()
 
 
 def log_in_everywhere(chromium: Browser, link: str) -> dict[str, Page]:
-    """Return a logged-in page for each size and theme. The keys are the suffixes of the file names."""
+    """Return a logged-in page for each size and theme. The keys are the file names."""
     first = chromium.new_context()
     first.new_page().goto(link)
     cookies = first.storage_state()
@@ -88,17 +87,18 @@ def log_in_everywhere(chromium: Browser, link: str) -> dict[str, Page]:
             context = chromium.new_context(
                 storage_state=cookies, viewport=viewport, color_scheme="dark" if theme == "dark" else "light"
             )
-            pages[f"{size}-{theme}"] = context.new_page()
+            pages[f"{size}{theme}"] = context.new_page()
     return pages
 
 
 def take(pages: dict[str, Page], name: str, prepare: Callable[[Page], None]) -> None:
     """Take a picture of each page once it shows the expected content. Reduce its colors."""
+    (PICTURES / name).mkdir(parents=True, exist_ok=True)
     for ending, page in pages.items():
         prepare(page)
         picture = Image.open(BytesIO(page.screenshot()))
         few = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-        few.save(PICTURES / f"{name}{ending}.png", optimize=True)
+        few.save(PICTURES / name / f"{ending}.png", optimize=True)
 
 
 def show(page: Page, address: str) -> None:

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from scripts.served_demo import ServedDemo, served_demo, started_demo
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "screens"
 # The address of each screen by its name, with fields of the rows below in braces.
 ADDRESSES = Path(__file__).with_name("screens.toml")
