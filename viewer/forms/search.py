@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 from django.utils.text import capfirst
-from django.utils.translation import gettext
+from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from viewer.engines import all_engines
@@ -44,7 +44,7 @@ class SearchForm(forms.Form):
     model = _text(_("Model"))
     branch = _text(_("Branch"))
     version = _text(_("Engine version"))
-    since = _text(_("From"), type="date")
+    since = _text(pgettext_lazy("the first day of a period", "From"), type="date")
     until = _text(_("To"), type="date")
     tokens = _text(_("Tokens, at least"), inputmode="numeric")
     cost = _text(_("Cost of the run in US$, at least"), inputmode="decimal")
