@@ -129,6 +129,9 @@ def open_checkpoint(start: Start, demo: ServedDemo, browser: Browser) -> ServedC
 def open_form(served: ServedCheckpoint) -> None:
     """Open the form and wait until its preflight check has finished."""
     served.page.goto(f"{served.demo.site}/checkpoints/{served.checkpoint}/{served.start.form}/")
+    # An address that is typed starts no check.
+    if (check := served.page.get_by_role("button", name="Run preflight check")).is_visible():
+        check.click()
     served.page.wait_for_selector("#start-button:not([disabled])")
 
 

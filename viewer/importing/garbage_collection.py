@@ -1,4 +1,4 @@
-"""Stops the garbage collector from traversing old objects during an import."""
+"""Stops the garbage collector from traversing the objects of an import again and again."""
 
 import gc
 from collections.abc import Iterator
@@ -25,3 +25,16 @@ def only_new_garbage(checkpoints: int) -> Iterator[None]:
     finally:
         gc.unfreeze()
         gc.collect()
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Pause the collector. Listing one run takes about a second and creates hardly any garbage.
+
+    Traversing the rows of a long run repeatedly takes 40 % of its time.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -13,6 +13,7 @@ from django.db.models import Case, Q, When
 
 from viewer.engines import engine_of
 from viewer.importing.describing import describe_indexed
+from viewer.importing.garbage_collection import collection_paused
 from viewer.importing.problems import Problems
 from viewer.importing.published import adopt, with_stored_branches
 from viewer.importing.reconciling.reconcile import reconcile
@@ -185,6 +186,13 @@ def update_run(run: Run, reader: LocationReader) -> ImportSummary:
     summary, mark = ImportSummary(), reader.mark
     if top.indexed_fingerprint == mark:
         return summary
+    with collection_paused():
+        _update_index(run, top, reader, mark, summary)
+    return summary
+
+
+def _update_index(run: Run, top: Run, reader: LocationReader, mark: str, summary: ImportSummary) -> None:
+    """List the checkpoints of a thread, store what has changed, and count it."""
     index, runs = reader.index(top.key), [top.pk, *called_runs(top)]
     adopt(run.location, runs, index.snapshots)
     packed = [Packed(one, b"", b"", []) for one in with_stored_branches(run.location, index.snapshots)]

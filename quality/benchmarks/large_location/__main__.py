@@ -21,6 +21,16 @@ def main() -> None:
         source = folder / "checkpoints"
         kickoff = corpus.write(source, count)
         measure(source, kickoff)
+        browse(folder / "data", kickoff)
+
+
+def browse(data_folder: Path, kickoff: str) -> None:
+    """Print what the page of the long run takes in a browser."""
+    from quality.benchmarks.large_location.browser import report_browser
+    from viewer.models import Run
+
+    run = Run.objects.get(checkpoints__run_key=kickoff, checkpoints__row=0)
+    report_browser(data_folder, run.get_absolute_url())
 
 
 def measure(source: Path, kickoff: str) -> None:

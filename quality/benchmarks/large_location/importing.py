@@ -2,6 +2,7 @@
 
 import resource
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -34,7 +35,8 @@ def report_import(client: Client, source: Path) -> None:
     while import_location(location).is_news:
         # Each import describes some of the runs.
         pass
-    again, again_work = polled(location)
+    again, again_work = timed(lambda: import_location(location))
+    polled(location)
     # Until the times of its folders are older than a step of any file system's clock.
     time.sleep(MAX_STEP_SECONDS + 1)
     polled(location)
@@ -55,8 +57,13 @@ def report_import(client: Client, source: Path) -> None:
 
 def polled(location: Location) -> tuple[float, float]:
     """Import as an open page does. Returns the seconds and processor seconds that it took."""
+    return timed(lambda: import_location(location, wait=False))
+
+
+def timed(work_on: Callable[[], object]) -> tuple[float, float]:
+    """The seconds and processor seconds of a call."""
     began, work = time.perf_counter(), time.process_time()
-    import_location(location, wait=False)
+    work_on()
     return time.perf_counter() - began, time.process_time() - work
 
 

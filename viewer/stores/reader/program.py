@@ -5,6 +5,7 @@ given, and ends when its input does, or after a while without a request.
 """
 
 import contextlib
+import gc
 import os
 import resource
 import select
@@ -142,6 +143,8 @@ class Reader:
 
     def _answer(self, question: Question) -> None:
         """Write the parts of the answer to a question."""
+        # An answer has thousands of objects, and hardly any garbage.
+        gc.disable()
         try:
             with self._timed():
                 parts = list(_parts_of(self._answer_of(question)))
@@ -149,6 +152,8 @@ class Reader:
             is_refused = isinstance(error, LocationRefused)
             _write(Answer(is_last=True, unreadable=error.message, is_refused=is_refused))
             return
+        finally:
+            gc.enable()
         for part in parts:
             _write(part)
 
