@@ -213,7 +213,6 @@ def _update_index(run: Run, top: Run, reader: LocationReader, mark: str, summary
     summary.added = sum(one.key not in known for one in due)
     summary.changed = len(due) - summary.added
     summary.is_news = bool(due or summary.pruned)
-    return summary
 
 
 def called_runs(run: Run) -> list[int]:
