@@ -75,3 +75,20 @@ def test_the_inbox_lists_a_thread_that_waits_without_a_job(
         assert run.get_absolute_url() in page and "Runs that wait" in page
     Run.objects.update(status="completed")
     assert "No pending questions" in reader.get(reverse("inbox")).content.decode()
+
+
+def test_the_next_tab_names_what_ran_after_an_earlier_checkpoint(
+    threads: Callable[[str], Location], reader: Client
+) -> None:
+    _first, second, *_others, last = opened(threads("lg12"), "fan-recovered").checkpoints.order_by("row")
+    page = reader.get(f"{second.get_absolute_url()}&tab=next").content.decode()
+    assert "The graph continued with:" in page and ">make_plan<" in page
+    ended = reader.get(f"{last.get_absolute_url()}&tab=next").content.decode()
+    assert "names no node that runs next" in ended and "continued with" not in ended
+
+
+def test_a_failure_is_said_once_above_the_writes(threads: Callable[[str], Location], reader: Client) -> None:
+    head = opened(threads("lg12"), "fan-failed").checkpoints.latest("row")
+    for tab in ("state", "writes", "next"):
+        page = reader.get(f"{head.get_absolute_url()}&tab={tab}").content.decode()
+        assert page.count("notice-bad") == 1, tab

@@ -27,8 +27,8 @@ TABS = (
         compares_with="parent",
         is_shareable=True,
     ),
-    Tab("writes", _("Writes"), "engines/langgraph/_writes.html", is_shareable=True),
-    Tab("next", _("Next"), "engines/langgraph/_next.html", is_shareable=True),
+    Tab("writes", _("Writes"), "engines/langgraph/_writes.html", shows_failure=True, is_shareable=True),
+    Tab("next", _("Next"), "engines/langgraph/_next.html", shows_failure=True, is_shareable=True),
     Tab("graph", _("Graph"), "engines/langgraph/graph/_graph.html", shows_unit_graph=True),
     Tab("subgraphs", _("Subgraphs"), "engines/langgraph/_subgraphs.html"),
     Tab("metadata", _("Metadata"), "engines/langgraph/_metadata.html", shows_lineage=True),
@@ -102,7 +102,9 @@ def tab_context(tab: str, contents: Contents, before: Contents | None) -> dict[s
             return {"tasks": [_shown_task(task) for task in contents.tasks]}
         case "next":
             pending = [_shown_task(task) for task in contents.tasks if task.status != "done"]
-            return {"following": contents.next_nodes, "pending": pending}
+            ran = [task.node for task in contents.tasks if task.status == "done"]
+            continued = [node for node in ran if node and not node.startswith("__")]
+            return {"following": contents.next_nodes, "pending": pending, "continued": continued}
         case "metadata":
             return {"metadata": shown_values(dict(contents.metadata)), "versions": _versions(contents)}
     return {}
