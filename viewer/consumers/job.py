@@ -9,7 +9,7 @@ from viewer.live import broadcast, job_feed, tail
 from viewer.live.close_codes import TRY_AGAIN_LATER
 from viewer.models import Job
 
-# Messages that wait for a page. One that is slower reconnects, and receives what it lacks.
+# Maximum messages that wait for a page. A slower page reconnects, and receives what it missed.
 MAX_WAITING = 100
 
 
@@ -45,14 +45,14 @@ class JobConsumer(RowsConsumer):
             self.waiting.put_nowait(message)
 
     def put_end(self, code: int) -> None:
-        """Close the socket after the waiting messages; at once if there are too many."""
+        """Close the socket after the waiting messages, or immediately if there are too many."""
         if self.waiting.full():
             while not self.waiting.empty():
                 self.waiting.get_nowait()
         self.waiting.put_nowait(code)
 
     async def send_waiting(self) -> None:
-        """Send the waiting messages until one of them is the end, or the page has gone."""
+        """Send the waiting messages until the end, or until the page has disconnected."""
         with suppress(OSError):
             while not self.has_ended:
                 message = await self.waiting.get()

@@ -13,7 +13,7 @@ class LocationConsumer(FeedConsumer):
 
     async def is_there(self) -> bool:
         found = await Location.objects.filter(uid=self.address["uid"]).afirst()
-        # A location removed meanwhile is still needed to stop watching it.
+        # Watching has to stop even if the location was removed in the meantime.
         self.location = self.location or found
         return found is not None
 

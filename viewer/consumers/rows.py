@@ -1,4 +1,4 @@
-"""What all sockets have in common: they follow rows, and end with the login or permission of their user."""
+"""What all sockets share: they follow rows, and end with the login or permission of their user."""
 
 from typing import Any
 from urllib.parse import parse_qs
@@ -30,9 +30,9 @@ class RowsConsumer(AsyncWebsocketConsumer):
     has_ended = False
 
     async def connect(self) -> None:
-        """Accept the socket, and close it at once with a reason if it is refused.
+        """Accept the socket. If it is refused, close it immediately with a reason.
 
-        A page cannot find out why a socket was not accepted.
+        A page cannot read the reason of a socket that was never accepted.
         """
         await self.accept()
         code = await self.refusal()
@@ -68,7 +68,7 @@ class RowsConsumer(AsyncWebsocketConsumer):
         admission.watch(self, admission.Admission(session, user, self.can_run))
 
     async def end(self, code: int) -> None:
-        """Close the socket. A message that is being rendered is not sent any more."""
+        """Close the socket. A message that is being rendered is no longer sent."""
         if not self.has_ended:
             self.has_ended = True
             await self.close(code)
@@ -118,7 +118,7 @@ class FeedConsumer(RowsConsumer):
             await self.end(NOT_THERE)
 
     async def send_news(self) -> bool:
-        """Send what has changed, in the user's language. Return False if nothing has."""
+        """Send the changes in the user's language. Return False if there are none."""
         if self.has_ended:
             return False
         with override(self.language):

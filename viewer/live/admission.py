@@ -1,4 +1,4 @@
-"""Close open sockets when their session ends or their user or permission changes.
+"""Closes open sockets when their session ends, or their user or permission changes.
 
 Any process that ends a session or changes a permission commits to the database. So the sockets of this web
 process are checked after each commit, with a few queries for all of them, and when a session expires.
@@ -87,7 +87,7 @@ def unwatch(socket: Socket) -> None:
 
 
 async def keep_checking(guard: Guard) -> None:
-    """Check all sockets after each commit, at most four times a second, and when a session expires."""
+    """Check all sockets after commits, at most four times a second, and when a session expires."""
     while True:
         version = tail.last_version()
         if version != guard.version or (guard.expires and guard.expires <= timezone.now()):

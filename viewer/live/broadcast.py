@@ -21,13 +21,13 @@ from viewer.models import Job
 
 logger = logging.getLogger(__name__)
 
-# One thread renders for all broadcasts. Events that are written meanwhile share the next message: a message
-# costs more than an event in it.
+# One thread renders for all broadcasts. Events written in the meantime share the next message, since a
+# message costs more than an event in it.
 renderer = ThreadPoolExecutor(1, thread_name_prefix="broadcast")
 
 
 class Socket(Protocol):
-    """An open socket. Only ``send`` waits until the page has received what was sent before."""
+    """An open socket. ``send`` waits until the page has received the earlier messages."""
 
     has_ended: bool
 
@@ -37,7 +37,7 @@ class Socket(Protocol):
 
 
 class Audience(NamedTuple):
-    """What sockets have in common that receive the same messages."""
+    """The values that are equal for all sockets with the same messages."""
 
     pk: UUID
     whole: bool
@@ -79,7 +79,7 @@ def broadcasts() -> dict[Audience, Broadcast]:
 
 
 async def join(socket: Socket, feed: JobFeed, language: str) -> None:
-    """Send this socket what its page lacks, then every message of its audience."""
+    """Send this socket the messages that its page missed, then every message of its audience."""
     audience = Audience(feed.pk, feed.whole, feed.can_run, language)
     first, feed = await shared_first(audience, feed)
     if first and not socket.has_ended:
@@ -94,7 +94,7 @@ async def join(socket: Socket, feed: JobFeed, language: str) -> None:
             return
         broadcast = broadcasts().setdefault(audience, Broadcast(audience, feed))
         async with broadcast.lock:
-            # It may have ended meanwhile.
+            # It may have ended in the meantime.
             if broadcasts().get(audience) is broadcast:
                 await align(broadcast, socket, feed)
                 broadcast.sockets.add(socket)
@@ -105,7 +105,7 @@ async def join(socket: Socket, feed: JobFeed, language: str) -> None:
 
 
 async def shared_first(audience: Audience, feed: JobFeed) -> tuple[str | None, JobFeed]:
-    """Return the first message to a page, and a feed of its own after it.
+    """Return the first message to a page, and a separate feed for the messages after it.
 
     Pages that are opened at the same time share its rendering: it holds all of the job's state.
     """
@@ -122,7 +122,7 @@ async def shared_first(audience: Audience, feed: JobFeed) -> tuple[str | None, J
 
 
 async def align(broadcast: Broadcast, socket: Socket, feed: JobFeed) -> None:
-    """Bring the broadcast and this feed to the same event, whichever of them is behind."""
+    """Advance the broadcast or this feed, whichever is behind, to the event of the other."""
     while broadcast.feed.last < feed.last and await send_next(broadcast):
         pass
     rest = partial(next_message, feed, until=broadcast.feed.last)
@@ -187,7 +187,7 @@ async def send_next(broadcast: Broadcast) -> bool:
 
 
 async def rendered(render: Callable[[], str | None], language: str) -> str | None:
-    """Return what this function returns in this language, in the renderer's thread."""
+    """Call this function in the renderer's thread and in this language. Return its result."""
 
     def translated() -> str | None:
         with override(language):

@@ -2,7 +2,7 @@
 
 # Nothing more follows: the page does not reconnect.
 NORMAL_CLOSURE = 1000
-# The page reconnects, and receives what it lacks.
+# The page reconnects, and receives what it missed.
 INTERNAL_ERROR = 1011
 TRY_AGAIN_LATER = 1013
 # The page does not reconnect after these.

@@ -10,7 +10,7 @@ from viewer.models import Job, Location, Question
 
 @dataclass(frozen=True, slots=True)
 class HomeState:
-    """Numbers of which one differs whenever the home page would."""
+    """Numbers of which at least one changes whenever the home page changes."""
 
     revision: int
     jobs: int
@@ -38,7 +38,7 @@ def home_state() -> HomeState:
 
 @dataclass(slots=True)
 class HomeFeed:
-    """What one page knows: the last state that was sent."""
+    """The feed of one page, with the last state that was sent."""
 
     sent_state: HomeState | None = None
 

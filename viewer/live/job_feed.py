@@ -12,7 +12,7 @@ from viewer.models import Job, JobEvent, Question
 from viewer.presentation.jobs.event_list import EventList, add_events
 from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
 
-# Maximum number of events in a message. A page that was offline for long gets several.
+# Maximum number of events in a message. A page that was offline for a long time receives several.
 MAX_EVENTS = 200
 # Events that change a question.
 ASKING = frozenset({"question", "answered", "withdrawn"})
@@ -22,7 +22,7 @@ STATE = ("status", "cancel_requested_at", "run_id", "limit_hit", "start_at", "be
 
 @dataclass(slots=True)
 class JobFeed:
-    """What pages know of their job. ``whole`` is true on the job's own page, false for a bar."""
+    """The feed of pages with the same job. ``whole`` is true on the job's own page, false for a bar."""
 
     pk: UUID
     after: int
@@ -54,7 +54,7 @@ def begin(feed: JobFeed, job: Job) -> None:
     feed.progress = progress_of(job.plan)
     shown = JobEvent.objects.filter(job=feed.pk, seq__lte=feed.after)
     for event in shown.order_by("seq").iterator(chunk_size=1000):
-        # The last of them is where the page is, whatever number it claims.
+        # The page is at the last stored event, even if it sent a higher number.
         advance(feed.progress, event.seq, event.kind, event.data)
         add_events(feed.event_list, [event])
         feed.event_list.pop_new()
@@ -64,7 +64,7 @@ def begin(feed: JobFeed, job: Job) -> None:
 def questions_in(
     job: Job, events: Sequence[JobEvent], *, everything: bool
 ) -> tuple[list[Question], list[Question]]:
-    """Return the questions of these events: those that wait, and the others."""
+    """Return the questions of these events: the pending ones, and the others."""
     numbers = {event.data.get("number") for event in events if event.kind in ASKING}
     if not numbers and not everything:
         return [], []
@@ -85,7 +85,7 @@ def next_message(feed: JobFeed, until: int | None = None) -> str | None:
     found = list(JobEvent.objects.filter(job=job, seq__gt=feed.last)[:MAX_EVENTS])
     events = [event for event in found if until is None or event.seq <= until]
     state = feed.loaded_state
-    # The end is sent last.
+    # The end is the last message.
     is_last = len(events) == len(found) < MAX_EVENTS
     is_news = is_last and state != feed.sent_state
     if not events and not is_news:

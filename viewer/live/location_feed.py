@@ -12,7 +12,7 @@ from viewer.presentation.jobs.job_view import shown_job
 
 @dataclass(slots=True)
 class LocationFeed:
-    """What one page knows of its location. ``jobs`` are those whose bars it shows."""
+    """The feed of one page. ``jobs`` are the jobs whose bars it shows."""
 
     uid: UUID
     jobs: set[str] = field(default_factory=set)

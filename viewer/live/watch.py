@@ -71,14 +71,14 @@ def _end(key: int) -> None:
 
 
 async def poll_repeatedly(location: Location) -> None:
-    """Import what is new, wait, and repeat."""
+    """Import new checkpoints, wait, and repeat."""
     while True:
         await _poll(location)
         await asyncio.sleep(settings.LOCATION_POLL_MILLISECONDS / 1000)
 
 
 async def poll_in_turn() -> None:
-    """Import what is new at one location after another, with a pause after each, and repeat."""
+    """Import new checkpoints of one location after another, with a pause after each, and repeat."""
     while True:
         locations = [location async for location in Location.objects.order_by("pk")]
         for location in locations:
@@ -96,7 +96,7 @@ async def _poll(location: Location) -> None:
 
 
 def _import(location: Location) -> None:
-    """Import what is new. What takes long is left to a worker, if one runs."""
+    """Import new checkpoints. A worker, if one runs, imports large numbers of them."""
     location.refresh_if_exists()
     if location.import_state != Location.ImportState.REQUESTED or not worker_is_up():
         import_location(location, wait=False)

@@ -1,4 +1,4 @@
-"""What is stored: locations, what was imported from them, and jobs."""
+"""The stored data: locations, the data imported from them, and jobs."""
 
 from viewer.models.annotations import Annotation
 from viewer.models.effects import AcceptedEffect, accept_effects

@@ -10,16 +10,16 @@ from django.utils import timezone
 class Annotation(models.Model):
     """What people wrote about one run, branch or checkpoint.
 
-    It names what it is about by the engine's own ids, not by rows: rows are deleted and imported again.
+    It refers to its subject by the engine's own ids, since rows are deleted and imported again.
     """
 
     # Location.uid, which is the same whenever the location is added again.
     location_uid = models.UUIDField()
-    # Run.key of a run or branch; empty for a checkpoint, which may come to belong to another run.
+    # Run.key of a run or branch; empty for a checkpoint, whose run may change.
     run_key = models.CharField(max_length=200, blank=True)
-    # Of a branch.
+    # The name of a branch.
     branch = models.CharField(max_length=300, blank=True)
-    # Of a checkpoint.
+    # The engine's id of a checkpoint.
     checkpoint_id = models.CharField(max_length=300, blank=True)
     name = models.CharField(max_length=200, blank=True)
     is_starred = models.BooleanField(default=False)

@@ -22,7 +22,7 @@ class AcceptedEffectQuerySet(models.QuerySet["AcceptedEffect"]):
 
 
 class AcceptedEffect(models.Model):
-    """One effect that a person has accepted for all runs of a project. Other content is another effect."""
+    """An effect that a person accepted for all runs of a project. Changed content is another effect."""
 
     class Kind(models.TextChoices):
         MODULE = "module", _("Import")

@@ -41,9 +41,9 @@ class JobQuerySet(models.QuerySet["Job"]):
         return self.queued().filter(models.Q(start_at=None) | models.Q(became_due_at__isnull=False))
 
     def mark_due(self) -> int:
-        """Mark the jobs whose start time has come. Return how many.
+        """Mark the jobs whose start time has come. Return the number of marked jobs.
 
-        Start times before the grace period are missed: a person starts those jobs.
+        Jobs whose start time is before the grace period missed it: a person has to start them.
         """
         now = timezone.now()
         grace = timedelta(seconds=settings.START_GRACE_SECONDS)

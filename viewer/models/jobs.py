@@ -1,4 +1,4 @@
-"""Jobs: what a person has asked to be run."""
+"""Jobs: launches that a person has requested."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from viewer.models.runs import Checkpoint, Run
 from viewer.models.sweeps import Sweep
 from viewer.models.usage import Metered
 
-# The keys of a request that hold values which a person typed, by name.
+# The keys of a request whose values a person typed.
 EDITS = ("inputs", "outputs", "state", "configurable", "context", "answers")
 
 logger = logging.getLogger("forkline.jobs")
@@ -73,9 +73,9 @@ class Job(Metered):
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     # The earliest start. If empty, it starts as soon as a worker slot is free.
     start_at = models.DateTimeField(null=True, blank=True)
-    # When the job became due. A job with a start time does not start without it.
+    # When the job became due. A job with a start time starts only if this is set.
     became_due_at = models.DateTimeField(null=True, blank=True)
-    # Detects whether a form that is submitted again has the same content, after the edits were deleted.
+    # Detects whether a resubmitted form has the same content, even after the edits were deleted.
     request_digest = models.CharField(max_length=64, blank=True)
     # The sweep that it belongs to, and a description of its variation.
     sweep = models.ForeignKey(Sweep, null=True, on_delete=models.SET_NULL, related_name="jobs")
@@ -86,7 +86,7 @@ class Job(Metered):
     steps_used = models.PositiveIntegerField(default=0)
     # The limit that stopped it (viewer/jobs/limits/usage.py), or empty.
     limit_hit = models.JSONField(default=dict, blank=True)
-    # The units before which it stopped at a breakpoint; resuming goes on from there.
+    # The units before which it stopped at a breakpoint. A resume continues there.
     stopped_before = models.JSONField(default=list, db_default=[], blank=True)
     process_id = models.PositiveIntegerField(null=True, blank=True)
     result = models.TextField(blank=True)
@@ -138,7 +138,7 @@ class Job(Metered):
 
     @property
     def is_at_breakpoint(self) -> bool:
-        """Whether it succeeded as far as a breakpoint."""
+        """Whether it succeeded by reaching a breakpoint."""
         return self.status == self.Status.SUCCEEDED and bool(self.stopped_before)
 
     @property
@@ -209,7 +209,7 @@ class Job(Metered):
             "request": self.request_without_edits,
         }
         if status == self.Status.SUCCEEDED:
-            # It finished before the limit could stop it.
+            # The run finished before the limit could stop it.
             values["limit_hit"] = {}
         if error is not None:
             values["error"] = error
@@ -259,14 +259,14 @@ class Job(Metered):
 
     @property
     def request_without_edits(self) -> dict[str, Any]:
-        """Its request with the names of edits but without their values, as it is stored after the end."""
+        """The request that is stored after the end: with the names of edits, but without their values."""
         return {
             name: dict.fromkeys(value) if name in EDITS and isinstance(value, dict) else value
             for name, value in self.request.items()
         }
 
     def request_cancel(self) -> bool:
-        """Cancel it if it is queued; if it is running, request that. Return False if it has ended."""
+        """Cancel the job if it is queued, or request that if it is running. Return False if it has ended."""
         now = timezone.now()
         cancelled = (
             Job.objects.queued()

@@ -13,7 +13,7 @@ MEASURES = ("tokens", "seconds", "steps")
 class DayLimits(models.Model):
     """The daily limits of all jobs together. There is at most one row."""
 
-    # Always true. That it is unique makes the row the only one.
+    # Always true, and unique, so that there is only one row.
     is_current = models.BooleanField(default=True, unique=True, editable=False)
     limits = models.JSONField(default=dict, blank=True)
 

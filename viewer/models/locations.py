@@ -138,8 +138,8 @@ class Location(models.Model):
     # Incremented by each import that changed something, so that open pages refresh.
     revision = models.PositiveIntegerField(default=0)
 
-    # Of an import that takes long: whether it is to go on, how many checkpoints are stored, and of how many.
-    # The total is 0 until they have been counted.
+    # For a long import: whether it is requested to continue, the number of stored checkpoints, and the total,
+    # which is 0 until it is known.
     import_state = models.CharField(max_length=20, choices=ImportState, blank=True, default="", db_default="")
     import_done = models.PositiveIntegerField(default=0, db_default=0)
     import_total = models.PositiveIntegerField(default=0, db_default=0)
@@ -176,15 +176,15 @@ class Location(models.Model):
             self.refresh_from_db(fields=["revision"])
 
     def mark_changed(self) -> None:
-        """Have open pages and the search index look again."""
+        """Make open pages and the search index refresh."""
         Location.objects.filter(pk=self.pk).update(revision=F("revision") + 1)
 
     def request_import(self) -> None:
-        """Have the rest of the location imported in the background."""
+        """Request a background import of the rest of the location."""
         self._change_import(import_state=self.ImportState.REQUESTED)
 
     def cancel_import(self) -> None:
-        """End the import with what it has stored. Nothing more is imported until a person continues it."""
+        """End the import. Its stored checkpoints remain, and no others follow until a person continues it."""
         if self.import_state == self.ImportState.REQUESTED:
             self._change_import(import_state=self.ImportState.CANCELLED)
 
@@ -227,7 +227,7 @@ class Location(models.Model):
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder or file of this machine."""
+        """Whether it is a folder or file on this machine."""
         return self.store_kind != self.StoreKind.POSTGRESQL
 
     @property

@@ -1,4 +1,4 @@
-"""Preflight checks and what they found."""
+"""Preflight checks and their results."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class PreflightCheck(models.Model):
     )
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="preflight_checks")
     entry_point = models.CharField(max_length=300, blank=True)
-    # For a new run, which has no checkpoint: its root kind, and the kind of store of its write target.
+    # For a new run, which has no checkpoint: its root kind, and the store kind of its write target.
     entity = models.CharField(max_length=20, blank=True)
     store_kind = models.CharField(max_length=20, blank=True)
-    # Of everything that the result depends on. The result is used as long as this does not change.
+    # The fingerprint of everything that the result depends on. A result is used while it is unchanged.
     fingerprint = models.CharField(max_length=200)
     status = models.CharField(max_length=20, choices=Status, default=Status.WAITING)
     report = models.JSONField(default=dict, blank=True)
@@ -107,7 +107,7 @@ class PreflightCheck(models.Model):
 
     @property
     def is_outdated(self) -> bool:
-        """Whether it stopped at effects that were not accepted, and all of them are accepted now."""
+        """Whether it stopped at unaccepted effects, all of which have been accepted since."""
         return self.is_done and self.report.get("is_complete") is False and not self.new_effects
 
     def reset(self) -> None:

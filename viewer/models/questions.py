@@ -20,12 +20,12 @@ class QuestionQuerySet(models.QuerySet["Question"]):
         return self.filter(answered_at=None, withdrawn_at=None)
 
     def withdraw(self) -> int:
-        """Withdraw the questions that have no answer. Return how many."""
+        """Withdraw the questions without an answer. Return their number."""
         return self.waiting().update(withdrawn_at=timezone.now())
 
 
 class Question(models.Model):
-    """One question of a running job, which waits for the answer. It is answered at most once."""
+    """A question of a running job, which waits for the answer. It is answered at most once."""
 
     class Kind(models.TextChoices):
         HUMAN_INPUT = "human_input", _("output review")

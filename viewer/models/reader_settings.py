@@ -1,4 +1,4 @@
-"""What a user has chosen about how pages look and what they announce."""
+"""A user's settings for the appearance and notifications of pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class ReaderSettings(models.Model):
-    """The choices of one user. A user without a row has the defaults."""
+    """The settings of one user. A user without a row has the defaults."""
 
     class Theme(models.TextChoices):
         SYSTEM = "system", _("As the system")
@@ -34,7 +34,7 @@ class ReaderSettings(models.Model):
     theme = models.CharField(max_length=20, choices=Theme, default=Theme.SYSTEM)
     time_zone = models.CharField(max_length=20, choices=TimeZone, default=TimeZone.SERVER)
     density = models.CharField(max_length=20, choices=Density, default=Density.COMFORTABLE)
-    # As in LANGUAGES. Empty: the browser's.
+    # A code of LANGUAGES; empty for the browser's language.
     language = models.CharField(max_length=20, blank=True, default="")
     # Whether an open page shows a desktop notification when its job ends or asks.
     notifies = models.BooleanField(default=False)
@@ -47,7 +47,7 @@ def settings_of(user: Any) -> ReaderSettings:
     """Return the settings of a user; the defaults, not stored, if there are none."""
     if not user.is_authenticated:
         return ReaderSettings()
-    # Django stores the answer with the user, so each request asks once.
+    # Django caches the result on the user, so each request queries once.
     try:
         found: ReaderSettings = user.reader_settings
     except ReaderSettings.DoesNotExist:

@@ -26,15 +26,15 @@ class RunQuerySet(models.QuerySet["Run"]):
     """Queries for runs."""
 
     def top_level(self) -> RunQuerySet:
-        """Those that no other run called."""
+        """The runs that no other run called."""
         return self.filter(parent=None)
 
     def undescribed(self) -> RunQuerySet:
-        """Those whose status has not been read since they had another newest checkpoint."""
+        """The runs whose newest checkpoint has changed since their status was read."""
         return self.filter(parent=None).exclude(described_head=F("head"))
 
     def without_inputs(self) -> RunQuerySet:
-        """Those whose inputs have not been read, newest first."""
+        """The runs whose inputs have not been read, newest first."""
         return self.filter(parent=None, is_described=False)
 
 
@@ -58,10 +58,10 @@ class Run(Metered):
     checkpoint_count = models.PositiveIntegerField(default=0)
     branch_count = models.PositiveIntegerField(default=0)
     lane_count = models.PositiveIntegerField(default=0)
-    # Those of all branches. Calls that branches repeat count once.
+    # The tokens of all branches. Calls that branches repeat count once.
     tokens = models.PositiveBigIntegerField(default=0)
-    # How long it worked on all branches, without the time between a run and its resumes and forks. None if
-    # that is unknown.
+    # Working time on all branches, without the time between a run and its resumes and forks. None if it is
+    # unknown.
     seconds = models.FloatField(null=True, blank=True)
     # For open-ended kinds, whose checkpoints know only the units that have begun: the most units that one
     # of its checkpoints knows, and whether a checkpoint at the end of the run has that many.
@@ -72,15 +72,15 @@ class Run(Metered):
         "self", null=True, blank=True, on_delete=models.CASCADE, related_name="called_runs"
     )
     called_from = models.CharField(max_length=300, blank=True, default="", db_default="")
-    # What the engine calls the place of a called run within its caller.
+    # The engine's name for the position of a called run within its caller.
     namespace = models.CharField(max_length=500, blank=True, default="", db_default="")
-    # Of a run that is listed before its checkpoints are: the newest checkpoint, the one at which its status
+    # For a run that is listed before its checkpoints: the newest checkpoint, the one at which its status
     # was read, and the fingerprint of the store when its checkpoints were listed.
     head = models.CharField(max_length=300, blank=True, default="", db_default="")
     described_head = models.CharField(max_length=300, blank=True, default="", db_default="")
     indexed_fingerprint = models.CharField(max_length=300, blank=True, default="", db_default="")
-    # What its newest checkpoint says: it waits for an answer, failed or completed the run; empty if none of
-    # them. And whether the engine forked it.
+    # The status in its newest checkpoint: waiting for an answer, failed or completed; empty if it has none.
+    # And whether the engine forked it.
     status = models.CharField(max_length=20, choices=Status, blank=True, default="", db_default="")
     is_forked = models.BooleanField(default=False, db_default=False)
     # What distinguishes it from other runs of its name: [name, text], shortened; a prompt has no name.
@@ -128,7 +128,7 @@ class Run(Metered):
 
     @cached_property
     def annotations(self) -> list[Annotation]:
-        """What people wrote about it, its branches and the checkpoints of its location. Cached."""
+        """The annotations of the run, its branches and the checkpoints of its location. Cached."""
         own = Q(run_key=self.key) | ~Q(checkpoint_id="")
         return list(Annotation.objects.filter(own, location_uid=self.location.uid))
 
@@ -139,12 +139,12 @@ def run_uid(location_uid: uuid.UUID, key: str) -> uuid.UUID:
 
 
 def scratch_store_of(job: object) -> Path:
-    """Return the path of the store that a fork writes to if it leaves its location as it is."""
+    """Return the path of the store that a fork writes to if it does not write to its location."""
     return Path(settings.DATA_DIR) / "jobs" / str(job) / SCRATCH_STORE
 
 
 class Checkpoint(models.Model):
-    """One checkpoint: what its row in the list shows, and its position in the lineage."""
+    """One checkpoint: the values of its row in the list, and its position in the lineage."""
 
     class ParentLink(models.TextChoices):
         RECORDED = "recorded", _("recorded")
@@ -155,7 +155,7 @@ class Checkpoint(models.Model):
     class State(models.TextChoices):
         PRESENT = "present", _("present")
         PRUNED = "pruned", _("pruned at its source")
-        # Its stored copy was deleted as well, so nothing of it can be read.
+        # Its stored copy was also deleted, so it can no longer be read.
         NO_COPY = "no_copy", _("pruned, no copy")
         WRITING = "writing", _("still being written")
         BROKEN = "broken", _("broken since")
@@ -183,9 +183,9 @@ class Checkpoint(models.Model):
     entity = models.CharField(max_length=20)
     is_open_ended = models.BooleanField(default=False)
     name = models.CharField(max_length=300, blank=True)
-    # How many units of work have finished.
+    # The number of finished units of work.
     units_done = models.PositiveIntegerField(default=0)
-    # How many units the checkpoint itself knows; 0 if it does not say.
+    # The number of units that the checkpoint itself knows; 0 if unknown.
     units_total = models.PositiveIntegerField(default=0)
     event_count = models.PositiveIntegerField(default=0)
     tokens = models.PositiveBigIntegerField(default=0)
@@ -214,7 +214,7 @@ class Checkpoint(models.Model):
         ]
         indexes = [
             models.Index(fields=["run", "row"]),
-            # What a page says of all branches of a run is read from this index alone.
+            # Pages read the branches of a run from this index alone.
             models.Index(fields=["run", "branch", "row"], name="rows_of_branches"),
             models.Index(fields=["location", "checkpoint_id"]),
             models.Index(fields=["location", "parent_checkpoint_id"]),
@@ -229,7 +229,7 @@ class Checkpoint(models.Model):
 
     @property
     def total(self) -> int | None:
-        """How many units there are, according to all checkpoints of its run; None if that is unknown."""
+        """The number of units, according to all checkpoints of its run; None if it is unknown."""
         if not self.is_open_ended or 0 < self.units_done == self.units_total:
             return self.units_total
         if self.units_done < self.run.units_known or self.run.all_units_known:
@@ -256,7 +256,7 @@ class Checkpoint(models.Model):
 
     @property
     def is_scratch(self) -> bool:
-        """Whether a fork wrote it to its job's scratch store, and not to the location."""
+        """Whether a fork wrote it to its job's scratch store instead of the location."""
         return self.source_key.startswith(self.SCRATCH)
 
     @property
@@ -290,8 +290,8 @@ class Checkpoint(models.Model):
 class CheckpointBody(models.Model):
     """The stored copy of a checkpoint, redacted and compressed. It remains after its source is pruned.
 
-    Where a person had the copy deleted, ``data`` is empty. The rest stays, since the lineage and the usage of
-    the run are computed from it: ids of events, tokens and times, no contents.
+    If a person deleted the copy, ``data`` is empty. The other columns remain, since lineage and usage of the
+    run are computed from them. They hold ids of events, tokens and times, but no contents.
     """
 
     checkpoint = models.OneToOneField(

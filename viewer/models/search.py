@@ -1,7 +1,7 @@
 """The search index: texts of checkpoints, which checkpoints have been indexed, and saved searches.
 
-Entries outlive what they refer to until the index removes them in steps. Queries join the checkpoint, so
-that an entry without one is never found.
+Entries remain after their checkpoint is deleted, until the index removes them in steps. Queries join the
+checkpoint, so that an entry without one is never found.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SearchEntry(models.Model):
         ERROR = "error", _("Error")
         STATE = "state", _("State")
         NAME = "name", _("Name")
-        # What people wrote: a name, labels and a note.
+        # Annotations: a name, labels and a note.
         NOTE = "note", _("Note")
 
     location = models.ForeignKey(Location, **_REFERENCE)
@@ -51,7 +51,7 @@ class SearchEntry(models.Model):
     agent = models.CharField(max_length=300, blank=True)
     model = models.CharField(max_length=200, blank=True)
     text = models.TextField()
-    # In how many checkpoints it appears.
+    # The number of checkpoints in which it appears.
     count = models.PositiveIntegerField(default=1)
 
     class Meta:
@@ -62,7 +62,7 @@ class SearchEntry(models.Model):
 
     @property
     def more(self) -> int:
-        """In how many other checkpoints it appears."""
+        """The number of other checkpoints in which it appears."""
         return self.count - 1
 
 
@@ -83,11 +83,11 @@ class SearchFacet(models.Model):
 
 
 class SearchedCheckpoint(models.Model):
-    """A checkpoint whose texts are indexed, as it was at that fingerprint."""
+    """A checkpoint whose texts are indexed as of this fingerprint."""
 
     checkpoint = models.OneToOneField(Checkpoint, primary_key=True, **_REFERENCE)
     location = models.ForeignKey(Location, **_REFERENCE)
-    # The run of its entries. Connected runs may have become one since.
+    # The run of its entries. It may have been merged into another run since.
     run = models.ForeignKey(Run, **_REFERENCE)
     fingerprint = models.CharField(max_length=200)
 
@@ -96,7 +96,7 @@ class SearchedCheckpoint(models.Model):
 
 
 class SearchedRun(models.Model):
-    """How a run of an indexed location was when its newest checkpoints were indexed."""
+    """The state of an indexed location's run when its newest checkpoints were indexed."""
 
     run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="+")
     mark = models.CharField(max_length=400)
@@ -106,7 +106,7 @@ class SearchedRun(models.Model):
 
 
 class SearchedLocation(models.Model):
-    """How a location was when everything in it was indexed, and the secrets that its entries lack."""
+    """The state of a completely indexed location, and the digest of the secrets redacted in its entries."""
 
     location = models.OneToOneField(
         Location, primary_key=True, on_delete=models.CASCADE, related_name="searched"

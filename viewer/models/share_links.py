@@ -1,4 +1,4 @@
-"""Links with which somebody without a login sees one object."""
+"""Links with which people without a login see one object."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class ShareLink(models.Model):
     # SHA-256 of the token, which has 256 random bits.
     token_hash = models.CharField(max_length=64, unique=True)
     kind = models.CharField(max_length=20, choices=Kind)
-    # What names the object (viewer/sharing/subjects.py).
+    # The reference to the object (viewer/sharing/subjects.py).
     target = models.TextField()
-    # What it was called when the link was made, for the list of links.
+    # Its title when the link was made, for the list of links.
     title = models.CharField(max_length=300)
     # The keys of the locations that the object belongs to. Keys are never used again.
     locations = models.JSONField(default=list)
