@@ -11,11 +11,11 @@ import tempfile
 import tomllib
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import django
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
+from scripts.pictures.screen_rows import shown_rows
 from scripts.served_demo import ServedDemo, served_demo, started_demo
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,23 +57,6 @@ def screens(demo: ServedDemo) -> dict[str, str]:
     django.setup()
     rows = shown_rows()
     return {name: address.format_map(rows) for name, address in tomllib.loads(ADDRESSES.read_text()).items()}
-
-
-def shown_rows() -> dict[str, Any]:
-    """Return the rows that addresses name."""
-    from viewer.models import Checkpoint, Job
-
-    article = Checkpoint.objects.filter(location__path__endswith="/article", trigger="task_completed")
-    forked = article.select_related("run__location").get(branch="shorter-draft", units_done=4)
-    threads = Checkpoint.objects.filter(location__engine="langgraph").select_related("run")
-    return {
-        "forked": forked,
-        "start": article.get(branch="main", units_done=3),
-        "thread": threads.order_by("-run__branch_count", "-row")[0],
-        "run": forked.run,
-        "location": forked.location,
-        "job": Job.objects.order_by("created_at")[0],
-    }
 
 
 def take_all(chromium: Browser, demo: ServedDemo, addresses: dict[str, str]) -> None:

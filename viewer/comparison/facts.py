@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from viewer.comparison.ancestry import duration_of
 from viewer.comparison.scores import best_of, score_of, score_text, scores_of
 from viewer.comparison.sides import Key, Side
+from viewer.engines.editable import MISSING
 from viewer.presentation.run.triggers import title_of
 from viewer.prices import current_prices
 
@@ -39,7 +40,11 @@ def facts_of(sides: Sequence[Side], row: MakeRow[R]) -> list[R]:
             _("%(score)s, best") % {"score": text} if at in best else text for at, text in enumerate(texts)
         ]
         facts.insert(0, (f"{SCORE}{function}", _("Score") + f" · {function}", shown))
-    return [row(("", name, ""), label, values) for name, label, values in facts if any(values)]
+    return [
+        row(("", name, ""), label, [value or MISSING for value in values])
+        for name, label, values in facts
+        if any(values)
+    ]
 
 
 def _models(side: Side) -> list[str]:

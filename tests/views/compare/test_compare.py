@@ -149,3 +149,19 @@ def test_another_side_can_be_added(reader: Client, crew_run: Run) -> None:
 def test_tokens_and_cost_are_those_of_each_side(reader: Client, crew_run: Run) -> None:
     html = page(reader, *ends(crew_run), show="all")
     assert "Tokens so far" in html and "Cost so far" in html
+
+
+def test_a_side_without_a_score_has_none(reader: Client, crew_run: Run) -> None:
+    first, second = crew_run.checkpoints.order_by("row")[:2]
+    Job.objects.create(
+        kind=Job.Kind.SCORE,
+        location=crew_run.location,
+        checkpoint=second,
+        request={"function": "judge:length"},
+        result="3",
+        status=Job.Status.SUCCEEDED,
+    )
+    found = re.search(
+        r"judge:length</a>(.*?)</tr>", page(reader, reference_to(first), reference_to(second)), re.DOTALL
+    )
+    assert found and "none" in found[1] and "empty" not in found[1]

@@ -1,0 +1,80 @@
+"""The rows whose pages ``make screens`` takes, and those that the demo has not made itself."""
+
+import json
+from typing import Any
+
+# The scores that the demo's forks are shown with, as a function of a project would give them.
+SCORES = {"shorter-draft": 0.82, "year-2030": 0.61}
+FUNCTION = "judge:headline"
+
+
+def shown_rows() -> dict[str, Any]:
+    """Return the rows and tokens that addresses name."""
+    from viewer.models import Checkpoint, Job
+
+    article = Checkpoint.objects.filter(location__path__endswith="/article", trigger="task_completed")
+    forked = article.select_related("run__location").get(branch="shorter-draft", units_done=4)
+    start = article.select_related("run__location").get(branch="main", units_done=3)
+    threads = Checkpoint.objects.filter(location__engine="langgraph").select_related("run")
+    waiting = threads.filter(run__status="waiting", run__parent=None, branch="main").order_by("-row")[0]
+    return {
+        "forked": forked,
+        "forked_part": _edited_output(forked),
+        "start": start,
+        "thread": threads.order_by("-run__branch_count", "-row")[0],
+        "waiting": waiting,
+        "run": forked.run,
+        "location": forked.location,
+        "job": Job.objects.order_by("created_at")[0],
+        "scored": _scored_sweep(start),
+        "run_token": _token("run", str(forked.run.uid)),
+        "checkpoint_token": _token("checkpoint", f"{forked.run.uid}/{forked.checkpoint_id}"),
+    }
+
+
+def _edited_output(checkpoint: Any) -> str:
+    """Return the id of the output that the demo's fork edited, the second one."""
+    from viewer.engines import engine_of
+    from viewer.importing import stored_contents
+
+    parts = engine_of(checkpoint.location).followed_parts(stored_contents(checkpoint))
+    return [part.id for part in parts if part.section == "outputs"][1]
+
+
+def _scored_sweep(start: Any) -> Any:
+    """Return a sweep of the demo's forks with a score for each."""
+    from viewer.jobs.execution.ending.sweep_score import score_key
+    from viewer.models import Job, Sweep
+
+    forks = Job.objects.filter(branch__in=SCORES, run=start.run, kind=Job.Kind.FORK)
+    sweep, _is_new = Sweep.objects.get_or_create(
+        name="two ideas", defaults={"checkpoint": start, "score": FUNCTION}
+    )
+    for job in forks:
+        Job.objects.filter(pk=job.pk).update(sweep=sweep, variation=job.branch.replace("-", " "))
+        end = start.run.checkpoints.filter(branch=job.branch).latest("row")
+        Job.objects.get_or_create(
+            idempotency_key=score_key(job),
+            defaults={
+                "kind": Job.Kind.SCORE,
+                "location": start.location,
+                "run": start.run,
+                "checkpoint": end,
+                "branch": job.branch,
+                "status": Job.Status.SUCCEEDED,
+                "request": {"function": FUNCTION},
+                "result": json.dumps(SCORES[job.branch]),
+            },
+        )
+    return sweep
+
+
+def _token(kind: str, target: str) -> str:
+    """Return the token of a new share link."""
+    from viewer.access.login_links import owner
+    from viewer.sharing import find_shared, make_link, subject_in
+
+    subject = subject_in(kind, target)
+    shared = find_shared(subject) if subject else None
+    assert shared, target
+    return make_link(shared, owner())[1]
