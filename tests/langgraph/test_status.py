@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from tests.langgraph.conftest import copied, opened
 from viewer.engines.langgraph.threads.rows import Indexer, Row, metadata_of
-from viewer.importing import import_location, import_run, import_scratch
+from viewer.importing import import_location, import_run, import_scratch, open_location
 from viewer.models import Location, Run
 from viewer.redaction.known_secrets import NONE_KNOWN
 
@@ -92,3 +92,31 @@ def test_a_failure_is_said_once_above_the_writes(threads: Callable[[str], Locati
     for tab in ("state", "writes", "next"):
         page = reader.get(f"{head.get_absolute_url()}&tab={tab}").content.decode()
         assert page.count("notice-bad") == 1, tab
+
+
+# The thread as if it had stopped at a breakpoint after its first node.
+STOPPED = """
+    DELETE FROM checkpoints WHERE thread_id = 'fan-recovered' AND json_extract(metadata, '$.step') > 1
+"""
+LEFT = """
+    DELETE FROM writes WHERE thread_id = 'fan-recovered' AND checkpoint_id = (
+        SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = 'fan-recovered')
+"""
+
+
+def test_other_threads_say_what_follows_at_a_breakpoint_of_the_first_versions(
+    tmp_path: Path, db: None
+) -> None:
+    store = copied("lg02_76", tmp_path)
+    with closing(sqlite3.connect(store)) as database, database:
+        database.execute(STOPPED)
+        database.execute(LEFT)
+    location = open_location(store)
+    import_location(location)
+    head = opened(location, "fan-recovered").checkpoints.latest("row")
+    assert head.trigger == "loop"
+    assert [unit for unit in head.units if unit[1] == "next"] == [
+        [f"research_{name}", "next"] for name in "abc"
+    ]
+    # A thread that has ended is still known to have.
+    assert opened(location, "appr-two-answers").status == "completed"

@@ -94,6 +94,22 @@ def is_last(checkpoint: Mapping[str, Any]) -> bool:
     )
 
 
+def next_by_others(checkpoint: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The nodes that run next in the first versions, as far as checkpoints of other threads say.
+
+    Those in which at least the same nodes have run are of the same graph.
+    """
+    values, seen = mapping(checkpoint.get("channel_values")), mapping(checkpoint.get("versions_seen"))
+    read = {channel for channels in seen.values() for channel in mapping(channels)}
+    unread = {name for name in seen if values.get(name) == name and name not in read}
+    found = set[str]()
+    for other in others if unread else ():
+        readers = mapping(other.get("versions_seen"))
+        if seen.keys() <= readers.keys():
+            found |= {node for node, channels in readers.items() if unread & mapping(channels).keys()}
+    return sorted(found)
+
+
 def _triggered(channel: str, value: Any, seen: Mapping[str, Any]) -> Iterable[str]:
     """The nodes that a value of this channel triggers."""
     kind, _colon, rest = channel.partition(":")

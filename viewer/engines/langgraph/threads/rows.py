@@ -106,6 +106,8 @@ class Indexer:
     body: Body
     # Nodes by the id of a task, where its path does not say.
     nodes: dict[str, str] = field(default_factory=dict)
+    # The newest checkpoints of other threads, read only if a checkpoint of the first versions needs them.
+    others: Callable[[], Sequence[Mapping[str, Any]]] = tuple
 
     def snapshots(self, rows: Sequence[Row]) -> list[Snapshot]:
         """The redacted columns of each row."""
@@ -225,7 +227,10 @@ class Indexer:
         if status:
             return pending, f"_{status}"
         finished = [node for attempt, node in named if attempt.status == "done"]
-        following = [(node, "next") for node in super_steps.next_nodes(checkpoint) if node not in finished]
+        nodes = super_steps.next_nodes(checkpoint)
+        if not nodes and not super_steps.is_last(checkpoint):
+            nodes = super_steps.next_by_others(checkpoint, self.others())
+        following = [(node, "next") for node in nodes if node not in finished]
         is_end = bool(checkpoint) and not following and row.metadata.source != "input"
         # Shallow savers of the first versions delete the question of a checkpoint that waits.
         is_end = is_end and (row.parent is not None or super_steps.is_last(checkpoint))

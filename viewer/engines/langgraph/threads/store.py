@@ -6,6 +6,7 @@ Imported only in a reader process, since its tables are read from databases.
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -50,6 +51,8 @@ from viewer.stores.protocol import (
 
 # Bytes of newest checkpoints that are decoded for what one list of runs says of their model calls.
 MAX_LISTED_BYTES = 8 * 1024 * 1024
+# Other threads that say what follows a node, and the bytes of a checkpoint that is read for it.
+MAX_OTHERS, MAX_OTHER_BYTES = 20, 1024 * 1024
 
 
 class LangGraphStore:
@@ -162,10 +165,18 @@ class LangGraphStore:
         if thread is None:
             return RunIndex([], [])
         rows = self._rows(thread)
-        indexer = Indexer(thread, self.known, Bodies(self.checkpoint_values, thread), self._hints(thread))
+        bodies = Bodies(self.checkpoint_values, thread)
+        others = cache(lambda: self._newest_of_others(thread))
+        indexer = Indexer(thread, self.known, bodies, self._hints(thread), others)
         # Linked first: what a run used depends on which rows have no children.
         snapshots = indexer.snapshots(rows)
         return RunIndex(indexer.runs(rows), snapshots)
+
+    def _newest_of_others(self, thread: str) -> list[Mapping[str, Any]]:
+        """The newest checkpoints of the newest other threads."""
+        heads = sorted(((row.head, row.id) for row in self._tables.threads() if row.head), reverse=True)
+        keys = [Key(name, "", head) for head, name in heads if name and name != thread][:MAX_OTHERS]
+        return [self._values(key) for key in keys if (self._tables.size_of(key) or 0) <= MAX_OTHER_BYTES]
 
     def _thread(self, key: str) -> str | None:
         """The real id of the thread whose run has this key."""
