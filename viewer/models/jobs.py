@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -157,16 +157,6 @@ class Job(Metered):
             return False
         return timezone.now() - self.start_at > timedelta(seconds=settings.START_GRACE_SECONDS)
 
-    @property
-    def seconds_waiting(self) -> float:
-        """How long it has waited for answers. Time in which several questions wait counts once."""
-        now = timezone.now()
-        questions = self.questions.order_by("asked_at")
-        return seconds_covered(
-            (question.asked_at, question.answered_at or question.withdrawn_at or now)
-            for question in questions
-        )
-
     @cached_property
     def is_waiting_for_an_answer(self) -> bool:
         """Whether a question waited when this was first read. A page reads it several times."""
@@ -287,14 +277,3 @@ class Job(Metered):
         if cancelled:
             self._log_end()
         return bool(cancelled or requested)
-
-
-def seconds_covered(spans: Iterable[tuple[datetime, datetime]]) -> float:
-    """Return how many seconds at least one of these spans covers. They are ordered by their starts."""
-    seconds, until = 0.0, None
-    for start, end in spans:
-        begin = start if until is None else max(start, until)
-        if end > begin:
-            seconds += (end - begin).total_seconds()
-            until = end
-    return seconds

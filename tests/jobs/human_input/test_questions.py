@@ -20,6 +20,7 @@ from viewer.jobs.execution.following.event_rows import redactor_for
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.starting.start import launch
 from viewer.jobs.human_input.questions import answer, ingest, redacted_answer
+from viewer.jobs.limits.usage import seconds_of
 from viewer.jobs.queue.scheduling import enqueue
 from viewer.jobs.spool import Spool, SpoolEvent, answer_name, read_events
 from viewer.jobs.storage import storage_of
@@ -188,15 +189,12 @@ def test_a_question_without_a_valid_number_is_ignored(make_job: MakeJob, number:
     assert not job.questions.exists()
 
 
-def test_overlapping_waits_count_once(make_job: MakeJob) -> None:
-    job, now = make_job(), timezone.now()
+def test_overlapping_waits_count_once() -> None:
+    now = timezone.now()
+    job = Job(started_at=now - timedelta(seconds=200), ended_at=now)
     spans = ((100, 60), (80, 40), (75, 70), (20, 10))
-    for number, (begins, ends) in enumerate(spans, 1):
-        asked_at, answered_at = (now - timedelta(seconds=seconds) for seconds in (begins, ends))
-        Question.objects.create(
-            job=job, number=number, kind="text_input", prompt="?", asked_at=asked_at, answered_at=answered_at
-        )
-    assert job.seconds_waiting == pytest.approx(70)
+    waits = [(now - timedelta(seconds=asked), now - timedelta(seconds=answered)) for asked, answered in spans]
+    assert seconds_of(job, waits) == pytest.approx(200 - 70)
 
 
 def line(seq: int, kind: str, **data: object) -> SpoolEvent:

@@ -22,7 +22,6 @@ from django.utils.translation import gettext_lazy, ngettext
 from viewer.engines import unit_events
 from viewer.jobs.event_values import positive_integer
 from viewer.models import DayLimits, Job, JobEvent, Question
-from viewer.models.jobs import seconds_covered
 from viewer.models.limits import MEASURES
 
 # The events that are counted.
@@ -127,8 +126,19 @@ def seconds_of(
     if job.started_at is None:
         return 0.0
     begins, ends = max(job.started_at, since or job.started_at), job.ended_at or timezone.now()
-    waited = seconds_covered((max(begin, begins), end or ends) for begin, end in waits)
+    waited = _seconds_covered((max(begin, begins), end or ends) for begin, end in waits)
     return max(0.0, (ends - begins).total_seconds() - waited)
+
+
+def _seconds_covered(spans: Iterable[tuple[datetime, datetime]]) -> float:
+    """Return how many seconds at least one of these spans covers. They are ordered by their starts."""
+    seconds, until = 0.0, None
+    for start, end in spans:
+        begin = start if until is None else max(start, until)
+        if end > begin:
+            seconds += (end - begin).total_seconds()
+            until = end
+    return seconds
 
 
 def last_midnight() -> datetime:

@@ -47,10 +47,6 @@ class TimelineView:
         """Whether a model call names its agent."""
         return any(span.agent for span in self.spans if span.kind == "model")
 
-    @property
-    def is_zoomed(self) -> bool:
-        return self.axis.window != (0.0, 100.0)
-
 
 def timeline_of(
     spans: Sequence[Span],
