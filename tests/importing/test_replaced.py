@@ -69,7 +69,7 @@ def test_a_replaced_folder_is_read_only_after_a_person_accepts_it(roots: Path) -
     Path(location.path).rename(roots / "moved")
     write_checkpoint(Path(location.path), "20260101T000000_0000abcd")
     summary = import_location(location)
-    assert "replaced since" in str(summary.read_error)
+    assert "replaced after" in str(summary.read_error)
     location.refresh_from_db()
     assert location.replaced_by and location.checkpoints.count() == 2
     assert not location.accept_replacement("1:2:3")
@@ -94,7 +94,7 @@ def test_a_replaced_sqlite_file_is_not_read(roots: Path) -> None:
     assert import_location(location).added == 3
     shutil.copyfile(store, other := store.with_name("other.db"))
     other.replace(store)
-    assert "replaced since" in str(import_location(location).read_error)
+    assert "replaced after" in str(import_location(location).read_error)
     store.unlink()
     store.symlink_to(copy_of("1.14.1/cp.db", roots.parent / "outside"))
     assert "is a link now" in str(import_location(location).read_error)

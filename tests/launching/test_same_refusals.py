@@ -123,7 +123,7 @@ def test_a_replaced_location_is_refused_until_a_person_names_it_again(
     folder.rename(folder.with_name("moved"))
     folder.mkdir()
     import_location(location)
-    assert "was replaced since it was added" in refusing.browser(command, checkpoint)
+    assert "was replaced after it was added" in refusing.browser(command, checkpoint)
     # The terminal imports what is at the path now, which lacks the checkpoint.
     arguments = ("--entrypoint", "", "--accept-hidden")
     assert "pruned at its location" in refusing.both(command, checkpoint, *arguments, entry_point="")

@@ -69,7 +69,7 @@ def test_a_new_run_at_a_replaced_location_is_refused(refusing: Refusing, locatio
     folder.mkdir()
     arguments = ("--project", project_of(location).folder, "--entrypoint", "crew:build")
     error = refusing.new_run(location, *arguments, entry_point="crew:build")
-    assert "was replaced since it was added" in error
+    assert "was replaced after it was added" in error
 
 
 def test_a_new_run_at_another_projects_location_is_refused(

@@ -9,7 +9,7 @@ from playwright.sync_api import APIResponse, Page, Route, expect
 from tests.jobs.conftest import wait_until
 from tests.live.server import Server
 from viewer.messages.message import plain_text
-from viewer.models import Job, JobEvent, Location, Run
+from viewer.models import Job, JobEvent, Run
 
 pytestmark = pytest.mark.browser
 WORDS = re.compile(r"word\d+")
@@ -122,13 +122,14 @@ def test_a_change_during_a_request_is_fetched_afterwards(page: Page, job: Job) -
             held.append((route, route.fetch()))
 
     page.route(lambda url: url.endswith(job.location.get_absolute_url()), hold_first)
-    Location.objects.update(revision=1)
-    page.wait_for_selector('[data-revision="1"]', state="attached")
+    job.location.mark_changed()
     while not held:
         page.wait_for_timeout(20)
+    shown = page.locator("#location-revision").get_attribute("data-revision") or ""
     Run.objects.create(location=job.location, key="kickoff", entity="crew", name="a run that came late")
-    Location.objects.update(revision=2)
-    page.wait_for_selector('[data-revision="2"]', state="attached")
+    job.location.mark_changed()
+    # The server may have found another change meanwhile.
+    expect(page.locator("#location-revision")).not_to_have_attribute("data-revision", shown)
     route, response = held[0]
     route.fulfill(response=response)
     expect(page.get_by_text("a run that came late")).to_be_visible()

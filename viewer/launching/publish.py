@@ -64,7 +64,7 @@ def _refusal(checkpoint: Checkpoint, kind: RootKind, into: str) -> str:
     if not checkpoint.is_scratch or into not in dict(kind.fork_targets) or into == SCRATCH:
         return _("Only a fork in a scratch store can be published.")
     if checkpoint.location.replaced_by:
-        return _("The location was replaced since it was added, so nothing is written to it.")
+        return _("The location was replaced after it was added, so nothing is written to it.")
     if job is not None and not job.has_ended:
         return _("The fork is still running. Publish it once it has ended.")
     first = _rows(checkpoint).filter(run=checkpoint.run).order_by("checkpoint_id").first()

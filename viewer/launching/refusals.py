@@ -62,7 +62,7 @@ def checkpoint_refusals(checkpoint: Checkpoint, entry_point: str, kind: RootKind
     found = []
     if checkpoint.location.replaced_by:
         message = _(
-            "The location was replaced since it was added. Open its page, and accept the replacement if you "
+            "The location was replaced after it was added. Open its page, and accept the replacement if you "
             "expected it."
         )
         found.append(Refusal(Code.CHECKPOINT, message))

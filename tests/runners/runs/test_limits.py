@@ -11,7 +11,7 @@ from tests.engine_runs.checkpoints import after_method, after_task, is_chain, ta
 from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import marks, request_for
 from tests.runners.conftest import Engine
-from tests.runners.runs.test_terminal import Terminal, document, project, terminal  # noqa: F401
+from tests.runners.runs.conftest import Terminal, document
 from viewer.jobs.spool import STOP
 
 pytestmark = pytest.mark.engine
@@ -22,9 +22,7 @@ def with_limits(request: dict[str, Any], **limits: float) -> dict[str, Any]:
 
 
 def test_a_run_stops_at_its_token_limit_and_a_resume_runs_the_rest(
-    terminal: Terminal,  # noqa: F811
-    model: TestModel,
-    stores: Path,
+    terminal: Terminal, model: TestModel, stores: Path
 ) -> None:
     location, before = stores / "crew", marks(stores / "crew")
     start = after_task(location, 2)

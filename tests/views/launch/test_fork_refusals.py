@@ -86,7 +86,7 @@ def test_an_unconfirmed_project_never_starts(
     ("state", "text"),
     [
         (Checkpoint.State.WRITING, "still being written"),
-        (Checkpoint.State.BROKEN, "cannot be read"),
+        (Checkpoint.State.BROKEN, "can no longer be read"),
     ],
 )
 def test_a_checkpoint_missing_from_its_location_starts_nothing(

@@ -150,7 +150,7 @@ def test_a_replaced_folder_can_be_accepted_by_users_who_can_run(
     path.rename(path.with_name("moved"))
     shutil.copytree(STORES / "1.15.30/flow", path)
     page = runner.post(reverse("location-refresh", args=[crew_location.uid]), follow=True).content.decode()
-    assert "replaced since it was added" in page and "Accept the replacement" in page
+    assert "replaced after it was added" in page and "Accept the replacement" in page
     crew_location.refresh_from_db()
     address = reverse("location-replaced", args=[crew_location.uid])
     page = runner.post(address, {"identity": "1:2:3"}, follow=True).content.decode()
@@ -166,7 +166,7 @@ def test_read_only_users_cannot_accept_a_replaced_folder(reader: Client, crew_lo
     path.rename(path.with_name("moved"))
     path.mkdir()
     page = reader.post(reverse("location-refresh", args=[crew_location.uid]), follow=True).content.decode()
-    assert "replaced since it was added" in page and "Accept the replacement" not in page
+    assert "replaced after it was added" in page and "Accept the replacement" not in page
 
 
 def test_a_get_request_does_not_refresh(runner: Client, crew_location: Location) -> None:

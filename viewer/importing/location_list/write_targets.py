@@ -99,7 +99,7 @@ def open_write_target(target: WriteTarget, project: Project, engine: str = DEFAU
     )
     if not is_new and location.identity and not is_same(location.identity, identity):
         if existed:
-            raise UnknownLocation(_("%s was replaced since it was added: open its location first.") % path)
+            raise UnknownLocation(_("%s was replaced after it was added: open its location first.") % path)
         location.pin(identity)
     if location.project is None:
         location.project = project
