@@ -1,4 +1,4 @@
-"""Runs, resumes or forks a crew, a flow or an agent, as a job's request says."""
+"""Runs, resumes or forks a crew, a flow or an agent, as a job's request specifies."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _preflight(request: Request, scratch: Path, reporter: Reporter) -> str:
 
 
 def report_start(reporter: Reporter) -> str:
-    """Report the versions. Return the engine's. Raises Refused if it is missing or too old."""
+    """Report the installed versions. Return the engine's. Raises Refused if it is missing or too old."""
     return engine_version.report_start(
         reporter,
         ["crewai"],
@@ -133,7 +133,7 @@ def _run_on(
 def _entities(root: dict[str, Any], request: Request) -> tuple[list[Any], list[str]]:
     """Return the entities to restore from the checkpoint, and the names of what is dropped from them.
 
-    Nothing is restored if the project's own code makes the entity: then only texts and values are used.
+    If the project's code makes the entity, none is restored: only the checkpoint's texts and values are used.
     """
     if request["entry_point"] or request["entity"] == "flow":
         return [], []
@@ -159,7 +159,7 @@ def _steps(request: Request, units: list[dict[str, Any]]) -> list[dict[str, Any]
 
 
 def _isolate() -> None:
-    """Have the engine ask nothing at a terminal, and send no telemetry."""
+    """Prevent the engine from prompting at a terminal and from sending telemetry."""
     for name, value in {
         "CREWAI_DISABLE_TELEMETRY": "true",
         "CREWAI_DISABLE_TRACKING": "true",

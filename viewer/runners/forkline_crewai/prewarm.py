@@ -1,7 +1,7 @@
-"""Imports in advance everything that a job's process imports of the engine. Used by prewarm_runner.py.
+"""Imports in advance all modules of the engine that a job's process needs. Used by prewarm_runner.py.
 
 The engine reads environment files and a person's sign-in when it is imported. A process that waits for jobs
-must hold neither: both are hidden from it, and the files are read when a job starts.
+must hold neither: both are hidden from it, and the environment files are read when a job starts.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def file_above(module: Path) -> Path | None:
 
 
 def refuse_sign_in() -> None:
-    """Raise SignedIn if an older engine may hold the sign-in: it cannot be hidden from those."""
+    """Raise SignedIn if an older engine may have read the sign-in, which cannot be hidden from it."""
     older: Any = sys.modules.get("crewai.cli.shared.token_manager")
     if older is not None and older.TokenManager().get_token():
         raise SignedIn("a person is signed in to CrewAI, and this version keeps the sign-in in its memory")

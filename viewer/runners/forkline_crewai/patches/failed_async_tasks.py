@@ -1,4 +1,4 @@
-"""End an async task's crew when anything ends its thread.
+"""Stop a crew when any exception ends the thread of one of its async tasks.
 
 Patches: crewai.task.Task._execute_task_async
 Versions: 1.14.2 and newer
@@ -16,7 +16,7 @@ from crewai.task import Task
 
 
 def apply() -> None:
-    """Pass on every exception of an async task's thread."""
+    """Pass every exception of an async task's thread on to its crew."""
     execute = Task._execute_task_async
 
     def executed(task: Any, agent: Any, context: Any, tools: Any, future: Future[Any]) -> None:

@@ -2,7 +2,7 @@
 
 Patches: crewai.crew.prepare_task_execution
 Versions: 1.14.2 and newer
-Why: The engine runs every task from the first one without an output on.
+Why: Once one task has no output, the engine runs that task and all tasks after it.
 Test: tests/runners/resuming/test_crews.py::test_the_plan_lists_exactly_the_tasks_the_model_is_called_for
 """
 

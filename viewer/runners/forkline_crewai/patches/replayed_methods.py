@@ -2,8 +2,8 @@
 
 Patches: crewai.flow.flow.Flow._execute_start_method, crewai.flow.flow.Flow._execute_method
 Versions: 1.14.2 to 1.15.30 at least
-Why: The engine skips a method for as long as it is among the finished ones. After a router that goes back,
-    the flow never ends (RecursionError).
+Why: The engine skips every method that is listed as finished. After a router that goes back to one, the flow
+    never ends (RecursionError).
 Test: tests/runners/resuming/test_flows.py::test_a_loop_resumed_from_any_checkpoint_ends_as_the_original
 """
 

@@ -20,7 +20,7 @@ Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 @contextmanager
 def applied(calls: list[Call]) -> Iterator[None]:
-    """Append the calls of ``load_dotenv`` to ``calls``, and read no file and no sign-in."""
+    """In this block, append calls of ``load_dotenv`` to ``calls``, and read no file and no sign-in."""
     with _without_files(calls), _without_sign_in():
         yield
 
@@ -33,14 +33,14 @@ def _without_files(calls: list[Call]) -> Iterator[None]:
         yield
         return
 
-    def note(*arguments: Any, **named: Any) -> bool:
+    def record_call(*arguments: Any, **named: Any) -> bool:
         calls.append((sys._getframe(1).f_code.co_filename, arguments, named))
         return False
 
     def no_values(*arguments: Any, **named: Any) -> dict[str, str | None]:
         return {}
 
-    with _replaced(dotenv, "load_dotenv", note), _replaced(dotenv, "dotenv_values", no_values):
+    with _replaced(dotenv, "load_dotenv", record_call), _replaced(dotenv, "dotenv_values", no_values):
         yield
 
 

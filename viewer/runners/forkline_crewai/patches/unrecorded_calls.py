@@ -1,4 +1,4 @@
-"""Leave no events of the calls that warm the prompt cache.
+"""Drop the events of the calls that warm the prompt cache.
 
 Patches: crewai.events.event_bus.crewai_event_bus.emit
 Versions: 1.14.2 and newer

@@ -1,4 +1,4 @@
-"""What a person chose for a run's checkpoints: the events that write one, and how many are kept."""
+"""A person's checkpoint settings for a run: the events that trigger a checkpoint, and how many to keep."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVERY = "*"
 
 
 def chosen_events(request: Request) -> list[str]:
-    """Return the events that the person chose; none if those of the project or the checkpoint apply.
+    """Return the events that a person chose; an empty list if those of the project or checkpoint apply.
 
     Raises Refused for an event that this version of the engine does not know.
     """
@@ -36,20 +36,23 @@ def chosen_events(request: Request) -> list[str]:
 
 
 def keep_latest(request: Request, reporter: Reporter) -> None:
-    """Keep only the latest checkpoints that this run writes, if a number was chosen."""
+    """Keep only the latest checkpoints that this run writes, if a person chose how many."""
     latest = _chosen(request).get("max_checkpoints")
     if latest:
         kept: list[pruning.Written] = []
-        pruned_checkpoints.apply(lambda place: _prune(kept, latest, place, request, reporter))
+        pruned_checkpoints.apply(lambda path: _prune(kept, latest, path, request, reporter))
 
 
-def _prune(kept: list[pruning.Written], count: int, place: str, request: Request, reporter: Reporter) -> None:
-    """Add the checkpoint at ``place`` to ``kept``, and delete the oldest if there are more than ``count``."""
+def _prune(kept: list[pruning.Written], count: int, path: str, request: Request, reporter: Reporter) -> None:
+    """Add the checkpoint at ``path`` to ``kept``, and delete the oldest ones beyond ``count``.
+
+    ``path`` is a file, or ``store.db#id`` in SQLite.
+    """
     is_sqlite = request["location"]["store_kind"] == "sqlite"
     store_kind: Literal["sqlite", "json"] = "sqlite" if is_sqlite else "json"
     try:
-        if _is_at_location(place, request):
-            kept.append(pruning.written(place, store_kind))
+        if _is_at_location(path, request):
+            kept.append(pruning.written(path, store_kind))
         while len(kept) > count:
             if not pruning.delete(kept.pop(0), store_kind):
                 reporter.warn("crewai.checkpoint_replaced")
@@ -61,9 +64,9 @@ def _chosen(request: Request) -> CheckpointSettings:
     return (request.get("options") or {}).get("checkpoints") or {}
 
 
-def _is_at_location(place: str, request: Request) -> bool:
-    """Return whether it was written to the run's location: a crew in a flow may have another one."""
+def _is_at_location(path: str, request: Request) -> bool:
+    """Return whether a checkpoint is in the run's location: a crew in a flow may write to another one."""
     location = request["location"]["path"]
     if request["location"]["store_kind"] == "sqlite":
-        return place.rpartition("#")[0] == location
-    return Path(place).is_relative_to(location)
+        return path.rpartition("#")[0] == location
+    return Path(path).is_relative_to(location)

@@ -1,4 +1,4 @@
-"""The engine's events as events of the spool."""
+"""Writes the engine's events to the spool."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOKENS = {"total": 0}
 
 
 def report(reporter: Reporter, positions: Mapping[str, int], event: Any) -> None:
-    """Report one event of the engine. ``positions`` are the crew's tasks by their ids, counted from 1."""
+    """Report one event of the engine. ``positions`` maps task ids to their positions, counted from 1."""
     write = WRITERS.get(event.type)
     if write is None:
         return
@@ -29,7 +29,7 @@ def report(reporter: Reporter, positions: Mapping[str, int], event: Any) -> None
 
 
 def count(tokens: int) -> int:
-    """Add tokens to those of the run. Return its total so far."""
+    """Add to the tokens of the run. Return the new total."""
     TOKENS["total"] += tokens
     return TOKENS["total"]
 

@@ -1,4 +1,4 @@
-"""Wait for the checkpoints that are being written."""
+"""Waits for the checkpoints that are being written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_SECONDS = 60
 
 
 def flush(seconds: float = MAX_SECONDS) -> bool:
-    """Wait until no handler of an event is running. Return False if that took too long."""
+    """Wait until no event handler is running. Return False if one still runs after ``seconds``."""
     deadline = time.monotonic() + seconds
     while crewai_event_bus._pending_futures:
         if time.monotonic() > deadline:

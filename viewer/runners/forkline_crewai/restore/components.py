@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Component = dict[str, Any]
 MAX_NAME = 120
-# The fields of a crew, its tasks and agents that hold components, besides those a checkpoint may name.
+# The fields of crews, tasks and agents that hold components other than tools and models.
 FIELDS = {**LOST, "condition": "conditions"}
 
 
@@ -40,7 +40,7 @@ def component(what: str, name: Any, fate: str, task: int = 0, agent: str = "") -
 
 
 def title_of(one: Component) -> str:
-    """Return the text that a loss is accepted by; viewer/forms/launch/preflight.py makes the same."""
+    """Return the text that identifies an accepted loss. viewer/forms/launch/preflight.py builds the same."""
     where = f"task {one['task']}" if one["task"] else one["agent"]
     return "/".join(str(text) for text in (one["what"], where, one["name"]) if text)
 
@@ -81,7 +81,7 @@ def of_restored_crew(
         found += of_restored_agent(agent, may_import)
     tasks = _dicts(saved.get("tasks"))
     links = context_links.links(tasks, events)
-    # From the record: edits remove outputs.
+    # From the recorded events, because edits remove outputs.
     started = {str(event.get("task_id")) for event in events if event.get("type") == "task_started"}
     begun = [str(task.get("id")) in started for task in tasks]
     for position, task in enumerate(tasks, 1):
@@ -112,7 +112,7 @@ def of_restored_agent(saved: Mapping[str, Any], may_import: ToolCheck) -> list[C
 
 
 def of_project_crew(crew: Any, saved: Mapping[str, Any], tasks: Matching) -> list[Component]:
-    """Return the components of the project's crew as its code makes it, and what it lacks."""
+    """Return the components of the project's crew, and those of the checkpoint that it lacks."""
     found = [*_fields(fields_of(crew), "project")]
     for agent in crew.agents:
         found += of_project_agent(agent)
@@ -149,7 +149,7 @@ def of_project_agent(agent: Any) -> list[Component]:
 
 
 def of_project_flow(flow: Any, saved: Mapping[str, Any]) -> list[Component]:
-    """Return the methods of the project's flow, and the finished ones that it no longer has."""
+    """Return the methods of the project's flow, and the finished methods that it no longer has."""
     own = [str(name) for name in flow._methods]
     finished = [str(name) for name in saved.get("checkpoint_completed_methods") or []]
     return [
@@ -196,7 +196,7 @@ def _saved_tools(owner: Mapping[str, Any], may_import: ToolCheck) -> Iterator[tu
 
 
 def _once(found: Sequence[Component]) -> list[Component]:
-    """Return each component once, where it comes first: a task has its agent's tools too."""
+    """Return the first of equal components: a task also has its agent's tools."""
     seen: dict[str, Component] = {}
     for one in found:
         seen.setdefault(f"{title_of(one)}/{one['fate']}", one)

@@ -1,6 +1,6 @@
-"""Which outputs a task reads: found in the texts that tasks were given, as a checkpoint does not contain it.
+"""Infers which outputs each task reads from the context that the task received.
 
-Does not import the engine.
+A checkpoint does not contain these links. Does not import the engine.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ DIVIDER = "\n\n----------\n\n"
 def links(
     tasks: Sequence[Mapping[str, Any]], events: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[str] | None]:
-    """Return for each started task the ids of the tasks it reads, or None for all before it.
+    """Return for each started task the ids of the tasks it reads, or None if it reads all tasks before it.
 
-    A task that never started, or whose text is ambiguous, is left out.
+    A task that never started, or whose context is ambiguous, is left out.
 
-        task 3 was given   output of 1, output of 2   -> None
-                           output of 1                -> ["1"]
-                           nothing                    -> []
+        context of task 3   output of 1, output of 2   -> None
+                            output of 1                -> ["1"]
+                            nothing                    -> []
     """
     found: dict[str, list[str] | None] = {}
     order = [str(task.get("id")) for task in tasks]
@@ -32,13 +32,17 @@ def links(
             outputs[task] = str(event["output"].get("raw") or "")
         if event.get("type") == "task_started" and task in order:
             before = [(other, outputs[other]) for other in order[: order.index(task)] if other in outputs]
-            read = _read(str(event.get("context") or ""), before)
+            read = _tasks_in(str(event.get("context") or ""), before)
             if not isinstance(read, bool):
                 found[task] = read
     return found
 
 
-def _read(context: str, before: list[tuple[str, str]]) -> list[str] | bool | None:
+def _tasks_in(context: str, before: list[tuple[str, str]]) -> list[str] | bool | None:
+    """Return the ids of the tasks whose outputs form a context; None for all of them, False if ambiguous.
+
+    ``before`` has the ids and outputs of the earlier tasks.
+    """
     if context == DIVIDER.join(text for _, text in before):
         return None
     if not context:

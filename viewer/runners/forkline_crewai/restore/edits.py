@@ -28,7 +28,7 @@ def root_of(body: Mapping[str, Any], kind: str) -> Entity:
 
 
 def edit_crew(crew: Entity, request: Request) -> None:
-    """Set the outputs of the crew's tasks as the plan says. Raises Refused."""
+    """Edit or remove the outputs of the crew's tasks. Raises Refused if the plan or an edit does not fit."""
     tasks = [task for task in crew.get("tasks") or [] if isinstance(task, dict)]
     planned = [step["task"] for step in request["steps"]]
     if planned and planned != [str(task.get("id")) for task in tasks]:
@@ -49,7 +49,7 @@ def edit_state(flow: Entity, request: Request) -> None:
 
 
 def _edit_output(task: Entity, edit: OutputEdit, position: int) -> None:
-    """Make the text, the JSON value and the model of an output agree: readers use any of the three."""
+    """Change the text, the JSON value and the model of an output: readers use any of the three."""
     output = task.get("output")
     if not isinstance(output, dict):
         raise Refused("crewai.output_of_unfinished_task", position=position)
@@ -63,7 +63,7 @@ def _edit_output(task: Entity, edit: OutputEdit, position: int) -> None:
         for name in ("json_dict", "pydantic"):
             if output.get(name) is not None:
                 output[name] = value
-    # The conversation led to the output before the edit.
+    # These messages led to the output before the edit.
     output["messages"] = []
 
 

@@ -47,7 +47,7 @@ def effects_of(saved: Mapping[str, Any], request: Request, environment: Mapping[
 
 
 def pin_modules(saved: Mapping[str, Any], request: Request) -> None:
-    """Let the modules that the checkpoint names be imported only with their present content."""
+    """Allow modules that the checkpoint names to be imported only with their current content."""
     if request["entry_point"] or request["entity"] == "flow":
         return
     own = resolving.imported_by(request.get("entry_points") or [])
@@ -62,7 +62,7 @@ def _of_tools(saved: Mapping[str, Any], own: set[str], environment: Mapping[str,
         kind = str(tool["tool_type"])
         module = kind.rpartition(".")[0]
         files = resolving.files_if_found(module)
-        # Sanitizing refuses what cannot be resolved.
+        # Sanitizing refuses a tool whose module cannot be resolved.
         if files and not kind.startswith("crewai.") and module not in own:
             yield Effect("module", module, files[-1].path, resolving.digest_of(files))
         for variable in tool.get("env_vars") or []:

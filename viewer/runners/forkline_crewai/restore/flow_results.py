@@ -1,4 +1,4 @@
-"""What a flow's finished methods returned, with the types that they had."""
+"""The recorded results of a flow's finished methods, converted to the types that the code annotates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNTYPED = "crewai.result_class_unknown"
 
 
 def results_of(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Return what each method returned as JSON values, one for each time that it finished.
+    """Return each method's results as JSON values, one for each time that it finished.
 
     Newer engines save every output with its method's name, older ones only the outputs.
     """
@@ -58,7 +58,7 @@ def restore_feedback(flow: Any, saved: Mapping[str, Any]) -> None:
 
 
 def typed(flow: Any, results: Mapping[str, list[Any]], reporter: Reporter) -> dict[str, list[Any]]:
-    """Return the results as the types in the flow's annotations, or as JSON values if there are none.
+    """Return the results converted to the annotated types, or as JSON values where none is annotated.
 
     A checkpoint contains a model's values but not its class, which a listener may need.
     """

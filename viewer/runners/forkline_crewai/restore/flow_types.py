@@ -9,7 +9,7 @@ from typing import Any
 
 
 def type_of(flow: Any, method: str) -> Any:
-    """Return the annotated type of what a method returns, else of what its listeners read, else None."""
+    """Return the annotated return type of a method, else the type that its listeners read, else None."""
     if method not in {str(name) for name in flow._methods}:
         return None
     returned = _hints(flow, method).get("return")
@@ -21,7 +21,7 @@ def type_of(flow: Any, method: str) -> Any:
 
 
 def _listeners_of(flow: Any, method: str) -> Iterator[str]:
-    """Yield the methods that only this one triggers: they get its result."""
+    """Yield the methods that only this method triggers: they receive its result."""
     own = {str(name) for name in flow._methods}
     definitions = getattr(_definition_of(flow), "methods", None) or {}
     older = getattr(flow, "_listeners", None) or {}
@@ -32,7 +32,7 @@ def _listeners_of(flow: Any, method: str) -> Iterator[str]:
 
 
 def _definition_of(flow: Any) -> Any:
-    """The flow's own definition; in CrewAI 1.14.7, its class's. None in older versions."""
+    """Return the flow's own definition; in CrewAI 1.14.7, that of its class; in older versions, None."""
     of_class = getattr(type(flow), "flow_definition", None)
     return getattr(flow, "_definition", None) or (of_class() if of_class else None)
 

@@ -2,7 +2,7 @@
 
 by id                        if the project gives its tasks ids
 by original text and role    if each is unique on both sides, and in the same order
-by a person's answer         everything else: a question
+by a person's answer         everything else: Forkline asks a question
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from forkline_crewai.run.interpolation import PLACEHOLDER
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import shortened
 
-# The answer that the project no longer has the saved one.
+# The answer for a saved task or agent that the project no longer has.
 GONE = "-"
 MAX_TITLE = 160
 UNKNOWN = {
@@ -27,7 +27,7 @@ TWICE = {
     "task": "crewai.project_task_chosen_twice",
 }
 Kind = Literal["task", "agent"]
-# Why there is a question: no equal text, several equal texts, another agent, another position.
+# Why a question is asked: no equal text, several equal texts, another agent, another position.
 Reason = Literal["changed", "twice", "role", "order"]
 
 
@@ -35,7 +35,7 @@ Reason = Literal["changed", "twice", "role", "order"]
 class Unit:
     """A task or an agent, of the checkpoint or of the project.
 
-    ``key``: the id of a saved one; the number of a project's task; the role of a project's agent.
+    ``key``: the id of a saved unit; the number of a project's task; the role of a project's agent.
     ``text``: a task's original description or an agent's role. ``agent``: the key of the task's agent.
     """
 
@@ -43,14 +43,17 @@ class Unit:
     id: str
     text: str
     agent: str = ""
-    # Of saved ones: whether the text still has its placeholders, and whether it has finished.
+    # Of a saved unit: whether its text still has the placeholders, and whether it has finished.
     is_template: bool = True
     is_finished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which of the project's is this saved one? ``choices`` are keys and titles, and GONE if possible."""
+    """Asks which task or agent of the project corresponds to a saved one.
+
+    ``choices`` has the keys and titles of the candidates, and GONE if the project may lack the saved unit.
+    """
 
     kind: Kind
     saved: str
@@ -62,16 +65,19 @@ class Question:
 
 @dataclass(slots=True)
 class Matching:
-    """``pairs`` map a saved one's id to a key of the project's, or to GONE. Complete without questions."""
+    """The saved units and their counterparts in the project. Complete if there are no questions.
+
+    ``pairs`` maps the id of a saved unit to the key of the project's, or to GONE.
+    """
 
     pairs: dict[str, str] = field(default_factory=dict)
     questions: list[Question] = field(default_factory=list)
-    # The keys of the project's that the checkpoint does not have.
+    # The keys of the project's units that the checkpoint lacks.
     left_out: list[str] = field(default_factory=list)
 
 
 class WrongAnswer(Refused):
-    """An answer names something that does not exist, or the same one twice."""
+    """An answer names an unknown task or agent, or two answers name the same one."""
 
 
 def match_agents(saved: Sequence[Unit], own: Sequence[Unit], answers: Mapping[str, str]) -> Matching:
@@ -88,7 +94,7 @@ def match_tasks(
 ) -> Matching:
     """Match tasks by id, original description and role. Raises WrongAnswer.
 
-    An agent with a question does not raise questions about its tasks.
+    An agent without a match does not cause questions about its tasks.
     """
 
     def same_text(one: Unit, other: Unit) -> bool:
@@ -103,20 +109,20 @@ def match_tasks(
     return _match("task", saved, own, answers, fits, same_text)
 
 
-def can_produce(template: str, said: str) -> bool:
+def can_produce(template: str, text: str) -> bool:
     """Return whether the template can produce this text with some values for its placeholders."""
-    said, (first, *rest) = said.strip(), PLACEHOLDER.split(template.strip())[::2]
+    text, (first, *rest) = text.strip(), PLACEHOLDER.split(template.strip())[::2]
     if not rest:
-        return first == said
-    if not said.startswith(first):
+        return first == text
+    if not text.startswith(first):
         return False
     at = len(first)
     for part in rest[:-1]:
-        found = said.find(part, at)
+        found = text.find(part, at)
         if found < 0:
             return False
         at = found + len(part)
-    return said.endswith(rest[-1]) and len(said) - len(rest[-1]) >= at
+    return text.endswith(rest[-1]) and len(text) - len(rest[-1]) >= at
 
 
 def _match(
@@ -167,18 +173,18 @@ def _answered(
 def _out_of_order(
     saved: Sequence[Unit], own: Sequence[Unit], pairs: Mapping[str, str], answered: Iterable[str]
 ) -> set[str]:
-    """Return the saved ones that the project has in another order. A person's answers are in order."""
-    places = {other.key: place for place, other in enumerate(own)}
-    line = [
-        (one.key, places[pairs[one.key]])
+    """Return the keys of saved tasks that the project has in another order, except the answered ones."""
+    project_positions = {other.key: position for position, other in enumerate(own)}
+    matched = [
+        (one.key, project_positions[pairs[one.key]])
         for one in saved
         if pairs.get(one.key, GONE) != GONE and one.key not in answered
     ]
     return {
         key
-        for index, (key, place) in enumerate(line)
-        if any(before > place for _, before in line[:index])
-        or any(after < place for _, after in line[index + 1 :])
+        for index, (key, position) in enumerate(matched)
+        if any(before > position for _, before in matched[:index])
+        or any(after < position for _, after in matched[index + 1 :])
     }
 
 

@@ -17,13 +17,14 @@ INSERT = "INSERT INTO checkpoints (id, created_at, data) VALUES (?, ?, jsonb(?))
 
 
 class OldSqliteProvider(SqliteProvider):  # type: ignore[misc]
-    """For a table without columns for parents and branches, which are in a checkpoint's data.
+    """Writes to a table without columns for parents and branches; a checkpoint's data contains them.
 
-    The engine would fail to write, after the model was paid. Forkline does not alter the table.
+    The engine's own provider would fail, after the model calls were paid for. Forkline does not alter the
+    table.
     """
 
     def checkpoint(self, data: str, location: str, **lineage: Any) -> str:
-        """Add a row. Return its place, ``store.db#id``. Raises sqlite3.Error."""
+        """Add a row. Return the store's path and the row's id, ``store.db#id``. Raises sqlite3.Error."""
         written = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
         identifier = f"{written}_{uuid.uuid4().hex[:8]}"
         with closing(sqlite3.connect(location, timeout=30)) as connection, connection:
@@ -31,7 +32,7 @@ class OldSqliteProvider(SqliteProvider):  # type: ignore[misc]
         return f"{location}#{identifier}"
 
     async def acheckpoint(self, data: str, location: str, **lineage: Any) -> str:
-        """Add a row, for engines that write asynchronously."""
+        """Do the same as ``checkpoint``, for engines that write asynchronously."""
         return self.checkpoint(data, location)
 
 

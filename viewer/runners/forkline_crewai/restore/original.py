@@ -43,9 +43,9 @@ def read_original(request: Request) -> dict[str, Any]:
 
 
 def use_recent_sqlite() -> None:
-    """Have the whole process use a SQLite with JSONB. Raises Refused if the environment has none.
+    """Make the whole process use a SQLite with JSONB. Raises Refused if the environment has none.
 
-    The engine would only log that it failed to write checkpoints.
+    Without JSONB, the engine would only log that it failed to write checkpoints.
     """
     if sqlite3.sqlite_version_info >= MIN_SQLITE:
         return
@@ -96,7 +96,10 @@ def _decoded(data: bytes) -> str:
 
 
 def opened(store: Path) -> Any:
-    """Return a connection that reads a SQLite store and creates no files. Raises sqlite3.Error."""
+    """Open a SQLite store for reading, without creating files. Raises sqlite3.Error.
+
+    Returns a context manager that yields the connection and closes it.
+    """
     # Without a write-ahead log, nobody is writing, and opening must not create one.
     is_immutable = not Path(f"{store}-wal").exists()
     options = "mode=ro&immutable=1" if is_immutable else "mode=ro"
@@ -104,7 +107,7 @@ def opened(store: Path) -> Any:
 
 
 def _database() -> Any:
-    """Return the module that the process uses, which may not be the one imported above."""
+    """Return the sqlite3 module that the process uses, which may not be the one imported above."""
     return sys.modules["sqlite3"]
 
 
@@ -113,8 +116,8 @@ def _row(request: Request) -> str:
     if not store.exists():
         raise _missing(request)
     with opened(store) as connection:
-        asked = "SELECT json(data) FROM checkpoints WHERE id = ?"
-        row = connection.execute(asked, (request["checkpoint"]["id"],)).fetchone()
+        query = "SELECT json(data) FROM checkpoints WHERE id = ?"
+        row = connection.execute(query, (request["checkpoint"]["id"],)).fetchone()
     if row is None:
         raise _missing(request)
     return str(row[0])

@@ -1,4 +1,4 @@
-"""A flow that paused for feedback continues from there: its method does not run again."""
+"""Continues a flow that paused for feedback, without running the paused method again."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 def continue_pending(
     flow: Any, saved: Mapping[str, Any], body: Mapping[str, Any], request: Request, questions: Questions
 ) -> None:
-    """If this flow waits for feedback, have the waiting method return what it had returned.
+    """If this flow waits for feedback, make the waiting method return its earlier output.
 
-    A checkpoint does not contain that; the flow's own store of states does, under the id of its state. If
-    the state was edited, the method runs again: what it had returned was computed from another state.
+    A checkpoint does not contain that output; the flow's persistence does, under the id of the flow's state.
+    If the state was edited, the method runs again: its output was computed from another state.
     """
     identifier = str((saved.get("checkpoint_state") or {}).get("id") or "")
     store = _store_of(flow) if identifier and request["state"] is None else None
@@ -56,7 +56,7 @@ def continue_pending(
 
 
 def _store_of(flow: Any) -> Any:
-    """Return the flow's own store of states, else the engine's default one if its file exists, else None."""
+    """Return the flow's persistence, else the engine's default one if its file exists, else None."""
     if flow.persistence is not None:
         return flow.persistence
     if not any(feedback_config(flow, str(method)) for method in flow._methods):
@@ -77,7 +77,7 @@ def _is_paused(method: str, events: list[dict[str, Any]]) -> bool:
 
 
 def _method_that_asks(flow: Any, context: PendingFeedbackContext, questions: Questions) -> Callable[..., Any]:
-    """Return a method that returns what the paused one had returned, and asks a person for feedback on it.
+    """Return a method that returns the paused method's output, and asks a person for feedback on it.
 
     The provider that paused the flow is not called again.
     """
@@ -110,12 +110,12 @@ def _method_that_asks(flow: Any, context: PendingFeedbackContext, questions: Que
 
 
 def _set_state(flow: Any, values: Mapping[str, Any]) -> None:
-    """Set the state to what it was when the flow paused, under its present id."""
+    """Set the state to what it was when the flow paused, except for its id."""
     state = flow._state
     if isinstance(state, dict):
         state.update({name: value for name, value in values.items() if name != "id"})
         return
-    then = type(state).model_validate(dict(values))
+    paused = type(state).model_validate(dict(values))
     for name in type(state).model_fields:
         if name != "id":
-            object.__setattr__(state, name, getattr(then, name))
+            object.__setattr__(state, name, getattr(paused, name))

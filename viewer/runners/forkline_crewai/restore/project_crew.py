@@ -1,6 +1,6 @@
 """The project's crew with the ids, outputs and order of a checkpoint.
 
-Its tasks and agents are matched to the saved ones with certainty, or by a person's answers.
+Its tasks and agents are matched to the saved ones if the match is certain, otherwise by a person's answers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ QUESTIONS: dict[tuple[str, str], str] = {
 
 
 def project_crew(saved: Mapping[str, Any], request: Request, reporter: Reporter) -> Any:
-    """Return the entry point's crew with the saved ids and outputs. Raises Refused if a match is open."""
+    """Return the entry point's crew with the saved ids and outputs.
+
+    Raises Refused if a task or agent has no certain match and no answer, or if a loss is not accepted.
+    """
     crew = made(request)
     agents, tasks = matched(crew, saved, request)
     questions = [*agents.questions, *tasks.questions]
@@ -62,7 +65,7 @@ def unmatched() -> Matching:
 
 
 def matched(crew: Any, saved: Mapping[str, Any], request: Request) -> tuple[Matching, Matching]:
-    """Match the crew's agents and tasks to the saved ones. Raises Refused for an impossible answer."""
+    """Return the matchings of the crew's agents and of its tasks. Raises Refused for an invalid answer."""
     project_agents = _project_agents(crew)
     keys = {id(agent): unit.key for agent, unit in zip(crew.agents, project_agents, strict=True)}
     project_tasks = [
@@ -75,7 +78,10 @@ def matched(crew: Any, saved: Mapping[str, Any], request: Request) -> tuple[Matc
 
 
 def arrange(crew: Any, saved: Mapping[str, Any], agents: Matching, tasks: Matching, request: Request) -> None:
-    """Give the crew the saved ids, outputs and order. Tasks that the checkpoint lacks are dropped."""
+    """Give the crew the saved ids, outputs and order, and drop tasks that the checkpoint lacks.
+
+    Raises Refused for a planned task that the project no longer has.
+    """
     object.__setattr__(crew, "id", uuid.UUID(str(saved["id"])))
     keys = {unit.key: agent for unit, agent in zip(_project_agents(crew), crew.agents, strict=True)}
     for identifier, key in agents.pairs.items():

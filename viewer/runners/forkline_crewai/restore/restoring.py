@@ -1,4 +1,4 @@
-"""Restores the engine's state from a checkpoint's data, on the right branch and location."""
+"""Restores the engine's state from a checkpoint's data, for the job's branch and location."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from forkline_runner.refusal import Refused
 if TYPE_CHECKING:
     from viewer.jobs.request import Request
 
-# If an entity's own settings are not known.
+# The events that trigger checkpoints if an entity's own settings are unknown.
 USUAL_EVENTS = {
     "crew": ["task_completed"],
     "flow": ["method_execution_finished"],
@@ -34,7 +34,10 @@ USUAL_EVENTS = {
 
 
 def copied(body: Mapping[str, Any], request: Request, folder: Path) -> Path:
-    """Write a copy for the engine to restore, with the checkpoint's id in its name, readable by its owner."""
+    """Write a copy for the engine to restore. Return its path.
+
+    Its name contains the checkpoint's id. Only its owner can read it.
+    """
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"{request['checkpoint']['id']}_p-{body.get('parent_id') or 'none'}.json"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -72,7 +75,7 @@ def provider_of(request: Request) -> Any:
 
 
 def settings_for(request: Request, *saved: Any) -> Any:
-    """Return how the run writes checkpoints: at the chosen events, else the saved or usual ones.
+    """Return the engine's checkpoint settings, with the chosen events, else the saved or usual ones.
 
     The saved location was relative to another folder, and the saved pruning could delete the user's
     checkpoints: neither is restored. Raises Refused for a chosen event that this engine does not know.
@@ -88,20 +91,20 @@ def settings_for(request: Request, *saved: Any) -> Any:
             config: Any = CheckpointConfig(on_events=list(events), provider=provider_of(request))
         except ValidationError:
             continue  # events that this version of the engine does not know
-        # Set afterwards: given to the constructor, a store without a suffix would be renamed.
+        # Set afterwards: the constructor would rename a store without a suffix.
         config.location = request["location"]["path"]
         return config
     raise AssertionError("the usual events are known to every version")
 
 
 def attach(state: Any, root: Any) -> None:
-    """Make ``root`` the only entity of the state. Others register themselves when they run again."""
+    """Make ``root`` the only entity of the state. Other entities register themselves when they run."""
     state.root = [root]
     crewai_event_bus.set_runtime_state(state)
 
 
 def write_first(state: Any, request: Request, edited: bool) -> None:
-    """Switch to the fork's branch and write its first checkpoint; for a resume, only if it was edited.
+    """Switch a fork to its branch and write its first checkpoint. A resume writes one only if ``edited``.
 
     The engine would write none before its next step, and none at all if nothing is left to run.
     """
@@ -113,10 +116,10 @@ def write_first(state: Any, request: Request, edited: bool) -> None:
 
 @contextmanager
 def one_scope() -> Iterator[None]:
-    """Keep the state until the end of this block.
+    """Keep the engine's runtime state until the end of this block.
 
-    Otherwise the end of an executor discards it, and the last checkpoint has no parent. Older engines
-    always keep it.
+    Otherwise an executor that ends discards it, and the last checkpoint has no parent. Older engines always
+    keep it.
     """
     if not hasattr(crewai_event_bus, "_enter_runtime_scope"):
         yield
@@ -129,7 +132,7 @@ def one_scope() -> Iterator[None]:
 
 
 def continue_numbering(events: list[dict[str, Any]], started: str) -> None:
-    """Number new events after the recorded ones, as children of the last one of the type ``started``.
+    """Number new events after the recorded ones, as children of the last root event of type ``started``.
 
     The engine would number them from 1 again.
     """

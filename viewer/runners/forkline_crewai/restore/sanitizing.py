@@ -1,6 +1,6 @@
-"""What is restored of a checkpoint. Does not import the engine.
+"""Selects what is restored of a checkpoint. Does not import the engine.
 
-Restoring executes what a checkpoint names, so this is a list of allowed fields. Dropped are callbacks,
+Restoring executes what a checkpoint names, so only listed fields are restored. Dropped are callbacks,
 guardrails named by path, providers, MCP servers, knowledge and files to read or write, memories, training
 files, execution contexts, executors, keys, headers, and where checkpoints are written or pruned. With an
 entry point all of these come from the project's code, and only texts and values of the checkpoint are used.
@@ -46,7 +46,7 @@ MODEL = frozenset(
     reasoning_effort api
     """.split()  # noqa: SIM905 - a list of words
 )
-# Fields that are not restored, with their names for a person.
+# Fields that are not restored, with the names that a person reads.
 LOST = {
     "callback": "callbacks",
     "callbacks": "callbacks",
@@ -113,7 +113,7 @@ def clean_agent(
 def clean_model(model: Any, environment: Mapping[str, str]) -> Entity | None:
     """Return a model without key and headers, at the environment's address. Raises Refused.
 
-    Its key comes from the project's environment: a checkpoint must not decide where it is sent.
+    The key comes from the project's environment: a checkpoint must not decide where that key is sent.
     """
     if isinstance(model, str) and model:
         return {"model": model}
@@ -135,7 +135,7 @@ def clean_model(model: Any, environment: Mapping[str, str]) -> Entity | None:
 
 
 def provider_of(model: Any) -> str:
-    """Return the service of a model, such as openai."""
+    """Return the provider of a model, such as ``openai``."""
     name = model if isinstance(model, str) else str(model.get("model") or "")
     given = "" if isinstance(model, str) else str(model.get("provider") or "")
     return given or (name.partition("/")[0] if "/" in name else "openai")

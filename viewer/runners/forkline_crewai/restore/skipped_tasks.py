@@ -11,7 +11,7 @@ UNCHANGED = {"kept", "runs"}
 
 
 def skipped_tasks(request: Request, events: list[dict[str, Any]]) -> tuple[set[str], list[int]]:
-    """Return the tasks to skip again, and the positions of skipped tasks that may run now.
+    """Return the ids of the tasks to skip again, and the positions of skipped tasks that may run now.
 
     A checkpoint does not contain conditions. The condition of a task that never started is false if all tasks
     before it are unchanged; after a change it may be true.

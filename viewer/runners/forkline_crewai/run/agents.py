@@ -46,12 +46,15 @@ def prepare(
     restoring.write_first(state, request, edited=bool(request["inputs"]))
     if request["inputs"] and hasattr(agent, "_restore_runtime"):
         # Newer engines record the messages only at an agent's first start, and this is a second one.
-        crewai_event_bus.emit(agent, _question(agent, messages))
+        crewai_event_bus.emit(agent, _start_event(agent, messages))
     return agent
 
 
 def run(agent: Any, body: Mapping[str, Any], request: Request) -> str:
-    """Run it with its messages or the edited input. Return its output; of a kept one, the recorded output."""
+    """Run the agent with its messages or the edited input. Return its output.
+
+    A kept agent does not run; its recorded output is returned.
+    """
     events = restoring.events_in(body)
     if _is_kept(request):
         ended = [event for event in events if event.get("type") == "lite_agent_execution_completed"]
@@ -70,9 +73,9 @@ def messages_for(events: list[dict[str, Any]], request: Request) -> Any:
             input=MESSAGES,
             other=next(iter(request["inputs"])),
         )
-    asked = [event for event in events if event.get("type") == "lite_agent_execution_started"]
-    if asked and asked[-1].get("messages"):
-        return asked[-1]["messages"]
+    starts = [event for event in events if event.get("type") == "lite_agent_execution_started"]
+    if starts and starts[-1].get("messages"):
+        return starts[-1]["messages"]
     raise Refused(
         "crewai.agent_input_unknown",
         input=MESSAGES,
@@ -83,6 +86,6 @@ def _is_kept(request: Request) -> bool:
     return any(step["action"] == "kept" for step in request["steps"])
 
 
-def _question(agent: Any, messages: Any) -> Any:
+def _start_event(agent: Any, messages: Any) -> Any:
     info = {"id": agent.id, "role": agent.role, "goal": agent.goal, "backstory": agent.backstory}
     return LiteAgentExecutionStartedEvent(agent_info=info, tools=None, messages=messages)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MIN_AGENTS = 2
 MAX_CALLS_AT_ONCE = 4
-# The run continues after this time: the calls are only there to make it faster.
+# After this time the run starts without waiting for the remaining calls.
 MAX_SECONDS = 60
 # No provider caches a shorter prefix.
 MIN_SHARED_CHARACTERS = 1024
@@ -43,7 +43,7 @@ class Probe:
 
 
 def before_first_task(crew: Any, request: Request, reporter: Reporter) -> None:
-    """Warm the cache once the crew is ready to start its first task, if the request says so."""
+    """Warm the cache once the crew is ready to start its first task, if the request names a strategy."""
     strategy = (request.get("options") or {}).get("cache_warmup") or ""
     if not strategy:
         return
@@ -64,8 +64,8 @@ def _warm(crew: Any, strategy: str, reporter: Reporter) -> None:
     shared = os.path.commonprefix([probe.system for probe in probes])  # noqa: RUF071 - texts, no paths
     first: list[int | None] = []
     if strategy == "shared_prefix" and len(shared) >= MIN_SHARED_CHARACTERS:
-        first = _sent_together([Probe("", probes[0].model, shared)], 1, reporter)
-    used = _sent_together(probes, 1 if strategy == "sequential" else MAX_CALLS_AT_ONCE, reporter)
+        first = _send_all([Probe("", probes[0].model, shared)], 1, reporter)
+    used = _send_all(probes, 1 if strategy == "sequential" else MAX_CALLS_AT_ONCE, reporter)
     tokens = sum(filter(None, [*first, *used]))
     reporter.write(
         "cache_warmed",
@@ -76,10 +76,10 @@ def _warm(crew: Any, strategy: str, reporter: Reporter) -> None:
     )
 
 
-def _sent_together(probes: Sequence[Probe], at_once: int, reporter: Reporter) -> list[int | None]:
-    """Return the tokens of each call; None for one that failed or took too long."""
+def _send_all(probes: Sequence[Probe], at_once: int, reporter: Reporter) -> list[int | None]:
+    """Make the calls, ``at_once`` in parallel. Return the tokens of each; None if it failed or timed out."""
     pool = ThreadPoolExecutor(at_once)
-    calls = [pool.submit(_sent, probe, reporter) for probe in probes]
+    calls = [pool.submit(_send, probe, reporter) for probe in probes]
     ended, late = wait(calls, timeout=MAX_SECONDS)
     pool.shutdown(wait=False, cancel_futures=True)
     if late:
@@ -90,8 +90,8 @@ def _sent_together(probes: Sequence[Probe], at_once: int, reporter: Reporter) ->
     return [call.result() if call in ended else None for call in calls]
 
 
-def _sent(probe: Probe, reporter: Reporter) -> int | None:
-    """Return the tokens of this call, or None if it failed."""
+def _send(probe: Probe, reporter: Reporter) -> int | None:
+    """Make a call. Return its tokens, or None if it failed."""
     used: list[int] = []
     token = USED.set(used)
     try:
@@ -126,7 +126,7 @@ def _warn_of_call(probe: Probe, error: Exception, reporter: Reporter) -> None:
 
 
 def _probes_for(crew: Any, tasks: Sequence[Any], reporter: Reporter) -> list[Probe]:
-    """Return one probe for each agent that will be called, as its first call will be made."""
+    """Return one probe for each agent that will be called, with the system prompt of its first call."""
     todo: dict[int, tuple[Any, list[Any]]] = {}
     for task in tasks:
         agent = crew._get_agent_to_use(task)

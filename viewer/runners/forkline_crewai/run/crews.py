@@ -31,19 +31,19 @@ def prepare(
     and with its own tools, guardrails, callbacks and links between tasks. Without one it is restored.
     """
     events = restoring.events_in(body)
-    live = bool(request["entry_point"])
-    if not live:
+    is_project_crew = bool(request["entry_point"])
+    if not is_project_crew:
         components.report_and_refuse(
             components.of_restored_crew(saved, events, tools.may_import), request, reporter
         )
-    crew = project_crew(saved, request, reporter) if live else state.root[0]
+    crew = project_crew(saved, request, reporter) if is_project_crew else state.root[0]
     _set_up(crew, saved, events, request)
     restoring.attach(state, crew)
     crew._restore_runtime()
     models.choose_for_crew(crew, saved, request)
-    if not live:
+    if not is_project_crew:
         _relink(crew, saved, events, request, reporter)
-    _interpolate(crew, saved, request, live, reporter)
+    _interpolate(crew, saved, request, is_project_crew, reporter)
     _make_outputs_agree(crew, request)
     edited = bool(request["inputs"] or request["outputs"])
     restoring.write_first(
@@ -51,7 +51,7 @@ def prepare(
     )
     held_tasks.apply(
         {step["task"] for step in request["steps"] if step["action"] not in CALLED},
-        set() if live else _skipped_tasks(request, events, reporter),
+        set() if is_project_crew else _skipped_tasks(request, events, reporter),
     )
     kickoff_hooks.adapt(crew, request, reporter)
     cache_warmup.before_first_task(crew, request, reporter)
@@ -59,11 +59,11 @@ def prepare(
 
 
 def _set_up(crew: Any, saved: Mapping[str, Any], events: list[dict[str, Any]], request: Request) -> None:
-    """Have the crew continue from the checkpoint, and write its own."""
+    """Make the crew continue from the checkpoint, and write checkpoints of its own."""
     crew.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), crew.checkpoint)
     for agent in crew.agents:
-        agent.checkpoint = None  # the crew's settings hold for all
-    # Without it the engine would start from the beginning.
+        agent.checkpoint = None  # the crew's settings apply to all
+    # Without this id the engine would start from the beginning.
     crew.checkpoint_kickoff_event_id = saved.get("checkpoint_kickoff_event_id") or str(uuid.uuid4())
     crew.checkpoint_inputs = _inputs(saved, events) or None
     crew.stream = False
@@ -72,7 +72,7 @@ def _set_up(crew: Any, saved: Mapping[str, Any], events: list[dict[str, Any]], r
 
 
 def run(crew: Any, inputs: Mapping[str, Any] | None = None) -> str:
-    """Kick it off, with inputs if it is a new run. Return its final output."""
+    """Kick off the crew, with inputs if it is a new run. Return its final output."""
     return str((crew.kickoff(inputs=dict(inputs)) if inputs else crew.kickoff()).raw)
 
 
@@ -85,22 +85,22 @@ def _inputs(saved: Mapping[str, Any], events: list[dict[str, Any]]) -> dict[str,
 
 
 def _interpolate(
-    crew: Any, saved: Mapping[str, Any], request: Request, live: bool, reporter: Reporter
+    crew: Any, saved: Mapping[str, Any], request: Request, is_project_crew: bool, reporter: Reporter
 ) -> None:
-    """Put the inputs into the texts of tasks that will run. Kept tasks keep their texts."""
+    """Put the inputs into the texts of tasks that will run. Kept tasks retain their texts."""
     before = dict(crew.checkpoint_inputs or {})
     inputs = {**before, **request["inputs"]}
     crew._inputs = crew.checkpoint_inputs = inputs or None
     called = {step["task"] for step in request["steps"] if step["action"] in CALLED}
     tasks = [task for task in crew.tasks if str(task.id) in called or task.output is None]
     unfilled = any(placeholders(task.description) & inputs.keys() for task in tasks)
-    if not inputs or not (live or request["inputs"] or unfilled):
+    if not inputs or not (is_project_crew or request["inputs"] or unfilled):
         return
     for task in tasks:
         interpolate_task(task, inputs)
-    for agent in crew.agents if live else ():
+    for agent in crew.agents if is_project_crew else ():
         interpolate_agent(agent, inputs)
-    if not live:
+    if not is_project_crew:
         _warn_of_old_roles(tasks, before, request, reporter)
 
 
@@ -122,7 +122,7 @@ def _warn_of_old_roles(
 def _relink(
     crew: Any, saved: Mapping[str, Any], events: list[dict[str, Any]], request: Request, reporter: Reporter
 ) -> None:
-    """Restore the links between tasks from the record. Warn of tasks whose links are unknown."""
+    """Restore the links between tasks from the recorded events. Warn of tasks whose links are unknown."""
     found = context_links.links(saved.get("tasks") or [], events)
     by_id = {str(task.id): task for task in crew.tasks}
     for identifier, read in found.items():
@@ -142,20 +142,20 @@ def _relink(
 
 
 def _skipped_tasks(request: Request, events: list[dict[str, Any]], reporter: Reporter) -> set[str]:
-    """Return the tasks that a restored crew skips as the run did. Warn of those that may run instead."""
-    over, unclear = skipped_tasks.skipped_tasks(request, events)
-    if over:
-        passed = [at for at, step in enumerate(request["steps"], 1) if step["task"] in over]
+    """Return the ids of the tasks that a restored crew skips again. Warn of those that may run instead."""
+    skipped, unclear = skipped_tasks.skipped_tasks(request, events)
+    if skipped:
+        positions = [position for position, step in enumerate(request["steps"], 1) if step["task"] in skipped]
         reporter.warn(
             "crewai.skipped_tasks_stay_skipped",
-            positions=", ".join(map(str, passed)),
+            positions=", ".join(map(str, positions)),
         )
     if unclear:
         reporter.warn(
             "crewai.skipped_tasks_run",
             positions=", ".join(map(str, unclear)),
         )
-    return over
+    return skipped
 
 
 def _make_outputs_agree(crew: Any, request: Request) -> None:

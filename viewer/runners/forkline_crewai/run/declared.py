@@ -82,7 +82,10 @@ def _flow(path: Path) -> Any:
 
 
 def _is_too_old(kind: str) -> bool:
-    """Return whether the engine cannot read such a file, as opposed to an import error in the project."""
+    """Return whether this version of the engine cannot read the file at all.
+
+    Otherwise the import error comes from the project.
+    """
     import crewai.project
     from crewai.flow.flow import Flow
 

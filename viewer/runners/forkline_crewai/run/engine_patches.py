@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def apply_all(request: Request, reporter: Reporter, positions: Mapping[str, int]) -> None:
-    """Patch the engine for one run. ``positions`` are the crew's tasks by their ids, counted from 1."""
+    """Patch the engine for one run. ``positions`` maps task ids to their positions, counted from 1."""
     named_functions.apply(reporter.warn)
     retried_serialization.apply()
     pinned_locations.apply(request)

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# The replay ends after this many turns of the event loop without a replayed method.
-IDLE_TURNS = 50
+# The replay ends after this many iterations of the event loop without a replayed method.
+MAX_IDLE_ITERATIONS = 50
 
 
 class Replay:
@@ -21,7 +21,7 @@ class Replay:
         self.count = 0
 
     def begin(self) -> None:
-        """Have the engine start the flow as if nothing had run; finished methods return at once."""
+        """Make the engine start the flow as if nothing had run; finished methods return at once."""
         if self.has_begun:
             return
         self.has_begun = True
@@ -48,7 +48,7 @@ class Replay:
         cancelled before it is paid for.
         """
         idle, seen = 0, self.count
-        while not self.is_over and idle < IDLE_TURNS:
+        while not self.is_over and idle < MAX_IDLE_ITERATIONS:
             await asyncio.sleep(0)
             idle, seen = (idle + 1, seen) if seen == self.count else (0, self.count)
         if not self.is_over:

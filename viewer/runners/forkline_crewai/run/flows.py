@@ -37,7 +37,7 @@ def prepare(
     inner_crews.continue_crews(body, request, reporter)
     restoring.attach(state, flow)
     if request["kind"] == "fork":
-        _rename_state(flow)
+        _give_state_new_id(flow)
     restoring.write_first(state, request, edited=request["state"] is not None)
     restoring.continue_numbering(restoring.events_in(body), "flow_started")
     return flow
@@ -55,7 +55,7 @@ def made_by(entry_point: str) -> Any:
 
 
 def run(flow: Any, inputs: Mapping[str, Any] | None = None) -> str:
-    """Kick it off, with inputs if it is a new run. Return what its last method returned, as text."""
+    """Kick off the flow, with inputs if it is a new run. Return its last method's result as text."""
     result = flow.kickoff(inputs=dict(inputs)) if inputs else flow.kickoff()
     if isinstance(result, BaseModel):
         return str(result.model_dump_json())
@@ -63,7 +63,7 @@ def run(flow: Any, inputs: Mapping[str, Any] | None = None) -> str:
 
 
 def steps_of(flow: Any, request: Request) -> list[dict[str, Any]]:
-    """Return the methods with their actions: the planned ones, else by whether they have finished."""
+    """Return the methods with their planned actions; without one, ``kept`` if finished, else ``runs``."""
     finished = {str(name) for name in flow._completed_methods}
     planned = {step["task"]: step["action"] for step in request["steps"]}
     names = [str(name) for name in flow._methods]
@@ -92,13 +92,13 @@ def restore_state(flow: Any, saved: Mapping[str, Any]) -> None:
         raise Refused("crewai.flow_state_does_not_fit", error=error) from error
 
 
-def _rename_state(flow: Any) -> None:
+def _give_state_new_id(flow: Any) -> None:
     """Give the fork's state a new id, as the engine's own fork does."""
-    name = str(uuid.uuid4())
+    identifier = str(uuid.uuid4())
     if isinstance(flow._state, dict):
-        flow._state["id"] = name
+        flow._state["id"] = identifier
     else:
-        object.__setattr__(flow._state, "id", name)
+        object.__setattr__(flow._state, "id", identifier)
 
 
 def _action(finished: bool) -> str:

@@ -25,9 +25,9 @@ def apply() -> None:
 
     def emit_and_wait(source: Any, event: Any) -> Any:
         future = emit(source, event)
-        is_written = checkpoint_listener._should_checkpoint
-        if future is not None and not _in_a_handler() and is_written(source, event):
-            # The caller handles what went wrong.
+        should_checkpoint = checkpoint_listener._should_checkpoint
+        if future is not None and not _in_a_handler() and should_checkpoint(source, event):
+            # The caller receives the future, and with it the exception.
             with contextlib.suppress(Exception):
                 future.result(timeout=MAX_SECONDS)
         return future
@@ -36,7 +36,7 @@ def apply() -> None:
 
 
 def _in_a_handler() -> bool:
-    """Return whether this thread belongs to the event bus: it would wait for itself."""
+    """Return whether this thread belongs to the event bus, and would therefore wait for itself."""
     thread = threading.current_thread()
     return thread.name.startswith("CrewAISyncHandler") or thread is getattr(
         crewai_event_bus, "_loop_thread", None

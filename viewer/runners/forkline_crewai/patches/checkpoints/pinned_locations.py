@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def apply(request: Request) -> None:
-    """Pin the request's location now, and others when they are first written to."""
+    """Pin the request's location now, and each other location when it is first written to."""
     pins = Pins()
     pins.hold(request["location"]["path"], request["location"]["store_kind"] == "json")
     providers: tuple[Any, ...] = (JsonProvider, SqliteProvider, old_stores.OldSqliteProvider)
@@ -33,12 +33,12 @@ def apply(request: Request) -> None:
 
 
 def _pinned(write: Callable[..., str], pins: Pins, is_folder: bool) -> Callable[..., str]:
-    def written(self: Any, data: str, location: str, **named: Any) -> str:
+    def write_unless_moved(self: Any, data: str, location: str, **named: Any) -> str:
         pins.check(location)
-        place = write(self, data, location, **named)
+        path = write(self, data, location, **named)
         pins.hold(location, is_folder)
-        # If it was moved between the two, the engine has created it again: report that as well.
+        # If it was moved between the check and the write, the engine has created it again: refuse that too.
         pins.check(location)
-        return place
+        return path
 
-    return written
+    return write_unless_moved

@@ -15,7 +15,7 @@ from crewai.state.runtime import RuntimeState
 
 
 def apply(prune: Callable[[str], None]) -> None:
-    """Call ``prune`` with the place of each checkpoint that was written."""
+    """Call ``prune`` with the path of each written checkpoint; in SQLite, ``store.db#id``."""
     chain = RuntimeState._chain_lineage
 
     def chained(self: Any, provider: Any, location: str) -> None:

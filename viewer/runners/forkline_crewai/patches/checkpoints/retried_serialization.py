@@ -1,4 +1,4 @@
-"""Serialize the engine's state again if it changed meanwhile.
+"""Retry the serialization of the engine's state if the state changes during it.
 
 Patches: crewai.state.runtime.RuntimeState.model_dump and model_dump_json,
     crewai.flow.flow.Flow._copy_and_serialize_state
@@ -19,7 +19,7 @@ from crewai.flow.flow import Flow
 from crewai.state.runtime import RuntimeState
 
 MAX_TRIES = 6
-# ``depth``: how many serializations of a checkpoint are under way in this thread.
+# ``depth``: the number of nested checkpoint serializations in this thread.
 writing = threading.local()
 
 

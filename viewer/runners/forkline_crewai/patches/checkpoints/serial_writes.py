@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
 MAX_REASON = 300
-# ``event``: what the write in this thread is for.
+# ``event``: the engine's event that triggered the checkpoint being written in this thread.
 current = threading.local()
 
 
 def apply(reporter: Reporter) -> None:
-    """Hold a lock during each write, and write a ``checkpoint_failed`` event for each that fails."""
+    """Hold a lock during each write, and report a ``checkpoint_failed`` event for each failed write."""
     lock = threading.RLock()
     write = checkpoint_listener._do_checkpoint
 

@@ -1,4 +1,4 @@
-"""Ask for feedback here if a feedback provider of the project would pause the flow to wait for it.
+"""Ask for feedback through the spool when a feedback provider of the project would pause the flow.
 
 Patches: crewai.flow.flow.Flow._resolve_feedback_provider, request_feedback of the project's provider classes
 Versions: 1.14.2 and newer; 1.14 keeps the providers in the methods, not in _resolve_feedback_provider
@@ -53,7 +53,7 @@ def apply_to_methods(flow: Any, questions: Questions) -> None:
 
 
 def patch_provider(provider: Any, questions: Questions) -> None:
-    """Have this class of providers ask through ``questions`` where it would pause the flow."""
+    """Make a provider class ask through ``questions`` instead of pausing the flow."""
     original = provider.request_feedback
     if provider is ConsoleProvider or hasattr(original, "is_patched"):
         return

@@ -1,4 +1,4 @@
-"""Return what a flow's method had returned when it paused for feedback, instead of running it again.
+"""Reuse the output of a flow's method that paused for feedback, instead of running the method again.
 
 Patches: crewai.flow.flow.Flow._execute_method, crewai.flow.flow.Flow._resolve_feedback_provider
 Versions: 1.14.2 and newer; only 1.15 and newer have _resolve_feedback_provider
@@ -17,7 +17,7 @@ from crewai.flow.flow import Flow
 def apply(flow: Any, method: str, resume: Callable[[], Callable[..., Any]], done: Callable[[], None]) -> None:
     """Run what ``resume`` returns in place of ``method``, then call ``done``.
 
-    Only if no other method of ``flow`` finishes before.
+    Has no effect once another method of ``flow`` has finished.
     """
     engine: Any = Flow
     execute = engine._execute_method
