@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # The package of each engine, by the name that a location records.
 ENGINES: dict[str, str] = {"crewai": "viewer.engines.crewai", "langgraph": "viewer.engines.langgraph"}
-# For a location that records no engine.
+# The engine of a location that records none.
 DEFAULT = "crewai"
 
 
@@ -44,12 +44,12 @@ def all_engines() -> "list[Engine[Any]]":
 
 
 def kinds_that(holds: "Callable[[RootKind], bool]") -> "list[RootKind]":
-    """The root kinds of every engine of which something holds."""
+    """The root kinds of every engine for which ``holds`` returns True."""
     return [kind for engine in all_engines() for kind in engine.kinds.values() if holds(kind)]
 
 
 def engine_with(kind: "RootKind") -> str:
-    """The name of the engine that has this root kind; the default's if none has."""
+    """The name of the engine that has this root kind; ``DEFAULT`` if none has it."""
     return next((one.name for one in all_engines() if one.kinds.get(kind.name) is kind), DEFAULT)
 
 
@@ -59,17 +59,17 @@ def unit_subjects() -> tuple[str, ...]:
 
 
 def unit_events(happened: str) -> tuple[str, ...]:
-    """The events of all runners at which a unit has ``started``, ``completed`` or ``failed``."""
+    """The names of the runners' events of units. ``happened`` is ``started``, ``completed`` or ``failed``."""
     return tuple(f"{subject}_{happened}" for subject in unit_subjects())
 
 
 def engine_name(recorded: Any) -> str:
-    """The name of the engine that a location or contents record; the default's if they record none."""
+    """The name of the engine that a location or contents record; ``DEFAULT`` if they record none."""
     return getattr(recorded, "engine", "") or DEFAULT
 
 
 def store_format_named(name: str) -> "StoreFormat":
-    """How the checkpoints of the engine of this name are read. Raises UnknownEngine."""
+    """The store format of the engine of this name. Raises UnknownEngine."""
     found: StoreFormat = _member(name, "store_format", "STORE_FORMAT")
     return found
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EventGroup:
-    """Events at which the engine can write a checkpoint. The names are the engine's own, in its order."""
+    """Events at which the engine can write a checkpoint, by the engine's own names and in its own order."""
 
     name: str
     events: tuple[str, ...]
@@ -13,7 +13,10 @@ class EventGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupTraits:
-    """What a form says of a group of events. ``is_frequent``: writing at each makes many checkpoints."""
+    """What a form shows for a group of events.
+
+    ``is_frequent`` is true if a checkpoint at each of these events makes many checkpoints.
+    """
 
     label: str
     is_frequent: bool = False

@@ -23,7 +23,8 @@ class Part:
     """One value of a checkpoint: a text, or a JSON value.
 
     Two checkpoints' parts with the same ``section``, ``key`` and ``trait`` are compared with each other.
-    ``trait`` is English, to be translated, and says which property of ``name`` it is; it may be empty.
+    ``trait`` names the property of ``name`` that has this value, in English, to be translated; it may be
+    empty.
     """
 
     section: Section
@@ -34,12 +35,12 @@ class Part:
 
     @property
     def id(self) -> str:
-        """What names it in an address."""
+        """The id of this part in the address of a page."""
         return part_id(self.section, self.key, self.trait)
 
 
 def part_id(section: str, key: str, trait: str = "") -> str:
-    """What names the part with these in an address."""
+    """The id of the part with this section, key and trait in the address of a page."""
     digest = hashlib.sha256("\0".join((section, key, trait)).encode(errors="replace")).hexdigest()[:12]
     return f"{section or 'overview'}-{digest}"
 

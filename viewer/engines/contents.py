@@ -9,7 +9,7 @@ EVENTS_A_PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent. ``model`` is empty if the checkpoint does not say."""
+    """An agent. ``model`` is empty if the checkpoint does not record it."""
 
     id: str
     role: str
@@ -29,10 +29,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A tab of the checkpoint page. ``template`` is its part, ``label`` English, to be translated.
+    """A tab of the checkpoint page. ``template`` renders the tab. ``label`` is English, to be translated.
 
-    ``compares_with`` says which checkpoint its context is given as well: the one at which the branch began,
-    or the parent. ``shows_lineage`` if it shows the parent and the children.
+    ``compares_with`` names the second checkpoint that the tab's context is made from: the one at which the
+    branch began, or the parent. ``shows_lineage`` is true if the tab shows the parent and the children.
     """
 
     name: str
@@ -40,9 +40,9 @@ class Tab:
     template: str
     compares_with: Literal["origin", "parent"] = "origin"
     shows_lineage: bool = False
-    # It shows which unit of the run ran after which.
+    # The tab shows the order in which the units of the run ran.
     shows_unit_graph: bool = False
-    # It says first why a checkpoint failed, so that the page need not.
+    # The tab begins with the failure, so that the page does not show it as well.
     shows_failure: bool = False
-    # It shows this checkpoint alone, without links and forms, so a share link may lead to it.
+    # The tab shows this checkpoint alone, without links and forms, so a share link may lead to it.
     is_shareable: bool = False

@@ -11,7 +11,7 @@ class Missing:
     """The type of ``MISSING``."""
 
 
-# Represents a value that the checkpoint does not hold.
+# Stands for a value that the checkpoint does not hold.
 MISSING = Missing()
 
 
@@ -19,7 +19,7 @@ MISSING = Missing()
 class EditableOutput:
     """The output of a finished unit, which a person may replace.
 
-    ``value`` is its JSON value, None if it is a text.
+    ``value`` is the output as a JSON value; None if the output is a text.
     """
 
     unit: str
@@ -34,8 +34,8 @@ class EditableOutput:
 class EditableMessage:
     """A message of a conversation, at its ``position`` in the entry. ``id`` is empty if it has none.
 
-    ``content`` is a text, or a list of parts. ``calls`` are the calls of tools that it asks for, as JSON
-    values, and ``answers_call`` is the id of the call that it answers.
+    ``content`` is a text, or a list of parts. ``calls`` are the tool calls that the message requests, as JSON
+    values, and ``answers_call`` is the id of the tool call that the message answers.
     """
 
     position: int
@@ -49,9 +49,9 @@ class EditableMessage:
 
 @dataclass(frozen=True, slots=True)
 class MessageEdit:
-    """An edited or removed message at a ``position``, or a new one if that is None.
+    """An edited or removed message at ``position``, or a new message if ``position`` is None.
 
-    A new one comes ``before`` the stored message at that position, or last if it is None.
+    ``before`` is the position of the stored message that a new message precedes; None adds it at the end.
     """
 
     position: int | None
@@ -65,9 +65,10 @@ class MessageEdit:
 
 @dataclass(frozen=True, slots=True)
 class AnswerField:
-    """A part of an answer that a person types. ``path`` leads to its place in the answer.
+    """A part of an answer that a person types. ``path`` holds the keys and indexes that lead to it.
 
-    ``kind`` is the value of a ``launching.values.Kind``. ``choices`` are its only values, if any.
+    ``kind`` is the value of a ``launching.values.Kind``. ``choices`` are the only values that it may have;
+    empty if it may have any.
     """
 
     path: tuple[str | int, ...]
@@ -81,9 +82,9 @@ class AnswerField:
 
 @dataclass(frozen=True, slots=True)
 class AnswerOption:
-    """An answer that a question suggests: its value, with what is typed into its fields.
+    """An answer that a question suggests: ``value``, completed by what a person types into ``fields``.
 
-    ``effect`` is an English sentence on what the answer does, if that is known.
+    ``effect`` is an English sentence on what the answer does; empty if that is not known.
     """
 
     label: str
@@ -93,23 +94,23 @@ class AnswerOption:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it is an answer without anything typed."""
+        """Whether this is an answer if the person types nothing."""
         return not any(field.is_required or field.stored is not MISSING for field in self.fields)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """What a checkpoint or a run waits for. ``id`` is empty if its engine gives it none."""
+    """What a checkpoint or a run waits for. ``id`` is empty if the engine does not give questions ids."""
 
     id: str
     prompt: str
-    # The answers that it suggests, if any. Their labels differ.
+    # The answers that the question suggests, if any. No two have the same label.
     options: tuple[AnswerOption, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Editable:
-    """What a person may change before a fork. ``inputs`` and ``state`` are None if there are none to edit.
+    """What a person may change before a fork. ``inputs`` and ``state`` are None if they cannot be edited.
 
     A value that the checkpoint does not hold is ``MISSING``.
     """
@@ -117,23 +118,23 @@ class Editable:
     inputs: Mapping[str, Any] | None = None
     state: Mapping[str, Any] | None = None
     outputs: tuple[EditableOutput, ...] = ()
-    # The entries of the state that have a value which cannot be edited.
+    # The entries of the state whose value cannot be edited.
     opaque: tuple[str, ...] = ()
     # The units that an edited state can be attributed to.
     as_nodes: tuple[str, ...] = ()
-    # What it waits for, which a fork can answer.
+    # The questions that the checkpoint waits for. A fork can answer them.
     questions: tuple[OpenQuestion, ...] = ()
     # The entries of the state that are lists of messages.
     conversations: Mapping[str, tuple[EditableMessage, ...]] = field(default_factory=dict)
 
 
 def no_messages(stored: Any, edits: Sequence[MessageEdit], *, by_id: bool) -> Any:
-    """The stored value: for engines without conversations."""
+    """The stored value unchanged, for engines without conversations."""
     return stored
 
 
 def no_question(prompt: str, context: Mapping[str, Any]) -> None:
-    """None: for engines whose questions suggest no answers but their outcomes."""
+    """Returns None, for engines whose questions suggest no answers besides their outcomes."""
 
 
 @dataclass(frozen=True, slots=True)

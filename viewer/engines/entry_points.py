@@ -1,4 +1,4 @@
-"""What the source of a project says: its entry points and their inputs."""
+"""The entry points that the source of a project declares, and their inputs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """``name`` is ``module:Name`` or the file that declares it; ``kind`` is a root kind's name."""
+    """An entry point of a project.
+
+    ``name`` is ``module:Name`` or the file that declares it; ``kind`` is a root kind's name.
+    """
 
     name: str
     kind: str
@@ -16,7 +19,7 @@ class EntryPoint:
 class EntryPointLabels:
     """English texts for a person who chooses entry points, to be translated.
 
-    ``form`` is how one is written, and ``example`` one that is.
+    ``form`` shows how an entry point is written, and ``example`` is one.
     """
 
     hint: str
@@ -28,7 +31,7 @@ class EntryPointLabels:
 class InputName:
     """An input that an entry point's source uses. ``kind`` is the type of its annotation, or None.
 
-    ``default`` counts only if ``has_default``.
+    ``default`` is valid only if ``has_default`` is true.
     """
 
     name: str

@@ -7,7 +7,7 @@ from viewer.messages.message import UserMessage
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a decision's ``label`` leads: units' titles. Nothing follows if ``units`` is empty."""
+    """One outcome of a decision. ``units`` are the titles of the units that follow; empty if none does."""
 
     label: str
     units: tuple[str, ...]
@@ -15,7 +15,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision left to the run. ``is_open`` if it may be another than those of its routes."""
+    """A decision that the run makes. ``is_open`` is true if it may have an outcome that ``routes`` lacks."""
 
     router: str
     routes: tuple[Route, ...]

@@ -1,4 +1,4 @@
-"""The plan of a fork or resume, whichever engine it is for: its steps, and what a person changed."""
+"""The plan of a fork or resume of any engine: its steps, and what a person changed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -13,14 +13,14 @@ class Action(StrEnum):
 
     KEPT = "kept"  # finished, its output is used as it is
     EDITED = "edited"  # finished, the person's text is its output
-    PINNED = "pinned"  # follows a step that runs again, yet is held: it is not called
+    PINNED = "pinned"  # finished, and kept by the person although a step before it runs again
     AGAIN = "again"  # finished, but runs again
     RUNS = "runs"  # had not run yet
     MAY = "may"  # has not run, and will if a decision of the run leads to it
 
 
 class Reason(StrEnum):
-    """Why. ``viewer/messages/labels.py`` has the label of each."""
+    """Why an action happens to a step. ``viewer/messages/labels.py`` has the labels."""
 
     FINISHED = "finished"
     UNFINISHED = "unfinished"
@@ -44,21 +44,21 @@ class Unit:
     title: str
     agent: str = ""
     done: bool = False
-    # The text with its {placeholders}, by which a changed input is found in it.
+    # The text with its {placeholders}, which show whether the unit uses a changed input.
     template: str = ""
-    # Inputs that are part of its prompt without a placeholder, such as one in the agent's role.
+    # Inputs that its prompt uses without a placeholder in ``template``, such as one in the agent's role.
     uses: frozenset[str] = frozenset()
-    # How often it has finished.
+    # The number of times that it has finished.
     count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """What a person changed. ``outputs`` by unit id; ``again`` and ``keep`` are unit ids.
+    """What a person changed. ``outputs`` are by unit id; ``again`` and ``keep`` are unit ids.
 
-    Of engines whose state a reducer adds to: ``replace`` names the entries whose edited value replaces the
-    stored one, and ``as_node`` the unit that the edited state is attributed to. ``answers`` are to what the
-    checkpoint waits for, by its id, or under an empty one if it waits for one answer.
+    If reducers add writes to the state, ``replace`` names the entries whose edited value replaces the stored
+    one, and ``as_node`` the unit that the edited state is attributed to. ``answers`` are by the id of the
+    question that the checkpoint waits for; the id may be empty if there is only one question.
     """
 
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Edits:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the plan. ``stale`` names the changed inputs that a kept output was made with."""
+    """One step of the plan. ``stale`` names the changed inputs whose former values a kept output used."""
 
     unit: str
     position: int
@@ -90,4 +90,4 @@ def plain_steps(steps: Iterable[Step]) -> list[dict[str, Any]]:
 
 
 class EditRefused(UserFacingError):
-    """An edit that the engine cannot honour. Its message says which, and what to do."""
+    """The engine cannot apply an edit. The message names the edit and says what to do."""

@@ -1,4 +1,4 @@
-"""What a preflight check finds, in an engine's own terms."""
+"""The components that a preflight check finds, and an engine's labels for its report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ GONE = "-"
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One component of a run. ``fate`` is restored, project (the project's code has it) or lost.
+    """One component of a run. ``fate`` is ``restored``, ``project`` (the project's code has it) or ``lost``.
 
-    ``unit`` is the position of the unit that it belongs to, 0 if it belongs to none. A person accepts its
-    loss by ``loss_name``.
+    ``unit`` is the position of the unit that it belongs to; 0 if it belongs to none. ``loss_name`` is the
+    name by which a person accepts its loss.
     """
 
     what: str
@@ -33,7 +33,7 @@ class PreflightLabels:
     losses: Mapping[str, str] = field(default_factory=dict)
     # A component of a unit, with ``position`` and ``text``.
     of_unit: str = "%(position)d: %(text)s"
-    # A stored component to be matched, with ``position`` and ``title``, and why a person is asked.
+    # Sentences with ``position`` and ``title``, of stored components that a person has to match, and why.
     matches: Mapping[str, str] = field(default_factory=dict)
     match_reasons: Mapping[str, str] = field(default_factory=dict)
     # The kinds of matches whose choices are numbered.

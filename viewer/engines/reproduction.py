@@ -1,4 +1,4 @@
-"""What a Python script for the engine itself does again: a fork, a resume or a new run."""
+"""A job, and the lines that the Python scripts of all engines share to repeat it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -60,6 +60,6 @@ def heading(what: Reproduction, title: str) -> list[str]:
 
 
 def loaded(entry_point: str, name: str) -> list[str]:
-    """The lines that import what ``module:name`` names, as ``name``."""
+    """The lines of source that import the entry point, written as ``module:attribute``, as ``name``."""
     module, _colon, attribute = entry_point.partition(":")
     return ["import importlib", "", f"{name} = importlib.import_module({module!r}).{attribute}"]

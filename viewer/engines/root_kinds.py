@@ -21,9 +21,9 @@ class RootKind:
     can_hold: bool = False
     # Its checkpoints know only the units that have begun, so that their number is not known in advance.
     is_open_ended: bool = False
-    # Why it continues only with the project's own code, for a person who names no entry point.
+    # Why a run continues only with the project's own code, for a person who names no entry point.
     needs_entry_point: str = ""
-    # It has a state, with or instead of inputs.
+    # Runs have a state, with or instead of inputs.
     has_state: bool = False
     # A model can be chosen for each agent, and the prompt cache be warmed.
     has_models: bool = False
@@ -32,16 +32,16 @@ class RootKind:
     adds_to_state: bool = False
     # A fork runs on a copy in a scratch store, so that the run at its location stays as it is.
     forks_on_copy: bool = False
-    # Where such a fork can be written to in the end, with labels. The first is the default.
+    # Where such a fork can be published to, with labels. The first is the default.
     fork_targets: tuple[tuple[str, str], ...] = ()
-    # What a person has to know of a fork that is written to its own run.
+    # A hint on a fork that is published into the run that it forked.
     moves_head: str = ""
-    # What a person has to know of a fork that becomes another run, and what such a run is called.
+    # A hint on a fork that is published as a new run, and what such a run is called.
     published_hint: str = ""
     run_label: str = "run"
     # A run can stop at breakpoints, and its code reads configurable values and context.
     has_run_settings: bool = False
-    # The most checkpoints of a run, those it called included, that are listed: the newest. 0 is no limit.
+    # How many of the newest checkpoints of a run and of the runs that it called are listed; 0 for all.
     max_listed: int = 0
     # Its runs read the checkpoint at its location: a stored copy is not enough.
     needs_source: bool = False
@@ -55,16 +55,16 @@ class RootKind:
     can_edit_outputs: bool = False
     # A run is refused if it lacks an input that its source names.
     needs_all_inputs: bool = False
-    # What a person has to know of a run that uses the project's code.
+    # A hint on runs that use the project's code.
     entry_point_hint: str = ""
-    # What the plan says if it has no steps.
+    # The text of a plan without steps.
     no_steps: str = "Nothing in this checkpoint can run."
-    # Inputs that no field names can be added.
+    # A person can add inputs that the form has no field for.
     can_add_inputs: bool = True
     inputs_label: str = "Inputs"
-    # What the one input that a new run needs is called; empty if it needs none.
+    # The label of the only input of a new run; empty if a new run has no such input.
     prompt: str = ""
-    # What a new run of it does, in a sentence.
+    # A sentence on what a new run does.
     new_run: str = ""
     # The group of events at which such a run commonly writes checkpoints.
     usual_events: str = ""

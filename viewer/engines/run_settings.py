@@ -1,4 +1,4 @@
-"""How a run is made apart from its input: where it stops, and what its code is configured with."""
+"""The settings of a run besides its input: where it stops, and the values that configure its code."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

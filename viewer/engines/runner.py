@@ -9,7 +9,8 @@ from pathlib import Path
 class Runner:
     """The program that runs in the project's interpreter.
 
-    ``prewarm_module`` is imported by the process that waits for a job; ``environment`` is set for both.
+    ``prewarm_module`` is imported by a prewarmed process. ``environment`` holds variables that are set for
+    both processes.
     """
 
     program: Path

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from viewer.engines.entry_points import InputName
 
-# The names of such reducers.
+# The names of the reducers that replace and remove messages by their ids.
 MERGES_BY_ID = ("add_messages", "_add_messages", "add_messages_delta")
 
 
@@ -24,9 +24,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """``units`` are those at which a run can stop, and to which an edited state can be attributed.
+    """What a run is made of. A run can stop at ``units``, and an edited state can be attributed to them.
 
-    ``is_inferred``: from the record of a run, where the project's code was not asked.
+    ``is_inferred`` is true if the schema comes from a checkpoint instead of the project's code.
     """
 
     entries: Mapping[str, Entry] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Schema:
 
     @property
     def digest(self) -> str:
-        """Identifies the schema: a form names the one that it was made with."""
+        """A hash that identifies the schema. A form contains that of the schema it was made with."""
         return sha256(repr(self).encode()).hexdigest()[:16]
 
     def merges_by_id(self, name: str) -> bool:

@@ -19,7 +19,7 @@ class TextKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SearchText:
-    """One text. ``place`` is the query of the address that shows it, such as ``tab=inputs``.
+    """One text. ``place`` is the query string of the page that shows it, such as ``tab=inputs``.
 
     ``unit``, ``agent`` and ``model`` are empty if it belongs to none.
     """

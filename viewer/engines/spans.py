@@ -24,10 +24,10 @@ class Span:
     """A stretch of time in which one thing went on.
 
     ``kind`` is ``unit`` for a unit of work, ``wait`` for a wait for a person, and ``gap`` for the time
-    between a run and its resume, fork or next turn. ``parent`` is the id of the unit that it belongs to.
-    ``end`` is None if it has not been recorded. ``is_estimated`` if the times are not those of the span
-    itself, but of the step that it was part of. ``checkpoint`` is the id of the newest checkpoint before it;
-    if the engine does not know that, ``events_before`` counts the events that were recorded before it.
+    between a run and its resume, fork or next turn. ``parent`` is the id of the unit that the span belongs
+    to. ``end`` is None if it has not been recorded. ``is_estimated`` is true if the times are those of the
+    step that the span was part of. ``checkpoint`` is the id of the newest checkpoint before the span; if the
+    engine does not know that, ``events_before`` is the number of events recorded before the span.
     """
 
     id: str
@@ -48,7 +48,7 @@ class Span:
 
     @property
     def seconds(self) -> float:
-        """How long it took; 0 if its end is not recorded."""
+        """The duration in seconds; 0 if the end is not recorded."""
         return max(0.0, (self.end - self.start).total_seconds()) if self.end else 0.0
 
 

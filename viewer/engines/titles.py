@@ -3,13 +3,13 @@
 import re
 
 MAX_TITLE = 80
-_SENTENCE_END = re.compile(r"[.!?:;](?=\s|$)|[\u3002\uff01\uff1f]")  # and its full-width forms
+_SENTENCE_END = re.compile(r"[.!?:;](?=\s|$)|[\u3002\uff01\uff1f]")  # including full-width forms
 
 
 def short_title(text: str) -> str:
-    """The text on one line if it is short, else its first sentence, else its first words and an ellipsis.
+    """The text on one line if that is short, else its first sentence, else its first words and an ellipsis.
 
-    At most ``MAX_TITLE`` characters.
+    The title has at most ``MAX_TITLE`` characters.
     """
     line = " ".join(text.split())
     if len(line) <= MAX_TITLE:

@@ -1,4 +1,4 @@
-"""What an engine provides. Everything outside ``viewer/engines/<name>`` and its runner goes through this.
+"""What an engine provides. Code outside ``viewer/engines/<name>`` and its runner uses only this interface.
 
 Nothing here assumes the shape of one engine: a step may have several units of work, a location may be a
 connection instead of a path, and a run may be an open-ended conversation.
@@ -24,5 +24,5 @@ class Engine(
 
 
 def kind_of(engine: Engine[Any], name: str) -> RootKind:
-    """The engine's root kind of this name; for an unknown name, one that can do nothing."""
+    """The engine's root kind of this name; ``NO_KIND`` if it has none."""
     return engine.kinds.get(name, NO_KIND)

@@ -1,4 +1,4 @@
-"""What the checkpoints of an engine say."""
+"""Reading the checkpoints of an engine."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -22,25 +22,25 @@ class CheckpointReader(Protocol[C]):
         """The units of work, in the engine's order."""
 
     def calling_units(self, namespace: str) -> tuple[str, ...]:
-        """The units that called the run of a namespace, the outermost first; none for a separate run."""
+        """The units that called the run of a namespace, the outermost first; empty if none did."""
 
     def tab_context(self, tab: str, contents: C, before: C | None) -> dict[str, Any]:
-        """What a tab's template is given. ``before`` is the checkpoint that the tab compares with."""
+        """The context of a tab's template. ``before`` is the checkpoint that the tab compares with."""
 
     def script(self, what: Reproduction) -> str:
-        """A Python script that does this again with the engine's own interface."""
+        """A Python script that repeats this job with the engine's own interface."""
 
     def model_calls(self, contents: C) -> Sequence[ModelCall]:
-        """The model calls of the checkpoint and its ancestors; none if they are stored with its copy."""
+        """The model calls of the checkpoint and its ancestors; empty if they are stored with its copy."""
 
     @property
     def compares_steps(self) -> bool:
         """Whether what units wrote is only in the checkpoints of their steps."""
 
     def comparable(self, contents: C, steps: Sequence[C] = ()) -> Iterator[Part]:
-        """What a comparison shows, aligned with the parts of another checkpoint.
+        """The parts that a comparison aligns with those of another checkpoint.
 
-        ``steps`` are the contents of its ancestors, oldest first, if ``compares_steps``.
+        ``steps`` are the contents of the checkpoint's ancestors, oldest first, if ``compares_steps``.
         """
 
     def followed_parts(self, contents: C) -> Iterator[Part]:
@@ -50,9 +50,9 @@ class CheckpointReader(Protocol[C]):
         """
 
     def run_inputs(self, contents: C) -> Mapping[str, Any]:
-        """What distinguishes the run of its first checkpoint from others of its name: inputs by name.
+        """The inputs by name that distinguish a run from others of its name, read from its first checkpoint.
 
-        A prompt has an empty name.
+        The name of a prompt is empty.
         """
 
     def info(self, contents: C) -> dict[str, Any]:
@@ -64,19 +64,19 @@ class CheckpointReader(Protocol[C]):
     def search_texts(self, contents: C) -> Iterator[SearchText]:
         """The texts that the search finds, the same ones for the same contents."""
 
-    # Where its time went
+    # Spans
 
     @property
     def has_all_spans_in_head(self) -> bool:
         """Whether the newest checkpoint of a branch records the spans of the whole branch."""
 
     def spans(self, sources: Sources) -> list[Span]:
-        """The spans that these checkpoints of a branch record, or that its newest one alone does.
+        """The spans of a branch. ``sources`` are its checkpoints; its head if ``has_all_spans_in_head``.
 
-        Raises nothing, whatever they hold.
+        Raises nothing, whatever the checkpoints hold.
         """
 
-    # What made it write a checkpoint
+    # Triggers
 
     @property
     def trigger_labels(self) -> Mapping[str, str]:
@@ -84,17 +84,17 @@ class CheckpointReader(Protocol[C]):
 
     @property
     def failure_suffixes(self) -> Sequence[str]:
-        """How the triggers that are failures end."""
+        """The suffixes of the triggers that are failures."""
 
     @property
     def waiting_suffixes(self) -> Sequence[str]:
-        """How the triggers end after which a person has to answer."""
+        """The suffixes of the triggers after which a person has to answer."""
 
     def is_start(self, trigger: str) -> bool:
-        """Whether a checkpoint was written as something started."""
+        """Whether a checkpoint with this trigger was written when a unit or the run started."""
 
     def is_end(self, trigger: str) -> bool:
-        """Whether a checkpoint was written at the end of the whole run."""
+        """Whether a checkpoint with this trigger was written at the end of the whole run."""
 
     def numbered_label(self, kind: str, trigger: str) -> str:
-        """A label with ``done``, ``next`` and ``total`` for a trigger about one unit, or empty."""
+        """A label with ``done``, ``next`` and ``total`` for a trigger of a unit; empty for other triggers."""

@@ -11,11 +11,11 @@ class Contents(Protocol):
 
     @property
     def engine(self) -> str:
-        """The name of its engine."""
+        """The name of the engine that wrote it."""
 
     @property
     def kind(self) -> str:
-        """The name of its root entity's kind; ``unknown`` if it has none."""
+        """The name of the root entity's kind; ``unknown`` if the copy has no root entity."""
 
     @property
     def name(self) -> str: ...
@@ -25,7 +25,7 @@ class Contents(Protocol):
     def engine_version(self) -> str: ...
     @property
     def is_of_newer_version(self) -> bool:
-        """Whether a newer version of the engine wrote it than all known ones."""
+        """Whether it was written by an engine that is newer than every known version."""
 
     @property
     def inputs(self) -> Mapping[str, Any]: ...
@@ -35,11 +35,11 @@ class Contents(Protocol):
     def events(self) -> Sequence[Any]: ...
     @property
     def failure(self) -> Failure | None:
-        """The last failure that it records, if any."""
+        """The last failure that the checkpoint records; None if it records none."""
 
     @property
     def checkpoint_events(self) -> Sequence[str]:
-        """The events at which it writes checkpoints; none if that is not stored."""
+        """The events at which the run writes checkpoints; empty if that is not stored."""
 
     @property
     def unknown(self) -> Sequence[str]:

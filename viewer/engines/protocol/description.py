@@ -1,4 +1,4 @@
-"""What an engine is called, and what belongs to it."""
+"""The names, root kinds, tabs and runner of an engine."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -13,11 +13,11 @@ class EngineDescription(Protocol):
 
     @property
     def name(self) -> str:
-        """What a location records."""
+        """The name that a location records."""
 
     @property
     def title(self) -> str:
-        """Its name on pages."""
+        """The engine's name on pages."""
 
     @property
     def kinds(self) -> Mapping[str, RootKind]:
@@ -29,11 +29,11 @@ class EngineDescription(Protocol):
 
     @property
     def tab_order(self) -> Sequence[str]:
-        """The names of all tabs in their order: its own, ``overview``, ``events`` and ``raw``."""
+        """The names of all tabs in order: the engine's own, ``overview``, ``events`` and ``raw``."""
 
     @property
     def runner(self) -> Runner:
-        """The program that runs its jobs."""
+        """The program that runs the engine's jobs."""
 
     @property
     def distribution(self) -> str:

@@ -23,16 +23,16 @@ class RunnerReports(Protocol):
 
     @property
     def event_details(self) -> Mapping[str, str]:
-        """The part of an event's data that is folded under its row."""
+        """The field of an event's data that is shown folded below its row, by the kind of the event."""
 
     @property
     def asker_labels(self) -> Mapping[str, str]:
-        """English labels, with ``value``, of what asks a person, by the field of the question's context."""
+        """English labels, with ``value``, of who asks a person, by the field of the question's context."""
 
     def asked_question(self, prompt: str, context: Mapping[str, Any]) -> OpenQuestion | None:
-        """What a run asks, with the answers that the engine's question suggests; None if it suggests none."""
+        """The question that a run asks, with the answers that it suggests; None if it suggests none."""
 
-    # What a preflight check finds
+    # Preflight checks
 
     @property
     def preflight_labels(self) -> PreflightLabels:
@@ -42,7 +42,7 @@ class RunnerReports(Protocol):
         """The components that a preflight report lists."""
 
     def unmatched(self, report: Mapping[str, Any], answers: Mapping[str, str]) -> list[Component]:
-        """The project's components that no stored one is matched with, so that they do not run.
+        """The project's components that do not run, because no stored component is matched with them.
 
         ``answers`` are by the id of the stored component.
         """

@@ -16,22 +16,22 @@ class RunPlanner(Protocol[C_contra]):
     """Plans a fork, a resume or a new run from a checkpoint and the edits of a person."""
 
     def schema(self, contents: C_contra | None, report: Mapping[str, Any]) -> Schema:
-        """What a run is made of, from the report of a preflight check, else from a checkpoint.
+        """What a run is made of, from the report of a preflight check or else from a checkpoint.
 
-        The report is empty if there is none (see viewer/jobs/preflight/checks.py).
+        An empty ``report`` means that no preflight check was made (see viewer/jobs/preflight/checks.py).
         """
 
     def editable(self, contents: C_contra) -> Editable:
         """What a person may change. Each value has the type that it has in the checkpoint."""
 
     def edited_messages(self, stored: Any, edits: Sequence[MessageEdit], *, by_id: bool) -> Any:
-        """What is written to an entry with messages: all of them, or only what changes if ``by_id``.
+        """What a fork writes to an entry with messages: all messages, or only the changed ones if ``by_id``.
 
         ``by_id`` is for a reducer that replaces and removes messages by their ids. Raises EditRefused.
         """
 
     def read_source(self, folder: Path, entry_point: str, kind: str) -> Any:
-        """What the source of an entry point says about the steps that follow; None if it says nothing."""
+        """What the source of an entry point shows about later steps; None if it shows nothing."""
 
     def plan(
         self, contents: C_contra, edits: Edits, source: Any = None, *, is_fork: bool = True
@@ -45,19 +45,22 @@ class RunPlanner(Protocol[C_contra]):
         """What the plan leaves open."""
 
     def missing_prompt(self, contents: C_contra, edits: Edits) -> UserMessage | None:
-        """Why it cannot run before a person types a prompt; None if it can."""
+        """Why the fork needs a prompt from a person before it can run; None if it needs none."""
 
     def cost(self, contents: C_contra, latest: C_contra | None, steps: Sequence[Step]) -> tuple[int, int]:
-        """The model calls and tokens that these steps used before. ``latest`` is the run's furthest."""
+        """How many model calls and tokens these steps used, as recorded in ``latest``.
+
+        ``latest`` is the run's furthest checkpoint, if there is one.
+        """
 
     def values_read(self, contents: C_contra, edits: Edits, steps: Sequence[Step]) -> Iterator[StoredValue]:
-        """The values that a run reads from the checkpoint and no edit replaces."""
+        """The values that a run reads from the checkpoint and that no edit replaces."""
 
     def missing_code(self, contents: C_contra) -> UserMessage | None:
-        """What a run without the project's code would lack; None if nothing is."""
+        """What a run without the project's code would lack; None if it would lack nothing."""
 
     def former_values(self, contents: C_contra, edits: Edits) -> UserMessage | None:
-        """Who keeps an input's former value without the project's code; None if nobody does."""
+        """What would use an edited input's former value without the project's code; None if nothing would."""
 
     def kickoff_inputs(self, contents: C_contra, kind: str) -> Mapping[str, Any]:
         """What a run was started with, from its first checkpoint."""

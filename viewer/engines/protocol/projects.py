@@ -1,4 +1,4 @@
-"""What a project's source and configuration say."""
+"""Reading the source and configuration of a project."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,29 +9,29 @@ from viewer.engines.entry_points import EntryPoint, EntryPointLabels, InputName
 
 
 class ProjectReader(Protocol):
-    """Finds entry points by reading source. It imports nothing of the project."""
+    """Finds entry points by reading source. Nothing of the project is imported."""
 
     def environment_file(self, folder: Path) -> Path | None:
-        """The environment file that the project's own configuration names, if any. It may be missing."""
+        """The environment file that the project's configuration names, or None. The file may not exist."""
 
     def source_folders(self, folder: Path) -> tuple[Path, ...]:
-        """The folders that the project's configuration adds to the import path, after its own."""
+        """The folders that the project's configuration adds to the import path, after the project's own."""
 
     def find_entry_points(self, folder: Path) -> tuple[EntryPoint, ...]:
         """The entry points of a project's source."""
 
     def entry_point_for(self, folder: Path, entry_points: Sequence[str], kind: str, name: str) -> str:
-        """The entry point that a run of this kind and name belongs to; empty if unclear."""
+        """The entry point that a run of this kind and name belongs to; empty if that is unclear."""
 
     def entry_point_kinds(self, folder: Path, entry_points: Sequence[str]) -> dict[str, str]:
-        """The root kind of each entry point; empty if its source does not say."""
+        """The name of each entry point's root kind; empty if the source does not show it."""
 
     def entry_point_title(self, entry_point: str) -> str:
         """A short name of an entry point."""
 
     @property
     def entry_point_labels(self) -> EntryPointLabels:
-        """What the page of a project says about entry points."""
+        """Texts for a person who chooses entry points."""
 
     def is_entry_point(self, text: str) -> bool:
         """Whether a text can name an entry point."""
