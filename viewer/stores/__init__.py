@@ -1,8 +1,8 @@
-"""Read the checkpoints that engines have written. Nothing at a location is ever changed.
+"""Read the checkpoints that engines have written. Of this package, only ``deleting`` changes a location.
 
 ``location_reader`` lists and reads a location from a process that serves or imports; ``reader`` has the
-processes that parse its bytes. ``json_folder`` and ``sqlite`` are the stores, ``snapshots`` reads one of
-their entries and redacts it.
+processes that parse its bytes. ``json_folder`` and ``sqlite`` are stores; engines add their indexed stores.
+``snapshots`` reads one entry of a store and redacts it.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ def store_at(path: Path, limits: Limits | None = None) -> Store:
         if found.is_folder:
             return JsonFolder(path, limits, formats)
         check_is_sqlite(found)
-    # Imported only if needed: both load a second SQLite library, and two in one process release each other's
+    # Imported only if needed: it loads a second SQLite library, and two in one process release each other's
     # locks.
     from viewer.stores.sqlite import SqliteStore
 

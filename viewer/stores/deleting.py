@@ -1,9 +1,9 @@
 """Delete checkpoints of a location: exactly those that were listed, and only if they are unchanged.
 
 This is the only module that changes a location. A file is deleted through descriptors that follow no link,
-if it is still the regular file that was listed. Rows are deleted in one transaction, if all of them are still
-the rows that were listed. Nothing is renamed and no file is created, so a process that is killed leaves
-checkpoints either deleted or as they were.
+if it is still the regular file that was listed. Rows are deleted in one transaction, if each of them still
+has the rowid, id, type and size that were listed. Nothing is renamed and no file is created, so a process
+that is killed leaves checkpoints either deleted or as they were.
 """
 
 import os
@@ -36,7 +36,7 @@ class Kept:
 def delete_entries(address: LocationAddress, entries: Sequence[Entry]) -> list[Kept]:
     """Delete these checkpoints of a folder or an SQLite file. Returns those that were not deleted.
 
-    Raises LocationUnreadable, after which nothing was deleted.
+    Raises LocationUnreadable; nothing was deleted then.
     """
     with found_at(address.path, address.roots) as found:
         if address.identity is None or not address.identity.matches(found.identity):
@@ -58,7 +58,10 @@ def _delete_files(root: int, entries: Sequence[Entry]) -> Iterator[Kept]:
 
 
 def _delete_file(root: int, entry: Entry) -> UserMessage | None:
-    """Delete one file. Returns why it was not deleted. Raises OSError, also if its path contains a link."""
+    """Delete one file. Returns None, or why it was not deleted.
+
+    Raises OSError, also if the path contains a link.
+    """
     *folders, name = entry.real_key.split("/")
     if not name.endswith(".json") or any(part in ("", ".", "..") for part in (*folders, name)):
         return UserMessage("prune.not_a_checkpoint")
@@ -81,14 +84,14 @@ def _delete_rows(path: Path, found: Found, entries: Sequence[Entry]) -> None:
     try:
         with closing(sqlite3.connect(address, uri=True, timeout=5, isolation_level=None)) as database:
             database.execute("BEGIN IMMEDIATE")
-            # SQLite has opened the file by now.
+            # Checked after SQLite has opened the file, so that it is the file that was found.
             _check_is_same(path, found)
             _check_table(database)
             for entry in entries:
                 _delete_row(database, entry)
             database.execute("COMMIT")
     except sqlite3.Error as error:
-        # Closing the connection has rolled back.
+        # Closing the connection has rolled the transaction back.
         raise LocationUnreadable("prune.database_failed", why=str(error)) from None
     except OSError as error:
         raise LocationUnreadable("prune.database_failed", why=str(error.strerror)) from None

@@ -8,7 +8,7 @@ Unreadable                   one file or row; its neighbours are unaffected
 └── Unavailable              its bytes could not be read, so nothing is known about them
 LocationUnreadable           the whole location
 ├── LocationRefused          reading it exceeds a limit
-└── LocationReplaced         its path leads to something else than what was added
+└── LocationReplaced         its path leads to something other than what was added
 """
 
 from typing import TYPE_CHECKING, Literal
@@ -32,7 +32,7 @@ class Unreadable(UserFacingError):
 
 
 class Incomplete(Unreadable):
-    """It does not parse. It may still be being written, which only its age can decide."""
+    """It does not parse. It may still be being written; only its age shows whether it is damaged."""
 
     kind: ProblemKind = "writing"
 
@@ -68,9 +68,9 @@ class LocationRefused(LocationUnreadable):
 
 
 class LocationReplaced(LocationUnreadable):
-    """The path leads to something else than what was added.
+    """The path leads to something other than what was added.
 
-    ``identity`` is that of what is there now; empty if it must not be opened at all.
+    ``identity`` identifies the folder or file at the path now; empty if it must not be opened at all.
     """
 
     identity: str = ""

@@ -39,7 +39,7 @@ _KINDS = (
 class JsonFolder:
     """Every ``*.json`` file below a folder, which is given as a path or an open descriptor.
 
-    ``formats`` may be empty if it is only listed.
+    ``formats`` may be empty if the folder is only listed.
     """
 
     kind: Literal["json"] = "json"
@@ -60,7 +60,7 @@ class JsonFolder:
         self._close_folders()
 
     def entries(self, seen: KnownFolders | None = None) -> Iterator[Entry | ReadProblem]:
-        """Each file once. Records in ``seen`` what each folder holds.
+        """The entry or problem of each file. Adds the names in each folder to ``seen``.
 
         Raises LocationUnreadable if the folder itself cannot be listed.
         """
@@ -75,9 +75,9 @@ class JsonFolder:
             yield from self._in_folder(folder, depth, pending)
 
     def newest(self, limit: int) -> list[Entry | ReadProblem]:
-        """The files whose names are the last, in the order of their names. Names begin with their time.
+        """The last files by name, in the order of their names. The name of a checkpoint begins with its time.
 
-        Folders that cannot be listed are left out: ``entries`` says why.
+        Folders that cannot be listed are left out: ``entries`` lists them as problems.
         """
         found: list[tuple[str, str]] = []
         pending = [("", 0)]
@@ -94,7 +94,7 @@ class JsonFolder:
         return [item for name, folder in reversed(newest) if (item := self.entry(folder + name))]
 
     def _folders_among(self, names: Sequence[str], folder: str) -> Iterator[str]:
-        """Those of the names in a folder that are folders. Links are not followed."""
+        """The names in a folder that are names of folders. Links are not followed."""
         for name in names:
             if name.endswith(".json"):
                 continue
@@ -105,9 +105,9 @@ class JsonFolder:
     def _in_folder(
         self, folder: str, depth: int, pending: list[tuple[str, int]]
     ) -> Iterator[Entry | ReadProblem]:
-        """The files of one folder. Folders below it are added to ``pending``."""
+        """The entries and problems of one folder. Adds the folders below it to ``pending``."""
         try:
-            # Before the names are read: what is added meanwhile is seen by the next poll.
+            # Determined before the names are read, so that the next poll finds what is added in between.
             fingerprint = self.fingerprint(folder.rstrip("/"))
             with os.scandir(self._descriptor(folder.rstrip("/"))) as found:
                 files = list(found)
@@ -147,7 +147,7 @@ class JsonFolder:
             return list(_names_and_inodes(found))
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
-        """The file with this relative path; None if there is none, or if the path leads outside."""
+        """The file with this relative path; None if there is none, or if the path leads out of the folder."""
         folder, _slash, name = key.rpartition("/")
         if not key.endswith(".json") or any(part in ("", ".", "..") for part in key.split("/")):
             return None
@@ -169,7 +169,7 @@ class JsonFolder:
         return RawCheckpoint(entry, data, lambda store_format: store_format.ids_in_path(path))
 
     def _bytes(self, entry: Entry, folder: str, name: str) -> tuple[Entry, bytes]:
-        """The file's bytes and their entry, which differs if the file has changed since it was listed."""
+        """The file's entry and bytes. The entry is a new one if the file has changed since it was listed."""
         if entry.size > self.limits.max_bytes:
             raise too_large(entry.size, self.limits)
         try:
@@ -191,7 +191,7 @@ class JsonFolder:
             os.close(file)
 
     def _all_bytes(self, file: int, size: int) -> bytes:
-        """The bytes of an open file that had this size; at most a few more than the limit allows."""
+        """The bytes of an open file of this size. If it grows, at most 1 MiB beyond the limit are read."""
         limit = self.limits.max_bytes
         # One more byte shows whether the file has grown.
         data = os.read(file, min(size, limit) + 1)
@@ -238,7 +238,7 @@ def _names_and_inodes(found: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, 
 
 
 def _descend(root: int, parts: list[str]) -> int:
-    """A descriptor of the folder that these names lead to."""
+    """A descriptor of the folder that these names lead to, one below the other. Raises OSError."""
     opened = open_folder(parts[0], root)
     for part in parts[1:]:
         try:
@@ -264,7 +264,7 @@ def fingerprint_of(status: os.stat_result) -> str:
 
 
 def _entry_or_problem(key: str, status: os.stat_result) -> Entry | ReadProblem:
-    """A file is an entry, anything else a problem."""
+    """The entry of a regular file; the problem of anything else."""
     fingerprint = fingerprint_of(status)
     if stat.S_ISREG(status.st_mode):
         if not key.isprintable():

@@ -1,7 +1,7 @@
-"""A location as an import sees it: listed and read, with what it holds redacted.
+"""Lists and reads a location for an import. Keys, ids and bodies are redacted.
 
-A folder is listed in this process, which reads only names and sizes. Whatever parses bytes of a location, an
-SQLite file included, happens in a reader process. A location is pinned by its identity: it is read only if
+A folder is listed in this process, which reads only names and sizes. The bytes of a location, and so every
+SQLite file, are parsed in a reader process. A location is pinned by its identity: it is read only if
 its path still leads to the folder or file that was added.
 """
 
@@ -42,7 +42,7 @@ from viewer.stores.redacted_keys import with_redacted_key
 from viewer.stores.safe_open import Found, Identity, found_at
 from viewer.stores.sqlite_header import check_is_sqlite
 
-# Fewer entries are not worth the start of a second reader.
+# For fewer entries, starting a second reader takes longer than reading them.
 MIN_ENTRIES_FOR_SEVERAL = 300
 
 
@@ -51,8 +51,9 @@ class LocationAddress:
     """Where a location is, and how it is read.
 
     ``path`` leads to a folder or file, unless the location is a database of a ``server``. ``identity`` is
-    what the path has to lead to, if that is recorded. ``secrets`` are redacted in all texts. ``engine`` is
-    the name of the engine that wrote it; without one, each entry is read by the first that recognises it.
+    the recorded identity of that folder or file, if any. ``secrets`` are redacted in all texts. ``engine``
+    is the name of the engine that wrote the checkpoints; if it is empty, each entry is read by the first
+    engine that recognises it.
     """
 
     path: Path
@@ -76,7 +77,7 @@ class LocationReader:
 
     @property
     def mark(self) -> str:
-        """A text that differs if a location has changed, or if one that was refused might be readable now.
+        """A text that differs if the location has changed, or if a refused location might be readable now.
 
         Raises LocationUnreadable.
         """
@@ -92,10 +93,10 @@ class LocationReader:
         return " ".join([*marks, self._address.limits.mark])
 
     def entries(self, seen: KnownFolders | None = None) -> Iterator[Entry | ReadProblem]:
-        """Every entry, with redacted keys. Records in ``seen`` what folders hold.
+        """Every entry, with redacted keys. Adds the names in each folder to ``seen``.
 
-        Raises LocationUnreadable, possibly after the last one. Entries are missing only if this does not
-        raise: a location that was moved away looks empty.
+        Raises LocationUnreadable, possibly after the last entry. Only if it raises nothing do missing entries
+        no longer exist: a location that is moved away during the listing looks empty.
         """
         if self.kind == "json":
             with self._folder() as folder:
@@ -123,7 +124,7 @@ class LocationReader:
     def entry(self, key: str) -> Entry | ReadProblem | None:
         """The entry with this key; None if there is none. Raises LocationUnreadable."""
         if MARKER in key:
-            # Only a list shows which real key is redacted to this one.
+            # Only a complete listing shows which real key is redacted to this one.
             return next((item for item in self.entries() if item.key == key), None)
         if self.kind == "json":
             with self._folder() as folder:
@@ -133,7 +134,7 @@ class LocationReader:
         return with_redacted_key(item, self._known) if item else None
 
     def added(self, known: KnownFolders) -> list[str] | None:
-        """The real keys of files that were added since, or None, as ``added_files`` returns them."""
+        """The real keys of the files added since ``known`` was recorded, or None. See ``added_files``."""
         with self._folder() as folder:
             return added_files(folder, known)
 
@@ -171,7 +172,7 @@ class LocationReader:
     def runs(self, limit: int | None = None, known: Mapping[str, str] | None = None) -> RunList:
         """The newest runs of an indexed store, or all of them. Raises LocationUnreadable.
 
-        ``known`` are the digests of stored parts: runs of equal parts may be left out.
+        ``known`` are the digests of stored parts. Runs of parts with the same digest may be left out.
         """
         answers = self._answers(ListRuns(limit, None if known is None else dict(known)))
         listed = answers[-1].run_parts

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-# What a hostile checkpoint may claim at most.
+# The largest values accepted from a checkpoint, which may be hostile.
 MAX_TOKENS = 2**40
 MAX_MODEL_NAME = 200
 
@@ -44,9 +44,9 @@ class PackedCall(NamedTuple):
 
 
 class PackedSession(NamedTuple):
-    """A stretch in which a run worked, in seconds since the epoch. ``position`` is that of its first event.
+    """A stretch in which a run worked. A resume or fork begins another one.
 
-    A resume or fork begins another one.
+    ``start`` and ``end`` are in seconds since the epoch. ``position`` is that of its first event.
     """
 
     position: int
@@ -65,7 +65,7 @@ _DETAILS = ("prompt_tokens_details", "input_token_details", "input_tokens_detail
 
 
 def call_of(usage: Mapping[str, Any], model: str) -> ModelCall:
-    """The call with this usage, as a provider or library reports it. What is not reported is 0."""
+    """The call with this usage, as a provider or library reports it. Counts that are not reported are 0."""
     details: Mapping[str, Any] = next(
         (usage[name] for name in _DETAILS if isinstance(usage.get(name), dict)), {}
     )

@@ -52,7 +52,7 @@ class Packed:
 
 
 def read_packed(store: Store, entry: Entry, known: KnownSecrets = NONE_KNOWN) -> Packed | ReadProblem:
-    """The checkpoint, redacted and packed, or why it cannot be read."""
+    """The checkpoint, redacted and packed, or the problem why it cannot be read."""
     try:
         return packed(read_snapshot(store, entry, known))
     except Unreadable as error:
@@ -60,10 +60,10 @@ def read_packed(store: Store, entry: Entry, known: KnownSecrets = NONE_KNOWN) ->
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        # A library that lacks memory may raise anything, and a panic of one is not an Exception.
+        # A library that runs out of memory may raise any exception, and a panic in Rust is not an Exception.
         if isinstance(error, MemoryError) or _is_short_of_memory():
             return problem_with(entry, "refused", too_much_memory(store.limits).message)
-        # An error of Forkline's own must not stop the import. Its message may quote the checkpoint.
+        # A bug of Forkline must not stop the import. Its message is not logged: it may quote the checkpoint.
         kind, trace = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
         logger.error("reading %s: %s\n%s", entry.key, kind, trace)
         return problem_with(entry, "broken", UserMessage("store.internal_error", {"kind": kind}))
@@ -79,12 +79,12 @@ def _is_short_of_memory() -> bool:
     limit, _hard = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return False
-    # A failed allocation does not count, however large it was.
+    # The peak does not include an allocation that failed, however large it was.
     return peak_memory(("VmPeak", "VmHWM")) > limit // 2
 
 
 def peak_memory(names: Sequence[str]) -> int:
-    """The largest of these values in the process status, in bytes; 0 if the system has none."""
+    """The largest of these values of the process status, in bytes; 0 on systems without one."""
     with suppress(OSError):
         lines = Path("/proc/self/status").read_text().splitlines()
         return max(int(line.split()[1]) for line in lines if line.split(":")[0] in names) * 1024
@@ -92,7 +92,7 @@ def peak_memory(names: Sequence[str]) -> int:
 
 
 def packed(snapshot: Snapshot) -> Packed:
-    """The stored form of a snapshot, whose body, events and calls are emptied."""
+    """The stored form of a snapshot. Empties the snapshot's body, events, calls and sessions."""
     calls: list[PackedCall] = []
     sessions: list[PackedSession] = []
     if snapshot.calls or snapshot.sessions:
@@ -121,5 +121,5 @@ def packed_events(event_ids: Sequence[str]) -> bytes:
 
 
 def unpacked_events(packed: bytes) -> tuple[bytes, ...]:
-    """The sixteen bytes of each event, which are the same in every checkpoint."""
+    """The sixteen bytes of each event. An event has the same bytes in every checkpoint."""
     return tuple(event for (event,) in iter_unpack(f"{EVENT_BYTES}s", packed))

@@ -1,14 +1,14 @@
 """What a store and an engine's store format provide, and the values that they exchange.
 
 A store is whatever holds the checkpoints of a location: a folder of JSON files, an SQLite file, a PostgreSQL
-database. It is open as a context manager, within a reader process if its bytes have to be parsed, and never
-writes. A store
+database. It is a context manager that is open in a reader process if its bytes have to be parsed, and it
+never writes. A store
 
 - lists its entries without reading them, each key once. What cannot be a checkpoint is listed as a problem.
-- gives each entry a fingerprint that changes whenever its bytes may have changed. Fingerprints are kept in
-  rows: an entry is read again only if its fingerprint differs.
+- gives each entry a fingerprint that changes whenever its bytes may have changed. Fingerprints are stored
+  in rows: an entry is read again only if its fingerprint differs.
 - reads one entry as the bytes that the engine wrote, as UTF-8 JSON, and the ids that are recorded outside
-  them.
+  these bytes.
 - enforces ``Limits`` as far as it can before all bytes are in memory.
 - raises ``Unreadable`` for one entry and ``LocationUnreadable`` for the whole location, and nothing else.
 
@@ -38,13 +38,13 @@ StoreKind = Literal["json", "sqlite", "postgresql"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds for each file or row: bytes, levels of nesting, seconds of processor time, bytes of memory."""
+    """Limits for each file or row: bytes, levels of nesting, seconds of processor time, bytes of memory."""
 
     max_bytes: int = 64 * 1024 * 1024
     max_depth: int = 200
     max_seconds: float = 5
     max_memory: int = 448 * 1024 * 1024
-    # How long to wait for a writer that holds the store locked.
+    # How long to wait for a writer's lock.
     lock_seconds: float = 5
     # How long a server may take for one statement.
     statement_seconds: int = 10
@@ -66,14 +66,14 @@ class Entry:
     key: str
     fingerprint: str
     size: int
-    # When its bytes last changed, in seconds since the epoch, if that is known.
+    # When its bytes last changed, in seconds since the epoch; None if that is not known.
     changed_at: float | None = None
     # The real key if ``key`` is redacted. Kept in memory only.
     unredacted_key: str = field(default="", repr=False)
 
     @property
     def real_key(self) -> str:
-        """The key by which the store knows it."""
+        """The key that the store uses, which may contain a secret."""
         return self.unredacted_key or self.key
 
 
@@ -190,17 +190,17 @@ class IndexedRun:
 
 @dataclass(frozen=True, slots=True)
 class RunList:
-    """The runs of an indexed store, newest first, and what it has instead of some."""
+    """The runs of an indexed store, newest first, and the problems of runs that cannot be listed."""
 
     runs: list[IndexedRun]
     problems: list[ReadProblem]
-    # Those whose runs are listed; None if all are.
+    # The parts whose runs are listed; None if the runs of all parts are.
     parts: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RunIndex:
-    """One run with those that it called, and the columns of their checkpoints, without bodies."""
+    """One run with the runs that it called, and the columns of their checkpoints, without bodies."""
 
     runs: list[IndexedRun]
     snapshots: list[Snapshot]
@@ -230,9 +230,9 @@ class StoreFormat(Protocol):
         formats: "Sequence[StoreFormat]",
         known: KnownSecrets,
     ) -> "IndexedStore | None":
-        """The engine's own tables in a database; None if it has none in any such database.
+        """The store of the engine's own tables in a database; None if the engine has no tables of its own.
 
-        ``known`` are redacted in what it lists.
+        ``known`` secrets are redacted in all that the store lists.
         """
 
     def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
@@ -252,7 +252,7 @@ class Store(Protocol):
 
     @property
     def limits(self) -> Limits:
-        """The bounds that it enforces."""
+        """The limits that the store enforces."""
 
     @property
     def formats(self) -> Sequence[StoreFormat]:
@@ -279,7 +279,7 @@ class Store(Protocol):
 class IndexedStore(Store, Protocol):
     """A store that is too large to be copied: it lists runs, and the checkpoints of one run without bodies.
 
-    What it lists is redacted. Its keys may be redacted as well, and are found nevertheless.
+    Everything that it lists is redacted. ``entry`` and ``read`` accept redacted keys as well.
     """
 
     @property
@@ -287,13 +287,13 @@ class IndexedStore(Store, Protocol):
         """The name of the engine that wrote it."""
 
     def mark(self) -> str:
-        """A text that differs whenever it may have changed; empty for a file. Raises LocationUnreadable."""
+        """A text that differs if the store may have changed; empty for a file. Raises LocationUnreadable."""
 
     def runs(self, limit: int | None = None, known: Mapping[str, str] | None = None) -> RunList:
-        """The newest runs, or all but those of parts with a known digest. Raises LocationUnreadable."""
+        """The newest runs, or all. Parts in ``known`` may be left out. Raises LocationUnreadable."""
 
     def details(self, keys: Sequence[str]) -> list[IndexedRun]:
-        """The runs with these keys, with everything that is known without their bodies."""
+        """The runs with these keys, with their counts, times and calls. Raises LocationUnreadable."""
 
     def index(self, key: str) -> RunIndex:
         """The run with this key and its checkpoints. Raises LocationUnreadable."""

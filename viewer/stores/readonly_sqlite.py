@@ -4,12 +4,12 @@ A plain read-only connection to a file in WAL mode creates ``-wal`` and ``-shm``
 there. So how the file is opened depends on the files that exist:
 
 no WAL mode             ``mode=ro``, which creates no files
-``-wal`` and ``-shm``   ``mode=ro&readonly_shm=1``: a writer has it open, or had; its files are only read
+``-wal`` and ``-shm``   ``mode=ro&readonly_shm=1``: a writer has or had it open; its files are only read
 ``-wal`` alone          a copy of both files, opened in a temporary folder
 neither                 ``immutable=1``; after reading, the file must not have changed
 
-SQLite opens files by their paths. So the files that it has opened are compared with those that were found
-without following links, and a journal that is not a plain file is refused before.
+SQLite opens files by their paths. So the files that it has opened are compared with the files that were found
+without following links, and a journal that is not a plain file is refused before SQLite opens it.
 """
 
 import fcntl
@@ -34,10 +34,10 @@ from viewer.stores.sqlite_header import is_in_wal_mode
 
 # The resolution of a file system's modification times.
 CLOCK_TICK_NANOSECONDS = 20_000_000
-# A log longer than this is not read: without its index, SQLite reads all of it before the first row.
+# A longer log is not read: without the shared index, SQLite reads the whole log before the first row.
 MAX_LOG_BYTES = 1024**3
 _OPTIONS = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
-# Bytes that a row may have in addition to the checkpoint's.
+# The most bytes of a row besides the checkpoint.
 _REST_OF_ROW = 1024 * 1024
 
 # A file's size, times and inode; None if there is no file.
@@ -45,7 +45,7 @@ _State = tuple[int, int, int, int] | None
 
 
 class ChangedWhileReading(Exception):
-    """A writer has changed the file while it was read without a lock, so what was read may be wrong."""
+    """A writer changed the file while it was read without a lock, so the rows may be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class DatabaseFile:
     folder: int
     name: str
     scratch: str | None = None
-    # The file that it has to be.
+    # The identity that the file must have, if it is recorded.
     identity: Identity | None = None
 
 
@@ -104,7 +104,7 @@ class ReadonlyDatabase:
         sqlite_pragmas.open_files(connection)
 
     def _check_opened(self, before: set[int]) -> None:
-        """Raise LocationReplaced if SQLite has opened another file than those of the folder."""
+        """Raise LocationReplaced if SQLite has opened a file other than the four in the folder."""
         ends = ("", "-wal", "-shm", "-journal")
         known = {(status.st_dev, status.st_ino) for end in ends if (status := self._status(end)) is not None}
         for descriptor in _open_descriptors() - before:
@@ -138,14 +138,14 @@ class ReadonlyDatabase:
         try:
             yield from cursor.execute(statement, values)
         except UnicodeDecodeError:
-            # SQLite's message quotes the file.
+            # The original message quotes the file.
             raise apsw.CorruptError("The file is damaged.") from None
         finally:
             with suppress(apsw.Error):
                 cursor.close(True)
 
     def is_unchanged(self) -> bool:
-        """Whether an error would occur again: no writer has opened, closed or changed the file."""
+        """Whether no writer has opened, closed or changed the file, so that an error would occur again."""
         if self._state is None:
             return self._companions == self._current_companions()
         return self._state == self._current_state()
@@ -166,7 +166,7 @@ class ReadonlyDatabase:
             raise LocationReplaced("store.file_replaced")
 
     def _address(self) -> tuple[str, bool]:
-        """The URI that SQLite opens, and whether it may write there."""
+        """The URI that SQLite opens, and whether SQLite may write to that file."""
         self._check_identity()
         self._state = None
         self._companions = has_wal, has_shm = self._current_companions()
@@ -226,7 +226,7 @@ class ReadonlyDatabase:
         return _state_of(self._status()), _state_of(self._status("-wal"))
 
     def _stable_state(self) -> tuple[_State, _State]:
-        """The current state, once it is old enough that another write certainly changes it."""
+        """The current state, once it is so old that a write certainly changes it. Waits up to a second."""
         for _attempt in range(100):
             state = self._current_state()
             newest = max((part[1] for part in state if part), default=0)

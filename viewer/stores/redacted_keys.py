@@ -1,4 +1,4 @@
-"""Keys of entries and problems without secrets, still different for different ones."""
+"""Redacts the keys of entries and problems. Different keys stay different."""
 
 import dataclasses
 import re
@@ -9,7 +9,7 @@ from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.redaction.texts import redacted_name
 from viewer.stores.protocol import Entry, ReadProblem
 
-# A name that an engine generates leaves no room for a secret.
+# Generated names have no part that could be a secret.
 _GENERATED_NAME = re.compile(
     r"\d{8}T\d{6}_[0-9a-f]{8}(?:_p-(?:none|\d{8}T\d{6}_[0-9a-f]{8}))?(?:\.json)?", re.ASCII
 )
@@ -30,7 +30,7 @@ def _redacted_folder(folder: str, known: KnownSecrets) -> str:
 
 
 def with_redacted_key(listed: _Listed, known: KnownSecrets) -> _Listed:
-    """The entry or problem with a redacted key. An entry keeps its real key, to be read by it."""
+    """The entry or problem with a redacted key. The real key of an entry is in ``unredacted_key``."""
     key = redacted_key(listed.key, known)
     if key == listed.key:
         return listed

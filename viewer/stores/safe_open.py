@@ -1,8 +1,8 @@
 """Open a location without following a link below the root that it has to be in.
 
 A path is resolved when a location is added. Later, a link may be created in one of its folders. So each read
-walks the path again, one folder at a time, and the identity of what it reaches is compared with what was
-added.
+walks the path again, one folder at a time, and compares the identity of the folder or file that it reaches
+with the recorded one.
 """
 
 import os
@@ -33,7 +33,7 @@ class Identity:
 
     @classmethod
     def parse(cls, text: str) -> "Identity | None":
-        """The identity whose ``str`` this text is; None for any other text."""
+        """The identity that ``str`` turns into this text; None for any other text."""
         with suppress(ValueError, TypeError):
             return cls(*map(int, text.split(":")))
         return None
@@ -64,9 +64,9 @@ class Found:
 
 @contextmanager
 def found_at(path: Path, roots: Sequence[Path] = ()) -> Iterator[Found]:
-    """What is at a path. Links are followed only above the root that the path is in.
+    """Open the folder or file at a path. Links are followed only above the root that the path is in.
 
-    No link is followed in a path outside all roots. Raises LocationUnreadable.
+    In a path outside all roots, no link is followed. Raises LocationUnreadable.
     """
     with ExitStack() as opened:
         try:
@@ -85,7 +85,7 @@ def found_at(path: Path, roots: Sequence[Path] = ()) -> Iterator[Found]:
 
 
 def open_file(name: str, folder: int) -> int:
-    """A descriptor of a file in a folder, for reading. Raises OSError; a link is one (ELOOP)."""
+    """A descriptor of a file in a folder, for reading. Raises OSError, also for a link (ELOOP)."""
     return os.open(name, _READ_FILE, dir_fd=folder)
 
 
@@ -95,7 +95,7 @@ def open_folder(name: str, folder: int) -> int:
 
 
 def identity_of(descriptor: int, status: os.stat_result) -> Identity:
-    """The identity of what has this status, on the file system of an open descriptor."""
+    """The identity of the folder or file with this status, on the file system of an open descriptor."""
     filesystem = 0
     with suppress(OSError, AttributeError):
         filesystem = os.fstatvfs(descriptor).f_fsid
@@ -103,7 +103,7 @@ def identity_of(descriptor: int, status: os.stat_result) -> Identity:
 
 
 def _base_of(path: Path, roots: Sequence[Path]) -> tuple[Path, tuple[str, ...]]:
-    """The innermost root of the path and the parts below it; without one, the root of the file system."""
+    """The innermost root of the path, or else the root of the file system, and the parts below it."""
     bases = [base for root in roots for base in (root, root.resolve()) if path.is_relative_to(base)]
     base = max(bases, key=lambda base: len(base.parts), default=Path(path.anchor))
     return base, path.relative_to(base).parts

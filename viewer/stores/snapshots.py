@@ -1,6 +1,6 @@
 """From an entry of a store to its snapshot: read, checked, redacted, and decoded by the engine's format.
 
-``snapshot_of`` redacts the bytes and the ids of a checkpoint before anything that keeps, logs or sends them.
+``snapshot_of`` redacts the bytes and the ids of a checkpoint before they are stored, logged or sent.
 This is the only place where checkpoints are redacted while they are read.
 """
 
@@ -17,9 +17,9 @@ from viewer.redaction.texts import redacted_name
 from viewer.stores.errors import Broken, Foreign, Incomplete, Refused, Unreadable
 from viewer.stores.protocol import Entry, Limits, RawCheckpoint, RecordedIds, Snapshot, Store, StoreFormat
 
-# Python refuses longer numbers.
+# Python does not convert numbers with more than 4300 digits.
 MAX_DIGITS = 4000
-# Larger bodies are checked for their depth even if nothing in them suggests it.
+# Larger bodies are checked for their depth even if the scan found no deep nesting.
 MIN_BYTES_TO_CHECK_DEPTH = 4 * 1024 * 1024
 _DIGIT = re.compile(rb"[0-9]")
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % MAX_DIGITS)
@@ -54,8 +54,7 @@ def snapshot_of(
 ) -> Snapshot:
     """The snapshot of what a store has read, redacted, by the first format that recognises it.
 
-    Raises Unreadable.
-    ``started`` is the process time, in seconds, at which reading began.
+    ``started`` is the process time, in seconds, at which reading began. Raises Unreadable.
     """
     data = checked_text(raw.data, limits)
     findings = scan(data)
@@ -93,7 +92,7 @@ def _redacted_ids(ids: RecordedIds, known: KnownSecrets) -> RecordedIds:
 
 
 def checked_text(data: bytes, limits: Limits) -> bytes:
-    """The bytes as UTF-8, whatever their encoding is. Raises Unreadable."""
+    """The bytes as UTF-8, converted if they are in cp1252. Raises Unreadable."""
     if len(data) > limits.max_bytes:
         raise too_large(len(data), limits)
     if not data.startswith(b"{"):
@@ -123,7 +122,7 @@ def _utf8(data: bytes) -> bytes:
         if error.end >= len(data) and error.reason == "unexpected end of data":
             raise Incomplete("store.truncated_character") from None
     try:
-        # The first versions of an engine wrote in the locale's encoding.
+        # An engine's first versions wrote in the encoding of the locale.
         return data.decode("cp1252").encode("utf-8")
     except UnicodeDecodeError as error:
         raise Broken("store.encoding_unknown", byte=error.start) from None

@@ -17,14 +17,14 @@ from viewer.stores.sqlite_file import SqliteFile, short_text, text_of
 
 TABLE = "checkpoints"
 EMPTY_TABLE = "store.table_empty"
-# How many rows that a damaged page hides are looked up one by one.
+# The most rowids on damaged pages that are read one by one.
 MAX_PROBES = 20_000
 _COLUMNS = {"id", "data"}
 MAX_ID_LENGTH = 300
 
 
 class SqliteStore(SqliteFile):
-    """The rows of one file, each a checkpoint as JSON."""
+    """The rows of one file. Each is a checkpoint as JSON."""
 
     kind: Literal["sqlite"] = "sqlite"
 
@@ -35,7 +35,7 @@ class SqliteStore(SqliteFile):
         self._rowid = "rowid"
 
     def entries(self) -> Iterator[Entry | ReadProblem]:
-        """Each row once, by its id. Raises LocationUnreadable."""
+        """The entry or problem of each row. Of rows with the same id, the last. Raises LocationUnreadable."""
         found = self.retried(self._listed)
         if not found:
             yield ReadProblem(TABLE, UserMessage(EMPTY_TABLE), "foreign", "empty")
@@ -63,7 +63,7 @@ class SqliteStore(SqliteFile):
 
     def _row(self, entry: Entry) -> tuple[bytes, str | None, str]:
         """The data of a row, its parent's id and its branch."""
-        # By rowid, because the index of ids may be damaged.
+        # Found by rowid, because the index of ids may be damaged.
         rowid = int(entry.fingerprint.partition(":")[0])
         text = "CASE WHEN typeof(data) = 'blob' AND substr(data, 1, 1) <> x'7b' THEN json(data) ELSE data END"
         columns = (
@@ -95,7 +95,7 @@ class SqliteStore(SqliteFile):
         return f"SELECT {self._rowid}, {key}, octet_length(data), typeof(data), {written} FROM {TABLE}"  # noqa: S608
 
     def _listed(self) -> list[Entry | ReadProblem]:
-        """Every row that can be listed: from both ends, if a page in between is damaged."""
+        """Every row that can be listed. If a page is damaged, the rows before and after it are listed."""
         rows, is_complete = self._walk("ASC")
         if not is_complete:
             rows += self._walk("DESC")[0]
@@ -108,7 +108,7 @@ class SqliteStore(SqliteFile):
         return list(found.values())
 
     def _walk(self, direction: str) -> tuple[list[tuple[Any, ...]], bool]:
-        """The rows in this direction up to a damaged page, and whether there was none."""
+        """The rows in this direction up to a damaged page, and whether all rows were read."""
         rows: list[tuple[Any, ...]] = []
         try:
             for row in self.database.run(f"{self._select_entry()} ORDER BY {self._rowid} {direction}"):
@@ -122,7 +122,7 @@ class SqliteStore(SqliteFile):
         return rows, True
 
     def _probed(self, known: set[int]) -> list[tuple[Any, ...]]:
-        """The rows between those that were found, looked up one by one."""
+        """The rows between the known rowids, read one by one."""
         rows: list[tuple[Any, ...]] = []
         last = max(known, default=0)
         first = min(known, default=1)
@@ -138,7 +138,7 @@ class SqliteStore(SqliteFile):
     def _entry_or_problem(self, row: tuple[Any, ...]) -> Entry | ReadProblem:
         rowid, row_id, size, kind, written = row
         written = text_of(written) if isinstance(written, bytes) else written
-        # Only a checksum of that column, whatever it holds.
+        # Only a checksum of the column is used, since it may hold anything.
         checksum = zlib.crc32(repr(written).encode(errors="backslashreplace"))
         fingerprint = f"{rowid}:{kind}:{size}:{checksum:08x}"
         key = text_of(row_id)

@@ -1,4 +1,4 @@
-"""What SQLite's errors mean: the bytes are damaged, exceed a limit, or could not be read this time."""
+"""Turns SQLite's errors into ours: the bytes are damaged, exceed a limit, or could not be read this time."""
 
 import apsw
 
@@ -29,7 +29,7 @@ _PASSING = (
 
 
 class UnfinishedWrite(LocationUnreadable):
-    """A writer has not finished a transaction, and only a writer can roll it back."""
+    """A transaction was not finished, and only a writer can roll it back."""
 
     def __init__(self) -> None:
         super().__init__("store.half_written")

@@ -1,4 +1,4 @@
-"""An SQLite file whose plain tables are read, opened so that it and its folder stay as they are."""
+"""Reads plain tables of an SQLite file without changing the file or its folder."""
 
 import os
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from viewer.stores.protocol import Limits
 from viewer.stores.readonly_sqlite import ChangedWhileReading, DatabaseFile, ReadonlyDatabase
 from viewer.stores.sqlite_errors import UnfinishedWrite, location_error
 
-# How often a store is read again because a writer has changed it.
+# How many times a file is read again because a writer has changed it.
 MAX_ATTEMPTS = 50
-# An error that a writer may cause by opening or closing the store is retried this often.
+# How many times a read is repeated after an error that a writer may cause by opening or closing the file.
 MAX_PASSING_ERRORS = 5
 # Far longer than any id, date or branch.
 MAX_SHORT_BYTES = 4096
@@ -24,7 +24,7 @@ _Result = TypeVar("_Result")
 
 
 class SqliteFile:
-    """One file, which is given as a path or an open folder and a name. ``read_schema`` is called first."""
+    """One file, given as a path or as an open folder and a name. Opening it calls ``read_schema``."""
 
     def __init__(self, file: Path | DatabaseFile, limits: Limits) -> None:
         self.limits = limits
@@ -65,7 +65,7 @@ class SqliteFile:
             self._folder = None
 
     def plain_columns(self, table: str) -> tuple[frozenset[str], str]:
-        """The columns of a table that are not generated, and a name of its rowid.
+        """The columns of a table that are not generated, and the name by which a query reads its rowid.
 
         Raises LocationUnreadable for anything but a plain table.
         """
@@ -91,7 +91,7 @@ class SqliteFile:
         return list(self.database.run(statement, *values))
 
     def retried(self, read: Callable[[], _Result]) -> _Result:
-        """What ``read`` returns, read again as long as a writer changes the file meanwhile."""
+        """What ``read`` returns; called again if a writer changes the file. Raises LocationUnreadable."""
         for attempt in range(MAX_ATTEMPTS):
             try:
                 if not self.database.is_open:
@@ -104,7 +104,7 @@ class SqliteFile:
             except (apsw.Error, MemoryError, LocationUnreadable, Unreadable) as error:
                 is_raw = isinstance(error, apsw.Error | MemoryError)
                 raised = location_error(error, self.limits) if is_raw else error
-                # A writer that opens or closes the file looks like one that was killed.
+                # While a writer opens or closes the file, the file looks as if the writer had been killed.
                 is_passing = isinstance(raised, UnfinishedWrite) and attempt < MAX_PASSING_ERRORS
                 if self.database.is_unchanged() and not is_passing:
                     raise raised from None
@@ -113,7 +113,7 @@ class SqliteFile:
 
 
 def short_text(column: str, columns: frozenset[str]) -> str:
-    """The SQL of a column's value, with texts as bytes; NULL if it is long or there is no such column."""
+    """The SQL of a column's value, with texts as bytes; NULL if it is too long or the column is missing."""
     if column not in columns:
         return "NULL"
     # An expression has no declared type, which may be damaged. A text may not be UTF-8.

@@ -1,4 +1,4 @@
-"""What the first bytes of a file say about SQLite. Imports no SQLite: see ``stores.__init__``."""
+"""Recognises SQLite files by their first bytes. Imports no SQLite library: see ``stores.__init__``."""
 
 import os
 import stat

@@ -5,9 +5,9 @@ from viewer.stores.polling.known_folders import KnownFolders
 
 
 def added_files(folder: JsonFolder, known: KnownFolders) -> list[str] | None:
-    """The keys of files that were added since the folders were listed. ``known`` has them from now on.
+    """The keys of files that were added since the folders were listed. Adds them to ``known``.
 
-    None if only a complete listing can tell what has changed. ``known`` is of no further use then.
+    None if only a complete listing can show what has changed. ``known`` must not be used again then.
     """
     added: list[str] = []
     pending = list(known)

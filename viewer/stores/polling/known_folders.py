@@ -1,4 +1,4 @@
-"""What a listing of a folder of JSON files has seen, so that the next poll reads only names, or nothing.
+"""The names found by listing a folder of JSON files, so that the next poll reads only names, or nothing.
 
 Adding, removing or renaming a file changes the times of its folder. File systems count time in steps of up
 to two seconds, and the clock of a server may differ from ours. So a listing is only trusted if the folder's
@@ -46,7 +46,7 @@ class KnownFolders:
         return sum(len(folder.hashes) for folder in self._folders.values())
 
     def is_unchanged(self, key: str, fingerprint: str) -> bool:
-        """Whether a folder with this fingerprint has the same files as when it was listed."""
+        """Whether a folder with this fingerprint certainly has the same files as when it was listed."""
         folder = self._folders[key]
         is_trusted = folder.listed_at - folder.seen_since > MAX_STEP_SECONDS
         return is_trusted and folder.fingerprint == fingerprint
@@ -69,5 +69,8 @@ class KnownFolders:
 
 
 def folder_fingerprint(status: os.stat_result) -> str:
-    """A text that changes whenever names were added to a folder or removed, but for the step of its clock."""
+    """A text that differs if names were added to or removed from a folder.
+
+    Within one step of the file system's clock, it may stay the same.
+    """
     return f"{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}:{status.st_dev}"

@@ -1,7 +1,7 @@
-"""Parts of the list of runs, so that a store lists only those that differ from what is stored.
+"""Parts of the list of runs, so that a store lists only the parts that differ from what is stored.
 
-A run is in the part that its key's digest names. The digest of a part is made of the keys of its runs and
-their newest checkpoints. No order of ids or times is relied on. PostgreSQL computes the same.
+The digest of a run's key names its part. The digest of a part is made from the keys of its runs and their
+newest checkpoints, in the order of the keys. A query of ``PostgresqlTables`` computes the same digests.
 """
 
 import hashlib

@@ -1,21 +1,21 @@
-"""How a PostgreSQL database is named and reached, without connecting to it."""
+"""The name of a PostgreSQL database and the address that libpq connects to. Nothing here connects."""
 
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# What the path of a location begins with, before the name that the setting gives its database.
+# The prefix of a location's path. The name that the setting gives the database follows.
 PREFIX = "postgresql:"
-# With one slash, it is a URI that was taken for a path.
+# A URI that was handled as a path has one slash instead of two.
 _URI = re.compile(r"\s*postgres(ql)?:/", re.IGNORECASE)
-# libpq's own variables, and what finds its files in the home folder.
+# libpq's own variables, and those by which it finds its files.
 _PASSED_VARIABLES = re.compile(r"PG[A-Z]+|HOME|KRB5\w+|SSL_CERT_\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """A database of a server: the name that people see, and what libpq needs to connect.
+    """A database of a server: its name on pages, and the connection string and variables for libpq.
 
     Only ``name`` may be shown, stored or logged. ``environment`` may hold a password.
     """
@@ -26,7 +26,7 @@ class ServerAddress:
 
 
 def path_of_database(name: str) -> str:
-    """The path of the location with this name."""
+    """The path of the location of the database with this name."""
     return f"{PREFIX}{name}"
 
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL database of which only tables are read, in read-only transactions with a time limit.
+"""Reads tables of a PostgreSQL database in read-only transactions with a time limit.
 
 Imported only in a reader process, since it loads libpq and connects to a server.
 """
@@ -21,9 +21,9 @@ from viewer.stores.protocol import Limits
 CONNECT_SECONDS = 5
 _Result = TypeVar("_Result")
 _TIMEOUTS = "SELECT set_config('statement_timeout', %s, true), set_config('lock_timeout', %s, true)"
-# Others may write to the schemas of a search path, so tables are named with their schema.
+# Other users may be able to write to schemas of the search path, so tables are named with their schema.
 _SAFE_PATH = "SELECT set_config('search_path', 'pg_catalog', true)"
-# That of the connection, in which people place their tables.
+# The search path of the connection, which has the schemas of the engine's tables.
 _OWN_PATH = "SELECT set_config(name, reset_val, true) FROM pg_catalog.pg_settings WHERE name = 'search_path'"
 _SEARCHED = """
     SELECT c.relname::text, n.nspname::text, c.relkind::text FROM pg_catalog.pg_class c
@@ -71,7 +71,10 @@ class PostgresqlDatabase:
         self._close()
 
     def retried(self, read: Callable[[], _Result]) -> _Result:
-        """What ``read`` returns of one state of the database, on a new connection if the first is lost."""
+        """What ``read`` returns within one transaction; tried again if an old connection was lost.
+
+        Raises LocationUnreadable.
+        """
         for is_last in (False, True):
             is_new = self._connection is None
             try:
@@ -87,7 +90,7 @@ class PostgresqlDatabase:
     def mark(self) -> str:
         """A text that differs whenever a transaction of the server has ended. Raises LocationUnreadable."""
         ((snapshot,),) = self.retried(lambda: self.query("SELECT txid_current_snapshot()::text"))
-        # It lists every open transaction.
+        # Hashed, since the snapshot lists every open transaction and may be long.
         return hashlib.sha256(snapshot.encode()).hexdigest()[:32]
 
     def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -101,7 +104,7 @@ class PostgresqlDatabase:
             **{name: sql.SQL(expression) for name, expression in self.expressions.items()},
         }
         composed = sql.SQL(statement).format(**parts)
-        # As binary, bytes take half the memory.
+        # In binary format, values of bytea take half the memory.
         return self._connection.execute(composed, values, binary=True).fetchall()
 
     def find_tables(self, names: Sequence[str]) -> None:
@@ -137,7 +140,7 @@ class PostgresqlDatabase:
                 connection = psycopg.connect(
                     self._address.conninfo,
                     autocommit=True,
-                    # A pooler may give each transaction another connection.
+                    # A connection pooler may run each transaction on another connection.
                     prepare_threshold=None,
                     fallback_application_name="forkline",
                     client_encoding="utf8",
@@ -156,7 +159,7 @@ class PostgresqlDatabase:
 
 @contextmanager
 def _variables(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set variables that libpq reads, only while it connects: this process reads other locations as well."""
+    """Set libpq's variables only while it connects, since this process reads other locations as well."""
     former = dict(os.environ)
     os.environ.update({"PGCONNECT_TIMEOUT": str(CONNECT_SECONDS), **variables})
     try:

@@ -1,4 +1,4 @@
-"""What the errors of libpq and of a server mean. No message has a password or a whole connection string."""
+"""Turns errors of libpq and of a server into messages without a password or whole connection string."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ MAX_REASON = 200
 _CANCELLED, _LOCKED = "57014", "55P03"
 _NO_TABLE, _NO_COLUMN, _NO_SCHEMA = "42P01", "42703", "3F000"
 _NO_PERMISSION = "42501"
-# The server, or what is between, has ended the connection.
+# The server, or a proxy in between, has ended the connection.
 _LOST = ("08", "57P")
 
 
@@ -24,7 +24,7 @@ def connection_error(error: Exception, environment: Mapping[str, str]) -> Locati
         return LocationUnreadable("postgresql.no_answer")
     passwords = tuple(value for name, value in environment.items() if "PASSWORD" in name)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    # Before that are the host and the port.
+    # The text before "failed: " names the host and the port.
     why = (lines[0] if lines else type(error).__name__).rpartition("failed: ")[2]
     why = why.removeprefix("FATAL:").strip().rstrip(".")
     shown = redact_text(why, known_secrets(passwords))[:MAX_REASON]

@@ -1,8 +1,8 @@
-"""The reader processes of this process: started, asked, reused for the next import, replaced.
+"""Starts the reader processes of this process, reuses them for the next import, and replaces them.
 
 This is not a pool of ``concurrent.futures``, ``multiprocessing`` or pebble: those start a worker by importing
-the main module again, which is Django and takes seconds, and unpickle its answers, which can run code. None
-of them passes a descriptor to a worker, or reports which file has ended it.
+the main module again, which loads Django and takes seconds, and unpickle its answers, which can run code.
+None of them passes a descriptor to a worker, or reports which file has ended a worker.
 """
 
 import atexit
@@ -28,9 +28,9 @@ from viewer.stores.reader.wire import Answer, Answers, Batch, Close, Message, Op
 ROOT = Path(__file__).resolve().parents[3]
 # Enough for several answers, so that a reader need not wait for this process.
 PIPE_BYTES = 1024 * 1024
-# How many read for one import, or wait for the next. Each takes about 60 MB.
+# The most readers of one import, and the most idle ones. Each takes about 60 MB.
 MAX_READERS = 3
-# How long to wait for an answer: for disks and locks, and a multiple of the limit of processor time.
+# How long to wait for an answer: seconds for disks and locks, and a multiple of the limit of processor time.
 PATIENCE_SECONDS, PATIENCE_FACTOR = 10, 6
 SECONDS_TO_CLOSE = 2
 _SET_PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", None)
@@ -83,34 +83,34 @@ class ReaderProcess:
         return self._child.poll() is None and not self.unanswered
 
     def open(self, message: Open, folder: int | None) -> None:
-        """Have it read from this store. Raises OSError if it has ended."""
+        """Make the process open this store. Raises OSError if the process has ended."""
         frame = framed(message)
         socket.send_fds(self._requests, [frame[:4]], [] if folder is None else [folder])
         self._requests.sendall(frame[4:])
         self.limits = message.limits
 
     def send(self, message: Message) -> None:
-        """Send a message. Raises OSError if it has ended."""
+        """Send a message. Raises OSError if the process has ended."""
         if isinstance(message, Batch):
             self.unanswered.extend(message.entries)
         self._requests.sendall(framed(message))
 
     def status(self) -> int:
-        """Its exit status. It is killed if it has not ended yet."""
+        """The exit status. Kills the process if it does not end within a second."""
         with suppress(subprocess.TimeoutExpired):
             return self._child.wait(timeout=1)
         self._child.kill()
         return -signal.SIGKILL
 
     def close(self) -> bool:
-        """Have it close its store. Returns whether it has."""
+        """Make the process close its store. Returns whether it has confirmed that."""
         with suppress(OSError, EOFError, msgspec.MsgspecError):
             self.send(Close())
             return self.answer(SECONDS_TO_CLOSE) is not None
         return False
 
     def end(self) -> None:
-        """Kill it. What it has not answered is lost."""
+        """Kill the process. Unread answers are lost."""
         self._requests.close()
         self.answers.pipe.close()
         self._child.kill()
@@ -127,7 +127,7 @@ class ReaderProcess:
 
 
 def patience(limits: Limits) -> float:
-    """How many seconds an answer may take. A disk may be slow, or a lock held."""
+    """How many seconds an answer may take, including the wait for a slow disk or a lock."""
     return PATIENCE_SECONDS + PATIENCE_FACTOR * limits.max_seconds
 
 
@@ -138,7 +138,7 @@ _lock = threading.Lock()
 
 
 def start_ahead(count: int) -> None:
-    """Have this many idle readers, for an import that may come soon. Does not wait for them to start."""
+    """Have this many readers idle, for an import that may follow soon. Does not wait for them to start."""
     with _lock:
         _idle.extend(_idle_or_new(count, None))
 
@@ -171,7 +171,7 @@ class Readers:
             try:
                 reader.open(self._message, self._folder)
             except OSError:
-                # An idle reader may just have ended. A new one has not.
+                # An idle reader may have ended meanwhile. A reader without limits has never opened a store.
                 reader.end()
                 if reader.limits is None:
                     raise

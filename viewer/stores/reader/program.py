@@ -1,7 +1,7 @@
-"""The reader process: parses what is at a location, within hard limits of memory and processor time.
+"""The reader process: parses the bytes of a location, within hard limits of memory and processor time.
 
-It imports neither Django nor an engine, opens files only for reading and below the descriptor that it is
-given, and ends when its input does, or after a while without a request.
+It imports neither Django nor an engine, and opens files only for reading and below the descriptor that it
+is given. It exits when its input ends, or after ``IDLE_SECONDS`` without a request.
 """
 
 import contextlib
@@ -43,15 +43,15 @@ from viewer.stores.sqlite import SqliteStore
 
 # A reader ends after this time without a request.
 IDLE_SECONDS = 300
-# The timer fires a little earlier than the limit that errors name.
+# The timer fires a little before the limit that messages name, as a share of it.
 TIMER_SHARE = 0.9
 LIST_CHUNK = 500
-# A reader whose peak was higher is replaced: what its heap still holds would count for the next file.
+# A reader with a higher peak is replaced, since the memory that it still holds would count for the next file.
 RETIRE_BYTES = 96 * 1024 * 1024
 
 
 def serve() -> None:
-    """Answer messages until there are no more."""
+    """Answer messages until the input ends, or none has arrived for ``IDLE_SECONDS``."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     source = socket.socket(fileno=0)
     reader = Reader()
@@ -114,7 +114,7 @@ class Reader:
         return self._store
 
     def _opened_file(self, message: Open, formats: list[StoreFormat]) -> Store:
-        """The tables of the first engine that has its own in this file, or else the plain table."""
+        """The store of the first engine whose tables are in this file, or else of the plain table."""
         identity = Identity.parse(message.identity)
         file = DatabaseFile(self._folder, message.name, message.scratch or None, identity)
         try:
@@ -127,7 +127,7 @@ class Reader:
     def _opened_database(
         self, database: DatabaseFile | ServerAddress, message: Open, formats: list[StoreFormat]
     ) -> Store:
-        """The tables of the first engine that has its own in this database. Raises LocationUnreadable."""
+        """The store of the first engine whose tables are in this database. Raises LocationUnreadable."""
         known = known_secrets(message.secrets)
         reason = LocationUnreadable("store.no_table")
         for store_format in formats:
@@ -143,7 +143,7 @@ class Reader:
 
     def _answer(self, question: Question) -> None:
         """Write the parts of the answer to a question."""
-        # An answer has thousands of objects, and hardly any garbage.
+        # An answer has thousands of objects and hardly any garbage, so collecting would only take time.
         gc.disable()
         try:
             with self._timed():
@@ -195,12 +195,12 @@ class Reader:
             result = problem_with(entry, kind, error.message)
         _write(Answer(read=result) if isinstance(result, Packed) else Answer(problem=result))
         if _peak_memory() > RETIRE_BYTES:
-            # A new process costs no more than freeing everything here.
+            # Starting a new process takes no longer than freeing the memory of this one.
             os._exit(0)
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[None]:
-        """Have the system end this process if the block takes too much processor time."""
+        """Make the system end this process if the block takes too much processor time."""
         signal.setitimer(signal.ITIMER_PROF, self._open_message().limits.max_seconds * TIMER_SHARE)
         try:
             yield
@@ -217,7 +217,7 @@ def _peak_memory() -> int:
     """The most bytes that this process has had in memory."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     if peak > RETIRE_BYTES:
-        # That includes what the parent had when it started this process.
+        # The maximum includes the memory of the parent when it started this process.
         peak = peak_memory(["VmHWM"]) or peak
     return peak
 
@@ -247,7 +247,7 @@ def _received(source: socket.socket) -> tuple[Message, int | None]:
 
 
 def _parts_of(answer: Answer) -> Iterator[Answer]:
-    """An answer in parts that take little memory to send, with the last one marked."""
+    """An answer in parts that take little memory to send. The last part has ``is_last``."""
     names = ("entries", "problems", "runs", "snapshots")
     longest = max(len(getattr(answer, name)) for name in names)
     for at in range(0, longest, LIST_CHUNK):

@@ -1,4 +1,4 @@
-"""Have reader processes list and read a store, whatever happens to those processes."""
+"""Lists and reads a store through reader processes, and continues when one of them ends or hangs."""
 
 import time
 from collections import deque
@@ -21,12 +21,12 @@ from viewer.stores.reader.pool import (
 from viewer.stores.reader.wire import Answer, Batch, Question
 from viewer.stores.snapshots import too_slow
 
-# Entries of one message, and entries that a reader is sent before it has answered.
+# The most entries in one message, and the most entries sent to a reader that it has not answered.
 BATCH_SIZE, MAX_UNANSWERED = 10, 120
 
 
 def answered(readers: Readers, message: Question, limits: Limits) -> list[Answer]:
-    """The parts of what a reader answers to a question. Raises LocationUnreadable."""
+    """The parts of a reader's answer to a question. Raises LocationUnreadable."""
     for _attempt in range(2):
         try:
             reader = readers.want(1)[0]
@@ -91,7 +91,7 @@ class Reading:
         has_sent = True
         while self._pending and has_sent:
             has_sent = False
-            # Smaller shares towards the end, so that all readers finish at about the same time.
+            # Readers get fewer entries towards the end, so that all of them finish at about the same time.
             max_unanswered = max(1, min(MAX_UNANSWERED, len(self._pending) // 4))
             for reader in list(self._readers.want(self._max_readers)):
                 if self._pending and len(reader.unanswered) < max_unanswered:
@@ -112,7 +112,7 @@ class Reading:
             yield from self._lost(reader)
 
     def _lost(self, reader: ReaderProcess) -> Iterator[ReadProblem]:
-        """Give the entries of a reader that has ended to others, except the one that has ended it."""
+        """Give the entries of a reader that has ended to other readers, except the entry that ended it."""
         status, unanswered = reader.status(), list(reader.unanswered)
         self._readers.drop(reader)
         if status != 0 and unanswered:
@@ -128,7 +128,7 @@ class Reading:
         self._pending.extendleft(reversed(unanswered))
 
     def _timed_out(self, reader: ReaderProcess) -> Iterator[ReadProblem]:
-        """Drop a reader that has not answered for too long."""
+        """Drop a reader that has not answered for longer than ``patience`` allows."""
         seconds = patience(self._limits)
         if reader.silent_since is None or time.monotonic() - reader.silent_since < seconds:
             return
@@ -139,7 +139,7 @@ class Reading:
         self._pending.extendleft(reversed(rest))
 
     def _without_new_reader(self, error: OSError) -> Iterator[ReadProblem]:
-        """Continue with the readers that there are; without any, give up."""
+        """Continue with the running readers; without any, report all pending entries as unavailable."""
         if not self._readers.all:
             while self._pending:
                 yield problem_with(self._pending.popleft(), "unavailable", _cannot_start(error))

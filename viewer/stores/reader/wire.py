@@ -15,17 +15,17 @@ from viewer.stores.packing import Packed
 from viewer.stores.postgresql.address import ServerAddress
 from viewer.stores.protocol import Entry, IndexedRun, Limits, ReadProblem, Snapshot
 
-# Bytes of answers that are read at once.
+# The number of bytes read from a pipe at a time.
 CHUNK_BYTES = 1024 * 1024
 
 
 class Open(msgspec.Struct, array_like=True, tag="open"):
-    """Read from this store until ``Close``. A descriptor of its folder comes with the message.
+    """Open this store until ``Close``. A descriptor of its folder comes with the message.
 
-    ``name`` is that of an SQLite file in the folder, and empty for a folder of JSON files. ``identity`` is
-    that of the file. ``scratch`` is a folder for a copy of it. ``secrets`` are redacted in all texts, and
-    never written to disk. ``engines`` are the packages whose store formats are tried, in order. ``server``
-    is a database of a server instead: how to connect to it is never written to disk or logged.
+    ``name`` is the name of an SQLite file in the folder; empty for a folder of JSON files. ``identity`` is
+    the file's identity. ``scratch`` is a folder for a copy of the file. ``secrets`` are redacted in all
+    texts, and never written to disk. ``engines`` are the packages whose store formats are tried, in order.
+    ``server`` is set instead of a folder for a database of a server. It is never written to disk or logged.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Mark(msgspec.Struct, array_like=True, tag="mark"):
 
 
 class ListRuns(msgspec.Struct, array_like=True, tag="runs"):
-    """List the newest runs of an indexed store; all without ``limit``, but those of ``known`` parts."""
+    """List the newest runs of an indexed store, all without ``limit``. Parts in ``known`` may be left out."""
 
     limit: int | None = None
     known: dict[str, str] | None = None
@@ -77,7 +77,7 @@ class Index(msgspec.Struct, array_like=True, tag="index"):
 
 
 class Batch(msgspec.Struct, array_like=True, tag="read"):
-    """Read these entries. Each has an answer, in this order."""
+    """Read these entries. One answer follows for each, in this order."""
 
     entries: Sequence[Entry]
 
@@ -93,10 +93,9 @@ Message = Open | Question | Batch | Close
 class Answer(msgspec.Struct, omit_defaults=True):
     """The result of one entry (``read`` or ``problem``), or a part of a list, which ends with ``is_last``.
 
-    ``engine`` answers ``Identify``, and ``mark``, ``runs`` and ``snapshots`` what is asked of an indexed
-    store.
-
-    ``unreadable`` says why nothing could be listed; ``is_refused`` if it exceeds the limits.
+    ``engine`` answers ``Identify``. ``mark``, ``runs``, ``run_parts`` and ``snapshots`` answer questions to
+    an indexed store. ``unreadable`` is the reason why nothing could be listed; ``is_refused`` is true if
+    listing exceeds the limits.
     """
 
     read: Packed | None = None
