@@ -1,4 +1,4 @@
-"""Runs, resumes or forks a graph, as a job's request says."""
+"""Runs, resumes or forks a graph, as a job's request specifies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MIN_ENGINE = "0.2.76"
 def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Run a request with LangGraph. Return the result as text. Raises Refused before anything has run."""
     connection.take(reporter)
-    _isolate()
+    _load_strictly()
     if request["kind"] in ("preflight", "effects", "next"):
         from forkline_langgraph import preflight
 
@@ -52,13 +52,13 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     try:
         if request["kind"] == "fork" or continues_copy(request):
             return _fork(request, scratch, reporter)
-        return _on_own_store(request, scratch, reporter)
+        return _run_on_user_store(request, scratch, reporter)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _publish(request: Request, store: Path, reporter: Reporter) -> str:
-    """Write a fork from its scratch store to the user's store. Return what was done, as text."""
+    """Write a fork from its scratch store to the user's store. Return the number of checkpoints as text."""
     from forkline_langgraph.publishing.publish import publish
 
     options = request["options"]
@@ -67,7 +67,7 @@ def _publish(request: Request, store: Path, reporter: Reporter) -> str:
 
 
 def _fork(request: Request, scratch: Path, reporter: Reporter) -> str:
-    """Run on a copy in a scratch store, and publish that if the request says so. Return the result."""
+    """Run a fork in a scratch store, and publish it if the request says so. Return the result."""
     result = _run_on_copy(request, scratch, reporter)
     options = request.get("options") or {}
     if into := options.get("into"):
@@ -77,24 +77,24 @@ def _fork(request: Request, scratch: Path, reporter: Reporter) -> str:
         try:
             publish(request, store, into, request["job"], reporter)
         except Refused as refused:
-            # The run is done and paid for: it can be published from its page.
+            # The run has been paid for: it succeeds, and can be published later from its page.
             reporter.warn("langgraph.not_published", why=[refused.message])
     return result
 
 
 def continues_copy(request: Request) -> bool:
-    """Whether a resume continues a fork's scratch store, and not the user's."""
+    """Return whether a resume continues a fork's scratch store instead of the user's store."""
     return request["kind"] == "resume" and source_store.path_of(request) != Path(request["location"]["path"])
 
 
 def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
-    """Run on a copy in a scratch store: the thread in the user's store stays as it is.
+    """Run on a copy in a scratch store, without changing the user's store. Return the result.
 
-    A resume takes the writes of finished nodes along, so that only the others run.
+    A resume also copies the writes of finished nodes, so that only the other nodes run.
     """
     project_folders.enter(request["folder"])
     with ExitStack() as stack:
-        # Closed before anything runs: an open transaction would hold back a server's vacuum.
+        # Closed before anything runs: an open transaction would delay the database server's vacuum.
         with source_store.opened(source_store.path_of(request), scratch) as source:
             address = source_store.address_of(source, request)
             namespace = address.namespace
@@ -123,12 +123,15 @@ def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
 
             inner_graph.edit(running, namespace, request, loadable)
             return running.to_end(None, asks_first=False)
-        prepare = _prepare if request["kind"] == "fork" else _given
+        prepare = _prepare if request["kind"] == "fork" else _input_or_answers
         return running.to_end(prepare(running, request, loadable))
 
 
 def _prepare(running: Running, request: Request, loadable: Loadable) -> Any:
-    """Apply a fork's edits, and check that the nodes of the plan run next. Return what the run is given."""
+    """Apply a fork's edits, and check that the nodes of the plan run next.
+
+    Return what to pass to ``Running.to_end``. Raises Refused.
+    """
     from langgraph.types import Command
 
     from forkline_langgraph.run import edits, interrupts
@@ -146,7 +149,7 @@ def _prepare(running: Running, request: Request, loadable: Loadable) -> Any:
             raise Refused("langgraph.edit_and_answer")
         edits.apply(running, values, set(options.get("replace") or []), as_node)
     following = list(running.state().next)
-    # The steps of a subgraph are within those of the graph that calls it.
+    # A subgraph's steps are part of one step of the graph that calls it.
     is_inner = bool(source_store.namespace_of(request))
     planned = [step["task"] for step in request["steps"] if step["action"] in ("runs", "again")]
     from forkline_langgraph.run.running import units_of
@@ -157,20 +160,23 @@ def _prepare(running: Running, request: Request, loadable: Loadable) -> Any:
     return given
 
 
-def _on_own_store(request: Request, scratch: Path, reporter: Reporter) -> str:
-    """Continue a thread of the user's store, or start one there."""
+def _run_on_user_store(request: Request, scratch: Path, reporter: Reporter) -> str:
+    """Continue a thread in the user's store, or start one there. Return the result."""
     path = Path(request["location"]["path"])
     thread, values = _thread(request, scratch)
     project_folders.enter(request["folder"])
     loadable = checked(request, values)
-    with _own_saver(path, loadable, reporter, request["branch"]) as made, graph_of(request, thread) as graph:
+    with (
+        _user_store_saver(path, loadable, reporter, request["branch"]) as made,
+        graph_of(request, thread) as graph,
+    ):
         running = _running(request, graph, made, thread, reporter)
-        return running.to_end(_given(running, request, loadable))
+        return running.to_end(_input_or_answers(running, request, loadable))
 
 
 @contextmanager
-def _own_saver(path: Path, loadable: Loadable, reporter: Reporter, branch: str) -> Iterator[Any]:
-    """The engine's saver on the user's store."""
+def _user_store_saver(path: Path, loadable: Loadable, reporter: Reporter, branch: str) -> Iterator[Any]:
+    """Yield the engine's saver on the user's store."""
     from forkline_langgraph.restore import saver
 
     if connection.is_database(path):
@@ -183,8 +189,8 @@ def _own_saver(path: Path, loadable: Loadable, reporter: Reporter, branch: str) 
         yield saver.saver_on(file, path, loadable, reporter, branch)
 
 
-def _given(running: Running, request: Request, loadable: Loadable) -> Any:
-    """What a thread of the user's store continues with: a new run's input, answers, or nothing."""
+def _input_or_answers(running: Running, request: Request, loadable: Loadable) -> Any:
+    """Return what to pass to ``Running.to_end``: a new run's input, answers, or None. Raises Refused."""
     from langgraph.types import Command
 
     from forkline_langgraph.run import edits, inputs, interrupts
@@ -203,14 +209,14 @@ def _given(running: Running, request: Request, loadable: Loadable) -> Any:
 
 
 def _thread(request: Request, scratch: Path) -> tuple[str, list[Value]]:
-    """The thread that a run continues or starts, and the values that it loads. Raises Refused."""
+    """Return the thread that a run continues or starts, and the values that it loads. Raises Refused."""
     path = Path(request["location"]["path"])
     is_new = request["kind"] == "run"
     wanted = str((request.get("options") or {}).get("thread") or "")
     is_file = not connection.is_database(path)
     if is_new and is_file and (not path.exists() or not path.stat().st_size):
         return wanted or str(uuid.uuid4()), []
-    # Refuses a database of something else: the engine would add its tables to it.
+    # Opening refuses a foreign database, to which the engine would add its tables.
     with source_store.opened(path, scratch) as source:
         if is_new and not wanted:
             return str(uuid.uuid4()), []
@@ -224,14 +230,14 @@ def _thread(request: Request, scratch: Path) -> tuple[str, list[Value]]:
 
 
 def values_to_load(source: Source, address: Address) -> list[Value]:
-    """Every stored value that a run from this checkpoint may load."""
+    """Return every stored value that a run from this checkpoint may load."""
     tasks = subgraphs.unfinished_tasks(source.writes_of(address))
     inner = subgraphs.inner_checkpoints(source, address, tasks)
     return [value for one in (address, *inner) for value in source.values_at(one)]
 
 
 def checked(request: Request, values: list[Value]) -> Loadable:
-    """What the run may load. Raises Refused if the checkpoint has effects that nobody has accepted."""
+    """Return what the run may load. Raises Refused if the checkpoint has effects that nobody has accepted."""
     loadable = Loadable(request)
     accepted_effects.refuse_unaccepted(loadable.effects_in(values), request)
     loadable.pin_modules()
@@ -239,7 +245,7 @@ def checked(request: Request, values: list[Value]) -> Loadable:
 
 
 def graph_of(request: Request, thread: str) -> Any:
-    """A context with the graph of the request's entry point."""
+    """Return a context manager that yields the graph of the request's entry point."""
     from forkline_langgraph.graphs import entry_points
 
     return entry_points.made_by(request["entry_point"], settings_of(request).config(thread))
@@ -256,7 +262,7 @@ def _running(request: Request, graph: Any, made: Any, thread: str, reporter: Rep
 
 
 def stores_changes_only(graph: Any) -> bool:
-    """Whether a channel of the graph is not whole in a checkpoint, but made of those before."""
+    """Return whether a channel of the graph stores only its changes in each checkpoint."""
     return any(type(channel).__name__ == "DeltaChannel" for channel in graph.channels.values())
 
 
@@ -272,7 +278,10 @@ def refuse_other_location(request: Request) -> None:
 
 
 def report_start(reporter: Reporter) -> str:
-    """Report the versions. Return the engine's. Raises Refused if it, or its SQLite saver, is missing."""
+    """Report the installed versions. Return the engine's.
+
+    Raises Refused if it, or its SQLite saver, is missing, or if it is too old.
+    """
     return engine_version.report_start(
         reporter,
         [ENGINE, SAVER],
@@ -283,8 +292,8 @@ def report_start(reporter: Reporter) -> str:
     )
 
 
-def _isolate() -> None:
-    """Have the engine load only what is allowed, and send no traces without the project's own settings."""
+def _load_strictly() -> None:
+    """Make the engine's serializer load only allowed classes."""
     # Read once, when the engine is imported.
     os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
 

@@ -95,6 +95,7 @@ def _check_graph(
 
 
 def _next(graph: Any, request: Request, scratch: Path, address: Address, loadable: Loadable) -> list[str]:
+    """Return the nodes that would run next from a copy of the checkpoint. Raises Refused."""
     from forkline_langgraph.restore import saver
 
     scratch.mkdir(mode=0o700, exist_ok=True)

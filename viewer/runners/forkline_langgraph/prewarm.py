@@ -1,4 +1,4 @@
-"""Imports in advance everything that a job's process imports of the engine. Used by prewarm_runner.py."""
+"""Imports in advance all modules of the engine that a job's process needs. Used by prewarm_runner.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a graph is compiled to: its nodes and edges, with those of the graphs inside it."""
+"""The nodes and edges of a compiled graph, with those of the graphs inside it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Edge = tuple[str, str, bool, str]
 
 
 def compiled_graph(graph: Any) -> dict[str, Any]:
-    """The nodes and edges as plain values; empty if the engine cannot say.
+    """Return the nodes and edges as plain values; empty if the graph cannot be drawn or is too large.
 
     A node inside another graph is named after that graph's node, as in ``research/search``. The start and
-    end of inner graphs are left out: what leads to them leads to what follows.
+    end nodes of inner graphs are left out, and the edges through them are joined.
     """
     try:
         drawn = _drawn(graph)
@@ -28,7 +28,7 @@ def compiled_graph(graph: Any) -> dict[str, Any]:
             for edge in drawn.edges
         ]
     except Exception:
-        # Drawing imports and calls what the project's own runnables define.
+        # Drawing calls code of the project's runnables, which may raise anything.
         return {}
     for node in [node for node in nodes if _is_inner_end(node)]:
         edges = list(_without(node, edges))
@@ -45,16 +45,16 @@ def compiled_graph(graph: Any) -> dict[str, Any]:
 
 
 def _drawn(graph: Any) -> Any:
-    """The engine's own drawing, with the inner graphs as far as this version can draw them."""
+    """Return the engine's own drawing, with the inner graphs if this version can draw them."""
     try:
         return graph.get_graph(xray=True)
     except Exception:
-        # Old versions fail at an inner graph of which no node leads to its end.
+        # Old versions fail if no node of an inner graph leads to its end.
         return graph.get_graph()
 
 
 def _name(key: str) -> str:
-    """A node's name as events of a run have it: the engine separates the levels with a colon."""
+    """Return a node's name as in a run's events. The engine separates levels with a colon."""
     return key.replace(":", "/")
 
 
@@ -64,7 +64,7 @@ def _is_inner_end(node: str) -> bool:
 
 
 def _without(node: str, edges: Sequence[Edge]) -> Iterator[Edge]:
-    """The edges with those to and from a node joined."""
+    """Yield the edges, with those to and from this node joined."""
     arriving = [edge for edge in edges if edge[1] == node]
     leaving = [edge for edge in edges if edge[0] == node]
     yield from (edge for edge in edges if node not in edge[:2])

@@ -14,9 +14,9 @@ from forkline_runner.refusal import Refused
 
 @contextlib.contextmanager
 def made_by(entry_point: str, config: dict[str, Any]) -> Iterator[Any]:
-    """The compiled graph that an entry point is or returns, open for the block. Raises Refused.
+    """Yield the compiled graph that an entry point is or returns. Raises Refused.
 
-    A factory is given the run's config if it takes one; a context manager is left at the end.
+    A factory with a parameter is called with the run's config. A context manager is exited at the end.
     """
     found = project.load(entry_point)
     with contextlib.ExitStack() as stack:
@@ -40,15 +40,15 @@ def made_by(entry_point: str, config: dict[str, Any]) -> Iterator[Any]:
 
 
 def is_graph(value: Any) -> bool:
-    """Whether this is a compiled graph of the engine, in any of its versions."""
+    """Return whether this is a compiled graph of the engine, in any of its versions."""
     return all(hasattr(value, name) for name in ("nodes", "channels", "stream", "update_state", "get_state"))
 
 
 def _called(found: Any, config: dict[str, Any], stack: contextlib.ExitStack) -> Any:
     if is_graph(found) or hasattr(found, "compile") or not callable(found):
         return found
-    takes = [one for one in inspect.signature(found).parameters.values() if one.default is one.empty]
-    made = found(config) if takes else found()
+    required = [one for one in inspect.signature(found).parameters.values() if one.default is one.empty]
+    made = found(config) if required else found()
     if inspect.isawaitable(made):
         made = event_loop.run(_result(made))
     if is_graph(made):
@@ -67,9 +67,9 @@ def _compiled(found: Any) -> Any:
 
 
 def is_async(graph: Any) -> bool:
-    """Whether the graph has to run in the event loop.
+    """Return whether the graph must run in the event loop.
 
-    It was made there, or a node of it, or of a graph inside it, can only run in one.
+    It must if it was made there, or if one of its nodes, or of the graphs inside it, is async only.
     """
     return event_loop.is_used() or any(
         _is_async(step) for node in graph.nodes.values() for step in _steps(node)

@@ -1,4 +1,4 @@
-"""The one event loop of a run. What an async entry point opens belongs to the loop that it was opened in."""
+"""The event loop of a run. What an async entry point opens can only be used in the same loop."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ import contextlib
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
-# Seconds for tasks that were interrupted to clean up.
+# Seconds that cancelled tasks have to clean up.
 CLEAN_UP_SECONDS = 2
 
 _loops: list[asyncio.AbstractEventLoop] = []
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """The result of a coroutine, run in the loop to its end."""
+    """Run a coroutine in the loop to its end. Return its result."""
     return _loop().run_until_complete(coroutine)
 
 
 @contextlib.contextmanager
 def opened(manager: Any) -> Iterator[Any]:
-    """What an async context manager yields, for the block. One task enters and leaves it, as some require."""
+    """Enter an async context manager for the block. Yield its value.
+
+    The same task enters and exits it, as some context managers require.
+    """
     loop = _loop()
     entered: asyncio.Future[Any] = loop.create_future()
     leaving: asyncio.Future[None] = loop.create_future()
@@ -33,7 +36,7 @@ def opened(manager: Any) -> Iterator[Any]:
     holder = loop.create_task(hold())
     loop.run_until_complete(asyncio.wait([holder, entered], return_when=asyncio.FIRST_COMPLETED))
     if holder.done():
-        # It failed before it yielded.
+        # The context manager failed before it yielded: raise its error.
         holder.result()
     try:
         yield entered.result()
@@ -45,12 +48,12 @@ def opened(manager: Any) -> Iterator[Any]:
 
 
 def is_used() -> bool:
-    """Whether something has been run in the loop."""
+    """Return whether anything has run in the loop."""
     return bool(_loops)
 
 
 def close() -> None:
-    """End what is left in the loop. Does nothing if there was none."""
+    """Cancel the remaining tasks and close the loop. Does nothing if no loop was used."""
     while _loops:
         loop = _loops.pop()
         left = asyncio.all_tasks(loop)

@@ -16,7 +16,7 @@ MAX_FOLDERS = 50
 
 
 def enter(folder: str) -> None:
-    """Change to the project's folder, with it, its ``src`` and its dependencies importable. Raises Refused.
+    """Change to the project's folder. Make it, its ``src`` and its dependencies importable. Raises Refused.
 
     The dependencies come last, as with LangGraph's own server: installed packages keep their names.
     """
@@ -25,18 +25,18 @@ def enter(folder: str) -> None:
         return
     known = {Path(path or ".").resolve() for path in sys.path}
     for text in _dependencies(Path(folder))[:MAX_FOLDERS]:
-        for place in (Path(folder, text), Path(folder, text, "src")):
-            if place.is_dir() and place.resolve() not in known:
-                known.add(place.resolve())
-                sys.path.append(str(place.resolve()))
+        for path in (Path(folder, text), Path(folder, text, "src")):
+            if path.is_dir() and path.resolve() not in known:
+                known.add(path.resolve())
+                sys.path.append(str(path.resolve()))
     importlib.invalidate_caches()
 
 
 def _dependencies(folder: Path) -> list[str]:
-    """The dependencies in the configuration; none if it cannot be read."""
+    """Return the dependencies in the configuration; none if it cannot be read."""
     path = folder / CONFIGURATION
     try:
-        # A preflight check hides the file from the project's code if it holds the environment.
+        # If the file holds environment variables, a preflight check hides it from the project's code.
         with placeholders.allowed():
             if path.stat().st_size > MAX_BYTES:
                 return []

@@ -1,4 +1,4 @@
-"""What a compiled graph is made of, for the forms: channels with their reducers, and configuration."""
+"""Describes a compiled graph for the forms: its channels with their reducers, and its configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forkline_langgraph.run.run_settings import RESERVED
 
 MAX_NAMES = 200
 MAX_DEFAULT = 500
-# Channels that drive the graph and are no part of its state.
+# Prefixes of channels that control the graph and are not part of its state.
 CONTROL = ("__", "branch:", "join:", "start:")
 # The types of a JSON schema. ``bool`` comes before ``int``, whose subclass it is.
 TYPES: Mapping[type, str] = {
@@ -33,7 +33,7 @@ Found = dict[str, Any]
 
 
 def channels_of(graph: Any) -> list[Found]:
-    """The channels of the graph's state: name, type and the name of a reducer, empty if there is none."""
+    """Return the name, type and reducer of each channel of the graph's state; no reducer is empty."""
     found = [
         {"name": name, "type": type_name(getattr(channel, "typ", None)), "reducer": reducer_of(channel)}
         for name, channel in graph.channels.items()
@@ -43,12 +43,12 @@ def channels_of(graph: Any) -> list[Found]:
 
 
 def _is_trigger(graph: Any, name: str) -> bool:
-    """Whether a channel is the one by which the first versions trigger the nodes after a node."""
+    """Return whether this is a channel with which early versions trigger the nodes after a node."""
     return name in graph.nodes and type(graph.channels[name]).__name__ == "EphemeralValue"
 
 
 def reducer_of(channel: Any) -> str:
-    """The name of the function that adds a write to a channel; empty if a write replaces its value."""
+    """Return the name of the function that adds a write to a channel; empty if a write replaces its value."""
     if not edits.has_reducer(channel):
         return ""
     function = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
@@ -58,7 +58,7 @@ def reducer_of(channel: Any) -> str:
 
 
 def type_name(found: Any) -> str:
-    """The JSON type of a Python type; empty if it has none, or several."""
+    """Return the JSON type of a Python type; empty if it has none, or several."""
     origin = typing.get_origin(found)
     if origin is typing.Annotated:
         return type_name(typing.get_args(found)[0])
@@ -75,7 +75,7 @@ def type_name(found: Any) -> str:
 
 
 def settings_of(graph: Any) -> dict[str, list[Found]]:
-    """The values that the graph's nodes read, as far as it names them: ``configurable`` and ``context``."""
+    """Return the fields of ``configurable`` and of ``context`` that the graph declares."""
     context, configurable = getattr(graph, "context_schema", None), getattr(graph, "config_type", None)
     is_old = not hasattr(graph, "context_schema")
     return {
@@ -85,7 +85,7 @@ def settings_of(graph: Any) -> dict[str, list[Found]]:
 
 
 def _fields_of(schema: Any) -> Iterator[Found]:
-    """The fields of a dataclass, a pydantic model or a TypedDict, with defaults that JSON can hold."""
+    """Yield the fields of a dataclass, a pydantic model or a TypedDict, with defaults that JSON can hold."""
     if not inspect.isclass(schema):
         return
     try:
@@ -101,7 +101,7 @@ def _fields_of(schema: Any) -> Iterator[Found]:
 
 
 def _default_of(schema: Any, name: str) -> tuple[bool, Any]:
-    """Whether a field has a default that JSON can hold, and the default."""
+    """Return whether a field has a short default that JSON can hold, and the default."""
     value: Any = dataclasses.MISSING
     if dataclasses.is_dataclass(schema):
         value = next((one.default for one in dataclasses.fields(schema) if one.name == name), value)

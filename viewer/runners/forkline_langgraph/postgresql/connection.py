@@ -1,6 +1,6 @@
-"""The connection to the database of a location, from a variable that only this process has seen.
+"""Connects to the database of a location, as an environment variable of this process says.
 
-Its password is in no file and no message. It is removed from the environment before the project's code runs.
+The password is in no file and no message. The variable is removed before the project's code runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from forkline_runner.refusal import Refused
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
-# What the path of such a location begins with.
+# The prefix of the path of a location in PostgreSQL.
 PREFIX = "postgresql:"
 # Set by the process that starts this one: ``conninfo``, and libpq's variables in ``environment``.
 VARIABLE = "FORKLINE_STORE"
@@ -25,13 +25,13 @@ SAVER = "langgraph-checkpoint-postgres"
 _taken: dict[str, Any] = {}
 
 
-def is_database(place: object) -> bool:
-    """Whether this is the path of a location in PostgreSQL."""
-    return str(place).startswith(PREFIX)
+def is_database(path: object) -> bool:
+    """Return whether this is the path of a location in PostgreSQL."""
+    return str(path).startswith(PREFIX)
 
 
 def take(reporter: Reporter) -> None:
-    """Remove the connection from the environment, and keep its passwords out of what is reported."""
+    """Remove the connection from the environment, and hide its passwords in all reported events."""
     text = os.environ.pop(VARIABLE, "")
     if not text:
         return
@@ -46,20 +46,20 @@ def _password_in(conninfo: str) -> list[str]:
 
         return [str(value) for name, value in conninfo_to_dict(conninfo).items() if "password" in name]
     except Exception:
-        # Connecting says what is wrong with it.
+        # Connecting reports the error. Until then, hide the whole text.
         return [conninfo]
 
 
 @contextmanager
-def connected(place: object, *, read_only: bool = False) -> Iterator[Any]:
-    """A connection, in autocommit mode as the engine opens one. Raises Refused."""
+def connected(path: object, *, read_only: bool = False) -> Iterator[Any]:
+    """Yield a connection in autocommit mode, like those that the engine opens. Raises Refused."""
     try:
         import psycopg
         from psycopg.rows import dict_row
     except ImportError as error:
         raise Refused("langgraph.no_psycopg", package=SAVER) from error
     if not _taken:
-        raise Refused("langgraph.no_connection", path=place)
+        raise Refused("langgraph.no_connection", path=path)
     try:
         with _variables(_taken["environment"]):
             connection = psycopg.connect(
@@ -70,8 +70,8 @@ def connected(place: object, *, read_only: bool = False) -> Iterator[Any]:
                 row_factory=dict_row,
             )
     except psycopg.Error as error:
-        # The message names the host and the role.
-        raise Refused("langgraph.not_connected", path=place, kind=type(error).__name__) from None
+        # Without psycopg's message, which names the host and the role.
+        raise Refused("langgraph.not_connected", path=path, kind=type(error).__name__) from None
     try:
         connection.read_only = read_only
         yield connection
@@ -80,27 +80,27 @@ def connected(place: object, *, read_only: bool = False) -> Iterator[Any]:
 
 
 @contextmanager
-def refusing(place: object) -> Iterator[None]:
-    """Raise Refused for what the server refuses. Not used for a run: nodes may use other databases."""
+def refusing(path: object) -> Iterator[None]:
+    """Raise Refused for database errors in the block. Not for runs: nodes may use other databases."""
     import psycopg
 
     try:
         yield
     except psycopg.errors.InsufficientPrivilege as error:
-        raise Refused("langgraph.store_not_writable", path=place) from error
+        raise Refused("langgraph.store_not_writable", path=path) from error
     except psycopg.Error as error:
-        raise Refused("langgraph.database_failed", path=place, error=_reason(error)) from error
+        raise Refused("langgraph.database_failed", path=path, error=_reason(error)) from error
 
 
 def _reason(error: Any) -> str:
-    """The first line of a server's message, without the rows that it may quote."""
+    """Return the first line of a server's message, without the rows that it may quote."""
     found = error.diag.message_primary or str(error).partition("\n")[0]
     return str(found)[:200]
 
 
 @contextmanager
 def _variables(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set variables that libpq reads, only while it connects."""
+    """Set environment variables for libpq within the block."""
     former = dict(os.environ)
     os.environ.update({"PGCONNECT_TIMEOUT": SECONDS, **variables})
     try:

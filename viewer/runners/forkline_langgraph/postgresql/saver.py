@@ -30,12 +30,12 @@ class ReportingShallowSaver(Reporting, ShallowPostgresSaver):  # type: ignore[mi
 
 
 def saver_of(connection: Any, serde: Any) -> Any:
-    """The engine's own saver for the tables of a database."""
+    """Return the engine's own saver for the tables of a database."""
     return (ShallowPostgresSaver if has_last_only(connection) else PostgresSaver)(connection, serde=serde)
 
 
 def saver_on(connection: Any, store: Path, loadable: Loadable, reporter: Reporter, branch: str) -> Any:
-    """The reporting saver of a database, whose tables exist."""
+    """Return a reporting saver for a database. Its tables must exist."""
     type_ = ReportingShallowSaver if has_last_only(connection) else ReportingPostgresSaver
     made = type_(connection, serde=serializer(loadable))
     made.store, made.branch, made.reporter = store, branch, reporter

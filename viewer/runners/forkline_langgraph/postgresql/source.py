@@ -1,6 +1,6 @@
 """Reads a user's threads in PostgreSQL, in one read-only transaction.
 
-The parts of statements are our own: the columns that differ between versions of the tables.
+Statements are assembled from texts in this file only: columns differ between versions of the tables.
 """
 # ruff: noqa: S608
 
@@ -20,27 +20,27 @@ from forkline_runner.refusal import Refused
 TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 MILLISECONDS = "60000"
 EMPTY = "empty"
-# Old versions have sent tasks in a checkpoint. In a database, they are only with its parent's writes.
+# Old versions keep sent tasks in a checkpoint. A database has them only in the writes of its parent.
 SENDS = "pending_sends"
 
 
 @contextmanager
-def opened(place: object) -> Iterator[PostgresqlSource]:
-    """The threads of a database. Raises Refused."""
+def opened(path: object) -> Iterator[PostgresqlSource]:
+    """Yield the threads of a database, in one transaction. Raises Refused."""
     with (
-        connections.connected(place, read_only=True) as connection,
-        connections.refusing(place),
+        connections.connected(path, read_only=True) as connection,
+        connections.refusing(path),
         connection.transaction(),
     ):
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         connection.execute("SELECT set_config('statement_timeout', %s, true)", (MILLISECONDS,))
         if not has_tables(connection):
-            raise Refused("langgraph.foreign_database", path=place)
+            raise Refused("langgraph.foreign_database", path=path)
         yield PostgresqlSource(connection)
 
 
 def has_tables(connection: Any) -> bool:
-    """Whether the database has the tables of the engine's saver."""
+    """Return whether the database has the tables of the engine's saver."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         found = cursor.execute(
             "SELECT bool_and(to_regclass(name) IS NOT NULL) FROM unnest(%s::text[]) AS name", (list(TABLES),)
@@ -49,7 +49,7 @@ def has_tables(connection: Any) -> bool:
 
 
 def columns_of(connection: Any, table: str) -> set[str]:
-    """The columns of a table that the connection finds."""
+    """Return the names of a table's columns; none if the connection does not find the table."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         rows = cursor.execute(
             "SELECT attname::text FROM pg_catalog.pg_attribute"
@@ -60,12 +60,12 @@ def columns_of(connection: Any, table: str) -> set[str]:
 
 
 def has_last_only(connection: Any) -> bool:
-    """Whether a shallow saver wrote the tables: they have only the newest checkpoint of a thread."""
+    """Return whether a shallow saver made the tables, which have only the newest checkpoint of a thread."""
     return "checkpoint_id" not in columns_of(connection, "checkpoints")
 
 
 class PostgresqlSource:
-    """The threads of a database, as ``SqliteSource`` has those of a file."""
+    """A ``Source`` for a PostgreSQL database."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -84,7 +84,7 @@ class PostgresqlSource:
         return [Address(*row) for row in rows]
 
     def checkpoints(self, thread: str) -> set[tuple[str, str]]:
-        """The namespaces and ids of a thread's checkpoints."""
+        """Return the namespaces and ids of a thread's checkpoints."""
         rows = self._rows(f"SELECT checkpoint_ns, {self._id} FROM checkpoints WHERE thread_id = %s", thread)
         return {(str(namespace), str(identifier)) for namespace, identifier in rows}
 
@@ -110,7 +110,7 @@ class PostgresqlSource:
         return [WriteRow(*row) for row in rows]
 
     def row(self, address: Address) -> Row | None:
-        """The checkpoint as a SQLite store has it, made of stored values that are not loaded."""
+        """Return the checkpoint in the format of a SQLite store, without loading values; None if missing."""
         found = self._checkpoint(address)
         if found is None:
             return None
@@ -123,7 +123,7 @@ class PostgresqlSource:
         return Row(parent, "msgpack", packed({**checkpoint, "channel_values": values}), metadata.encode())
 
     def _sends(self, parent: Address) -> list[Any]:
-        """The tasks that a checkpoint has sent to its child, in the order in which they are numbered."""
+        """Return the tasks that a checkpoint has sent to its child, in the order of their numbers."""
         sent = [row for row in self.write_rows(parent) if row.channel == TASKS]
         sent.sort(key=lambda row: (row.path, row.task, row.idx))
         return [_inert(TASKS, row.type, row.value) for row in sent]
@@ -154,7 +154,7 @@ class PostgresqlSource:
         return next(((str(parent), dict(found), metadata or "{}") for parent, found, metadata in rows), None)
 
     def _blobs(self, address: Address, checkpoint: dict[str, Any]) -> list[tuple[str, str, bytes]]:
-        """The channel, type and bytes of each value that is not in the checkpoint itself."""
+        """Return the channel, type and bytes of each value that is not in the checkpoint itself."""
         versions = checkpoint.get("channel_versions") or {}
         rows = self._rows(
             "SELECT channel, type, blob FROM checkpoint_blobs"
@@ -179,6 +179,7 @@ def _parts(address: Address) -> tuple[str, str, str]:
 
 
 def _inert(channel: str, kind: str, blob: bytes) -> Any:
+    """Return a stored value without loading what it names. Raises Refused for an unknown type."""
     if kind == "msgpack":
         return unpacked(blob)
     if kind == "null":

@@ -1,4 +1,4 @@
-"""The user's database, opened to be written to by the engine's saver in one transaction."""
+"""The user's database, opened so that the engine's saver writes to it in one transaction."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ MILLISECONDS = "10000"
 
 
 @contextmanager
-def opened(place: object) -> Iterator[PostgresqlStore]:
-    """The database within a transaction, which is committed at the end. Raises Refused."""
-    with connections.connected(place) as connection, connections.refusing(place), connection.transaction():
+def opened(path: object) -> Iterator[PostgresqlStore]:
+    """Yield the database within a transaction, which is committed at the end. Raises Refused."""
+    with connections.connected(path) as connection, connections.refusing(path), connection.transaction():
         for name in ("lock_timeout", "statement_timeout"):
             connection.execute("SELECT set_config(%s, %s, true)", (name, MILLISECONDS))
         if not has_tables(connection):
-            raise Refused("langgraph.foreign_database", path=place)
-        # Nobody continues a thread between the check of its head and the commit.
+            raise Refused("langgraph.foreign_database", path=path)
+        # No other process continues a thread between the check of its head and the commit.
         connection.execute("LOCK TABLE checkpoints IN SHARE ROW EXCLUSIVE MODE")
         yield PostgresqlStore(connection)
 
 
 class PostgresqlStore:
-    """A database, as ``SqliteStore`` is a file."""
+    """A ``WriteStore`` for a PostgreSQL database."""
 
     def __init__(self, connection: Any) -> None:
         from forkline_langgraph.postgresql.saver import saver_of
@@ -47,11 +47,11 @@ class PostgresqlStore:
         return {write.task for write in self._source.writes_of(address)}
 
     def put(self, config: Any, checkpoint: StoredCheckpoint, metadata: dict[str, Any]) -> None:
-        """Have the saver store a checkpoint, each value of a channel as it is."""
+        """Store a checkpoint with the engine's saver, each channel's value unchanged. Raises Refused."""
         if checkpoint.kind != "msgpack":
             raise Refused("langgraph.value_not_copied", channel="the checkpoint", type=checkpoint.kind)
         decoded = unpacked(checkpoint.data)
-        values = {name: _shown_to_saver(value) for name, value in decoded["channel_values"].items()}
+        values = {name: _for_saver(value) for name, value in decoded["channel_values"].items()}
         whole = {"pending_sends": [], **decoded, "channel_values": values}
         self._saver.put(config, whole, metadata, dict(decoded["channel_versions"]))
 
@@ -59,8 +59,8 @@ class PostgresqlStore:
         put_writes(self._saver, config, writes, task, path)
 
 
-def _shown_to_saver(value: Any) -> Any:
-    """The value. Savers mark the snapshots of channels, which they know by their class."""
+def _for_saver(value: Any) -> Any:
+    """Return the value, wrapped if it is a snapshot of a channel: savers recognise those by their class."""
     if isinstance(value, InertObject) and value.code == SNAPSHOT:
         from langgraph.checkpoint.serde.types import _DeltaSnapshot
 

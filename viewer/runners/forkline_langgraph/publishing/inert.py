@@ -1,4 +1,4 @@
-"""A serializer of the engine's savers that passes on stored values as they are, and loads none of them."""
+"""A serializer for the engine's savers that writes stored values unchanged, and loads none of them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ SNAPSHOT_CLASS = "_DeltaSnapshot"
 
 
 class StoredValue:
-    """A value as a store has it: the name of its form, and its bytes."""
+    """A stored value: its type and its bytes."""
 
     def __init__(self, kind: str, data: bytes) -> None:
         self.kind, self.data = kind, data
 
 
 class StoredCheckpoint(dict[str, Any]):
-    """A checkpoint as a store has it. As a dictionary it has only what a saver reads: its id."""
+    """A stored checkpoint. As a dictionary it has only its id, which is all that a saver reads."""
 
     def __init__(self, identifier: str, kind: str, data: bytes) -> None:
         super().__init__(id=identifier)
@@ -26,10 +26,10 @@ class StoredCheckpoint(dict[str, Any]):
 
 
 class InertSerializer:
-    """Stores stored values again. Metadata is plain JSON."""
+    """Writes stored values unchanged. Metadata is plain JSON."""
 
     def dumps_typed(self, value: Any) -> tuple[str, bytes]:
-        """The form and bytes of a stored value, or of a value without loaded objects. Raises TypeError."""
+        """Return the type and bytes of a stored value, or of a value without objects. Raises TypeError."""
         if isinstance(value, StoredValue | StoredCheckpoint):
             return value.kind, value.data
         if type(value).__name__ == SNAPSHOT_CLASS:

@@ -1,8 +1,8 @@
 """Writes a fork from its scratch store to the user's store: as a new thread, or into the thread it forked.
 
-The engine's own saver writes, in one transaction: after a crash either nothing is there or everything. The
-ids of checkpoints stay, since the ids of tasks are made of them. So it shows what is there already, and
-nothing is written twice. No stored value is loaded.
+The engine's own saver writes, in one transaction: after a crash, either nothing or everything was written.
+Checkpoints keep their ids, because the ids of tasks are derived from them. Those that the thread already has
+are therefore recognised, and nothing is written twice. No stored value is loaded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NEW_THREAD, THREAD = "new-thread", "thread"
 
 @dataclass(frozen=True)
 class Fork:
-    """What a scratch store holds. ``stores_changes``: checkpoints have only what differs."""
+    """The contents of a scratch store. ``stores_changes``: whether checkpoints hold only changes."""
 
     rows: Sequence[Row]
     writes: Sequence[TaskWrites]
@@ -43,9 +43,9 @@ class Fork:
 
 
 def publish(request: Request, scratch: Path, into: str, new_thread: str, reporter: Reporter) -> int:
-    """Write the fork of a scratch store. Return how many checkpoints were written.
+    """Write the fork of a scratch store. Return the number of written checkpoints.
 
-    That is 0 if all of them are in the thread already. Raises Refused before anything is written.
+    It is 0 if the thread has all of them already. Raises Refused before anything is written.
     """
     from forkline_langgraph.publishing import write_store
 
@@ -60,7 +60,7 @@ def publish(request: Request, scratch: Path, into: str, new_thread: str, reporte
 
 
 def read(path: Path) -> Fork:
-    """What a scratch store holds. Raises Refused if it has been deleted."""
+    """Return the contents of a scratch store. Raises Refused if it has been deleted."""
     if not path.exists():
         raise Refused("langgraph.scratch_deleted")
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
@@ -69,17 +69,17 @@ def read(path: Path) -> Fork:
 
 
 def _missing(fork: Fork, store: WriteStore, thread: str, into: str) -> list[Row]:
-    """The checkpoints that the thread does not have. Raises Refused if they cannot be added to it."""
-    there = store.checkpoints(thread)
-    missing = [row for row in fork.rows if (row.address.namespace, row.address.id) not in there]
-    if not missing or (into != THREAD and not there):
+    """Return the checkpoints that the thread lacks. Raises Refused if they cannot be added to it."""
+    existing = store.checkpoints(thread)
+    missing = [row for row in fork.rows if (row.address.namespace, row.address.id) not in existing]
+    if not missing or (into != THREAD and not existing):
         return missing
     if into != THREAD:
         raise Refused("langgraph.thread_exists", thread=thread)
     first = next(row for row in missing if not row.address.namespace)
-    if not first.parent or ("", first.parent) not in there:
+    if not first.parent or ("", first.parent) not in existing:
         raise Refused("langgraph.thread_lacks_parent")
-    if max(identifier for namespace, identifier in there if not namespace) > first.address.id:
+    if max(identifier for namespace, identifier in existing if not namespace) > first.address.id:
         raise Refused("langgraph.thread_continued")
     if store.has_last_only:
         raise Refused("langgraph.shallow_thread")
@@ -93,7 +93,7 @@ def _write(fork: Fork, store: WriteStore, thread: str, missing: set[Address]) ->
     for writes in fork.writes:
         at = replace(writes.address, thread=thread)
         if writes.address not in missing and writes.task in store.tasks_at(at):
-            # What the user's thread has stays as it is.
+            # Writes that the user's thread already has are never changed.
             if fork.stores_changes or writes.sends_tasks:
                 raise Refused("langgraph.writes_differ")
             continue
@@ -106,21 +106,21 @@ def _write(fork: Fork, store: WriteStore, thread: str, missing: set[Address]) ->
 
 
 def _config(fork: Fork, row: Row, thread: str) -> dict[str, Any]:
-    """Where a saver writes a checkpoint. A parent that a new thread does not have is left out."""
-    place = {"thread_id": thread, "checkpoint_ns": row.address.namespace}
+    """Return a saver's config for writing a checkpoint. A parent that a new thread lacks is left out."""
+    configurable = {"thread_id": thread, "checkpoint_ns": row.address.namespace}
     parent = replace(row.address, id=row.parent)
-    is_there = parent in {*(one.address for one in fork.rows), *(one.address for one in fork.writes)}
-    if row.parent and (is_there or thread == fork.thread):
-        place["checkpoint_id"] = row.parent
-    return {"configurable": place}
+    has_parent = parent in {*(one.address for one in fork.rows), *(one.address for one in fork.writes)}
+    if row.parent and (has_parent or thread == fork.thread):
+        configurable["checkpoint_id"] = row.parent
+    return {"configurable": configurable}
 
 
 def _metadata(row: Row, thread: str) -> dict[str, Any]:
-    """The metadata, with the id of the thread that some versions record in it."""
+    """Return the metadata, with the id of the thread that some versions record in it."""
     named = {"thread_id": thread} if row.metadata.get("thread_id") == row.address.thread else {}
     return {**row.metadata, **named}
 
 
 def _write_task(store: WriteStore, writes: TaskWrites, at: Address) -> None:
-    place = {"thread_id": at.thread, "checkpoint_ns": at.namespace, "checkpoint_id": at.id}
-    store.put_writes({"configurable": place}, list(writes.writes), writes.task, writes.path)
+    configurable = {"thread_id": at.thread, "checkpoint_ns": at.namespace, "checkpoint_id": at.id}
+    store.put_writes({"configurable": configurable}, list(writes.writes), writes.task, writes.path)

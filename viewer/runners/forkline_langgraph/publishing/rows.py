@@ -1,4 +1,4 @@
-"""What a scratch store has of a fork, as it is written to the user's store."""
+"""The rows of a scratch store, as they are written to the user's store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Row:
 
 @dataclass(frozen=True)
 class TaskWrites:
-    """What one task wrote at a checkpoint, in its order."""
+    """What one task wrote at a checkpoint, in order."""
 
     address: Address
     task: str
@@ -37,7 +37,7 @@ class TaskWrites:
 
 
 def checkpoints_in(scratch: sqlite3.Connection) -> list[Row]:
-    """Every checkpoint, oldest first."""
+    """Return every checkpoint, oldest first."""
     rows = scratch.execute(
         "SELECT thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata"
         " FROM checkpoints ORDER BY checkpoint_id"
@@ -54,7 +54,7 @@ def checkpoints_in(scratch: sqlite3.Connection) -> list[Row]:
 
 
 def writes_in(scratch: sqlite3.Connection) -> list[TaskWrites]:
-    """The writes of every task, oldest checkpoint first."""
+    """Return the writes of every task, oldest checkpoint first."""
     columns = {str(one[0]) for one in scratch.execute("SELECT * FROM writes LIMIT 0").description}
     path = "task_path" if "task_path" in columns else "''"
     found: dict[tuple[Address, str, str], list[tuple[str, StoredValue]]] = defaultdict(list)

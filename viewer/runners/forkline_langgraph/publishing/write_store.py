@@ -1,4 +1,4 @@
-"""The user's store, opened to be written to by the engine's saver in one transaction."""
+"""The user's store, opened so that the engine's saver writes to it in one transaction."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ LOCK_SECONDS = 10
 
 
 class WriteStore(Protocol):
-    """A store within a transaction. The engine's saver writes, and stores values as they are."""
+    """A store within a transaction, to which the engine's saver writes stored values unchanged."""
 
-    # It has only the newest checkpoint of a thread.
+    # Whether the store has only the newest checkpoint of a thread.
     has_last_only: bool
 
     def checkpoints(self, thread: str) -> set[tuple[str, str]]:
-        """The namespaces and ids of a thread's checkpoints."""
+        """Return the namespaces and ids of a thread's checkpoints."""
 
     def tasks_at(self, address: Address) -> set[str]:
-        """The tasks that have written something at a checkpoint."""
+        """Return the tasks that have written something at a checkpoint."""
 
     def put(self, config: Any, checkpoint: StoredCheckpoint, metadata: dict[str, Any]) -> None:
-        """Have the saver store a checkpoint."""
+        """Store a checkpoint with the engine's saver. Raises Refused."""
 
     def put_writes(self, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
-        """Have the saver store what a task wrote."""
+        """Store what a task wrote with the engine's saver."""
 
 
 def opened(location: LocationTarget) -> Any:
-    """A context with the location's store. It is committed at the end, and not after an error."""
+    """Return a context manager that yields the location's store. It commits unless the block raises."""
     if connection.is_database(location["path"]):
         from forkline_langgraph.postgresql import write_store
 
@@ -52,7 +52,7 @@ def opened(location: LocationTarget) -> Any:
 
 
 class OneTransaction(sqlite3.Connection):
-    """A connection on which a saver's own commits do nothing: it commits after each checkpoint."""
+    """A connection that ignores the commits of a saver, which commits after each checkpoint."""
 
     def commit(self) -> None:
         pass
@@ -62,7 +62,7 @@ class OneTransaction(sqlite3.Connection):
 
 
 class SqliteStore:
-    """A SQLite file."""
+    """A ``WriteStore`` for a SQLite file."""
 
     has_last_only = False
 
@@ -93,7 +93,7 @@ class SqliteStore:
 
 
 def put_writes(saver: Any, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
-    """Have a saver of any version store what a task wrote. Old ones know no path of a task."""
+    """Store what a task wrote with a saver of any version. Old savers do not accept a task's path."""
     known = inspect.signature(saver.put_writes).parameters
     saver.put_writes(config, writes, task, *([path] if "task_path" in known else []))
 
@@ -108,7 +108,7 @@ def _sqlite(path: Path) -> Iterator[SqliteStore]:
     try:
         refuse_foreign(file, path)
         store = SqliteStore(file)
-        # As for any run of the engine: it adds what a newer version of it needs.
+        # Adds what this version of the engine needs, as any of its runs does.
         store.saver.setup()
         file.execute("BEGIN IMMEDIATE")
         yield store

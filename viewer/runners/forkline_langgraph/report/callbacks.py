@@ -1,4 +1,4 @@
-"""Calls of models and tools as events of the spool."""
+"""Writes the calls of models and tools to the spool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_ARGUMENTS = 1000
 MAX_ERROR = 2000
-# Raised where a run waits for a person: no failure.
+# Exceptions with which the engine controls a run, such as waiting for a person. They are not failures.
 WAITS = {"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp", "ParentCommand"}
 
 
@@ -82,7 +82,7 @@ def _node(metadata: Any) -> str:
 
 
 def _usage_in(response: Any) -> Mapping[str, Any]:
-    """The usage of one call: as the message says, else as the provider's output does."""
+    """Return the usage of one call from its message, else from the provider's output."""
     for generations in getattr(response, "generations", None) or []:
         for generation in generations:
             usage = getattr(getattr(generation, "message", None), "usage_metadata", None) or {}

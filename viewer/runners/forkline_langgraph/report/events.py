@@ -1,4 +1,4 @@
-"""What a graph streams as events of the spool."""
+"""Writes what a graph streams to the spool."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from forkline_runner.reporting import shortened
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
-# Every version has "debug", which reports tasks, their results and checkpoints. With "messages", a model
-# streams its answer although its node only waits for the whole; the callbacks report it.
+# Every version has "debug", which reports tasks, their results and checkpoints. "messages" makes models
+# stream their answers even where a node waits for the whole answer; the callbacks report the text.
 MODES = ["debug", "custom", "messages"]
 MAX_OUTPUT = 2000
 
@@ -20,13 +20,13 @@ MAX_OUTPUT = 2000
 class Progress:
     """Reports the tasks of a graph and of the graphs inside it.
 
-    A unit is a node: its name, after the names of the nodes whose subgraphs it is in. If a node runs several
-    times in one step, as with ``Send``, the further ones are numbered.
+    A unit is a node. Its name follows the names of the nodes whose subgraphs it is in. If a node runs several
+    times in one step, as with ``Send``, its units are numbered from the second on.
     """
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
-        # Tasks that had finished before: the engine streams them too, and uses their stored writes.
+        # Tasks that finished earlier. The engine streams them as well, but uses their stored writes.
         self._finished: set[str] = set()
         self._units: dict[str, str] = {}
         self._in_step: dict[tuple[str, int], int] = {}
@@ -56,7 +56,7 @@ class Progress:
             self._reporter.write("node_interrupted", node=unit, id=task)
         else:
             result = payload.get("result")
-            # After an interrupt in the same step, it is streamed again without running again.
+            # After an interrupt in the same step, the task is streamed again without running again.
             self._finished.add(str(task))
             self._reporter.write("node_completed", node=unit, id=task, output=shown(result))
 
@@ -70,7 +70,7 @@ class Progress:
 
 
 def shown(value: Any) -> str:
-    """A value as text for an event, shortened."""
+    """Return a value as text for an event, shortened."""
     if isinstance(value, BaseException):
         return shortened(f"{type(value).__name__}: {value}", MAX_OUTPUT)
     if isinstance(value, str):
@@ -79,7 +79,7 @@ def shown(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value that JSON does not know, as one that it does."""
+    """Return a value that JSON can represent, for one that it cannot."""
     for name in ("model_dump", "_asdict"):
         if hasattr(value, name):
             return getattr(value, name)()

@@ -1,7 +1,7 @@
 """The effects of a LangGraph checkpoint: what loading its values would import. Imports nothing.
 
-Values name classes, which the engine's serializer imports and calls. Those of the engine and the classes of
-the project's own modules need no agreement. Everything else does, and so does a pickled value.
+Values name classes, which the engine's serializer imports and calls. Classes of the engine and of the
+project's own modules need no acceptance. Everything else does, including any pickled value.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ MAX_SOURCE_BYTES = 1024 * 1024
 
 
 class Loadable:
-    """What one request may load: the engine's types, the project's classes, and what was accepted."""
+    """What one request may load: the engine's and the project's classes, and what a person has accepted."""
 
     def __init__(self, request: Request) -> None:
         self._accepted = set(request.get("accepted_effects") or [])
         self._own = resolving.imported_by([*(request.get("entry_points") or []), request["entry_point"]])
         self._decided: dict[NamedType, bool] = {}
-        # Those that need no agreement or have it, for the engine's own list of what it may load.
+        # The classes that values name, for the engine's own list of what it may load.
         self.allowed: set[tuple[str, str]] = set()
         self.has_pickles = False
-        self._agreed: set[str] = set()
+        self._modules_to_pin: set[str] = set()
 
     def effects_in(self, values: Iterable[Value]) -> list[Effect]:
-        """What these values add to the project's own code, each effect once. Raises Refused."""
+        """Return the effects of these values besides the project's own code, each once. Raises Refused."""
         found: dict[str, Effect] = {}
         for value in values:
             for effect in self._effects_of(value.type, value.data, value.what):
@@ -58,8 +58,8 @@ class Loadable:
         return list(found.values())
 
     def pin_modules(self) -> None:
-        """Let the modules that needed agreement be imported only with their present content."""
-        for module in self._agreed:
+        """Allow modules that needed acceptance to be imported only with their current content."""
+        for module in self._modules_to_pin:
             for file in resolving.files_if_found(module):
                 if file.name not in sys.modules:
                     guard.pin(file.name, file.path, file.digest)
@@ -74,9 +74,9 @@ class Loadable:
             )
 
     def check_type(self, named: NamedType) -> None:
-        """Raise Refused if an edited value names a class that no stored value may name."""
+        """Raise Refused if an edited value names a class that may not be loaded."""
         self.allowed.add((named.module, named.name))
-        if not self._needs_no_agreement(named):
+        if not self._needs_no_acceptance(named):
             effect = _effect_of(named, "")
             if not self._is_accepted(effect):
                 raise Refused("runner.effects_not_accepted", effects=f"{effect.kind} {effect.name}")
@@ -95,14 +95,14 @@ class Loadable:
             raise Refused("langgraph.value_unreadable", what=what, error=error) from error
         for one in sorted(named):
             self.allowed.add((one.module, one.name))
-            if not self._needs_no_agreement(one):
-                self._agreed.add(one.module)
+            if not self._needs_no_acceptance(one):
+                self._modules_to_pin.add(one.module)
                 yield _effect_of(one, what)
 
     def _is_accepted(self, effect: Effect) -> bool:
         return "*" in self._accepted or effect.key in self._accepted
 
-    def _needs_no_agreement(self, named: NamedType) -> bool:
+    def _needs_no_acceptance(self, named: NamedType) -> bool:
         if named not in self._decided:
             self._decided[named] = self._decide(named)
         return self._decided[named]
@@ -121,14 +121,14 @@ class Loadable:
 def _effect_of(named: NamedType, what: str) -> Effect:
     files = resolving.files_if_found(named.module)
     if not files:
-        # A module of Python itself, or none that is installed.
+        # A module of the standard library, or one that is not installed.
         return Effect("command", str(named)[:MAX_NAME], what[:MAX_NAME])
     name = str(named)[:MAX_NAME]
     return Effect("module", name, files[-1].path, resolving.digest_of(files))
 
 
 def _is_class(named: NamedType) -> bool:
-    """Whether the module's source defines a class of this name. A function could do anything."""
+    """Return whether the module's source defines a class of this name. A function could do anything."""
     files = resolving.files_if_found(named.module)
     if not files:
         return False

@@ -18,14 +18,14 @@ class InertObject:
 
 
 def unpacked(data: bytes) -> Any:
-    """The value, with objects as InertObject."""
+    """Return the decoded value, with each object as an ``InertObject``."""
     import ormsgpack
 
     return ormsgpack.unpackb(data, ext_hook=InertObject, option=ormsgpack.OPT_NON_STR_KEYS)
 
 
 def packed(value: Any) -> bytes:
-    """The bytes of a value that ``unpacked`` returned, or of one made of such values."""
+    """Return the bytes of a value that ``unpacked`` returned, or of one made of such values."""
     import ormsgpack
 
     option = ormsgpack.OPT_NON_STR_KEYS | ormsgpack.OPT_PASSTHROUGH_DATACLASS

@@ -14,13 +14,13 @@ NUMPY, SNAPSHOT = 6, 7
 HARMLESS = {"null", "empty", "bytes", "bytearray"}
 # The one extension type that calls a method of what it names.
 METHOD = 3
-# How older versions rebuilt pydantic objects in JSON: with the class itself.
+# The values of ``method`` with which older versions call the class itself, in JSON.
 CONSTRUCTS = ([None, "construct"], "construct", "model_construct", None, "")
 
 
 @dataclass(frozen=True, order=True)
 class NamedType:
-    """``method`` is called on it; empty if the object itself is called."""
+    """A class or function that is called; if ``method`` is not empty, that method of it is called."""
 
     module: str
     name: str
@@ -31,7 +31,7 @@ class NamedType:
 
 
 class Unreadable(ValueError):
-    """The stored value is not in a form that is known."""
+    """The stored value has an unknown type, or is malformed."""
 
 
 class Pickled(Unreadable):
@@ -43,7 +43,7 @@ class Encrypted(Unreadable):
 
 
 def named_in(kind: str | None, data: bytes | None) -> set[NamedType]:
-    """Everything that a value names. ``kind`` is the type column. Raises Unreadable."""
+    """Return the classes and functions that a value names. ``kind`` is its type column. Raises Unreadable."""
     if kind is None or kind in HARMLESS or not data:
         return set()
     if "+" in kind:
@@ -91,13 +91,13 @@ def _named(code: int, parts: Any) -> NamedType:
 
 
 def _in_json(value: Any) -> Iterator[NamedType]:
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
+    pending = [value]
+    while pending:
+        one = pending.pop()
         if isinstance(one, list):
-            waiting += one
+            pending += one
         elif isinstance(one, dict):
-            waiting += one.values()
+            pending += one.values()
             named = one.get("id")
             if "lc" in one and isinstance(named, list) and named:
                 method = one.get("method")

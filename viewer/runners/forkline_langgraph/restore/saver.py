@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CheckedSerializer(JsonPlusSerializer):  # type: ignore[misc]
-    """Asks before it loads a value: some versions of the engine call whatever a stored value names."""
+    """Checks each value before loading it: some versions of the engine call whatever a value names."""
 
     may_load: Callable[[str | None, bytes | None], None]
 
@@ -36,7 +36,7 @@ class CheckedSerializer(JsonPlusSerializer):  # type: ignore[misc]
 
 
 def serializer(loadable: Loadable) -> CheckedSerializer:
-    """A serializer that loads what needs no agreement or has it, in every version of the engine."""
+    """Return a serializer that loads only what is allowed, in every version of the engine."""
     options: dict[str, Any] = {
         "pickle_fallback": loadable.has_pickles,
         "allowed_msgpack_modules": sorted(loadable.allowed),
@@ -48,7 +48,7 @@ def serializer(loadable: Loadable) -> CheckedSerializer:
 
 
 class Reporting:
-    """Reports each checkpoint to the spool, once it is stored. ``store`` is the path of the location."""
+    """Reports each checkpoint to the spool after it is stored. ``store`` is the path of the location."""
 
     store: Path
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
@@ -66,12 +66,14 @@ class Reporting:
             self._report(self.reporter, config["configurable"], checkpoint, metadata)
         return stored
 
-    def _report(self, reporter: Reporter, place: Any, checkpoint: Any, metadata: Any) -> None:
-        address = Address(str(place["thread_id"]), str(place.get("checkpoint_ns") or ""), checkpoint["id"])
+    def _report(self, reporter: Reporter, configurable: Any, checkpoint: Any, metadata: Any) -> None:
+        address = Address(
+            str(configurable["thread_id"]), str(configurable.get("checkpoint_ns") or ""), checkpoint["id"]
+        )
         reporter.write(
             "checkpoint",
             id=checkpoint["id"],
-            parent=str(place.get("checkpoint_id") or ""),
+            parent=str(configurable.get("checkpoint_id") or ""),
             path=f"{self.store}#{key_of(address)}",
             branch=self.branch,
             trigger=str(metadata.get("source") or ""),
@@ -96,7 +98,7 @@ def _awaited(method: str) -> Callable[..., Any]:
     return call
 
 
-# A graph with async nodes calls these; a store is fast enough to be called directly.
+# A graph with async nodes calls these. A store is fast enough to be called in the event loop.
 for _name in ("get_tuple", "put", "put_writes", "get_delta_channel_history"):
     if hasattr(BaseCheckpointSaver, f"a{_name}"):
         setattr(Reporting, f"a{_name}", _awaited(_name))
@@ -105,7 +107,7 @@ for _name in ("get_tuple", "put", "put_writes", "get_delta_channel_history"):
 def saver_on(
     connection: sqlite3.Connection, store: Path, loadable: Loadable, reporter: Reporter | None, branch: str
 ) -> ReportingSaver:
-    """The saver of a store. Creates the tables that the store lacks."""
+    """Return the saver of a store. Creates the tables that the store lacks."""
     made = ReportingSaver(connection, serde=serializer(loadable))
     made.jsonplus_serde = made.serde
     made.store, made.branch, made.reporter = store, branch, reporter

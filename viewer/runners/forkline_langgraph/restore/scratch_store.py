@@ -1,8 +1,7 @@
 """The scratch store of a fork: a store of our own that begins with a copy of one checkpoint.
 
-The checkpoint's writes are not copied: they are what its tasks did before, and the fork runs the tasks again.
-Copied are only the answers that an unfinished task has received before the question that it waits for now,
-and the subgraphs in which unfinished tasks are.
+A fork runs the checkpoint's tasks again, so what they wrote is not copied. Only the questions of unfinished
+tasks and the answers that these tasks have received are copied, and the subgraphs that they were in.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 from forkline_langgraph.restore.source_store import TASKS, Address, Source, WriteRow
 from forkline_langgraph.restore.subgraphs import inner_checkpoints, unfinished_tasks
 
-# In the job's folder. It is kept when the job has ended: it holds the fork's checkpoints.
+# In the job's folder. It remains after the job has ended, because it holds the fork's checkpoints.
 STORE = "threads.sqlite"
 ANSWERS, INTERRUPTS = "__resume__", "__interrupt__"
 # Exists if the ancestors of the forked checkpoint were copied as well.
@@ -24,7 +23,7 @@ ANCESTORS = "forkline_ancestors"
 
 
 def created(path: Path) -> sqlite3.Connection:
-    """A connection to a new store that only its owner can read. The engine creates its tables."""
+    """Return a connection to a new store that only its owner can read. The engine creates its tables."""
     path.touch(mode=0o600)
     return sqlite3.connect(path, check_same_thread=False)
 
@@ -37,10 +36,10 @@ def fill(
     with_ancestors: bool,
     with_writes: bool = False,
 ) -> None:
-    """Copy a checkpoint, with what a fork of it needs. The tables exist in the target.
+    """Copy a checkpoint and what a fork of it needs. The target must have the tables.
 
-    ``with_ancestors`` is for graphs whose channels store only what has changed. ``with_writes`` copies what
-    finished tasks wrote as well, so that they do not run again.
+    ``with_ancestors`` is for graphs whose channels store only changes. ``with_writes`` also copies what
+    finished tasks wrote, so that they do not run again.
     """
     unfinished = unfinished_tasks(source.writes_of(address))
     for one in (address, *inner_checkpoints(source, address, unfinished)):
@@ -49,7 +48,7 @@ def fill(
         tasks = unfinished_tasks(rows)
         questions = [row for row in rows if row.task in tasks and row.channel in (ANSWERS, INTERRUPTS)]
         _insert_writes(target, one, rows if with_writes else questions)
-        # Versions before 0.3 read the tasks that a parent has sent from there.
+        # Versions before 0.3 read sent tasks from the writes of the parent.
         parent = replace(one, id=source.parent_of(one))
         _insert_writes(target, parent, [row for row in source.write_rows(parent) if row.channel == TASKS])
     if with_ancestors:
@@ -59,20 +58,20 @@ def fill(
 
 
 def has_ancestors(scratch: sqlite3.Connection) -> bool:
-    """Whether the checkpoints of a scratch store hold only what differs from those before."""
+    """Return whether a scratch store has ancestors, because its checkpoints hold only changes."""
     named = scratch.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (ANCESTORS,))
     return named.fetchone() is not None
 
 
 def _copy_checkpoint(source: Source, target: sqlite3.Connection, address: Address) -> None:
     if row := source.row(address):
-        values = {"parent_checkpoint_id": row.parent or None, **_named(row._asdict(), "parent")}
+        values = {"parent_checkpoint_id": row.parent or None, **_without(row._asdict(), "parent")}
         _insert(target, "checkpoints", address, values)
 
 
 def _insert_writes(target: sqlite3.Connection, address: Address, rows: Iterable[WriteRow]) -> None:
     for row in rows:
-        values = {"task_id": row.task, "task_path": row.path, **_named(row._asdict(), "task", "path")}
+        values = {"task_id": row.task, "task_path": row.path, **_without(row._asdict(), "task", "path")}
         _insert(target, "writes", address, values)
 
 
@@ -87,19 +86,19 @@ def _copy_ancestors(source: Source, target: sqlite3.Connection, address: Address
         parent = source.parent_of(one)
 
 
-def _named(values: dict[str, Any], *without: str) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name not in without}
+def _without(values: dict[str, Any], *omitted: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in omitted}
 
 
 def _insert(target: sqlite3.Connection, table: str, address: Address, values: dict[str, Any]) -> None:
-    """Insert a row, with the columns that the target has."""
-    place = {
+    """Insert a row, with only the columns that the target has."""
+    key = {
         "thread_id": address.thread,
         "checkpoint_ns": address.namespace,
         "checkpoint_id": address.id,
     }
     known = _columns(target, table)
-    row = {name: value for name, value in (place | values).items() if name in known}
+    row = {name: value for name, value in (key | values).items() if name in known}
     names, marks = ", ".join(row), ", ".join("?" * len(row))
     target.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", list(row.values()))  # noqa: S608
 

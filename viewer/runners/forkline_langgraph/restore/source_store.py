@@ -1,8 +1,8 @@
 """Reads a user's store: a SQLite file here, a database of PostgreSQL in its own package.
 
-A SQLite file is read without changing its files or leaving any next to them. A plain
-read-only connection to a file in WAL mode creates ``-wal`` and ``-shm`` next to it. So how the file is opened
-depends on the files that exist, as in viewer/stores/readonly_sqlite.py.
+Reading a SQLite file neither changes it nor leaves other files next to it. A plain read-only connection to a
+file in WAL mode would create ``-wal`` and ``-shm`` files. How the file is opened therefore depends on the
+files that exist, as in viewer/stores/readonly_sqlite.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from forkline_runner.refusal import Refused
 if TYPE_CHECKING:
     from viewer.jobs.request import Request
 
-# Bytes 18 and 19 of a database's header say how it is written: 2 is WAL mode.
+# Bytes 18 and 19 of a database's header are the versions of its format: 2 means WAL mode.
 WRITE_VERSION, IN_WAL_MODE = slice(18, 20), b"\x02\x02"
 LOCK_SECONDS = 5
 # The channel of the engine's internal writes that start tasks of the next step.
@@ -52,7 +52,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Value:
-    """A stored value that a run loads, and ``what`` it is for a person."""
+    """A stored value that a run loads. ``what`` describes it to a person."""
 
     type: str | None
     data: bytes | None
@@ -60,7 +60,7 @@ class Value:
 
 
 class Row(NamedTuple):
-    """A checkpoint, as a row of a SQLite store has it. ``parent`` is empty if it has none."""
+    """A checkpoint in the format of a row in a SQLite store. ``parent`` is empty if it has none."""
 
     parent: str
     type: str
@@ -69,7 +69,7 @@ class Row(NamedTuple):
 
 
 class WriteRow(NamedTuple):
-    """A write, as a row of a SQLite store has it."""
+    """A write in the format of a row in a SQLite store."""
 
     task: str
     path: str
@@ -83,40 +83,40 @@ class Source(Protocol):
     """The threads of a store, which is only read."""
 
     def addresses(self, identifier: str) -> list[Address]:
-        """The checkpoints with this id: a copied thread has the ids of the original."""
+        """Return the checkpoints with this id: a copied thread has the ids of the original."""
 
     def head_of(self, thread: str) -> str:
-        """The id of the last checkpoint of a thread; empty if it has none."""
+        """Return the id of the last checkpoint of a thread; empty if it has none."""
 
     def parent_of(self, address: Address) -> str:
-        """The id of a checkpoint's parent; empty if it has none."""
+        """Return the id of a checkpoint's parent; empty if it has none."""
 
     def row(self, address: Address) -> Row | None:
-        """The checkpoint; None if there is none."""
+        """Return the checkpoint; None if there is none."""
 
     def write_rows(self, address: Address) -> list[WriteRow]:
-        """The writes that are stored with a checkpoint, by task and index."""
+        """Return the writes that are stored with a checkpoint, by task and index."""
 
     def writes_of(self, address: Address) -> list[Write]:
-        """What the tasks of a checkpoint have done so far, without values."""
+        """Return the writes that are stored with a checkpoint, without their values."""
 
     def values_at(self, address: Address) -> list[Value]:
-        """Everything that is loaded with a checkpoint: itself, its writes, and its parent's tasks."""
+        """Return all values loaded with a checkpoint: its own, its writes, and tasks that its parent sent."""
 
     def inner(self, thread: str) -> Iterable[tuple[str, str, Any]]:
-        """The namespace, id and metadata of each checkpoint of a subgraph, oldest first."""
+        """Return the namespace, id and metadata of each checkpoint of a subgraph, oldest first."""
 
 
 @contextmanager
-def opened(place: Path, scratch: Path) -> Iterator[Source]:
-    """The threads of a store. ``scratch`` is a folder for a copy, if one is needed. Raises Refused."""
-    if connection.is_database(place):
+def opened(path: Path, scratch: Path) -> Iterator[Source]:
+    """Yield the threads of a store. ``scratch``: the folder for a copy, if one is needed. Raises Refused."""
+    if connection.is_database(path):
         from forkline_langgraph.postgresql import source
 
-        with source.opened(place) as found:
+        with source.opened(path) as found:
             yield found
         return
-    with _file(place, scratch) as file:
+    with _file(path, scratch) as file:
         yield SqliteSource(file)
 
 
@@ -160,12 +160,12 @@ def refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def path_of(request: Request) -> Path:
-    """The store that a request's checkpoint is in: its location, or the scratch store of an earlier fork."""
+    """Return the store of a request's checkpoint: its location, or the scratch store of an earlier fork."""
     return Path(request["checkpoint"]["source"].rpartition("#")[0])
 
 
 def address_of(source: Source, request: Request) -> Address:
-    """The checkpoint that a request names. Raises Refused if the store does not have it."""
+    """Return the checkpoint that a request names. Raises Refused if the store does not have it."""
     key = request["checkpoint"]["source"].rpartition("#")[2]
     for address in source.addresses(key.rpartition("/")[2]):
         if key_of(address) == key:
@@ -174,17 +174,17 @@ def address_of(source: Source, request: Request) -> Address:
 
 
 def namespace_of(request: Request) -> str:
-    """The namespace in the key of a request's checkpoint; empty for the thread's own graph."""
+    """Return the namespace in the key of a request's checkpoint; empty for the thread's own graph."""
     return "/".join(request["checkpoint"]["source"].rpartition("#")[2].split("/")[1:-1])
 
 
 def key_of(address: Address) -> str:
-    """The key of a checkpoint in its store, as viewer/engines/langgraph/identifiers.py has it."""
+    """Return the key of a checkpoint in its store, as viewer/engines/langgraph/identifiers.py does."""
     return "/".join(part for part in (address.thread, address.namespace, address.id) if part)
 
 
 class SqliteSource:
-    """The threads of a SQLite file."""
+    """A ``Source`` for a SQLite file."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -253,7 +253,7 @@ def _as_bytes(value: Any) -> bytes | None:
 
 
 def parents_in(metadata: Any) -> dict[str, Any]:
-    """The ids of the checkpoints of the outer namespaces, by namespace; empty if it does not say."""
+    """Return the ids of the checkpoints of the outer namespaces, by namespace; empty if none are recorded."""
     try:
         found = json.loads(metadata or b"{}").get("parents")
     except (ValueError, AttributeError):

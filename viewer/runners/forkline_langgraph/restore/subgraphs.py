@@ -1,4 +1,4 @@
-"""Which tasks of a checkpoint are unfinished, and where the subgraphs that they call continue."""
+"""Finds the unfinished tasks of a checkpoint, and the checkpoints of the subgraphs that they called."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections.abc import Sequence
 
 from forkline_langgraph.restore.source_store import Address, Source, Write, WriteRow, parents_in
 
-# Not a task: the answer that a person gave to whichever task waited.
+# Not a task: the id with which answers to any waiting task are stored.
 NULL_TASK = "00000000-0000-0000-0000-000000000000"
 
 
 def unfinished_tasks(writes: Sequence[Write] | Sequence[WriteRow]) -> set[str]:
-    """The tasks that have begun and not finished: they failed, or wait for an answer."""
+    """Return the tasks that have begun and not finished: they failed, or wait for an answer."""
     finished = {write.task for write in writes if write.idx >= 0}
     return {write.task for write in writes} - finished - {NULL_TASK}
 
 
 def inner_checkpoints(source: Source, address: Address, tasks: set[str]) -> list[Address]:
-    """The last checkpoint of each subgraph that these unfinished tasks of a checkpoint called.
+    """Return the last checkpoint of each subgraph that these unfinished tasks of a checkpoint called.
 
-    The namespace of a subgraph with a history of its own names no task: there, it is one that waits.
+    The namespace of a subgraph with a history of its own names no task. Such a subgraph is included if it has
+    unfinished tasks itself.
     """
     latest: dict[str, Address] = {}
     for namespace, identifier, metadata in source.inner(address.thread):

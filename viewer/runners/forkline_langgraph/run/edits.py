@@ -1,4 +1,4 @@
-"""Edited values of channels, with the types that the graph's channels have."""
+"""Applies edited values of channels, with their objects restored."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from forkline_langgraph.run.inner_graph import InnerGraph
     from forkline_langgraph.run.running import Running
 
-# How viewer/engines/langgraph/format/decoding.py shows an object.
+# The keys with which viewer/engines/langgraph/format/decoding.py represents an object.
 TYPE, FIELDS, OPAQUE = "__type__", "fields", "__opaque__"
-# Classes that are made of one value, and those that a method makes.
+# Classes that are made with ``fromisoformat``.
 FROM_TEXT = {"datetime.datetime", "datetime.date", "datetime.time"}
 
 
 def apply(
     running: Running | InnerGraph, values: Mapping[str, Any], replaced: set[str], as_node: str | None
 ) -> None:
-    """Write a checkpoint with these values. Those in ``replaced`` replace what a reducer would add to.
+    """Write a checkpoint with these values. Channels in ``replaced`` are set without their reducers.
 
     Raises Refused if the graph does not accept them.
     """
@@ -33,12 +33,12 @@ def apply(
         raise Refused("langgraph.no_such_channel", channels=", ".join(unknown))
     if as_node is not None and as_node not in running.graph.nodes:
         raise Refused("langgraph.no_such_node", node=as_node)
-    left = dict(values)
+    updates = dict(values)
     for name in replaced & set(values):
         if has_reducer(running.graph.channels[name]):
-            left[name] = _replacing(running, name, left[name], left)
+            updates[name] = _replacing(running, name, updates[name])
     try:
-        running.update({name: value for name, value in left.items() if value is not _DONE}, as_node)
+        running.update({name: value for name, value in updates.items() if value is not _DONE}, as_node)
     except Exception as error:
         if "mbiguous" in str(error):
             raise Refused("langgraph.as_node_missing", nodes=", ".join(nodes_of(running.graph))) from error
@@ -48,39 +48,45 @@ def apply(
 _DONE = object()
 
 
-def _replacing(running: Running | InnerGraph, name: str, value: Any, left: dict[str, Any]) -> Any:
-    """What replaces the value of a channel with a reducer."""
+def _replacing(running: Running | InnerGraph, name: str, value: Any) -> Any:
+    """Return the update that replaces the value of a channel with a reducer, or _DONE if none is needed."""
     from langgraph import types
 
     if hasattr(types, "Overwrite"):
         return types.Overwrite(value)
-    # Older versions can only add. The scratch store's copy of the checkpoint is ours to change.
+    # Older versions can only add. Replace the value in the scratch store's copy of the checkpoint.
     saver = running.graph.checkpointer
     saved = saver.get_tuple(running.config)
     saved.checkpoint["channel_values"][name] = value
-    place = saved.config["configurable"]
+    configurable = saved.config["configurable"]
     kind, data = saver.serde.dumps_typed(saved.checkpoint)
     saver.conn.execute(
         "UPDATE checkpoints SET type = ?, checkpoint = ?"
         " WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
-        (kind, data, place["thread_id"], place.get("checkpoint_ns", ""), place["checkpoint_id"]),
+        (
+            kind,
+            data,
+            configurable["thread_id"],
+            configurable.get("checkpoint_ns", ""),
+            configurable["checkpoint_id"],
+        ),
     )
     saver.conn.commit()
     return _DONE
 
 
 def has_reducer(channel: Any) -> bool:
-    """Whether writes are added to a channel's value instead of replacing it."""
+    """Return whether writes are added to a channel's value instead of replacing it."""
     return hasattr(channel, "operator") or type(channel).__name__ == "DeltaChannel"
 
 
 def nodes_of(graph: Any) -> list[str]:
-    """The nodes that an update can be made as."""
+    """Return the nodes that an update can be attributed to."""
     return [name for name in graph.nodes if name != "__start__"]
 
 
 def typed(value: Any, loadable: Loadable) -> Any:
-    """An edited JSON value with its objects restored. Raises Refused for a class that may not be loaded."""
+    """Return an edited JSON value with its objects restored. Raises Refused for a forbidden class."""
     if isinstance(value, list):
         return [typed(item, loadable) for item in value]
     if not isinstance(value, dict):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def caller_of(source: Source, inner: Address) -> Address:
-    """The thread's own checkpoint that waits for a subgraph at this one. Raises Refused."""
+    """Return the checkpoint of the thread's own graph that waits for this subgraph. Raises Refused."""
     for namespace, identifier, metadata in source.inner(inner.thread):
         if (namespace, identifier) == (inner.namespace, inner.id):
             outer = Address(inner.thread, "", str(source_store.parents_in(metadata).get("") or ""))
@@ -29,7 +29,7 @@ def caller_of(source: Source, inner: Address) -> Address:
 
 
 def subgraph_at(graph: Any, namespace: str) -> Any:
-    """The subgraph of this namespace. Raises Refused if the graph has none there."""
+    """Return the subgraph of this namespace. Raises Refused if the graph has none there."""
     names = "|".join(part.partition(":")[0] for part in namespace.split("|"))
     found = dict(graph.get_subgraphs(recurse=True)).get(names)
     if found is None:
@@ -38,7 +38,7 @@ def subgraph_at(graph: Any, namespace: str) -> Any:
 
 
 class InnerGraph:
-    """The subgraph of a namespace, as far as an edit needs it."""
+    """The subgraph of a namespace, with the part of ``Running`` that an edit needs."""
 
     def __init__(self, outer: Running, namespace: str) -> None:
         self.graph = subgraph_at(outer.graph, namespace).copy(
@@ -49,7 +49,7 @@ class InnerGraph:
         self._outer = outer
 
     def update(self, values: Any, as_node: str | None) -> None:
-        """Write a checkpoint of the subgraph, as ``update_state`` of the graph that calls it does."""
+        """Write a checkpoint of the subgraph, with ``update_state`` of the graph that calls it."""
         graph = self._outer.graph
         if self._outer.is_async:
             event_loop.run(graph.aupdate_state(self.config, values, as_node=as_node))

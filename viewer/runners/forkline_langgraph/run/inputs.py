@@ -1,21 +1,21 @@
-"""The input of a new run, as its graph takes it."""
+"""The input of a new run, in the form that its graph expects."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-# The field of an input that is no object (viewer/engines/langgraph/project_source/inputs.py).
+# The field for an input that is not an object (viewer/engines/langgraph/project_source/inputs.py).
 INPUT = "input"
 
 
 def input_of(graph: Any, values: Mapping[str, Any]) -> Any:
-    """The values of the form, or the one value of a function that takes no object."""
+    """Return the values of the form, or the single value for a function that expects no object."""
     if set(values) == {INPUT} and is_functional(graph):
         return values[INPUT]
     return dict(values)
 
 
 def is_functional(graph: Any) -> bool:
-    """Whether this is a function of the functional API: a graph that is built has a builder."""
+    """Return whether this is a function of the functional API, which has no builder."""
     return not hasattr(graph, "builder")

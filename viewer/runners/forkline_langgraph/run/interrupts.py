@@ -1,4 +1,4 @@
-"""Interrupts of a graph as questions to a person, and the answers as what the graph continues with."""
+"""Asks a person about a graph's interrupts, and turns the answers into values to resume the graph with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forkline_runner.refusal import Refused
 if TYPE_CHECKING:
     from forkline_runner.questions import Questions
 
-# The keys of a value that usually hold what a person is asked.
+# The keys of an interrupt's value that usually hold the question.
 PROMPTS = ("question", "prompt", "message", "instruction", "description", "text")
 CHOICES = ("options", "choices", "actions")
 
@@ -28,7 +28,7 @@ class Waiting:
 
 
 def waiting_in(state: Any) -> list[Waiting]:
-    """The interrupts of a graph's state, in its order. One that a subgraph has is there once."""
+    """Return the interrupts of a graph's state, in order and each once, including those of subgraphs."""
     found: dict[str, Waiting] = {}
     for task in state.tasks:
         for one in task.interrupts:
@@ -38,7 +38,7 @@ def waiting_in(state: Any) -> list[Waiting]:
 
 
 def ask(waiting: list[Waiting], questions: Questions) -> Any:
-    """Ask all of them, one after the other. Return what the graph continues with."""
+    """Ask about each interrupt in turn. Return the value to resume the graph with. Raises Refused."""
     if len(waiting) == 1:
         return _asked(waiting[0], questions)
     if not all(one.id for one in waiting):
@@ -47,9 +47,9 @@ def ask(waiting: list[Waiting], questions: Questions) -> Any:
 
 
 def resumption(answers: Mapping[str, Any], waiting: list[Waiting]) -> Any:
-    """What the graph continues with, from answers by the interrupt's id, or one with an empty id.
+    """Return the value to resume the graph with. ``answers`` are by interrupt id; a single id may be empty.
 
-    An interrupt without an answer asks again. Raises Refused if an answer is for none that waits.
+    An interrupt without an answer asks again. Raises Refused if an answer fits no waiting interrupt.
     """
     if not waiting:
         raise Refused("langgraph.nothing_waits")
@@ -62,7 +62,7 @@ def resumption(answers: Mapping[str, Any], waiting: list[Waiting]) -> Any:
 
 
 def _decided(answer: Any, value: Any) -> Any:
-    """An answer as the interrupt expects it: a review of tool calls has a decision for each."""
+    """Return an answer as the interrupt expects it: a review of tool calls needs a decision for each."""
     return answer_of(answer, value) if isinstance(answer, str) and _reviews(value) else answer
 
 
@@ -79,7 +79,7 @@ def _asked(one: Waiting, questions: Questions) -> Any:
 
 
 def prompt_of(value: Any) -> str:
-    """What a person is asked: the text in the interrupt's value, or the whole value."""
+    """Return the question: the text in the interrupt's value, or the whole value."""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
@@ -90,7 +90,7 @@ def prompt_of(value: Any) -> str:
 
 
 def choices_of(value: Any) -> list[str]:
-    """The answers that the interrupt's value suggests; none if it suggests none."""
+    """Return the answers that the interrupt's value suggests; none if it suggests none."""
     if not isinstance(value, Mapping):
         return []
     if _reviews(value):
@@ -104,7 +104,7 @@ def choices_of(value: Any) -> list[str]:
 
 
 def answer_of(text: str, value: Any) -> Any:
-    """The value of a typed answer: JSON if it is JSON, else the text."""
+    """Return the value of an answer: decoded if the text is JSON, else the text."""
     if _reviews(value) and text in choices_of(value):
         # What the engine's own middleware expects of a person who reviews tool calls.
         return {"decisions": [{"type": text} for _ in value["action_requests"]]}
@@ -115,7 +115,7 @@ def answer_of(text: str, value: Any) -> Any:
 
 
 def _reviews(value: Any) -> bool:
-    """Whether this is the engine's own request to review tool calls."""
+    """Return whether this is the engine's own request to review tool calls."""
     return isinstance(value, Mapping) and all(
         isinstance(value.get(name), list) for name in ("action_requests", "review_configs")
     )

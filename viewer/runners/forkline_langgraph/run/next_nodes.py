@@ -35,7 +35,10 @@ Found = dict[str, Any]
 def next_by_node(
     graph: Any, request: Request, scratch: Path, address: Address, loadable: Loadable, reporter: Reporter
 ) -> list[Found]:
-    """For no node and for each: ``node``, ``next`` (units), ``after`` (edited channels) or an ``error``."""
+    """Return the outcome without a node, then that for each node.
+
+    An outcome has ``node``, ``next`` (units), and ``after`` (edited channels) or an ``error``.
+    """
     values = {name: edits.typed(value, loadable) for name, value in (request["state"] or {}).items()}
     replaced = set((request.get("options") or {}).get("replace") or [])
     found = []
@@ -54,7 +57,7 @@ def _copies(
     loadable: Loadable,
     reporter: Reporter,
 ) -> Iterator[Running]:
-    """The graph on one copy of the checkpoint, which is closed afterwards."""
+    """Yield the graph on one copy of the checkpoint, which is closed afterwards."""
     from forkline_langgraph.restore import saver
 
     with closing(sqlite3.connect(":memory:", check_same_thread=False)) as target:

@@ -12,7 +12,7 @@ from forkline_runner.refusal import Refused
 if TYPE_CHECKING:
     from viewer.jobs.request import Request
 
-# Which checkpoint a run continues is not for a person's configuration to say.
+# A person's configuration must not choose the thread or checkpoint that a run continues.
 RESERVED = {"thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map"}
 EVERY = "*"
 
@@ -27,11 +27,11 @@ class RunSettings:
     context: Mapping[str, Any] = field(default_factory=dict)
 
     def config(self, thread: str) -> dict[str, Any]:
-        """The config of a run on this thread."""
+        """Return the config of a run on this thread."""
         return {"configurable": {**self.configurable, "thread_id": thread}}
 
     def stream_options(self, graph: Any) -> dict[str, Any]:
-        """What the graph's ``stream`` is given. Raises Refused for what the graph or its version lacks."""
+        """Return the options for the graph's ``stream``. Raises Refused for options that it lacks."""
         unknown = sorted({*self.before, *self.after} - {EVERY} - set(graph.nodes))
         if unknown:
             raise Refused("langgraph.no_such_node", node=", ".join(unknown))
@@ -47,7 +47,7 @@ class RunSettings:
 
 
 def settings_of(request: Request) -> RunSettings:
-    """The settings of a request. Raises Refused if its configurable values name a thread or checkpoint."""
+    """Return the settings of a request. Raises Refused if its configurable values have reserved names."""
     options, configurable = request.get("options") or {}, request.get("configurable") or {}
     taken = sorted(name for name in configurable if name in RESERVED or name.startswith("__"))
     if taken:

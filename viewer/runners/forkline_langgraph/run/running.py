@@ -33,7 +33,7 @@ class Running:
         self.is_async = entry_points.is_async(graph)
 
     def state(self) -> Any:
-        """The state of the thread's last checkpoint, as the graph reads it."""
+        """Return the state of the thread's last checkpoint, as the graph reads it."""
         return self.graph.get_state(self.config)
 
     def update(self, values: Any, as_node: str | None) -> None:
@@ -50,7 +50,7 @@ class Running:
         edit has made the stored questions outdated.
         """
         if given is None and asks_first and (waiting := interrupts.waiting_in(self.state())):
-            # Asked first: running the waiting nodes only to be asked again would repeat what they do before.
+            # Ask first: running the waiting nodes up to their questions would repeat what they do before.
             given = self._answered(waiting)
         while True:
             self._stream(given)
@@ -88,7 +88,7 @@ class Running:
 
 
 def units_of(nodes: Sequence[str]) -> list[str]:
-    """The units of nodes that run together: a node that runs several times is numbered from the second on."""
+    """Return the units of nodes that run together: repeated nodes are numbered from the second on."""
     counts: dict[str, int] = {}
     units = []
     for node in nodes:
@@ -98,7 +98,7 @@ def units_of(nodes: Sequence[str]) -> list[str]:
 
 
 def result_of(values: Any) -> str:
-    """The result of a run: the last message of a conversation, else the values as JSON."""
+    """Return the result of a run: the last message of a conversation, else the values as JSON."""
     messages = values.get("messages") if isinstance(values, dict) else None
     text = getattr(messages[-1], "content", None) if isinstance(messages, list) and messages else None
     return text if isinstance(text, str) and text else shown(values)
