@@ -1,4 +1,4 @@
-"""What a comparison shows of a checkpoint of LangGraph."""
+"""The parts of a LangGraph checkpoint that a comparison aligns."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from viewer.engines.langgraph.threads.usage import calls_in
 from viewer.messages.marking import gettext_noop as _
 from viewer.stores.model_calls import ModelCall
 
-# What the engine itself writes into the metadata. The rest are settings of the run.
+# The metadata that the engine itself writes. All other metadata are settings of the run.
 _OWN_METADATA = {
     "source",
     "step",
@@ -28,7 +28,7 @@ _OWN_METADATA = {
 
 
 def comparable(contents: Contents, steps: Sequence[Contents] = ()) -> Iterator[Part]:
-    """Its state by channel, the nodes' writes in ``steps``, messages, models and the calls of each tool."""
+    """The inputs, metadata, state by channel, writes of nodes, messages, models and calls of each tool."""
     for one in (*steps, contents):
         yield from parts_of(Section.INPUTS, readable(dict(kickoff_inputs(one, ""))))
     channels = contents.channels
@@ -47,7 +47,7 @@ def comparable(contents: Contents, steps: Sequence[Contents] = ()) -> Iterator[P
 
 
 def followed_parts(contents: Contents) -> Iterator[Part]:
-    """The values of its channels. A conversation is shown as who said what."""
+    """The values of the channels. A conversation is a list of roles and contents."""
     for name, value in contents.channels.items():
         messages = messages_in(value)
         shown = [_plain(message) for message in messages] if messages else readable(value)
@@ -55,7 +55,7 @@ def followed_parts(contents: Contents) -> Iterator[Part]:
 
 
 def model_calls(contents: Contents) -> Sequence[ModelCall]:
-    """The calls that the messages of its state record."""
+    """The calls that the messages of the state record."""
     return list(calls_in(contents.checkpoint).values())
 
 
@@ -67,7 +67,7 @@ def _models(value: Any) -> list[str]:
 
 
 def _outputs(steps: Sequence[Contents]) -> Iterator[Part]:
-    """What each node wrote, one part for each time that it ran."""
+    """The writes of nodes: one part for each time that a node ran."""
     for task in (task for step in steps for task in step.tasks if task.status == "done"):
         writes = _writes(task)
         if task.node and writes:
@@ -75,7 +75,7 @@ def _outputs(steps: Sequence[Contents]) -> Iterator[Part]:
 
 
 def _writes(task: Task) -> Any:
-    """A task's writes by channel. Of messages, the conversation shows the rest."""
+    """A task's writes to the state, by channel."""
     writes = {one.channel: one.value for one in task.writes if not one.is_control}
     return {
         name: [_plain(message) for message in messages]

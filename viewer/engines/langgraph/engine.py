@@ -36,7 +36,7 @@ class LangGraph:
     runner = Runner(
         program=RUNNERS / "langgraph_runner.py",
         prewarm_module="forkline_langgraph.prewarm",
-        # Read once, when the engine is imported: it loads only what is allowed.
+        # LangGraph reads this once, when it is imported. It then deserializes only allowed classes.
         environment={"LANGGRAPH_STRICT_MSGPACK": "true"},
     )
 

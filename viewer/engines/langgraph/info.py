@@ -1,4 +1,4 @@
-"""A checkpoint of LangGraph in the terminal."""
+"""The contents of a LangGraph checkpoint for the terminal."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a preflight check finds of a graph: its next nodes. It has no components that may be lost."""
+"""Labels for the preflight check of a graph. A graph has no components that may be lost."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,10 +12,10 @@ LABELS = PreflightLabels(
 
 
 def components_in(_report: Mapping[str, Any]) -> list[Component]:
-    """None: the project's code makes the graph."""
+    """Returns no components: the project's code makes the graph."""
     return []
 
 
 def unmatched(_report: Mapping[str, Any], _answers: Mapping[str, str]) -> list[Component]:
-    """None: nothing is matched."""
+    """Returns no components: none are stored that could be matched."""
     return []

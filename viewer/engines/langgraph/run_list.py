@@ -1,4 +1,4 @@
-"""What a list of runs shows of a checkpoint's contents."""
+"""Reads what a list of runs shows from a checkpoint's contents."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from viewer.engines.langgraph.format.super_steps import mapping, sequence
 
 
 def run_inputs(contents: Contents) -> Mapping[str, Any]:
-    """What the thread was first given: what its user said, or the graph's inputs."""
+    """The user's first message under an empty name, or else the inputs of the graph by name."""
     start = mapping(mapping(contents.checkpoint.get("channel_values")).get("__start__"))
     given = start or contents.channels
     for value in given.values():
@@ -20,7 +20,7 @@ def run_inputs(contents: Contents) -> Mapping[str, Any]:
 
 
 def _said(value: Any) -> str:
-    """What the user said first in a conversation; empty for anything else."""
+    """The text of the user's first message in a conversation; empty for any other value."""
     spoken = next((one.text for one in messages_in(value) if one.role == "user" and one.text), "")
     # LangChain also accepts pairs of a role and a text.
     pairs = [one for one in map(sequence, sequence(value)) if len(one) == 2 and one[0] in ("user", "human")]

@@ -1,4 +1,4 @@
-"""What a graph is made of: as the project's code says, else as far as a checkpoint shows."""
+"""The schema of a graph, from the project's code or else from a checkpoint."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from viewer.engines.schema import Entry, Schema
 
 # Nodes of the engine itself.
 OWN_NODES = ("__start__", "__input__", "__interrupt__", "__copy__")
-# The types of a JSON schema.
+# The Python types of the types of a JSON schema.
 TYPES: Mapping[str, type] = {
     "string": str,
     "integer": int,
@@ -23,7 +23,7 @@ TYPES: Mapping[str, type] = {
 
 
 def schema(contents: Contents | None, report: Mapping[str, Any]) -> Schema:
-    """The schema of a preflight check's report; without one, what the checkpoint shows."""
+    """The schema in a preflight report; without a report, the nodes that the checkpoint shows."""
     if "nodes" not in report:
         return Schema(units=_seen(contents) if contents else ())
     return Schema(
@@ -36,7 +36,7 @@ def schema(contents: Contents | None, report: Mapping[str, Any]) -> Schema:
 
 
 def _seen(contents: Contents) -> tuple[str, ...]:
-    """The nodes that have run or run next."""
+    """The nodes that have run before the checkpoint or run after it."""
     seen = mapping(contents.checkpoint.get("versions_seen"))
     following = super_steps.next_nodes(contents.checkpoint)
     return tuple(dict.fromkeys(node for node in (*seen, *following) if node not in OWN_NODES))

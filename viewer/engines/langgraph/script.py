@@ -1,11 +1,11 @@
-"""A Python script that forks, resumes or runs with LangGraph itself."""
+"""Writes a Python script that repeats a fork, a resume or a new run with LangGraph itself."""
 
 from dataclasses import replace
 from typing import Any
 
 from viewer.engines.reproduction import Reproduction, heading, literal, loaded
 
-# A copy in the working folder: a fork in the thread's own store would move the head of the thread.
+# The copy of the store. A fork in the thread's own store would move the head of the thread.
 COPY = "fork.sqlite"
 _TITLES = {
     "fork": "Fork a thread with LangGraph, in a copy of its store.",
@@ -15,7 +15,7 @@ _TITLES = {
 
 
 def script(what: Reproduction) -> str:
-    """The script. A fork copies the store first; a resume or new run writes to it."""
+    """The script's source. A fork runs on a copy of the store; a resume or new run writes to the store."""
     store = what.source.rpartition("#")[0] or what.location
     values, objects = _without_objects(what)
     lines = heading(replace(what, missing=(*what.missing, *objects)), _TITLES[what.kind])
@@ -86,7 +86,7 @@ def _update(what: Reproduction, values: dict[str, Any]) -> list[str]:
 
 
 def _given(what: Reproduction) -> str:
-    """What the graph is invoked with: an input, answers, or None to continue."""
+    """The source of the argument of ``invoke``: an input, answers, or None to continue."""
     if what.kind == "run":
         return literal(dict(what.inputs))
     if not what.answers:
@@ -96,7 +96,7 @@ def _given(what: Reproduction) -> str:
 
 
 def _without_objects(what: Reproduction) -> tuple[dict[str, Any], list[str]]:
-    """The edited values that Python source can hold, and the names of those with objects of classes."""
+    """The edited values that can be written as Python source, and the names of the other edited values."""
     objects = [name for name, value in what.state.items() if _holds_object(value)]
     return {name: value for name, value in what.state.items() if name not in objects}, objects
 

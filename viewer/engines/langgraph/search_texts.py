@@ -17,7 +17,7 @@ def search_texts(contents: Contents) -> Iterator[SearchText]:
     started_with = contents.control_channels.get(_START)
     if started_with is not None:
         yield SearchText(TextKind.INPUT, as_text(started_with), "tab=state")
-    # Writes come first: they name the node that a message is from.
+    # The writes come before the state, since only they name the node that wrote a message.
     for task in contents.tasks:
         yield from _task(task)
     for name, value in contents.channels.items():

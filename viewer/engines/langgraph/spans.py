@@ -1,7 +1,7 @@
-"""The spans of a branch of a thread, from its checkpoints and what their tasks wrote.
+"""The spans of a branch of a thread, from its checkpoints and the writes of their tasks.
 
-LangGraph records when a super-step ended, and neither when a node began nor when it called a model. So a node
-takes the time of its step, and the calls of a node share it.
+LangGraph records when a super-step ended, but not when a node began or called a model. So the span of a node
+has the times of its super-step, and the calls of a node divide that time equally.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ WAITS = _("waiting for a person")
 
 
 def spans(sources: Sources) -> list[Span]:
-    """The spans of these checkpoints, by their start. The last one may have tasks that have not finished."""
+    """The spans of these checkpoints, sorted by start. Tasks of the last checkpoint may be unfinished."""
     known = [one for one in sources if one.created_at is not None and isinstance(one.contents, Contents)]
     found: list[Span] = []
     for before, after in pairwise(known):
@@ -63,7 +63,7 @@ def _step(before: SpanSource, after: SpanSource) -> Iterator[Span]:
 
 
 def _unfinished(last: SpanSource) -> Iterator[Span]:
-    """The tasks of the newest checkpoint that failed or wait."""
+    """The spans of the unfinished tasks of the newest checkpoint."""
     assert last.created_at, "Checkpoints without a time are left out."
     for task in last.contents.tasks:
         if task.status == "done" or task.node.startswith("__"):
@@ -84,7 +84,7 @@ def _unfinished(last: SpanSource) -> Iterator[Span]:
 
 
 def _calls(unit: Span, task: Task, before: Contents) -> Iterator[Span]:
-    """The model calls and tools whose results a task has written, which share the time of its node."""
+    """The spans of the model calls and tools whose results a task has written."""
     prompt = _conversation(before)
     found: list[Span] = []
     for write in task.writes:
@@ -128,7 +128,7 @@ def _tool(span_id: str, unit: Span, message: Message) -> Span:
 
 
 def _shared(unit: Span, calls: list[Span]) -> Iterator[Span]:
-    """The calls, one after the other in equal parts of the node's time."""
+    """The calls, one after the other, each with an equal part of the node's time."""
     if unit.end is None:
         return
     part = (unit.end - unit.start) / max(1, len(calls))
@@ -139,7 +139,7 @@ def _shared(unit: Span, calls: list[Span]) -> Iterator[Span]:
 
 
 def _conversation(contents: Contents) -> tuple[SpanMessage, ...]:
-    """The messages of the state, as a node of a conversation receives them."""
+    """The messages of the first channel of the state that has messages."""
     for value in contents.channels.values():
         if messages := messages_in(value):
             return tuple(SpanMessage(one.role, one.text) for one in messages)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Document(msgspec.Struct):
-    """What ``LangGraphStore.read`` returns as JSON, redacted."""
+    """The JSON that ``LangGraphStore.read`` returns, after redaction."""
 
     thread_id: str
     checkpoint_ns: str
@@ -35,17 +35,17 @@ _metadata = msgspec.json.Decoder(Metadata)
 
 
 class LangGraphFormat:
-    """Rows of the tables of a checkpoint saver. Files hold none of its checkpoints."""
+    """Reads the tables of a checkpoint saver. LangGraph writes no JSON files."""
 
     engine = ENGINE
     is_indexed = True
 
     def ids_in_path(self, path: str) -> RecordedIds:
-        """The ids of a file, which LangGraph does not write."""
+        """The whole path as the id: LangGraph writes no files."""
         return RecordedIds(path, None, "")
 
     def ids_in_row(self, row_id: str, parent_id: str | None, branch: str) -> RecordedIds:
-        """The id at the end of a key."""
+        """The checkpoint id at the end of the source key, and the row's own parent and branch."""
         return RecordedIds(row_id.rpartition("/")[2], parent_id, branch)
 
     def indexed_store(
@@ -95,7 +95,7 @@ class LangGraphFormat:
 
 
 def _tables_in(database: "Path | DatabaseFile | ServerAddress", limits: Limits) -> "Tables":
-    """The tables of a checkpoint saver. Imports the library that reads them, as only a reader process may."""
+    """The tables of a checkpoint saver. Imports a database library, which only a reader process may do."""
     if isinstance(database, ServerAddress):
         from viewer.engines.langgraph.tables.postgresql import PostgresqlTables
 

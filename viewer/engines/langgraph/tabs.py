@@ -34,19 +34,19 @@ TABS = (
     Tab("metadata", _("Metadata"), "engines/langgraph/_metadata.html", shows_lineage=True),
 )
 ORDER = ("state", "messages", "writes", "next", "graph", "subgraphs", "metadata", "raw")
-# Characters of a value that a page shows, and of one that fits into a line.
+# The most characters of a value on a page, and of a value on one line.
 MAX_SHOWN, MAX_LINE = 4_000, 100
-# Changes of a channel that a page shows: the newest.
+# How many of the newest changes of a channel a page shows.
 MAX_CHANGES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a step did to a channel.
+    """How a step changed a channel.
 
     ``kind`` is ``same``, ``new``, ``changed``, ``appended``, ``removed`` or ``unknown``. ``added`` are items
-    that were appended to a list. ``rebuilt`` says as what the value was rebuilt from changes: ``messages``,
-    ``list``, or ``unknown`` if only the changes since the value ``after`` are known.
+    that were appended to a list. ``rebuilt`` is set if the value was rebuilt from changes: as ``messages``,
+    as a ``list``, or ``unknown`` if only the changes since the value ``after`` are known.
     """
 
     channel: str
@@ -68,7 +68,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel that holds a conversation. ``new`` counts the messages that this step added."""
+    """A channel that holds a conversation. ``new`` is the number of messages that this step added."""
 
     name: str
     messages: tuple[Message, ...]
@@ -76,17 +76,17 @@ class Channel:
 
     @property
     def old(self) -> int:
-        """How many messages came before."""
+        """The number of messages before this step."""
         return len(self.messages) - self.new
 
     @property
     def tokens(self) -> int:
-        """The tokens of all messages that say how many they took."""
+        """The tokens of all messages that record them."""
         return sum(message.tokens or 0 for message in self.messages)
 
 
 def tab_context(tab: str, contents: Contents, before: Contents | None) -> dict[str, Any]:
-    """What a tab's template is given besides ``contents``. ``before`` is the parent, where it can be read."""
+    """A tab's context in addition to ``contents``. ``before`` is the parent; None if it cannot be read."""
     match tab:
         case "state":
             return {
@@ -150,7 +150,7 @@ def shown_values(values: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def changes(contents: Contents, before: Contents | None) -> list[Change]:
-    """What this step did to each channel of the state, changed ones first."""
+    """How this step changed each channel of the state, changed channels first."""
     old, new = (before.channels if before else {}), contents.channels
     partial = {name: one for name, one in contents.changed_channels.items() if name not in new}
     found = [
@@ -170,7 +170,7 @@ def _marked(change: Change, rebuilt: ChangedChannel | None) -> Change:
 
 
 def _unknown(name: str, known: ChangedChannel) -> Change:
-    """A channel whose value only the graph's code knows: its last known value, and what was written since."""
+    """The change of a channel with an unknown value: the last known value and the newest writes."""
     newest = tuple(shown(write) for write in known.writes[-MAX_CHANGES:])
     after = "" if known.base is None else shown(known.base)
     return Change(
@@ -195,7 +195,7 @@ def _change(name: str, old: dict[str, Any], new: dict[str, Any]) -> Change:
 
 
 def _appended(item: Any) -> str:
-    """An item that a step added to a list: a message as who said what, anything else as it is."""
+    """The text of an item that a step added to a list. A message is shown with its role."""
     message = message_of(item)
     return (
         _shortened(f"{message.role}: {message.text}", MAX_SHOWN) if message and message.text else shown(item)

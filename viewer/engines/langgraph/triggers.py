@@ -1,4 +1,4 @@
-"""Why LangGraph wrote a checkpoint: its ``source``, followed by what became of the newest of a branch."""
+"""The triggers of LangGraph's checkpoints: the ``source``, and for the head of a branch a suffix."""
 
 from viewer.messages.marking import gettext_noop as _
 
@@ -18,7 +18,7 @@ LABELS = {
         )
     },
 }
-# What the runner reports of nodes: ``<subject>_started``, ``_completed`` and ``_failed``.
+# The subject of the runner's events of nodes: ``<subject>_started``, ``_completed`` and ``_failed``.
 UNIT_SUBJECTS = ("node",)
 ASKER_LABELS = {"node": _("Node %(value)s")}
 EVENT_LABELS = {
@@ -33,15 +33,15 @@ EVENT_DETAILS = {"node_completed": "output", "custom": "value"}
 
 
 def is_start(trigger: str) -> bool:
-    """Whether a checkpoint was written as an input arrived."""
+    """Whether the checkpoint was written when an input arrived."""
     return trigger == "input"
 
 
 def is_end(trigger: str) -> bool:
-    """Whether nothing is left to run after a checkpoint."""
+    """Whether nothing is left to run after the checkpoint."""
     return trigger in {f"{source}{ENDED}" for source in ("loop", "update", "fork")}
 
 
 def numbered_label(_kind: str, _trigger: str) -> str:
-    """No label: super-steps have no total."""
+    """Returns an empty label: the total number of super-steps is not known."""
     return ""

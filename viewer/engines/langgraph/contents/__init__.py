@@ -1,4 +1,4 @@
-"""What a checkpoint of LangGraph holds, as its pages and the terminal show it."""
+"""The contents of a LangGraph checkpoint, as pages and the terminal show them."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ from viewer.engines.langgraph.format.naming import hints, interrupt_fields, name
 from viewer.engines.langgraph.format.super_steps import Attempt, mapping, sequence
 from viewer.engines.langgraph.threads.rows import ENGINE, KIND, SOURCES, parents_in
 
-# The newest layout of checkpoints that is known.
+# The newest known version of the layout of checkpoints.
 NEWEST_VERSION = 4
-# Channels that drive the graph and are no part of its state.
+# The prefixes of channels that drive the graph and are not part of its state.
 _CONTROL = ("__", "branch:", "join:", "start:")
 _VALUES = "channel_values"
 
@@ -28,13 +28,13 @@ class Write:
 
     @property
     def is_control(self) -> bool:
-        """Whether it only drives the graph."""
+        """Whether the write only drives the graph."""
         return is_control(self.channel)
 
 
 @dataclass(frozen=True, slots=True)
 class Interrupt:
-    """What a task asks before it continues. ``id`` is empty in old stores."""
+    """A question that a task asks before it continues. ``id`` is empty in old stores."""
 
     id: str
     value: Any
@@ -42,7 +42,7 @@ class Interrupt:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task after a checkpoint, with its writes. ``node`` is empty if nothing says which it is."""
+    """A task after a checkpoint, with its writes. ``node`` is empty if the node is not known."""
 
     id: str
     node: str
@@ -66,7 +66,7 @@ class Contents:
     unknown: tuple[str, ...] = ()
     engine_version: str = ""
     name: str = ""
-    # Of CrewAI's overview.
+    # Read by the template of the overview. Only CrewAI's checkpoints have entities.
     entities: tuple[Any, ...] = ()
 
     @property
@@ -99,7 +99,7 @@ class Contents:
 
     @property
     def parents(self) -> Mapping[str, Any]:
-        """The checkpoints of the outer namespaces, by namespace."""
+        """The ids of the checkpoints of outer namespaces, by namespace."""
         return parents_in(self.metadata)
 
     @property
@@ -123,12 +123,12 @@ class Contents:
 
     @property
     def opaque(self) -> Mapping[str, Any] | None:
-        """Why the checkpoint is not decoded: it is pickled or encrypted."""
+        """The placeholder of a checkpoint that is pickled or encrypted; None if it is decoded."""
         return self.checkpoint if "__opaque__" in self.checkpoint else None
 
     @property
     def channels(self) -> dict[str, Any]:
-        """The values of the graph's state, by channel, stored or rebuilt from changes."""
+        """The values of the graph's state by channel, as stored or as rebuilt from changes."""
         values = mapping(self.checkpoint.get(_VALUES))
         rebuilt = {name: one.value for name, one in self.changed_channels.items() if one.how}
         stored = {name: snapshot_in(value) for name, value in values.items() if value != name}
@@ -136,7 +136,7 @@ class Contents:
 
     @property
     def changed_channels(self) -> dict[str, ChangedChannel]:
-        """The channels of the state of which it has only changes, with what is known of their values."""
+        """The channels of which the checkpoint stores only changes, with what is known of their values."""
         return changed_channels(self.body)
 
     @property
@@ -148,7 +148,7 @@ class Contents:
 
     @property
     def next_nodes(self) -> list[str]:
-        """The nodes that run next, as far as the channels say, without those that have finished."""
+        """The nodes that run next, as far as the channels show, without the nodes that have finished."""
         finished = [task.node for task in self.tasks if task.status == "done"]
         following = super_steps.next_nodes(self.checkpoint)
         for node in finished:
@@ -158,18 +158,18 @@ class Contents:
 
     @property
     def failure(self) -> Failure | None:
-        """The first task that failed after it."""
+        """The failure of the first failed task after the checkpoint; None if none failed."""
         failed = (Failure(task.node, task.error) for task in self.tasks if task.status == "failed")
         return next(failed, None)
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a task waits or failed, so that a graph which called this one waits for it."""
+        """Whether a task waits or has failed, so that the graph that called this one waits for it."""
         return any(task.status in ("waiting", "failed") for task in self.tasks)
 
     @property
     def tasks(self) -> list[Task]:
-        """The tasks that ran or wait after this checkpoint, as far as they have written."""
+        """The tasks after this checkpoint that have written anything."""
         return tasks_in(self.body)
 
 
@@ -184,7 +184,7 @@ def is_control(channel: str) -> bool:
 
 
 def tasks_in(body: Mapping[str, Any]) -> list[Task]:
-    """The tasks of a checkpoint's writes, those that need a person first."""
+    """The tasks of a checkpoint's writes: waiting, failed, scheduled and finished ones, in this order."""
     grouped: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for write in sequence(body.get("writes")):
         if isinstance(write, dict) and isinstance(write.get("index"), int):

@@ -1,8 +1,8 @@
-"""Values of channels of which a checkpoint stores only what changed, rebuilt without the graph's reducer.
+"""Rebuilds the values of channels of which a checkpoint stores only changes, without the graph's reducer.
 
 The reducer is code of the graph and is not run. LangGraph's own reducer of messages is known: a message
-replaces the one with its id, or removes it. For lists, it is assumed to append. Any other value stays
-unknown, and only what it is made of is shown.
+replaces or removes the stored message with its id. A reducer of lists is assumed to append. Any other value
+stays unknown, and only its last known value and the writes since then are shown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,20 +20,20 @@ _OVERWRITE = "__overwrite__"
 class ChangedChannel:
     """A channel between two snapshots.
 
-    ``how`` says what ``value`` was rebuilt as; it is empty if the value is unknown. ``writes`` are those
-    since the last known value ``base``, oldest first.
+    ``how`` names the reducer that ``value`` was rebuilt with; it is empty if the value is unknown. ``writes``
+    are the writes since the last known value ``base``, oldest first.
     """
 
     how: How
     value: Any
     base: Any
     writes: Sequence[Any]
-    # Whether nothing before or between is missing.
+    # Whether the base and all writes since then are known.
     is_whole: bool
 
 
 def changed_channels(body: Mapping[str, Any]) -> dict[str, ChangedChannel]:
-    """The channels of a decoded checkpoint of which it has only changes."""
+    """The channels of which a decoded checkpoint stores only changes, by name."""
     return {
         name: _rebuilt(found)
         for name, found in mapping(body.get("changes")).items()
@@ -42,7 +42,7 @@ def changed_channels(body: Mapping[str, Any]) -> dict[str, ChangedChannel]:
 
 
 def snapshot_in(value: Any) -> Any:
-    """The value of a snapshot; any other value as it is."""
+    """The value in a snapshot of a channel; any other value unchanged."""
     return value["fields"] if _is_snapshot(value) else value
 
 
@@ -69,7 +69,7 @@ def _rebuilt(found: Mapping[str, Any]) -> ChangedChannel:
 
 
 def _applied(base: Any, writes: Sequence[Any]) -> tuple[How, Any]:
-    """What LangGraph's reducer of messages, or one that appends, makes of the writes."""
+    """The name of the reducer, and the base with the writes applied to it. Empty and None if unknown."""
     if base is not None and not isinstance(base, list):
         return "", None
     flat = [item for write in writes for item in (write if isinstance(write, list) else [write])]
@@ -81,7 +81,7 @@ def _applied(base: Any, writes: Sequence[Any]) -> tuple[How, Any]:
 
 
 def _with_messages(base: Sequence[Any], added: Sequence[Any]) -> list[Any]:
-    """The conversation after each message was added, or has replaced or removed the one with its id."""
+    """The conversation after each message was added, or replaced or removed the message with its id."""
     result: list[Any] = list(base)
     places = {one: place for place, item in enumerate(base) if (one := _id(item))}
     for item in added:
@@ -108,7 +108,7 @@ def _removes(item: Any) -> bool:
 
 
 def _overwritten(write: Any) -> tuple[bool, Any]:
-    """Whether a write replaces the value, and with what."""
+    """Whether a write replaces the whole value, and the new value."""
     fields = mapping(fields_of(write, "Overwrite"))
     if "value" in fields:
         return True, fields["value"]

@@ -1,4 +1,4 @@
-"""Messages of LangChain in a checkpoint's channels, as a conversation."""
+"""LangChain's messages in the channels of a checkpoint, as a conversation."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 from viewer.engines.langgraph.format.super_steps import fields_of, mapping, sequence
 
-# Characters of a call's arguments that a page shows.
+# The most characters of a call's arguments that a page shows.
 MAX_ARGUMENTS = 2_000
 _TYPES = (
     *("HumanMessage", "AIMessage", "SystemMessage", "ToolMessage", "FunctionMessage", "ChatMessage"),
@@ -24,7 +24,7 @@ _ROLES = {
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool that a model asks for."""
+    """A tool call that a model requests."""
 
     id: str
     name: str
@@ -34,7 +34,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. ``tokens`` is None if it does not say; ``others`` are parts that are not text."""
+    """One message. ``tokens`` is None if it is not recorded; ``others`` are parts that are not text."""
 
     id: str
     role: str
@@ -45,19 +45,19 @@ class Message:
     answers_call: str = ""
     is_error: bool = False
     tokens: int | None = None
-    # The model that wrote it; empty if the message does not say.
+    # The model that wrote the message; empty if it is not recorded.
     model: str = ""
 
 
 def messages_in(value: Any) -> list[Message]:
-    """The messages of a channel's value; none if it holds anything else."""
+    """The messages of a channel's value; empty if it contains anything else."""
     found = [message_of(one) for one in sequence(value)]
     messages = [one for one in found if one is not None]
     return messages if messages and len(messages) == len(found) else []
 
 
 def message_of(value: Any) -> Message | None:
-    """A message; None for anything else."""
+    """The message that a decoded value represents; None for any other value."""
     fields = mapping(fields_of(value, *_TYPES))
     if not fields and isinstance(value, dict) and "role" in value and "content" in value:
         fields = {**value, "type": value["role"]}

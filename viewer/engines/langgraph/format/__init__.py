@@ -1,1 +1,1 @@
-"""What the ids, values and channels of LangGraph's checkpoints mean."""
+"""Interprets the ids, values and channels of LangGraph's checkpoints."""

@@ -14,10 +14,10 @@ import ormsgpack
 from viewer.redaction.marker import MARKER
 from viewer.stores.errors import Broken, Refused
 
-# The codes of LangGraph's MessagePack extensions: the class is named first, with what rebuilds it.
+# The codes of LangGraph's MessagePack extensions. A payload names a class, followed by its arguments.
 ONE_ARGUMENT, ARGUMENTS, KEYWORDS, METHOD, PYDANTIC_1, PYDANTIC_2, ARRAY, SNAPSHOT = range(8)
 _NAMED = {ONE_ARGUMENT, ARGUMENTS, KEYWORDS, METHOD, PYDANTIC_1, PYDANTIC_2}
-# Values of this type are in clear.
+# Classes whose values are serialized in clear text.
 _SECRET_TYPES = ("SecretStr", "SecretBytes", "Secret")
 _KEYS = ormsgpack.OPT_NON_STR_KEYS
 
@@ -31,7 +31,7 @@ class _Extension:
 
 
 def decoded_value(kind: str | None, data: bytes | None, max_depth: int) -> Any:
-    """The value of a column that says in another column how it is encoded.
+    """The value of a column whose encoding ``kind`` is stored in another column.
 
     Raises Broken if it cannot be decoded, and Refused if it is nested too deeply.
     """
@@ -67,7 +67,7 @@ def _unpacked(data: bytes) -> Any:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """A decoded value as JSON can hold it, at most this many levels deep. Raises Broken or Refused."""
+    """A decoded value as a JSON value, at most ``depth`` levels deep. Raises Broken or Refused."""
     if value is None or isinstance(value, bool | str | int):
         return value
     if isinstance(value, float):
@@ -86,14 +86,14 @@ def _plain(value: Any, depth: int) -> Any:
 
 
 def _key(key: Any) -> str:
-    """A key of a mapping as a text: JSON has no others."""
+    """A key of a mapping as a text, since JSON has no other keys."""
     if isinstance(key, str):
         return key
     return "extension" if isinstance(key, _Extension) else str(key)
 
 
 def _object(extension: _Extension, depth: int) -> Any:
-    """The inert value of a MessagePack extension."""
+    """The JSON value of a MessagePack extension. Nothing that it names is imported or called."""
     if extension.code == SNAPSHOT:
         return {"__type__": "DeltaSnapshot", "fields": _plain(_unpacked(extension.payload), depth)}
     if extension.code == ARRAY:
@@ -110,7 +110,7 @@ def _object(extension: _Extension, depth: int) -> Any:
 
 
 def _array(parts: Any) -> dict[str, Any]:
-    """A numpy array, without its numbers."""
+    """The type, shape and size of a numpy array, without its numbers."""
     if not isinstance(parts, list | tuple) or len(parts) != 4:
         raise Broken("langgraph.value_invalid", kind="MessagePack")
     kind, shape, _order, data = parts

@@ -1,4 +1,4 @@
-"""The ids of LangGraph's threads, checkpoints and tasks, and what can be read of them."""
+"""The ids of LangGraph's threads, checkpoints and tasks, and the times and nodes that they contain."""
 
 import hashlib
 import re
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from viewer.redaction.known_secrets import KnownSecrets
 from viewer.redaction.texts import redacted_name
 
-# UUIDs of version 6 count tenths of microseconds from here.
+# UUIDs of version 6 count tenths of microseconds from this time.
 _EPOCH = datetime(1582, 10, 15, tzinfo=UTC)
 _UUID6 = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-6([0-9a-f]{3})-([0-9a-f]{4})-[0-9a-f]{12}", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
@@ -16,7 +16,7 @@ MAX_ID_LENGTH = 300
 
 
 def created_at(checkpoint_id: str) -> datetime | None:
-    """When a checkpoint was written, if its id is a UUID of version 6."""
+    """When a checkpoint was written, in UTC; None if its id is not a UUID of version 6."""
     match = _UUID6.fullmatch(checkpoint_id)
     if match is None:
         return None
@@ -28,7 +28,7 @@ def created_at(checkpoint_id: str) -> datetime | None:
 
 
 def shown_id(text: str, known: KnownSecrets) -> str:
-    """An id without secrets. A UUID leaves no room for one."""
+    """An id without secrets. A UUID is shown as it is, unless it contains a known secret."""
     if _UUID.fullmatch(text) and not known.is_in(text.encode()):
         return text
     return redacted_name(text, known)
@@ -42,7 +42,7 @@ def shown_namespace(namespace: str, known: KnownSecrets) -> str:
 
 
 def run_key(thread: str, namespace: str) -> str:
-    """What identifies the run of a thread, or of a namespace in it."""
+    """The key of the run of a thread, or of a namespace in it, with at most ``MAX_RUN_KEY`` characters."""
     key = f"{thread} {namespace}" if namespace else thread
     if len(key) <= MAX_RUN_KEY:
         return key
@@ -51,12 +51,12 @@ def run_key(thread: str, namespace: str) -> str:
 
 
 def source_key(thread: str, namespace: str, checkpoint_id: str) -> str:
-    """What identifies a checkpoint within its location: ``thread/checkpoint`` or ``thread/ns/checkpoint``."""
+    """The source key of a checkpoint: ``thread/checkpoint`` or ``thread/namespace/checkpoint``."""
     return "/".join(part for part in (thread, namespace, checkpoint_id) if part)
 
 
 def possible_ids(key: str) -> list[tuple[str, str, str]]:
-    """The threads, namespaces and checkpoint ids that a source key may name."""
+    """The triples of thread, namespace and checkpoint id that a source key may name."""
     thread, _slash, checkpoint_id = key.rpartition("/")
     outer, _slash, namespace = thread.rpartition("/")
     return [(thread, "", checkpoint_id), *([(outer, namespace, checkpoint_id)] if outer else [])]
@@ -68,7 +68,7 @@ def parent_namespace(namespace: str) -> str:
 
 
 def calling_nodes(namespace: str) -> tuple[str, ...]:
-    """The nodes that a namespace is called by, the outermost first."""
+    """The nodes that called a namespace, the outermost first."""
     return tuple(level.partition(":")[0] for level in namespace.split("|") if level)
 
 

@@ -1,4 +1,4 @@
-"""Which node a task belongs to: new versions record it in the task's path, old ones only give hints."""
+"""Finds the node of each task. New versions record it in the task's path; old versions only give hints."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from viewer.engines.langgraph.format.super_steps import Attempt, fields_of, mapp
 def named_attempts(
     attempts: Sequence[Attempt], checkpoint: Mapping[str, Any], hints: Mapping[str, str] | None = None
 ) -> list[tuple[Attempt, str]]:
-    """Each task with its node; empty if nothing says which. ``hints`` are nodes by task id."""
+    """Each task with its node; the node is empty if it is not known. ``hints`` are nodes by task id."""
     sent = [node for node, _argument in super_steps.sends(checkpoint)]
     hints = hints or {}
     named = [
@@ -22,14 +22,14 @@ def named_attempts(
         if node in open_nodes:
             open_nodes.remove(node)
     unnamed = [attempt for attempt, node in named if not node]
-    # The only node that is left is the only task's that is left.
+    # If one task and one node remain, they belong together.
     if len(unnamed) == 1 and len(open_nodes) == 1:
         named = [(attempt, node or open_nodes[0]) for attempt, node in named]
     return named
 
 
 def hints(grouped: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, str]:
-    """Nodes by task id, as far as what the tasks wrote names them."""
+    """Nodes by task id, for the tasks whose writes name a node."""
     found: dict[str, str] = {}
     for task_id, writes in grouped.items():
         for write in writes:
@@ -44,6 +44,6 @@ def hints(grouped: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, str]:
 
 
 def interrupt_fields(value: Any) -> list[Mapping[str, Any]]:
-    """The fields of one or several interrupts."""
+    """The fields of each interrupt in the value of a write."""
     several = value if isinstance(value, list) else [value]
     return [fields for one in several if (fields := mapping(fields_of(one, "Interrupt")))]

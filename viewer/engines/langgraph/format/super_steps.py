@@ -1,11 +1,11 @@
-"""What a checkpoint's channels say of its super-step: which nodes ran, and which come next."""
+"""Reads from a checkpoint's channels which nodes ran in its super-step, and which run next."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# The indexes of writes that are no values of channels.
+# The indexes of writes that are not values of channels.
 ERROR, SCHEDULED, INTERRUPT, RESUME = -1, -2, -3, -4
 SENDS = "__pregel_tasks"
 _PULL, _PUSH = "~__pregel_pull, ", "~__pregel_push, "
@@ -21,7 +21,10 @@ class Attempt:
 
     @property
     def status(self) -> str:
-        """``done`` counts first: the writes of a failure or an interrupt stay after the task has finished."""
+        """``done``, ``failed``, ``waiting`` or ``scheduled``.
+
+        ``done`` comes first: the writes of a failure or an interrupt stay after the task has finished.
+        """
         if any(index >= 0 for index in self.indexes):
             return "done"
         if ERROR in self.indexes:
@@ -40,12 +43,12 @@ def attempts_in(writes: Iterable[tuple[str, str, int]]) -> list[Attempt]:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """The value if it is a mapping, else an empty one."""
+    """The value if it is a mapping, else an empty mapping."""
     return value if isinstance(value, dict) else {}
 
 
 def sequence(value: Any) -> Sequence[Any]:
-    """The value if it is a list, else an empty one."""
+    """The value if it is a list, else an empty sequence."""
     return value if isinstance(value, list) else ()
 
 
@@ -67,7 +70,7 @@ def sends(checkpoint: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def next_nodes(checkpoint: Mapping[str, Any]) -> list[str]:
-    """The nodes that run after a checkpoint, as far as its channels say."""
+    """The nodes that run after a checkpoint, as far as its channels show."""
     values, seen = mapping(checkpoint.get("channel_values")), mapping(checkpoint.get("versions_seen"))
     versions = mapping(checkpoint.get("channel_versions"))
     triggered = []
@@ -79,7 +82,7 @@ def next_nodes(checkpoint: Mapping[str, Any]) -> list[str]:
 
 
 def is_last(checkpoint: Mapping[str, Any]) -> bool:
-    """Whether nothing runs after a checkpoint that triggers no node, as far as its channels say.
+    """Whether nothing runs after a checkpoint that triggers no node, as far as its channels show.
 
     In the first versions, each node triggers the next through a channel named after itself. If no node has
     ever read that channel, only the graph knows whether one would.
@@ -95,9 +98,9 @@ def is_last(checkpoint: Mapping[str, Any]) -> bool:
 
 
 def next_by_others(checkpoint: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The nodes that run next in the first versions, as far as checkpoints of other threads say.
+    """The nodes that run next in the first versions, as far as checkpoints of other threads show.
 
-    Those in which at least the same nodes have run are of the same graph.
+    A checkpoint in which at least the same nodes have run is taken to be of the same graph.
     """
     values, seen = mapping(checkpoint.get("channel_values")), mapping(checkpoint.get("versions_seen"))
     read = {channel for channels in seen.values() for channel in mapping(channels)}
@@ -121,7 +124,7 @@ def _triggered(channel: str, value: Any, seen: Mapping[str, Any]) -> Iterable[st
         names, _colon, node = rest.rpartition(":")
         arrived = sequence(fields_of(value, "set", "frozenset"))
         return (node,) if set(names.split("+")) <= {str(name) for name in arrived} else ()
-    # The first versions trigger a node by the name of the one before. Only the past shows which.
+    # In the first versions, the name of a node triggers the next node. Only earlier runs show which one.
     return (node for node, channels in seen.items() if value == channel and channel in mapping(channels))
 
 
@@ -135,7 +138,7 @@ def _is_newer(version: Any, seen: Any) -> bool:
 
 
 def nodes_that_ran(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """The nodes that ran between a checkpoint and its child, the same one as often as it was sent to."""
+    """The nodes that ran between a checkpoint and its child. A node occurs once for each ``Send`` to it."""
     seen, earlier = mapping(after.get("versions_seen")), mapping(before.get("versions_seen"))
     sent = [node for node, _argument in sends(before)]
     ran = [
@@ -147,7 +150,10 @@ def nodes_that_ran(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[
 
 
 def node_in_path(path: str, sent: Sequence[str] = ()) -> str:
-    """The node of a task with this path, where ``sent`` are the nodes of the pending sends; or empty."""
+    """The node of the task with this path; empty if it is not known.
+
+    ``sent`` are the nodes of the pending sends.
+    """
     if path.startswith(_PULL):
         return path.removeprefix(_PULL)
     number = path.removeprefix(_PUSH).partition(",")[0]

@@ -16,7 +16,7 @@ KINDS = {"string": "text", "integer": "whole_number", "number": "number", "boole
 _RUNS, _CHANGED = _("The action runs as it is."), _("The action runs with these arguments.")
 _NOT_RUN = _("The action does not run. The graph receives the message.")
 _SKIPPED = _("The action does not run.")
-# A question that begins with one of these is answered by yes or no.
+# A question that begins with one of these words is answered by yes or no.
 _BEGINNINGS = (
     *("is", "are", "was", "were", "do", "does", "did", "should", "shall", "can", "could", "may", "will"),
     *("would", "has", "have", "approve", "accept", "confirm", "continue", "proceed", "publish", "send"),
@@ -26,7 +26,7 @@ _WORDS = re.compile(r"[(\[](y|yes)/(n|no)[)\]]\W*$", re.IGNORECASE)
 
 
 def suggested(value: Any, prompt: Any) -> tuple[AnswerOption, ...]:
-    """The answers that the value of an interrupt suggests, if any. ``prompt`` is its text."""
+    """The answers that the value of an interrupt suggests, if any. ``prompt`` is the question's text."""
     options = _reviewed(value) or _one_of(value) or _from_schema(value) or _yes_or_no(prompt)
     by_label: dict[str, AnswerOption] = {}
     for option in options:
@@ -39,7 +39,7 @@ def _reviewed(value: Any) -> list[AnswerOption]:
     requests, configs = mapping(value).get("action_requests"), mapping(value).get("review_configs")
     if isinstance(requests, list) and isinstance(configs, list) and requests:
         return list(_decisions(requests, configs))
-    # A list of requests is answered with a list.
+    # An interrupt with a list of requests expects a list of answers.
     one = value[0] if isinstance(value, list) and len(value) == 1 else value
     action, allowed = mapping(mapping(one).get("action_request")), mapping(mapping(one).get("config"))
     if not isinstance(action.get("action"), str):
@@ -48,7 +48,7 @@ def _reviewed(value: Any) -> list[AnswerOption]:
 
 
 def _decisions(requests: Sequence[Any], configs: Sequence[Any]) -> Iterator[AnswerOption]:
-    """Of the middleware that reviews calls of tools: the same decision for each of the calls."""
+    """The answers to the middleware that reviews tool calls. Each makes the same decision for all calls."""
     allowed = [sequence(mapping(one).get("allowed_decisions")) for one in configs]
 
     def given(kind: str) -> Any:
@@ -76,7 +76,7 @@ def _decisions(requests: Sequence[Any], configs: Sequence[Any]) -> Iterator[Answ
 def _responses(
     action: Mapping[str, Any], allowed: Mapping[str, Any], *, is_list: bool
 ) -> Iterator[AnswerOption]:
-    """Of a HumanInterrupt: what its configuration allows."""
+    """The answers that the configuration of a ``HumanInterrupt`` allows."""
     start: tuple[str | int, ...] = (0,) if is_list else ()
 
     def given(kind: str, args: Any) -> Any:
@@ -97,7 +97,7 @@ def _responses(
 
 
 def _arguments(arguments: Any, path: tuple[str | int, ...]) -> tuple[AnswerField, ...]:
-    """A field for each argument, with its value."""
+    """A field for each argument with its value, or one for all if they are too many or not named."""
     if not isinstance(arguments, dict) or len(arguments) > MAX_FIELDS:
         return (AnswerField(path, _("arguments"), "json", stored=arguments),)
     return tuple(
@@ -126,7 +126,7 @@ def _choice(one: Any) -> AnswerOption | None:
 
 
 def _from_schema(value: Any) -> list[AnswerOption]:
-    """The fields of a JSON schema that the value is or has."""
+    """A form for the JSON schema that the value contains or is."""
     found = [mapping(mapping(value).get(name)) for name in SCHEMAS] + [mapping(value)]
     for schema in found:
         properties = mapping(schema.get("properties"))
@@ -152,7 +152,7 @@ def _field(path: tuple[str | int, ...], schema: Any, is_required: bool) -> Answe
 
 
 def _yes_or_no(prompt: Any) -> list[AnswerOption]:
-    """Yes and no, as booleans, or as the words that the question names."""
+    """Yes and no as booleans, or the two words that the question names; empty for other questions."""
     text = prompt.strip() if isinstance(prompt, str) else ""
     if words := _WORDS.search(text):
         return [AnswerOption(word, word) for word in words.groups()]

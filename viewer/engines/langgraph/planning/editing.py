@@ -34,7 +34,7 @@ def editable(contents: Contents) -> Editable:
 
 
 def _is_opaque(value: Any) -> bool:
-    """Whether a part of a value is not decoded, so that it cannot be written again."""
+    """Whether a part of the value is not decoded, so that the value cannot be written again."""
     level = [value]
     while level:
         if any(isinstance(item, dict) and OPAQUE in item for item in level):
@@ -49,7 +49,7 @@ def _is_opaque(value: Any) -> bool:
 
 
 def missing_prompt(contents: Contents, edits: Edits) -> UserMessage | None:
-    """Why it cannot run before a person types a prompt; None if it can."""
+    """Returns None: a graph needs no prompt to continue."""
     return None
 
 
@@ -59,17 +59,20 @@ def values_read(contents: Contents, edits: Edits, steps: Sequence[Step]) -> Iter
 
 
 def missing_code(contents: Contents) -> UserMessage | None:
-    """What a run without the project's code would lack: it does not start without."""
+    """Returns None: a run does not start without the project's code."""
     return None
 
 
 def former_values(contents: Contents, edits: Edits) -> UserMessage | None:
-    """Who keeps an input's former value without the project's code."""
+    """Returns None: a run does not start without the project's code."""
     return None
 
 
 def kickoff_inputs(contents: Contents, kind: str) -> Mapping[str, Any]:
-    """What a run was started with, from its first checkpoint. An input that is no object has one field."""
+    """The input that a run was started with, from its first checkpoint.
+
+    An input that is not an object is the value of the field ``INPUT``.
+    """
     values = mapping(contents.checkpoint.get("channel_values"))
     given = values.get("__start__")
     return mapping(given) if given is None or isinstance(given, dict) else {INPUT: given}

@@ -1,4 +1,4 @@
-"""Messages of a thread that a person edits, removes or adds one by one."""
+"""Edits, removes and adds single messages of a thread."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ REMOVE = f"{MODULE}.modifier.RemoveMessage"
 
 
 def editable_messages(value: Any) -> tuple[EditableMessage, ...]:
-    """The messages of a channel; none if it holds anything else than LangChain's messages."""
+    """The messages of a channel; empty if it contains anything other than LangChain's messages."""
     found = [_editable(position, one) for position, one in enumerate(sequence(value))]
     messages = [one for one in found if one is not None]
     return tuple(messages) if len(messages) == len(found) else ()
@@ -45,10 +45,10 @@ def _editable(position: int, value: Any) -> EditableMessage | None:
 
 
 def edited_messages(stored: Any, edits: Sequence[MessageEdit], *, by_id: bool) -> list[Any]:
-    """What an update writes to a channel with messages: all of them, or only what changes if ``by_id``.
+    """What an update writes to a channel with messages: all messages, or only the changed ones if ``by_id``.
 
-    Ids and the order are kept. Only where all are written can a new one come before another. Raises
-    EditRefused.
+    The ids and the order stay the same. A new message can be inserted before another only if all messages are
+    written. Raises EditRefused.
     """
     if by_id and any(edit.before is not None for edit in edits):
         raise EditRefused("langgraph.message_place_by_id")
@@ -74,7 +74,7 @@ def _changed(message: Mapping[str, Any], edit: MessageEdit, *, needs_id: bool = 
         _id_of(message)
     if "tool_calls" in fields and list(fields["tool_calls"] or ()) != list(edit.calls):
         fields["tool_calls"] = list(edit.calls)
-        # The provider's own copy of the calls, which it would be sent instead.
+        # Remove the provider's own copy of the calls, which would be sent instead of the edited calls.
         extra = mapping(fields.get("additional_kwargs"))
         fields["additional_kwargs"] = {key: value for key, value in extra.items() if key != "tool_calls"}
     return {TYPE: message[TYPE], FIELDS: fields}

@@ -12,20 +12,20 @@ from viewer.messages.message import UserMessage
 
 
 def units_of(contents: Contents) -> list[Unit]:
-    """The nodes that run next: a checkpoint says those, not which there are."""
+    """The nodes that run next. A checkpoint does not list the other nodes of the graph."""
     return [Unit(unit, unit) for unit, _node in _numbered(super_steps.next_nodes(contents.checkpoint))]
 
 
 def read_source(folder: Path, entry_point: str, kind: str) -> Any:
-    """What the source of an entry point says about the steps that follow: the graph is asked before a run."""
+    """Returns None: a preflight check asks the graph itself instead of reading its source."""
     return None
 
 
 def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
-    """The nodes that run next, as far as the checkpoint says. Raises EditRefused.
+    """The nodes that run next, as far as the checkpoint shows. Raises EditRefused.
 
-    A fork runs all of them; a resume uses what those that have finished wrote. After an update as a node,
-    only the graph knows.
+    A fork runs all of these nodes; a resume uses the writes of the nodes that have finished. If the edited
+    state is attributed to a node, the list is empty: only the graph knows what follows.
     """
     _check(contents, edits, is_fork)
     if edits.as_node:
@@ -57,7 +57,7 @@ def _check(contents: Contents, edits: Edits, is_fork: bool) -> None:
 
 
 def _numbered(nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each node with its unit: one that runs several times is numbered from the second on."""
+    """Pairs of a unit and its node. If a node runs several times, its units are numbered from the second."""
     counts: dict[str, int] = {}
     for node in nodes:
         counts[node] = counts.get(node, 0) + 1
@@ -65,10 +65,10 @@ def _numbered(nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def outlook(contents: Contents, source: Any = None) -> Outlook:
-    """That an edited state may lead elsewhere."""
+    """A note that an edited state may lead to other nodes."""
     return Outlook(notes=() if contents.namespace else (UserMessage("langgraph.other_nodes"),))
 
 
 def cost(contents: Contents, latest: Contents | None, steps: Sequence[Step]) -> tuple[int, int]:
-    """The model calls and tokens that these steps used before: LangGraph does not record them."""
+    """Returns zeros: LangGraph does not record the model calls and tokens of a node."""
     return 0, 0

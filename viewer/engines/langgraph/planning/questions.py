@@ -1,4 +1,4 @@
-"""What a checkpoint or a run waits for: its interrupts, and the answers that their values suggest."""
+"""The questions that a checkpoint or a run waits for: interrupts, and the answers that they suggest."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,12 +9,12 @@ from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.planning.answers import suggested
 from viewer.engines.langgraph.tabs import preview
 
-# The keys of a value that usually hold what a person is asked, as in the runner's interrupts.
+# The keys of a value that usually hold the text of a question, as in the runner's interrupts.
 PROMPTS = ("question", "prompt", "message", "instruction", "description", "text")
 
 
 def open_questions(contents: Contents) -> Iterator[OpenQuestion]:
-    """The interrupts of the tasks that wait, each once: that of a subgraph is there twice."""
+    """The interrupts of waiting tasks, each id once: an interrupt of a subgraph is stored twice."""
     seen: set[str] = set()
     for task in contents.tasks:
         for one in task.interrupts if task.status == "waiting" else ():
@@ -26,7 +26,7 @@ def open_questions(contents: Contents) -> Iterator[OpenQuestion]:
 
 
 def asked_question(prompt: str, context: Mapping[str, Any]) -> OpenQuestion | None:
-    """What a run asks, with the answers that it suggests; None if it was too long to be known in full."""
+    """The question of a run, with the answers that it suggests; None if its value was cut or is not JSON."""
     if context.get("is_cut"):
         return None
     output = context.get("output")
@@ -38,6 +38,6 @@ def asked_question(prompt: str, context: Mapping[str, Any]) -> OpenQuestion | No
 
 
 def _prompt(value: Any) -> Any:
-    """The text in an interrupt's value that asks, else the whole value."""
+    """The text of the question in an interrupt's value, or else the whole value."""
     found = (value.get(name) for name in PROMPTS) if isinstance(value, dict) else ()
     return next((one for one in found if isinstance(one, str) and one), value)

@@ -1,4 +1,4 @@
-"""What a project's ``langgraph.json`` says. It is read as text; nothing is imported or loaded."""
+"""Reads a project's ``langgraph.json`` as text. Nothing is imported or loaded."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ MAX_FOLDERS = 50
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of the project; empty if there is none, or if it is too long."""
+    """The text of a file of the project; empty if the file is missing, unreadable or too long."""
     try:
         if not path.is_file() or path.stat().st_size > MAX_BYTES:
             return ""
@@ -20,7 +20,7 @@ def read_text(path: Path) -> str:
 
 
 def configuration(folder: Path) -> dict[str, Any]:
-    """The object in the project's configuration; empty without one."""
+    """The object in the project's configuration file; empty if the file is missing or invalid."""
     try:
         found = json.loads(read_text(folder / CONFIGURATION))
     except (ValueError, RecursionError):
@@ -29,7 +29,10 @@ def configuration(folder: Path) -> dict[str, Any]:
 
 
 def environment_file(folder: Path) -> Path | None:
-    """The file that the configuration takes variables from: itself, if it has them; None if it names none."""
+    """The file with the environment variables; None if the configuration names none.
+
+    This is the configuration file if it contains the variables itself.
+    """
     named = configuration(folder).get("env")
     if isinstance(named, dict) and named:
         return folder / CONFIGURATION
@@ -39,7 +42,7 @@ def environment_file(folder: Path) -> Path | None:
 
 
 def source_folders(folder: Path) -> tuple[Path, ...]:
-    """The folders among the dependencies: they are on the import path, after the project's own.
+    """The folders among the dependencies. The import path has them after the project's own folders.
 
     Other dependencies are packages, which are installed in the project's environment.
     """

@@ -1,4 +1,4 @@
-"""The graphs that a project's ``langgraph.json`` names. It is read as text; nothing is imported."""
+"""Finds the graphs that a project's ``langgraph.json`` names. Nothing is imported."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ LABELS = EntryPointLabels(
 
 
 def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
-    """The graphs of the project's ``langgraph.json``; none without one."""
+    """The graphs in the project's ``langgraph.json``; empty without that file."""
     graphs = configuration(folder).get("graphs")
     if not isinstance(graphs, dict):
         return ()
@@ -30,7 +30,7 @@ def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
 
 
 def _importable(named: str) -> str:
-    """``module:graph`` for ``./src/module.py:graph``; empty if it cannot be imported by a name."""
+    """``module:graph`` for ``./src/module.py:graph``; empty if that is not an importable name."""
     place, _colon, graph = named.strip().rpartition(":")
     if place.endswith(".py"):
         parts = Path(place.removesuffix(".py")).parts
@@ -40,7 +40,7 @@ def _importable(named: str) -> str:
 
 
 def entry_point_for(folder: Path, entry_points: Sequence[str], kind: str, name: str) -> str:
-    """The entry point that a run belongs to: a thread does not say which of several."""
+    """The project's only entry point; empty if it has several, since a thread does not record its graph."""
     return entry_points[0] if len(entry_points) == 1 else ""
 
 
@@ -60,5 +60,5 @@ def is_entry_point(text: str) -> bool:
 
 
 def checkpoint_events(interpreter: Path | None) -> tuple[EventGroup, ...]:
-    """No events: LangGraph writes a checkpoint after every super-step."""
+    """Returns no events: LangGraph writes a checkpoint after every super-step."""
     return ()

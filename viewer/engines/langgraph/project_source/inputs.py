@@ -1,4 +1,4 @@
-"""What a graph is given as its input, read from its source as text. Nothing is imported."""
+"""Finds the fields of a graph's input by reading its source. Nothing is imported."""
 
 import ast
 from collections.abc import Iterator
@@ -12,17 +12,17 @@ KINDS: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, 
 
 # The engine's own states, whose fields are messages.
 MESSAGE_STATES = {"MessagesState", "AgentState"}
-# What makes an agent, whose state holds messages without naming a class.
+# The functions that make an agent, whose state has messages although no class is named.
 AGENTS = {"create_agent", "create_react_agent", "create_supervisor", "create_swarm"}
 # The field of an input that is not an object (viewer/runners/forkline_langgraph/run/inputs.py).
 INPUT = "input"
 
 
 def input_names(folder: Path, entry_point: str, kind: str) -> tuple[InputName, ...]:
-    """The fields of the entry point's input; empty if unclear.
+    """The fields of the entry point's input; empty if they are not clear.
 
-    They are those of the state that its module builds a graph on. If it is a function of the functional API,
-    they are those of its parameter, or the parameter itself.
+    For a graph, these are the fields of the state in its module. For a function of the functional API, these
+    are the fields of its parameter, or the parameter itself.
     """
     module, _colon, name = entry_point.partition(":")
     trees = _trees(folder, module)
@@ -70,7 +70,7 @@ def _last_name(node: ast.expr) -> str:
 
 
 def _states_in(tree: ast.Module) -> Iterator[str]:
-    """The names of the classes that the module's graphs have as their state."""
+    """The names of the classes that the module passes to its graphs as input or state."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
@@ -86,7 +86,7 @@ def _states_in(tree: ast.Module) -> Iterator[str]:
 def _fields_of(
     folder: Path, trees: dict[str, ast.Module | None], module: str, name: str, depth: int = 0
 ) -> list[tuple[str, str]]:
-    """The annotated fields of a class, with the names of their types, those of its bases first."""
+    """The annotated fields of a class with the names of their types. Fields of base classes come first."""
     if name in MESSAGE_STATES:
         return [("messages", "list")]
     tree = trees.setdefault(module, _tree(folder, module))

@@ -31,7 +31,7 @@ _WRITE_COLUMNS = WRITE_COLUMNS | {"blob"}
 _BLOB_COLUMNS = frozenset({"thread_id", "checkpoint_ns", "channel", "type", "blob"})
 _NEEDED = (CHECKPOINT_COLUMNS, _WRITE_COLUMNS, _BLOB_COLUMNS)
 MAX_BLOBS = 10_000
-# Longer ids cannot be shown.
+# Threads with longer ids are listed as problems.
 MAX_ID_BYTES = 4096
 # The type of a channel without a value.
 _EMPTY = "empty"
@@ -47,7 +47,7 @@ _THREADS = """
         SELECT max({id}) FROM {checkpoints} WHERE thread_id = thread.id AND checkpoint_ns = ''
     ) FROM thread WHERE id IS NOT NULL
 """
-# Compares the digest of each part of the threads with a known one, as viewer/stores/run_parts.py makes them.
+# Compares the digest of each part of the threads with a known one, as viewer/stores/polling/run_parts.py.
 _CHANGED_THREADS = """
     WITH RECURSIVE thread(id) AS (
         (SELECT min(thread_id) FROM {checkpoints})
@@ -71,7 +71,7 @@ _CHANGED_THREADS = """
     FROM listed FULL JOIN changed USING (part)
     WHERE changed.part IS NOT NULL OR NOT is_shown ORDER BY id COLLATE "C"
 """
-# The same step twice means that two checkpoints follow the same one.
+# An id contains its step. Fewer steps than checkpoints mean that a checkpoint has several children.
 _HEAD = """
     SELECT max({id}), min({id}), count(*), count(DISTINCT substr({id}, 20, 4))
     FROM {checkpoints} WHERE thread_id = %s AND checkpoint_ns = ''
@@ -99,7 +99,7 @@ _CHECKPOINT = """
         CASE WHEN octet_length(metadata::text) <= %s THEN metadata::text END
     FROM {checkpoints} WHERE thread_id = %s AND checkpoint_ns = %s AND {id} = %s
 """
-# Small values first, as many as fit.
+# The smallest values first, as many as fit into the budget.
 _BLOBS = """
     SELECT b.channel, b.type, octet_length(b.blob),
         CASE WHEN sum(octet_length(b.blob)) OVER (ORDER BY octet_length(b.blob), b.channel) <= %s
@@ -151,7 +151,7 @@ class PostgresqlTables(PostgresqlDatabase):
         return bool(self.query("SELECT 1 FROM {checkpoints} WHERE thread_id = %s LIMIT 1", _text(thread)))
 
     def ends(self, thread: str) -> Ends:
-        """The newest and the oldest checkpoint of a thread, and how many it has."""
+        """The newest and oldest checkpoints of a thread, and its numbers of checkpoints and steps."""
         newest, oldest, count, steps = self.query(_HEAD, _text(thread))[0]
         return Ends(newest or "", oldest or "", count, steps)
 
@@ -172,11 +172,11 @@ class PostgresqlTables(PostgresqlDatabase):
         return [(namespace, own_id, task, path, index) for namespace, own_id, task, path, index in rows]
 
     def naming_writes(self, thread: str) -> Iterable[WriteRow]:
-        """None: nodes that no path names stay unnamed."""
+        """Returns no writes: the nodes of tasks without a path stay unknown."""
         return ()
 
     def size_of(self, key: Key) -> int | None:
-        """The size of a checkpoint in bytes, without values in other tables; None if there is none."""
+        """The size of a checkpoint in bytes, without values in other tables; None if it does not exist."""
         rows = self.query(_SIZE, *map(_text, key))
         return rows[0][0] if rows else None
 
@@ -193,13 +193,16 @@ class PostgresqlTables(PostgresqlDatabase):
             values, size_of_values = self._values(
                 key, mapping(body.get("channel_versions")), max_bytes - size
             )
-            # Small values are in the checkpoint itself since 0.6, and marks of those that are not.
+            # Since 0.6, the checkpoint itself has small values, and placeholders for the other values.
             body["channel_values"] = {**mapping(body.get("channel_values")), **values}
             size += size_of_values
         return StoredCheckpoint(parent_id, size, body, (metadata or "").encode())
 
     def _values(self, key: Key, versions: Mapping[str, Any], budget: int) -> tuple[dict[str, Any], int]:
-        """The values of channels in the other table, and their bytes. Beyond the budget they are opaque."""
+        """The values in ``checkpoint_blobs`` by channel, and their size in bytes.
+
+        Values beyond the budget are opaque.
+        """
         wanted = [_text(name) for name in versions], [_text(str(version)) for version in versions.values()]
         at = _text(key.thread), _text(key.namespace)
         values, total = dict[str, Any](), 0
@@ -210,7 +213,7 @@ class PostgresqlTables(PostgresqlDatabase):
         return values, total
 
     def _value(self, kind: str, size: int, blob: bytes | None) -> Any:
-        """A decoded value; what it is instead if it cannot be decoded."""
+        """The decoded value, or a placeholder if it cannot be decoded."""
         if blob is None and size:
             return opaque("too large", size)
         try:
@@ -225,5 +228,5 @@ class PostgresqlTables(PostgresqlDatabase):
 
 
 def _text(text: str) -> str:
-    """The text as a server accepts it. One that PostgreSQL cannot store equals none of its texts."""
+    """The text without characters that PostgreSQL refuses. A text that had any equals no stored text."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

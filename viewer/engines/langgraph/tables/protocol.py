@@ -1,4 +1,4 @@
-"""What each kind of database provides of the tables that a checkpoint saver writes."""
+"""The interface to the tables of a checkpoint saver, for each kind of database."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 from viewer.stores.protocol import Limits
 
 Result = TypeVar("Result")
-# Rows of one thread that are indexed: the newest. More might take longer than a reader process may.
+# The most rows of a thread that are indexed, the newest. More could exceed the time limit of a reader.
 MAX_ROWS = 20_000
 MAX_WRITES = 10_000
 MAX_NAMING_BYTES = 4_096
@@ -20,7 +20,7 @@ WRITE_COLUMNS = frozenset(
 
 
 class Key(NamedTuple):
-    """What identifies a checkpoint in its tables."""
+    """The columns that identify a checkpoint in the tables."""
 
     thread: str
     namespace: str
@@ -29,7 +29,10 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ThreadRow:
-    """A thread and its newest checkpoint. ``kind`` is the type of its id, which is empty if it is no text."""
+    """A thread and its newest checkpoint.
+
+    ``kind`` is the type of the thread's id in the database. ``id`` is empty if it is not a text.
+    """
 
     id: str
     kind: str
@@ -37,7 +40,7 @@ class ThreadRow:
 
 
 class Ends(NamedTuple):
-    """The newest and the oldest checkpoint of a thread, how many it has, and how many different steps."""
+    """The ids of the newest and oldest checkpoints of a thread, and the numbers of checkpoints and steps."""
 
     newest: str
     oldest: str
@@ -47,7 +50,7 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRow:
-    """A checkpoint without its body. ``mark`` changes with its bytes; ``size`` is in bytes."""
+    """A checkpoint without its body. ``mark`` changes if the body may have; ``size`` is in bytes."""
 
     namespace: str
     checkpoint_id: str
@@ -69,7 +72,7 @@ class StoredCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class WriteRow:
-    """A write of a task. ``value`` is None if it is larger than what may be read."""
+    """A write of a task. ``value`` is None if it is larger than the budget. ``size`` is in bytes."""
 
     task_id: str
     task_path: str
@@ -93,7 +96,7 @@ class Tables(Protocol):
 
     @property
     def limits(self) -> Limits:
-        """The bounds that it enforces."""
+        """The limits that reading enforces."""
 
     def __enter__(self) -> Self:
         """Open the database, and check its tables. Raises LocationUnreadable."""
@@ -104,7 +107,7 @@ class Tables(Protocol):
         """Close the database."""
 
     def retried(self, read: Callable[[], Result]) -> Result:
-        """What ``read`` returns of one state of the database. Raises LocationUnreadable."""
+        """What ``read`` returns while the database does not change. Raises LocationUnreadable."""
 
     def mark(self) -> str:
         """What ``IndexedStore.mark`` returns. Raises LocationUnreadable."""
@@ -113,16 +116,16 @@ class Tables(Protocol):
         """Every thread."""
 
     def changed_threads(self, known: Mapping[str, str]) -> tuple[Iterable[ThreadRow], frozenset[str]] | None:
-        """The threads of the parts whose digests differ from these, and these parts.
+        """The threads of the parts whose digests differ from ``known``, and the names of these parts.
 
-        Threads with unreadable ids are always among them. None if the kind of database cannot tell.
+        Threads with unreadable ids are always included. None if the kind of database cannot compare digests.
         """
 
     def has_thread(self, thread: str) -> bool:
         """Whether there is a thread with this id."""
 
     def ends(self, thread: str) -> Ends:
-        """The newest and the oldest checkpoint of a thread, and how many it has."""
+        """The newest and oldest checkpoints of a thread, and its numbers of checkpoints and steps."""
 
     def head_writes(self, thread: str, head: str) -> Iterable[tuple[str, int]]:
         """The task and index of each write of a thread's checkpoint."""
@@ -134,10 +137,10 @@ class Tables(Protocol):
         """The namespace, checkpoint, task, path and index of each write of a thread, in this order."""
 
     def naming_writes(self, thread: str) -> Iterable[WriteRow]:
-        """The small writes of a thread that name the nodes of tasks; none if tasks have paths."""
+        """The small writes of a thread that name the nodes of tasks; empty if tasks have paths."""
 
     def size_of(self, key: Key) -> int | None:
-        """The size of a checkpoint in bytes; None if there is none."""
+        """The size of a checkpoint in bytes; None if it does not exist."""
 
     def checkpoint(self, key: Key, max_bytes: int) -> StoredCheckpoint:
         """A checkpoint. Values beyond ``max_bytes`` may be opaque. Raises Unreadable."""

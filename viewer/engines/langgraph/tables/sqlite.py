@@ -44,7 +44,7 @@ _THREADS = """
         WHERE thread_id = thread.id AND checkpoint_ns = ''
     ) FROM thread WHERE id IS NOT NULL
 """
-# The same step twice means that two checkpoints follow the same one.
+# An id contains its step. Fewer steps than checkpoints mean that a checkpoint has several children.
 _HEAD = """
     SELECT CAST(max(checkpoint_id) AS BLOB), CAST(min(checkpoint_id) AS BLOB), count(*),
         count(DISTINCT substr(checkpoint_id, 20, 4))
@@ -72,7 +72,7 @@ class SqliteTables(SqliteFile):
             raise LocationUnreadable("langgraph.columns_missing", table="writes")
 
     def mark(self) -> str:
-        """Nothing: a file's size and times show that it has changed."""
+        """Returns an empty text: the size and times of a file show that it has changed."""
         return ""
 
     def threads(self) -> Iterable[ThreadRow]:
@@ -81,14 +81,14 @@ class SqliteTables(SqliteFile):
             yield ThreadRow(text_of(thread) if kind == "text" else "", kind, text_of(head))
 
     def changed_threads(self, known: Mapping[str, str]) -> None:
-        """None: a file that has not changed is not read at all."""
+        """Returns None: a file that has not changed is not read at all."""
 
     def has_thread(self, thread: str) -> bool:
         """Whether there is a thread with this id."""
         return bool(self.query("SELECT 1 FROM checkpoints WHERE thread_id = ? LIMIT 1", thread))
 
     def ends(self, thread: str) -> Ends:
-        """The newest and the oldest checkpoint of a thread, and how many it has."""
+        """The newest and oldest checkpoints of a thread, and its numbers of checkpoints and steps."""
         newest, oldest, count, steps = self.query(_HEAD, thread)[0]
         return Ends(text_of(newest), text_of(oldest), count, steps)
 
@@ -143,12 +143,12 @@ class SqliteTables(SqliteFile):
             yield WriteRow(*own, len(value or b""), value)
 
     def size_of(self, key: Key) -> int | None:
-        """The size of a checkpoint in bytes; None if there is none."""
+        """The size of a checkpoint in bytes; None if it does not exist."""
         rows = self.query(f"SELECT octet_length(checkpoint) FROM checkpoints WHERE {_ONE}", *key)  # noqa: S608
         return (rows[0][0] or 0) if rows else None
 
     def checkpoint(self, key: Key, max_bytes: int) -> StoredCheckpoint:
-        """A checkpoint, whose values are in one column. Raises Unreadable."""
+        """A checkpoint with its values, which are all in one column. Raises Unreadable."""
         kind = short_text("type", _CHECKPOINT_COLUMNS)
         parent = short_text("parent_checkpoint_id", _CHECKPOINT_COLUMNS)
         bytes_of = "CASE WHEN typeof({0}) IN ('blob', 'text') THEN CAST({0} AS BLOB) END".format

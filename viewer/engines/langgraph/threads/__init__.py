@@ -1,1 +1,1 @@
-"""The index of LangGraph's threads: their checkpoints and rows, listed without bodies."""
+"""The index of LangGraph's threads, which lists their checkpoints without bodies."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from viewer.engines.langgraph.threads.rows import Row
 
-# Bytes of bodies that one indexing of a thread decodes, for what only they say.
+# The most bytes of bodies that are decoded to index a thread, for facts that only bodies record.
 MAX_INDEXED_BYTES = 32 * 1024 * 1024
 
 

@@ -1,4 +1,4 @@
-"""A checkpoint with its metadata, writes and changes as one document, decoded and unredacted."""
+"""Builds one document of a checkpoint, its metadata, writes and changes. It is decoded, but not redacted."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,11 +8,11 @@ from viewer.engines.langgraph.format.super_steps import mapping
 from viewer.engines.langgraph.tables.protocol import Key, StoredCheckpoint, Tables, WriteRow
 from viewer.stores.errors import Unreadable
 
-# Ancestors that are read for the changes of a channel, and their bytes. The engine writes a snapshot at every
-# hundredth change by default.
+# The most ancestors that are read for the changes of a channel, and their bytes. By default, the engine
+# writes a snapshot at every hundredth change.
 MAX_ANCESTORS = 500
 MAX_ANCESTOR_BYTES = 32 * 1024 * 1024
-# Where the metadata names the channels of which a checkpoint may have no value, only changes.
+# The key of the metadata that names the channels of which a checkpoint may store only changes.
 _COUNTERS = "counters_since_delta_snapshot"
 
 
@@ -35,7 +35,7 @@ def document_of(tables: Tables, key: Key) -> dict[str, Any]:
 
 
 def written_value(tables: Tables, write: WriteRow, value: bytes | None) -> Any:
-    """A decoded write; what it is instead if it cannot be decoded."""
+    """The decoded value of a write, or a placeholder if it cannot be decoded."""
     if value is None and write.size:
         return opaque("too large", write.size)
     try:
@@ -45,7 +45,7 @@ def written_value(tables: Tables, write: WriteRow, value: bytes | None) -> Any:
 
 
 def _metadata(tables: Tables, data: bytes | None) -> Any:
-    """The metadata as plain values; what it is instead if it is no JSON."""
+    """The metadata as plain values, or a placeholder if it is not JSON."""
     try:
         return decoded_value("json", data, tables.limits.max_depth)
     except Unreadable:
@@ -53,7 +53,7 @@ def _metadata(tables: Tables, data: bytes | None) -> Any:
 
 
 def _writes(tables: Tables, key: Key, budget: int) -> list[dict[str, Any]]:
-    """The writes of a checkpoint's tasks, by task and index. Values beyond the budget stay opaque."""
+    """The writes of a checkpoint's tasks, by task and index. Values beyond the budget are opaque."""
     found: list[dict[str, Any]] = []
     for write in tables.writes(key, budget):
         budget -= write.size
@@ -71,7 +71,7 @@ def _writes(tables: Tables, key: Key, budget: int) -> list[dict[str, Any]]:
 
 
 def _changed_channels(values: Any, metadata: Any) -> set[str]:
-    """The channels that have a version at a checkpoint, and no value in it."""
+    """The channels that have a version in a checkpoint but no value."""
     checkpoint = mapping(values)
     stored, versions = mapping(checkpoint.get("channel_values")), mapping(checkpoint.get("channel_versions"))
     return {
@@ -80,10 +80,10 @@ def _changed_channels(values: Any, metadata: Any) -> set[str]:
 
 
 def _changes(tables: Tables, key: Key, stored: StoredCheckpoint, wanted: set[str]) -> dict[str, Any]:
-    """What each channel was at the nearest ancestor with a value, and what was written since, oldest first.
+    """For each channel, its value at the nearest ancestor that has one, and the writes since, oldest first.
 
-    Writes of one checkpoint are in the order in which the engine applies them. ``is_whole`` is false if an
-    ancestor is missing, cannot be read or is beyond the limits.
+    The writes of a checkpoint are in the order in which the engine applies them. ``is_whole`` is false if an
+    ancestor is missing, unreadable or beyond the limits.
     """
     found: dict[str, dict[str, Any]] = {name: {"writes": [], "is_whole": False} for name in wanted}
     left, budget, parent = set(wanted), MAX_ANCESTOR_BYTES, stored.parent_id
@@ -106,7 +106,7 @@ def _changes(tables: Tables, key: Key, stored: StoredCheckpoint, wanted: set[str
         left -= values.keys()
         parent = ancestor.parent_id
     for name in left if not parent else ():
-        # The channel began empty.
+        # No ancestor is left, so the channel began empty.
         found[name]["is_whole"] = bool(found[name]["writes"])
     return found
 

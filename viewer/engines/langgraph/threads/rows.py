@@ -1,4 +1,4 @@
-"""From the rows of LangGraph's tables to the redacted columns of Forkline's index, without any body."""
+"""Turns rows of LangGraph's tables into the redacted columns of Forkline's index, without bodies."""
 
 import zlib
 from collections import defaultdict
@@ -24,7 +24,7 @@ MAX_UNITS = 30
 
 
 class Metadata(msgspec.Struct):
-    """The metadata of a checkpoint. ``writes`` is what each node wrote, in old stores."""
+    """The metadata of a checkpoint. In old stores, ``writes`` has the writes of each node."""
 
     source: str = ""
     step: int | None = None
@@ -52,12 +52,12 @@ class Row:
     branch: str = ""
 
 
-# The decoded checkpoint of a row; empty if it cannot be decoded or reading it would take too long.
+# Returns the decoded checkpoint of a row; empty if it cannot be decoded or the budget is used up.
 Body = Callable[[Row], Mapping[str, Any]]
 
 
 def metadata_of(data: bytes | None) -> Metadata:
-    """The metadata; empty if it is not what LangGraph writes."""
+    """The metadata; empty if it does not have LangGraph's format."""
     try:
         return _metadata.decode(data or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -69,7 +69,7 @@ def linked(rows: Sequence[Row]) -> None:
     by_id = {(row.namespace, row.checkpoint_id): row for row in rows}
     for row in rows:
         parent = by_id.get((row.namespace, row.parent_id or ""))
-        # A parent is older. Anything else would be a cycle.
+        # A parent is older than its child. This also excludes cycles.
         if parent is not None and parent.checkpoint_id < row.checkpoint_id:
             row.parent = parent
             parent.children.append(row)
@@ -87,7 +87,10 @@ def linked(rows: Sequence[Row]) -> None:
 
 
 def _new_branch(checkpoint_id: str, taken: set[str]) -> str:
-    """A name for the branch that begins with a checkpoint: always the same one, as LangGraph has none."""
+    """A name for the branch that begins with a checkpoint, since LangGraph has no names for branches.
+
+    It is made from the id, so that every import gives the same name.
+    """
     digest = f"{zlib.crc32(checkpoint_id.encode('utf-8', 'replace')):08x}"
     tail = checkpoint_id.replace("-", "")[-12:]
     text = tail if tail.isalnum() and tail.isascii() and len(tail) == 12 else digest
@@ -99,12 +102,12 @@ def _new_branch(checkpoint_id: str, taken: set[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Indexer:
-    """Makes the columns of a thread's checkpoints. ``thread`` is the real id."""
+    """Makes the columns of a thread's checkpoints and runs. ``thread`` is the real id."""
 
     thread: str
     known: KnownSecrets
     body: Body
-    # Nodes by the id of a task, where its path does not say.
+    # Nodes by task id, for tasks whose path does not name the node.
     nodes: dict[str, str] = field(default_factory=dict)
     # The newest checkpoints of other threads, read only if a checkpoint of the first versions needs them.
     others: Callable[[], Sequence[Mapping[str, Any]]] = tuple
@@ -112,14 +115,14 @@ class Indexer:
     def snapshots(self, rows: Sequence[Row]) -> list[Snapshot]:
         """The redacted columns of each row."""
         linked(rows)
-        # A namespace names the task that called it.
+        # A namespace contains the id and the node of the task that called it.
         self.nodes.update(
             (identifiers.task_of(row.namespace), identifiers.node_of(row.namespace)) for row in rows
         )
         return [self._snapshot(row) for row in rows]
 
     def runs(self, rows: Sequence[Row]) -> list[IndexedRun]:
-        """The run of the thread and those of its namespaces, callers first."""
+        """The runs of the thread and of its namespaces. A caller comes before the runs that it called."""
         by_namespace: dict[str, list[Row]] = defaultdict(list)
         for row in rows:
             by_namespace[row.namespace].append(row)
@@ -127,7 +130,7 @@ class Indexer:
         return [self._run(own, calls) for _name, own in sorted(by_namespace.items())]
 
     def _calls(self, rows: Sequence[Row]) -> dict[str, ModelCall]:
-        """The model calls that the newest messages of each branch record, by message."""
+        """The model calls that the newest checkpoint of each branch records, by message id."""
         found: dict[str, ModelCall] = {}
         for row in rows:
             if not row.children:
@@ -197,7 +200,7 @@ class Indexer:
         )
 
     def _units(self, row: Row) -> tuple[list[tuple[str, str]], str]:
-        """The nodes that ran or wait, each with its status, and what the trigger ends with."""
+        """The nodes that ran or are pending, each with its status, and the suffix of the trigger."""
         units = [(node, "done") for node in self._ran(row)]
         suffix = ""
         if not row.children:
@@ -207,7 +210,7 @@ class Indexer:
         return shown, suffix
 
     def _ran(self, row: Row) -> list[str]:
-        """The nodes that ran between a checkpoint's parent and it."""
+        """The nodes that ran between the parent of a checkpoint and the checkpoint."""
         if row.parent is None or row.metadata.source != "loop":
             return []
         if row.metadata.writes is not None:
@@ -219,7 +222,7 @@ class Indexer:
         return sorted(node for node in nodes if not node.startswith("__"))
 
     def _pending(self, row: Row) -> tuple[list[tuple[str, str]], str]:
-        """The unfinished tasks of the newest checkpoint of a branch, or the nodes that are next."""
+        """The unfinished tasks or next nodes of the head of a branch, and the suffix of its trigger."""
         checkpoint = self.body(row)
         named = named_attempts(row.attempts, checkpoint, self.nodes)
         pending = [(node, attempt.status) for attempt, node in named if attempt.status != "done"]
@@ -232,22 +235,22 @@ class Indexer:
             nodes = super_steps.next_by_others(checkpoint, self.others())
         following = [(node, "next") for node in nodes if node not in finished]
         is_end = bool(checkpoint) and not following and row.metadata.source != "input"
-        # Shallow savers of the first versions delete the question of a checkpoint that waits.
+        # Shallow savers of the first versions delete the interrupt of a waiting checkpoint.
         is_end = is_end and (row.parent is not None or super_steps.is_last(checkpoint))
         return [unit for unit in following if not unit[0].startswith("__")], "_ended" if is_end else ""
 
 
 def status_of(attempts: Sequence[Attempt]) -> str:
-    """``failed`` or ``waiting`` if a task of the newest checkpoint is, else empty."""
+    """``failed`` or ``waiting`` if one of these tasks is, else empty."""
     statuses = {attempt.status for attempt in attempts}
     return next((status for status in ("failed", "waiting") if status in statuses), "")
 
 
 def parents_in(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The checkpoints of outer namespaces that a checkpoint was written in, by namespace."""
+    """The ids of the checkpoints of outer namespaces during which a checkpoint was written, by namespace."""
     return mapping(metadata.get("parents"))
 
 
 def redacted_calls(calls: Iterable[ModelCall], known: KnownSecrets) -> list[ModelCall]:
-    """The calls, with no secret in a model's name."""
+    """The calls with redacted names of models."""
     return [call._replace(model=redact_text(call.model, known)) for call in calls]

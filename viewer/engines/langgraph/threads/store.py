@@ -1,6 +1,6 @@
-"""LangGraph's threads: the list first, then the checkpoints of one thread, and bodies only one by one.
+"""Lists LangGraph's threads, then the checkpoints of one thread, and reads bodies one by one.
 
-Imported only in a reader process, since its tables are read from databases.
+Imported only in a reader process, since it reads databases.
 """
 
 from collections import defaultdict
@@ -49,14 +49,14 @@ from viewer.stores.protocol import (
     StoreFormat,
 )
 
-# Bytes of newest checkpoints that are decoded for what one list of runs says of their model calls.
+# The most bytes of heads that are decoded for the model calls in one list of runs.
 MAX_LISTED_BYTES = 8 * 1024 * 1024
-# Other threads that say what follows a node, and the bytes of a checkpoint that is read for it.
+# The most other threads that are read to find which node follows, and the most bytes of each checkpoint.
 MAX_OTHERS, MAX_OTHER_BYTES = 20, 1024 * 1024
 
 
 class LangGraphStore:
-    """A database that a checkpoint saver of LangGraph writes."""
+    """The indexed store of a database that a checkpoint saver of LangGraph writes."""
 
     engine = ENGINE
 
@@ -83,17 +83,17 @@ class LangGraphStore:
         self._tables.__exit__(kind, error, trace)
 
     def mark(self) -> str:
-        """What differs whenever a database without a file may have changed. Raises LocationUnreadable."""
+        """A text that differs if a server's database may have changed. Raises LocationUnreadable."""
         return self._tables.mark()
 
     def retried(self, read: Callable[[], Result]) -> Result:
-        """What ``read`` returns of one state of the tables. Raises LocationUnreadable."""
+        """What ``read`` returns while the tables do not change. Raises LocationUnreadable."""
         return self._tables.retried(read)
 
     def runs(self, limit: int | None = None, known: Mapping[str, str] | None = None) -> RunList:
-        """Every thread with its newest checkpoint, newest first, or the newest. Raises LocationUnreadable.
+        """The threads with their newest checkpoints, newest first. Raises LocationUnreadable.
 
-        Threads of parts with a ``known`` digest may be left out.
+        Threads of parts whose digest is in ``known`` may be left out.
         """
         found: list[tuple[str, str]] = []
         problems: list[ReadProblem] = []
@@ -104,12 +104,12 @@ class LangGraphStore:
                 problems.append(ReadProblem(key, reason, "broken", row.kind))
             elif row.head:
                 found.append((row.head, row.id))
-        # The ids of checkpoints begin with their time.
+        # The id of a checkpoint begins with its time.
         found.sort(reverse=True)
         return RunList([self._listed(name, head) for head, name in found[:limit]], problems, parts)
 
     def _threads(self, known: Mapping[str, str] | None) -> tuple[list[ThreadRow], frozenset[str] | None]:
-        """The threads, and the parts that they are of if they are not all."""
+        """The threads, and the parts whose threads are listed; None if all threads are."""
         changed = None if known is None else self._tables.changed_threads(known)
         return (list(self._tables.threads()), None) if changed is None else (list(changed[0]), changed[1])
 
@@ -122,7 +122,7 @@ class LangGraphStore:
         )
 
     def details(self, keys: Sequence[str]) -> list[IndexedRun]:
-        """How many checkpoints each of these threads has, its status, and whether it was forked."""
+        """Each of these threads with its status, counts, times and calls. Raises LocationUnreadable."""
         return self.retried(lambda: self._all_details(keys))
 
     def _all_details(self, keys: Sequence[str]) -> list[IndexedRun]:
@@ -168,7 +168,7 @@ class LangGraphStore:
         bodies = Bodies(self.checkpoint_values, thread)
         others = cache(lambda: self._newest_of_others(thread))
         indexer = Indexer(thread, self.known, bodies, self._hints(thread), others)
-        # Linked first: what a run used depends on which rows have no children.
+        # Made first, since this links the rows: the calls of a run are read from rows without children.
         snapshots = indexer.snapshots(rows)
         return RunIndex(indexer.runs(rows), snapshots)
 
@@ -207,7 +207,7 @@ class LangGraphStore:
         return {at: attempts_in(writes) for at, writes in found.items()}
 
     def _hints(self, thread: str) -> dict[str, str]:
-        """Nodes by the id of a task, as far as small values name them, if there are no paths of tasks."""
+        """Nodes by task id, from small writes that name them; empty if tasks have paths."""
         grouped: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for write in self._tables.naming_writes(thread):
             value = written_value(self._tables, write, write.value)
@@ -228,7 +228,7 @@ class LangGraphStore:
         return Entry(key, f"{size}", size)
 
     def _found(self, key: str) -> Key | None:
-        """What identifies the checkpoint with this source key, which may be redacted."""
+        """The columns that identify the checkpoint with this source key, which may be redacted."""
         for ids in identifiers.possible_ids(key):
             if self._tables.size_of(Key(*ids)) is not None:
                 return Key(*ids)

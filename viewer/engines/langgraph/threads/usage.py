@@ -1,4 +1,4 @@
-"""The model calls that a thread's messages record, and the time that its super-steps took."""
+"""The model calls that a thread's messages record, and the duration of its super-steps."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from viewer.engines.langgraph.threads.rows import Row
 
 ANSWERS = ("AIMessage", "AIMessageChunk")
-# A model's name in a message, by provider.
+# The keys under which providers store the name of the model.
 _MODEL = ("model_name", "model", "model_id")
 
 
@@ -24,7 +24,7 @@ def calls_in(checkpoint: Mapping[str, Any]) -> dict[str, ModelCall]:
 
 
 def calls_of(value: Any, channel: str) -> Iterator[tuple[str, ModelCall]]:
-    """The id and call of each message in a channel's value: a message, or a list of them."""
+    """The message id and call of each answer in a channel's value: a message, or a list of messages."""
     for number, one in enumerate([value] if isinstance(value, dict) else sequence(value)):
         fields = mapping(fields_of(one, *ANSWERS))
         if (call := call_in_message(fields)) is not None:
@@ -32,7 +32,7 @@ def calls_of(value: Any, channel: str) -> Iterator[tuple[str, ModelCall]]:
 
 
 def call_in_message(fields: Mapping[str, Any]) -> ModelCall | None:
-    """The call that a message answers; None if the message does not say what it used."""
+    """The model call that wrote a message; None if the message does not record its usage."""
     response = mapping(fields.get("response_metadata"))
     usage = mapping(fields.get("usage_metadata")) or mapping(response.get("token_usage"))
     if not usage:
@@ -42,9 +42,9 @@ def call_in_message(fields: Mapping[str, Any]) -> ModelCall | None:
 
 
 def seconds_of(rows: Iterable["Row"]) -> float:
-    """The seconds that the super-steps of these rows took, whose parents and children are linked.
+    """The seconds that the super-steps of these rows took. The rows must be linked.
 
-    The time between turns, until a person answers or tries again, and before a fork is not counted.
+    Waits for the next turn, for an answer, for another attempt or for a fork are not counted.
     """
     seconds = 0.0
     for row in rows:
