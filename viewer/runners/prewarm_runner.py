@@ -38,7 +38,11 @@ class Unfit(Exception):
 
 @dataclass
 class State:
-    """``children``: by descriptor, each running job's process id and the connection to report its end to."""
+    """The state of a prewarmed process.
+
+    ``children`` has, by process descriptor, the process id of each running job and the connection on which
+    its end is reported. ``used`` is when a job last started or ended, on the monotonic clock.
+    """
 
     listener: socket.socket
     lock: int
@@ -100,9 +104,9 @@ def refuse_unsafe() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # Numerical libraries end their idle threads at a fork, and start them again when needed.
-        if (tried := os.fork()) == 0:
+        if (pid := os.fork()) == 0:
             os._exit(0)
-    os.waitpid(tried, 0)
+    os.waitpid(pid, 0)
     names = other_threads()
     if names:
         raise Unfit(f"the engine starts threads as it is imported ({', '.join(names)})")
@@ -138,9 +142,9 @@ def wait(state: State) -> socket.socket | None:
             elif descriptor == LIFELINE:
                 stop_accepting(state)
             elif not state.is_closed:
-                asked = fork_for_one(state)
-                if asked is not None:
-                    return asked
+                connection = fork_for_one(state)
+                if connection is not None:
+                    return connection
     return None
 
 
@@ -208,9 +212,9 @@ if __name__ == "__main__":
         state = main(sys.argv[1:])
         sys.stdout.write("Waiting.\n")
         sys.stdout.flush()
-        asked = wait(state)
+        connection = wait(state)
     except Unfit as unfit:
         sys.exit(f"Not started warm: {unfit}.")
-    if asked is not None:
+    if connection is not None:
         state.close_in_child()
-        child.become(asked, state.runner, state.prepared, state.found)
+        child.become(connection, state.runner, state.prepared, state.found)

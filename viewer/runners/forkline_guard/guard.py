@@ -7,8 +7,8 @@ Three layers, because code that runs later can change the import system:
 - an audit hook, which cannot be removed, checks the files of executed code, native libraries and compiled
   modules.
 
-Where a path leads is asked of the kernel for every check. Only the answers for folders are cached, by path,
-device and inode: a folder that is replaced, or becomes a link, has another inode and is checked again.
+The kernel resolves the path at every check. Only the results for folders are cached, by path, device and
+inode: a folder that is replaced, or becomes a link, has another inode and is checked again.
 """
 
 from __future__ import annotations
@@ -213,13 +213,13 @@ def _forms(path: str) -> set[str]:
 
 
 def _resolved(path: str) -> str:
-    """Return the path without links: the kernel's answer if it can be had, which takes three calls."""
+    """Return the path without links, resolved by the kernel in three calls where that is possible."""
     if not _O_PATH:
         return os.path.realpath(path)
     try:
         descriptor = os.open(path, _O_PATH)
     except OSError:
-        # Nothing is there, but a folder on the way may be a link.
+        # Nothing exists at the path, but one of its folders may be a link.
         return os.path.realpath(path)
     try:
         found = os.readlink(f"/proc/self/fd/{descriptor}")

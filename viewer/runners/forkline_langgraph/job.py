@@ -166,16 +166,13 @@ def _run_on_user_store(request: Request, scratch: Path, reporter: Reporter) -> s
     thread, values = _thread(request, scratch)
     project_folders.enter(request["folder"])
     loadable = checked(request, values)
-    with (
-        _user_store_saver(path, loadable, reporter, request["branch"]) as made,
-        graph_of(request, thread) as graph,
-    ):
+    with _user_saver(path, loadable, reporter, request["branch"]) as made, graph_of(request, thread) as graph:
         running = _running(request, graph, made, thread, reporter)
         return running.to_end(_input_or_answers(running, request, loadable))
 
 
 @contextmanager
-def _user_store_saver(path: Path, loadable: Loadable, reporter: Reporter, branch: str) -> Iterator[Any]:
+def _user_saver(path: Path, loadable: Loadable, reporter: Reporter, branch: str) -> Iterator[Any]:
     """Yield the engine's saver on the user's store."""
     from forkline_langgraph.restore import saver
 

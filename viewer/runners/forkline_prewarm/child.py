@@ -1,4 +1,4 @@
-"""Turns a forked process into the runner of a job, after checking that it may be."""
+"""Turns a forked process into the runner of a job, after checking that the job can run in it."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from typing import Any
 
 from forkline_prewarm.surroundings import Surroundings
 
-# How long to wait for the request.
+# How long the child waits for the request.
 REQUEST_SECONDS = 10
 MAX_REQUEST_BYTES = 1024 * 1024
 MAX_DESCRIPTORS = 2
 
 
-def become(asked: socket.socket, runner: Path, prepared: ModuleType, found: Surroundings) -> None:
+def become(connection: socket.socket, runner: Path, prepared: ModuleType, found: Surroundings) -> None:
     """Receive a job's request and run it. Return if the other side has gone, or the job must start cold.
 
     Only this process receives the request, so that keys never reach the waiting process.
     """
     os.setsid()
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     try:
-        with asked:
-            agreed = agree(asked, prepared, found)
+        with connection:
+            agreed = agree(connection, prepared, found)
     except OSError:
         return  # the other side has gone
     if agreed:
@@ -42,14 +42,14 @@ def become(asked: socket.socket, runner: Path, prepared: ModuleType, found: Surr
         run(runner, job_folder)
 
 
-def agree(asked: socket.socket, prepared: ModuleType, found: Surroundings) -> tuple[str, int] | None:
+def agree(connection: socket.socket, prepared: ModuleType, found: Surroundings) -> tuple[str, int] | None:
     """Return the job's folder and log once both sides know that it runs here, or None if it does not.
 
     Raises OSError if the other side has gone.
     """
-    asked.settimeout(REQUEST_SECONDS)
-    asked.send(json.dumps({"pid": os.getpid()}).encode())
-    data, descriptors, flags, _ = socket.recv_fds(asked, MAX_REQUEST_BYTES, MAX_DESCRIPTORS)
+    connection.settimeout(REQUEST_SECONDS)
+    connection.send(json.dumps({"pid": os.getpid()}).encode())
+    data, descriptors, flags, _ = socket.recv_fds(connection, MAX_REQUEST_BYTES, MAX_DESCRIPTORS)
     if not data or len(descriptors) < MAX_DESCRIPTORS or flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
         return None
     request = json.loads(data)
@@ -57,12 +57,12 @@ def agree(asked: socket.socket, prepared: ModuleType, found: Surroundings) -> tu
         reason = enter(request, prepared, found)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-    asked.send(json.dumps({"reason": reason}).encode())
+    connection.send(json.dumps({"reason": reason}).encode())
     return None if reason else (request["job_folder"], descriptors[1])
 
 
 def enter(request: dict[str, Any], prepared: ModuleType, found: Surroundings) -> str:
-    """Set up the surroundings of a cold start. Return why that is impossible, or an empty string."""
+    """Set up the process like a cold start. Return why that is impossible, or an empty string."""
     folder = Path(request["folder"])
     os.chdir(folder)
     found.enter(request["environment"])

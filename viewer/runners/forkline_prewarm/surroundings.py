@@ -1,4 +1,4 @@
-"""What imports read and changed in their process: a job is prewarmed only if a cold start would be equal."""
+"""Records what imports read and changed: a prewarmed run must be equal to one that starts cold."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Surroundings:
 
     def other_module(self, folder: Path) -> str:
         """Return a module of the project that a cold start would import instead, or an empty string."""
-        for place in (folder, folder / "src"):
-            for entry in place.iterdir() if place.is_dir() else ():
+        for source in (folder, folder / "src"):
+            for entry in source.iterdir() if source.is_dir() else ():
                 is_module = entry.suffix == ".py" or (entry / "__init__.py").is_file()
                 if is_module and entry.name.removesuffix(".py") in self.modules:
                     return entry.name
@@ -92,7 +92,7 @@ def watched() -> Iterator[Surroundings]:
         kind.__getitem__, kind.__setitem__ = read, write
     now = dict(os.environ)
     changed = {name for name in {*now, *found.given} if now.get(name) != found.given.get(name)}
-    # The interpreter may have set some before anything was imported.
+    # Includes variables that the interpreter set before this block.
     found.made = {name: now.get(name) for name in changed}
     found.seen = {name: value for name, value in found.seen.items() if name not in set_at_start}
     found.modules = frozenset(top_names() - before)
@@ -121,9 +121,9 @@ def module_within(folder: Path) -> str:
         file = getattr(module, "__file__", None)
         if not isinstance(file, str):
             continue
-        place = Path(os.path.realpath(file))
-        if place.is_relative_to(folder) and not any(
-            place.is_relative_to(other) for other in (environment, RUNNERS)
+        path = Path(os.path.realpath(file))
+        if path.is_relative_to(folder) and not any(
+            path.is_relative_to(other) for other in (environment, RUNNERS)
         ):
             return name
     return ""

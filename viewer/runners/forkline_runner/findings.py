@@ -1,4 +1,4 @@
-"""The report of a preflight check, which is one event, also if the check was refused."""
+"""The report of a preflight check: one event, even if the check was refused."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
 Report = dict[str, Any]
-# The page that requested it stops waiting much earlier. An import that never ends must not run forever.
+# The process exits after this time, so that an import that hangs does not run forever. The page that
+# requested the check stops waiting much earlier.
 MAX_SECONDS = 600
 MAX_COMPONENTS = 300
 MAX_NAMES = 60
 
 
 def report_findings(reporter: Reporter, scratch: Path, find: Callable[[Report], None]) -> str:
-    """Report what ``find`` adds to an empty report. Reasons that block the run are findings, not failures.
+    """Report what ``find`` adds to an empty report. A refusal is a finding, not a failure.
 
     Return the result of the job, which is empty. Nothing has run.
     """
@@ -62,7 +63,7 @@ def report_findings(reporter: Reporter, scratch: Path, find: Callable[[Report], 
 
 @contextmanager
 def recorded_imports(report: Report) -> Iterator[None]:
-    """Add the project's modules that are imported meanwhile to the report."""
+    """Add the project's modules that this block imports to the report."""
     known = set(sys.modules)
     try:
         yield

@@ -26,7 +26,7 @@ def listen(interrupted: Callable[[], object], terminated: Callable[[], object]) 
     sent: set[int] = set()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        # Another signal may interrupt this handler and raise: what was written by then is not lost.
+        # The byte is written first: another signal may interrupt this handler and raise.
         with suppress(BlockingIOError):
             os.write(write, INTERRUPT if number == signal.SIGINT else TERMINATE)
         if not sent:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
-# ``whose`` it is, its ``measure``, and its maximum, ``max_amount`` (viewer/jobs/limits/usage.py).
+# The fields of ``Limit`` in viewer/jobs/limits/usage.py: ``whose``, ``measure`` and ``max_amount``.
 Limit = dict[str, Any]
 POLL_SECONDS = 0.2
 
@@ -32,7 +32,7 @@ class Limits:
         is_waiting: Callable[[], bool],
         steps: Collection[str] = (),
     ) -> None:
-        # A run that has nothing left to start is allowed to end.
+        # Only these events are refused: a run that has nothing left to start may end.
         self._started = {"model_started", *(f"{step}_started" for step in steps)}
         self._completed = {f"{step}_completed" for step in steps}
         self._maximum = dict(maximum)
@@ -53,23 +53,24 @@ class Limits:
             threading.Thread(target=self._watch, args=(reporter,), daemon=True).start()
 
     def check(self, reporter: Reporter, kind: str, data: Mapping[str, Any]) -> None:
-        """Count an event that is about to be written. Raises KeyboardInterrupt if it may not start."""
+        """Count an event before it is written. Raises KeyboardInterrupt if what it starts is over a limit."""
         if kind in self._completed:
             self._used["steps"] += 1
         self._used["tokens"] = max(self._used["tokens"], data.get("total_tokens") or 0)
         if kind not in self._started:
             return
         own = next((one for one in ("tokens", "steps") if self._is_reached(one)), None)
-        reached = self._own(own) if own else self._shared()
+        reached = self._own_limit(own) if own else self._shared_limit()
         if reached is not None:
             self._interrupt(reporter, reached)
             # The signal reaches the main thread; this may be another one.
             raise KeyboardInterrupt
 
-    def _own(self, measure: str) -> Limit:
+    def _own_limit(self, measure: str) -> Limit:
         return {"whose": "job", "measure": measure, "max_amount": self._maximum[measure]}
 
-    def _shared(self) -> Limit | None:
+    def _shared_limit(self) -> Limit | None:
+        """Return the shared limit that was reached: None if none was, empty if the file is unreadable."""
         try:
             found = json.loads(self._stop.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -90,7 +91,7 @@ class Limits:
             if not self._is_waiting():
                 self._used["seconds"] += now - before
             before = now
-        self._interrupt(reporter, self._own("seconds"))
+        self._interrupt(reporter, self._own_limit("seconds"))
 
     def _interrupt(self, reporter: Reporter, reached: Limit) -> None:
         """Interrupt the run as a cancel does, once."""

@@ -23,18 +23,18 @@ class Message(TypedDict):
 
 
 def message(code: str, /, **values: object) -> Message:
-    """The message of this code. Values are numbers, lists of messages, or what ``str()`` makes of them."""
+    """Return the message of this code. Values other than integers and lists of messages become texts."""
     plain = {name: value if isinstance(value, int | list) else str(value) for name, value in values.items()}
     return Message(code=code, values=plain)
 
 
 def plain_text(text: object) -> Message:
-    """A message that says this text."""
+    """Return a message that consists of this text."""
     return message("plain_text", text=text)
 
 
 def english(sent: Message) -> str:
-    """The message in English."""
+    """Return the text of a message in English."""
     if sent["code"] == "plain_text":
         return str(sent["values"]["text"])
 
@@ -50,7 +50,7 @@ def english(sent: Message) -> str:
 
 @cache
 def texts() -> dict[str, str]:
-    """The runners' texts by code, read by path: a project may have a package called ``viewer`` too."""
+    """Return the runners' texts by code. Loaded by path: a project may have a package called ``viewer``."""
     found: dict[str, str] = {}
     for path in sorted(CATALOG.glob("runner*.py")):
         spec = importlib.util.spec_from_file_location(f"forkline_texts_{path.stem}", path)

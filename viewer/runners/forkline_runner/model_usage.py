@@ -1,4 +1,4 @@
-"""What a model call used, by the names of a spool event. Providers and libraries have several for each."""
+"""Reads the tokens that a model call used. Providers and libraries have several names for each number."""
 
 from __future__ import annotations
 

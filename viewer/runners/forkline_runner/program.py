@@ -151,7 +151,7 @@ def _leave(reporter: Reporter, flush: Callable[[], None], status: int) -> None:
 
 
 def _spool_module() -> Any:
-    """Load viewer/jobs/spool.py by its path: a project may have a package called ``viewer`` too."""
+    """Return viewer/jobs/spool.py, loaded by path: a project may have a package called ``viewer`` too."""
     path = Path(__file__).resolve().parents[2] / "jobs" / "spool.py"
     spec = importlib.util.spec_from_file_location("forkline_spool", path)
     assert spec and spec.loader

@@ -1,4 +1,4 @@
-"""``input()`` in the project's code asks a person through the spool: a run has no terminal."""
+"""Makes ``input()`` in the project's code ask a person through the spool: a run has no terminal."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ class AnswerStream(io.TextIOBase):
 
 
 def ask_a_person(questions: Questions) -> None:
-    """Have every ``input()`` ask through these questions."""
+    """Make every ``input()`` ask through these questions."""
 
     def asked(prompt: object = "", /) -> str:
         return answer(questions, str(prompt))
 
     builtins.input = asked
-    # Libraries that imported the built-in function before read from here.
+    # Code that imported the built-in function earlier reads from here.
     sys.stdin = AnswerStream(questions)
     _refuse_passwords()
 
 
 def refuse_during_preflight() -> None:
-    """Have every ``input()`` raise InputDuringPreflight."""
+    """Make every ``input()`` raise InputDuringPreflight."""
 
     def refused(prompt: object = "", /) -> str:
         raise InputDuringPreflight(prompt)

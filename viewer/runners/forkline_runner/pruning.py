@@ -16,7 +16,10 @@ SECONDS_TO_WAIT = 30
 
 
 class Written(NamedTuple):
-    """A checkpoint of this run: a file's path or ``store.db#id``, and a mark of what was written."""
+    """A checkpoint that this run wrote.
+
+    ``place`` is a file's path or ``store.db#id``. ``mark`` changes if the file or row is replaced.
+    """
 
     place: str
     mark: str
@@ -28,9 +31,9 @@ def written(place: str, store_kind: StoreKind) -> Written:
 
 
 def delete(one: Written, store_kind: StoreKind) -> bool:
-    """Delete a checkpoint. Return False if it was replaced or changed: it is kept then.
+    """Delete a checkpoint. Return False, and keep it, if it was replaced or changed.
 
-    A missing one counts as deleted. Raises OSError, sqlite3.Error.
+    A missing checkpoint counts as deleted. Raises OSError, sqlite3.Error.
     """
     if store_kind == "sqlite":
         return _delete_row(one)
@@ -44,7 +47,7 @@ def delete(one: Written, store_kind: StoreKind) -> bool:
 
 
 def _mark_of_file(place: str) -> str:
-    # Of the entry itself, not of what a link points to.
+    # The status of the entry itself, not of what a link points to.
     found = os.lstat(place)
     kind = "file" if stat.S_ISREG(found.st_mode) else "other"
     return f"{kind} {found.st_dev} {found.st_ino} {found.st_size} {found.st_mtime_ns}"
@@ -74,12 +77,12 @@ def _mark_in_store(place: str) -> str:
 
 def _mark_of_row(connection: sqlite3.Connection, identifier: str) -> str:
     """Return the row's mark, or an empty string if there is no row."""
-    asked = "SELECT rowid, created_at, CAST(data AS BLOB) FROM checkpoints WHERE id = ?"
-    rows: list[Any] = connection.execute(asked, (identifier,)).fetchall()
+    query = "SELECT rowid, created_at, CAST(data AS BLOB) FROM checkpoints WHERE id = ?"
+    rows: list[Any] = connection.execute(query, (identifier,)).fetchall()
     return " ".join(f"{number} {at} {sha256(data or b'').hexdigest()}" for number, at, data in rows)
 
 
 def _opened(store: str) -> sqlite3.Connection:
     """Return a connection that does not create a missing store."""
-    address = f"file:{quote(store)}?mode=rw"
-    return sqlite3.connect(address, uri=True, timeout=SECONDS_TO_WAIT, isolation_level=None)
+    uri = f"file:{quote(store)}?mode=rw"
+    return sqlite3.connect(uri, uri=True, timeout=SECONDS_TO_WAIT, isolation_level=None)

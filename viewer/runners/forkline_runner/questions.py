@@ -82,7 +82,7 @@ class Questions:
 
 
 class Withdrawn(Exception):
-    """The asker continues without the answer."""
+    """The question was withdrawn: its asker continues without an answer."""
 
 
 def fitting(context: dict[str, Any]) -> dict[str, Any]:

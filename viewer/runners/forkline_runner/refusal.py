@@ -1,10 +1,10 @@
-"""Why a run is not started."""
+"""The refusal of a run, before anything has run."""
 
 from forkline_runner.messages import english, message
 
 
 class Refused(Exception):
-    """Nothing has run and nothing was paid. Its ``message`` says why, and what to do."""
+    """The run was refused: nothing has run and nothing was paid. ``message`` says why, and what to do."""
 
     def __init__(self, code: str, /, **values: object) -> None:
         self.message = message(code, **values)

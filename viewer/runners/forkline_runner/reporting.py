@@ -49,7 +49,7 @@ class Reporter:
             self._spool.hide(texts)
 
     def write(self, kind: str, /, **data: Any) -> None:
-        """Append an event, after the streamed text that came before it.
+        """Append an event, after any streamed text that has not been written yet.
 
         Raises KeyboardInterrupt for an event that a limit does not allow.
         """
@@ -94,7 +94,7 @@ class Reporter:
 
 
 def end_of_whole_words(text: str) -> int:
-    """Return how much of an unfinished text can be shown: no partial word, and no name without its value.
+    """Return how many characters of an unfinished text can be shown: no partial word, no name without value.
 
     Secrets are redacted event by event, and one that is split over two events would not be found.
     """

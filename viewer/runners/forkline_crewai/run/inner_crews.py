@@ -1,4 +1,4 @@
-"""Crews inside a flow that were running when the checkpoint was written keep their finished tasks."""
+"""Restores the finished tasks of crews inside a flow that were running when the checkpoint was written."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def continue_crews(body: Mapping[str, Any], request: Request, reporter: Reporter) -> None:
     """Give each unfinished crew its finished tasks' outputs when the flow kicks off an equal crew again.
 
-    Crews are equal if they have the same tasks and inputs. If the state was edited, nothing is kept: what
-    the crew was made with may have changed.
+    Crews are equal if they have the same name, tasks and inputs. If the state was edited, nothing is kept:
+    the crew may depend on the edited values.
     """
     events = restoring.events_in(body)
     unfinished = [entity for entity in body["entities"] if _is_unfinished(entity, events)]
@@ -33,7 +33,7 @@ def continue_crews(body: Mapping[str, Any], request: Request, reporter: Reporter
 
 
 def _is_unfinished(entity: Any, events: list[dict[str, Any]]) -> bool:
-    """Return whether it is a crew with finished tasks, inside a method that has not finished since."""
+    """Return whether an entity is a crew with finished tasks, inside a method that has not finished since."""
     if not isinstance(entity, dict) or entity.get("entity_type") != "crew":
         return False
     if not any(task.get("output") for task in entity.get("tasks") or []):

@@ -21,7 +21,7 @@ def filled(text: str, inputs: Mapping[str, Any]) -> str:
 
 
 def can_become(template: str, text: str) -> bool:
-    """Return whether the template with some inputs is this text."""
+    """Return whether some inputs turn the template into this text."""
     pieces = PLACEHOLDER.split(template)[::2]
     return re.fullmatch(".*".join(map(re.escape, pieces)), text, re.DOTALL) is not None
 
@@ -41,6 +41,6 @@ def interpolate_agent(agent: Any, inputs: Mapping[str, Any]) -> None:
 
 
 def _filled(inputs: Mapping[str, Any], *texts: str | None) -> dict[str, Any]:
-    """Return the inputs, with unknown placeholders as themselves: the engine would refuse or drop them."""
+    """Return the inputs, with unknown placeholders mapped to themselves, as the engine would refuse them."""
     unknown = set().union(*(placeholders(text) for text in texts)) - inputs.keys()
     return {**{name: "{" + name + "}" for name in unknown}, **inputs}

@@ -1,4 +1,4 @@
-"""Adapts a crew's kickoff hooks to a run that is resumed."""
+"""Adapts a crew's kickoff hooks to a resume or fork."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ CALLED = {"again", "runs"}
 def adapt(crew: Any, request: Request, reporter: Reporter) -> None:
     """Call the hooks before the kickoff with the run's inputs, and those after it only if something ran.
 
-    The engine would call the first ones without inputs. What they return is not used: the inputs in the
-    checkpoint, which a person may edit, are what they returned before. The kickoff raises Refused if such a
-    hook fails.
+    The engine would call the hooks before the kickoff without inputs. What they return is not used: they
+    returned the checkpoint's inputs, which a person may have edited. The kickoff raises Refused if one of
+    these hooks fails.
     """
     crew.before_kickoff_callbacks = [_with_inputs(crew, hook) for hook in crew.before_kickoff_callbacks]
     if not any(step["action"] in CALLED for step in request["steps"]):

@@ -39,11 +39,11 @@ def missing(made: Any) -> list[components.Component]:
 
 
 def advice_for(model: str) -> str | None:
-    """Return what to install for this model, empty if the engine does not say; None if nothing is missing."""
+    """Return what to install for this model: None if nothing, empty if the engine does not name it."""
     try:
         LLM(model=model)
     except ImportError as error:
-        # The engine raises it for any error, such as a missing key, with the cause.
+        # The engine raises ImportError for any error, such as a missing key, with the error as its cause.
         if error.__cause__ is None or isinstance(error.__cause__, ImportError):
             found = re.search(r"crewai\[[\w\-]+\]", f"{error} {error.__cause__}")
             return found[0] if found else ""

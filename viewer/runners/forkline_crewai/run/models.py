@@ -14,7 +14,7 @@ from forkline_runner.refusal import Refused
 if TYPE_CHECKING:
     from viewer.jobs.request import Request
 
-# All agents.
+# Stands for all agents.
 ALL = "*"
 # Settings that a model's class derives from its name.
 OF_THE_NAME = {"model", "provider", "llm_type", "is_litellm", "is_o1_model", "is_gpt4_model", "custom_openai"}
@@ -34,7 +34,7 @@ OF_ANY_PROVIDER = {
 
 
 def choose_for_crew(crew: Any, saved: Mapping[str, Any], request: Request) -> None:
-    """Set the chosen models of the crew's agents, and of its manager if all are meant. Raises Refused.
+    """Set the chosen models of the crew's agents, and of its manager if ALL is chosen. Raises Refused.
 
     An agent is named by its role in the checkpoint or in the project's code.
     """
@@ -46,7 +46,8 @@ def choose_for_crew(crew: Any, saved: Mapping[str, Any], request: Request) -> No
 def choose_for_new_crew(crew: Any, request: Request) -> None:
     """Set the chosen models of a new crew, as ``choose_for_crew`` does. Raises Refused.
 
-    An agent is named by its role in the project's code, with or without this or an earlier run's inputs.
+    An agent is named by its role in the project's code, as a template or with the inputs of this or an
+    earlier run.
     """
     chosen = chosen_in(request)
     if chosen:
@@ -54,7 +55,7 @@ def choose_for_new_crew(crew: Any, request: Request) -> None:
 
 
 def _set_models(crew: Any, chosen: Mapping[str, str], roles: Mapping[int, set[str]]) -> None:
-    """Set each agent's model by its role, else by the choice for all. ``roles``: an agent's other names."""
+    """Set each agent's model by its role, else by ALL. ``roles`` has more names of agents, by ``id()``."""
     found = set()
     for agent in _agents_of(crew):
         names = {str(agent.role).strip(), *roles.get(id(agent), set())}
@@ -85,7 +86,7 @@ def chosen_in(request: Request) -> dict[str, str]:
 def with_model(former: Any, model: str) -> Any:
     """Return a model of this name with the former one's settings. Raises Refused if it cannot be used.
 
-    Its key comes from the environment: another provider gets neither the former key nor the address.
+    The key comes from the environment: another provider gets neither the former model's key nor its address.
     """
     is_own = not type(former).__module__.startswith("crewai.") and hasattr(former, "model")
     if is_own and not isinstance(former, str):
@@ -124,7 +125,7 @@ def _agents_of(crew: Any) -> Iterator[Any]:
 
 
 def _saved_roles(crew: Any, saved: Mapping[str, Any]) -> dict[int, set[str]]:
-    """Return the agents' roles in the checkpoint, found by their tasks."""
+    """Return the agents' roles in the checkpoint by ``id()`` of the agent, found through their tasks."""
     by_id = {str(agent.get("id")): agent for agent in saved.get("agents") or [] if isinstance(agent, dict)}
     tasks = {str(task.get("id")): task for task in saved.get("tasks") or []}
     roles: dict[int, set[str]] = {}
@@ -136,7 +137,7 @@ def _saved_roles(crew: Any, saved: Mapping[str, Any]) -> dict[int, set[str]]:
 
 
 def _new_roles(crew: Any, chosen: Mapping[str, str], inputs: Mapping[str, Any]) -> dict[int, set[str]]:
-    """Return the names that a person may use for the agents. Raises Refused for an ambiguous one."""
+    """Return the agents' names by ``id()`` of the agent. Raises Refused if a chosen name is ambiguous."""
     agents = list(_agents_of(crew))
     roles = {id(agent): {filled(str(agent.role), inputs).strip()} for agent in agents}
     known = {str(agent.role).strip() for agent in agents}.union(*roles.values())

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def run(request: Request, reporter: Reporter) -> str:
-    """Create and run the entity, with its checkpoints at the request's location. Return its result as text.
+    """Create and run the entity, and write its checkpoints to the location. Return its result as text.
 
     Raises Refused before anything has run.
     """
@@ -54,7 +54,7 @@ def run(request: Request, reporter: Reporter) -> str:
 def _crew(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any]]]:
     crew = entry_points.made_by(request["entry_point"], Crew, "crew")
     for agent in crew.agents:
-        agent.checkpoint = None  # the crew's settings hold for all
+        agent.checkpoint = None  # the crew's settings apply to all
     crew.stream = False
     _refuse_missing_inputs(crew, request["inputs"])
     models.choose_for_new_crew(crew, request)

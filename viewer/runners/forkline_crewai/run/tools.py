@@ -1,4 +1,4 @@
-"""Which tool classes a checkpoint may name."""
+"""Decides which tool classes a checkpoint may name."""
 
 from __future__ import annotations
 

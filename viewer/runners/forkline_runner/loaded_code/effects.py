@@ -34,7 +34,7 @@ class Effect:
 
     @property
     def key(self) -> str:
-        """The text that the effect is accepted and stored by. Its name may be redacted where it is shown."""
+        """The text under which the effect is accepted and stored. Pages may redact its name."""
         return hashlib.sha256("\0".join((self.kind, self.digest, self.name)).encode()).hexdigest()
 
 

@@ -29,7 +29,7 @@ class Pin:
         self._descriptor: int | None = None
 
     def hold(self) -> None:
-        """Hold what is at the path, if anything."""
+        """Open what is at the path, if anything, and hold it open."""
         if self._descriptor is None:
             try:
                 self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -50,13 +50,13 @@ class Pin:
 
 
 class Pins:
-    """The locations that one run writes to: its own, and those of what it runs inside."""
+    """The locations that one run writes to: its own, and those of the runs inside it."""
 
     def __init__(self) -> None:
         self._pins: dict[str, list[Pin]] = {}
 
     def hold(self, location: str, is_folder: bool) -> None:
-        """Hold a location; of a file, also its folder. What is missing is held at the next call."""
+        """Hold a location, and for a file also its folder. What is missing is held at the next call."""
         if location not in self._pins:
             path = Path(location).absolute()
             self._pins[location] = [Pin(path)] if is_folder else [Pin(path.parent), Pin(path)]

@@ -36,7 +36,7 @@ def forbid() -> None:
 
 @contextmanager
 def allowed() -> Iterator[None]:
-    """Let this thread read environment files in the block, in a preflight check too."""
+    """Allow this thread to read environment files in the block, even in a preflight check."""
     _reading.is_allowed = True
     try:
         yield
@@ -45,7 +45,7 @@ def allowed() -> Iterator[None]:
 
 
 def _replace_values(reader: Any) -> None:
-    """Have python-dotenv, which pydantic uses too, return placeholders for all values."""
+    """Make python-dotenv, which pydantic uses too, return placeholders for all values."""
     parse = reader.parse
 
     def placeholders(self: Any) -> Iterator[tuple[str, str | None]]:

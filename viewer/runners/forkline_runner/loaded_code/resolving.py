@@ -27,7 +27,7 @@ class ModuleFile:
 
 
 class Unresolved(Exception):
-    """A checkpoint cannot name this module; ``reason`` says why."""
+    """The files of a module cannot be determined; ``reason`` says why."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -59,7 +59,7 @@ def files_of(module: str) -> tuple[ModuleFile, ...]:
 
 
 def files_if_found(module: str) -> tuple[ModuleFile, ...]:
-    """Return what ``files_of`` returns; nothing where it raises Unresolved."""
+    """Return what ``files_of`` returns, or an empty tuple where it raises Unresolved."""
     try:
         return files_of(module)
     except Unresolved:
@@ -111,8 +111,8 @@ def _spec_of(name: str, search_path: list[str] | None) -> ModuleSpec:
         raise Unresolved("not found") from error
     if spec is None:
         raise Unresolved("not found")
-    for place in (spec.origin, spec.cached, *(spec.submodule_search_locations or ())):
-        if place and covering(place):
+    for path in (spec.origin, spec.cached, *(spec.submodule_search_locations or ())):
+        if path and covering(path):
             raise Unresolved("it lies in a location or in the data folder")
     return spec
 
