@@ -14,11 +14,11 @@ from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from viewer.redaction.patterns import Span, compiled, merged, without_spans
 
-# More than this is searched word by word: a search for all at once would need too much memory.
+# Beyond this size, texts are compared word by word: one search for all forms would need too much memory.
 MAX_SEARCHED_BYTES = 2 * 1024 * 1024
 _WORD = compiled(r"[^\s\"'`\\,;<>()\[\]{}]{5,}")
-# The shortest value whose Base64 forms are searched: of a shorter one, too few characters are always the
-# same.
+# The shortest value, in bytes, whose Base64 forms are searched: fewer of a shorter one's characters are the
+# same in every text.
 MIN_BASE64 = 9
 # Levels of JSON inside JSON at which a value with quotes or backslashes is found.
 _ESCAPED_LEVELS = 3
@@ -45,11 +45,11 @@ class KnownSecrets:
         return f"<{len(self._values)} known secrets>"
 
     def is_in(self, data: bytes) -> bool:
-        """Whether this text contains any of them."""
+        """Return whether this text contains any of the secrets."""
         return next(iter(self.spans(data)), None) is not None
 
     def spans(self, data: bytes) -> list[Span]:
-        """Their spans in a text, in order."""
+        """Return the spans of the secrets in a text, in order."""
         if self._search is not None:
             return [(start, end) for _, start, end in self._search.find_matches_as_indexes(data)]
         if self._words:
@@ -57,12 +57,12 @@ class KnownSecrets:
         return []
 
     def redacted_in(self, data: bytes) -> bytes:
-        """The text without them; the same object if it contains none."""
+        """Return the text without the secrets; the same object if it contains none."""
         spans = self.spans(data)
         return without_spans(data, spans) if spans else data
 
     def is_number(self, number: float) -> bool:
-        """Whether a number is one of them."""
+        """Return whether a number is one of the secrets."""
         return bool(self._values) and str(number) in self._values
 
 
@@ -71,12 +71,12 @@ NONE_KNOWN = KnownSecrets(())
 
 @lru_cache(maxsize=8)
 def known_secrets(values: tuple[str, ...]) -> KnownSecrets:
-    """The known secrets with these values."""
+    """Return the known secrets with these values."""
     return KnownSecrets(values) if values else NONE_KNOWN
 
 
 def forms_of(value: str) -> Iterator[str]:
-    """The forms of a value in texts: as it is, escaped, percent-encoded and in Base64."""
+    """Yield the forms of a value in texts: unchanged, escaped, percent-encoded and in Base64."""
     yield value
     for ensure_ascii in (True, False):
         form = value
@@ -93,7 +93,7 @@ def forms_of(value: str) -> Iterator[str]:
 
 
 def _base64_forms(data: bytes, offset: int) -> Iterator[str]:
-    """The Base64 characters that are the same whatever precedes and follows the value."""
+    """Yield the Base64 characters that are the same whatever precedes and follows the value."""
     first = (offset * 8 + 5) // 6
     last = (offset + len(data)) * 8 // 6
     text = base64.b64encode(bytes(offset) + data).decode()[first:last]

@@ -19,22 +19,22 @@ _OPTIONS.log_errors = False
 
 
 def compiled(pattern: str) -> Any:
-    """A pattern for bytes. Its character classes are ASCII."""
+    """Return a pattern for bytes. Its character classes are ASCII."""
     return re2.compile(pattern.encode(), _OPTIONS)
 
 
 def words_search(words: Iterable[str]) -> BytesAhoCorasick:
-    """A search for all of these words in one pass."""
+    """Return a search for all of these words in one pass."""
     return BytesAhoCorasick(sorted({word.encode() for word in words}), matchkind=MatchKind.LeftmostLongest)
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text that lists them, separated by spaces."""
+    """Return the words of a text that lists them, separated by spaces."""
     return tuple(text.split())
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """The spans in order, overlapping ones merged."""
+    """Return the spans in order, overlapping ones merged."""
     result: list[Span] = []
     for start, end in sorted(spans):
         if result and start < result[-1][1]:
@@ -46,7 +46,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def without_spans(data: bytes, spans: Iterable[Span]) -> bytes:
-    """The text with the marker in place of these spans, which are in order and do not overlap."""
+    """Return the text with the marker in place of these spans, which are in order and do not overlap."""
     parts: list[bytes] = []
     position = 0
     for start, end in spans:

@@ -19,7 +19,7 @@ MIN_BYTES = 6
 
 
 def spans_in(data: bytes) -> list[Span]:
-    """The spans of the secrets in a UTF-8 text, in order."""
+    """Return the spans of the secrets in a UTF-8 text, in order."""
     if not may_hold_secret(data):
         return []
     spans = [*token_spans(data), *private_key_spans(data), *url_spans(data), *credential_spans(data)]
@@ -29,7 +29,7 @@ def spans_in(data: bytes) -> list[Span]:
 
 
 def redact_text(text: str, known: KnownSecrets = NONE_KNOWN) -> str:
-    """The text without known secrets and without anything that is recognised as a secret."""
+    """Return the text without known secrets and without anything that is recognised as a secret."""
     if len(text) < MIN_BYTES and not known:
         return text
     data = text.encode("utf-8", "surrogatepass")
@@ -40,6 +40,6 @@ def redact_text(text: str, known: KnownSecrets = NONE_KNOWN) -> str:
 
 
 def redacted_name(name: str, known: KnownSecrets = NONE_KNOWN) -> str:
-    """The redacted name of a file or row. Different names stay different."""
+    """Return the redacted name of a file or row. Different names stay different."""
     redacted = redact_text(name, known)
     return name if redacted == name else f"{redacted} ({zlib.crc32(name.encode('utf-8', 'replace')):08x})"

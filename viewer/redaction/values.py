@@ -20,14 +20,14 @@ from viewer.redaction.texts import redact_text
 
 
 def redact(value: Any, known: KnownSecrets = NONE_KNOWN) -> Any:
-    """A copy of a decoded JSON value without its secrets."""
+    """Return a copy of a decoded JSON value without its secrets."""
     found = secrets_in(value)
     repeated = KnownSecrets(found, every_form=False) if found else NONE_KNOWN
     return _redacted(value, _TextRedactor(repeated, known), 0)
 
 
 def is_clean(text: str, known: KnownSecrets = NONE_KNOWN) -> bool:
-    """Whether redacting leaves this text as it is."""
+    """Return whether redaction leaves this text unchanged."""
     return bool(redact(text, known) == text)
 
 
@@ -47,7 +47,7 @@ class _TextRedactor:
 
 
 def secrets_in(value: Any) -> set[str]:
-    """The values of secret fields that are distinctive enough to be searched in other texts."""
+    """Return the values of secret fields that are distinctive enough to be searched in other texts."""
     found: set[str] = set()
     pending: list[tuple[Any, Secrecy, int]] = [(value, "", 0)]
     while pending:
@@ -65,7 +65,7 @@ def secrets_in(value: Any) -> set[str]:
 
 
 def _fields(item: dict[str, Any], secrecy: Secrecy) -> list[tuple[str, Any, Secrecy]]:
-    """The fields of an object: name, value and secrecy."""
+    """Return the fields of an object: name, value and secrecy."""
     if secrecy and _is_schema(item):
         return [(name, inner, secrecy if name in _SCHEMA_VALUES else "") for name, inner in item.items()]
     named = _paired(item)
@@ -97,19 +97,19 @@ _SCHEMA_SIGNS = frozenset(
 
 
 def _is_schema(item: dict[str, Any]) -> bool:
-    """Whether an object describes a field, as a JSON schema does, instead of holding its value."""
+    """Return whether an object describes a field, as a JSON schema does, instead of holding its value."""
     return ("type" in item or "anyOf" in item) and not _SCHEMA_SIGNS.isdisjoint(item)
 
 
 def _secrecy_below(name: str, secrecy: Secrecy) -> Secrecy:
-    """The secrecy of a field of an object with this secrecy. Some headers are never secret."""
+    """Return the secrecy of a field of an object with this secrecy. Some headers are never secret."""
     if secrecy == "shaped" and name.lower() in HARMLESS_HEADERS:
         return ""
     return secrecy or secrecy_of(name)
 
 
 def _paired(item: dict[str, Any]) -> Secrecy:
-    """The secrecy of the value in an object such as {"name": …, "value": …}."""
+    """Return the secrecy of the value in an object such as {"name": …, "value": …}."""
     if len(item) < 2:
         return ""
     for name, inner in item.items():
@@ -121,7 +121,7 @@ def _paired(item: dict[str, Any]) -> Secrecy:
 
 
 def _items(item: list[Any], secrecy: Secrecy) -> list[tuple[Any, Secrecy]]:
-    """The items of a list with their secrecy. A list may be a pair of a name and a value."""
+    """Return the items of a list with their secrecy. A list may be a pair of a name and a value."""
     if not secrecy and len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], str):
         named = secrecy_of(item[0])
         if named and looks_random(item[1]) and not is_ordinary(item[1]):
@@ -130,7 +130,7 @@ def _items(item: list[Any], secrecy: Secrecy) -> list[tuple[Any, Secrecy]]:
 
 
 def _redacted(value: Any, texts: _TextRedactor, depth: int, secrecy: Secrecy = "") -> Any:
-    """The redacted value of a field with this secrecy. ``depth`` counts levels of JSON inside texts."""
+    """Return a field's value, redacted by the field's secrecy. ``depth``: levels of JSON inside texts."""
     if isinstance(value, str):
         if secrecy and is_secret_text(value, secrecy):
             return MARKER

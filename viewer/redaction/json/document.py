@@ -44,7 +44,7 @@ class _NotPlain(Exception):
 
 
 def redacted_json(data: bytes, findings: Findings, known: KnownSecrets = NONE_KNOWN) -> bytes:
-    """The redacted JSON. Raises msgspec.DecodeError or RecursionError for anything else."""
+    """Return the redacted JSON. Raises msgspec.DecodeError or RecursionError for anything else."""
     has_known = bool(known) and known.is_in(data)
     if not findings.positions and not findings.escapes and not has_known:
         return data
@@ -57,7 +57,7 @@ def redacted_json(data: bytes, findings: Findings, known: KnownSecrets = NONE_KN
 
 
 def _redact_plain(data: bytes, findings: Findings) -> bytes:
-    """The document with its plain secrets replaced. Raises _NotPlain if one is not plain."""
+    """Return the document with its plain secrets replaced. Raises _NotPlain if one is not plain."""
     _check_escapes(data, findings.escapes)
     spans: list[tuple[int, int]] = []
     # Strings without a secret. A checkpoint repeats its strings and fields.
@@ -165,7 +165,7 @@ def _secrecy(name: bytes) -> Secrecy:
 
 
 def _start_of_text(data: bytes, position: int) -> int:
-    """The start of the string at a position: the last quote before it that is not escaped."""
+    """Return the start of the string at a position: the last quote before it that is not escaped."""
     start = position
     while (start := data.rfind(b'"', 0, start)) >= 0:
         slashes = 0
@@ -188,12 +188,12 @@ def _check_text(text: bytes) -> None:
 
 @lru_cache(maxsize=1000)
 def _check_short_text(text: bytes) -> None:
-    """The same for texts that the next checkpoint repeats. Only clean ones are cached."""
+    """Raise _NotPlain as ``_check_text`` does. Clean texts are cached: the next checkpoint repeats them."""
     _check_text(text)
 
 
 def _replace(data: bytes, spans: list[tuple[int, int]]) -> bytes:
-    """The document with the marker in place of these spans, and of every repetition of what they contain."""
+    """Return the document with the marker in place of these spans and of repetitions of their contents."""
     secrets = {data[start:end] for start, end in spans}
     repeated = frozenset(secret for secret in secrets if is_distinctive(secret.decode()))
     if any(b"/" in secret for secret in repeated) and b"\\/" in data:
@@ -251,7 +251,7 @@ def _check_escapes(data: bytes, escapes: list[int]) -> None:
 
 
 def decoded(body: bytes) -> Any:
-    """The decoded JSON, with texts for numbers that no float holds. Raises ValueError or RecursionError."""
+    """Return the decoded JSON, with texts for numbers that overflow. Raises ValueError or RecursionError."""
     try:
         return msgspec.json.decode(body)
     except msgspec.ValidationError:

@@ -22,7 +22,7 @@ def json_inside(text: str) -> Any:
 
 
 def rewritten(text: str, before: Any, after: Any) -> str:
-    """The JSON text of ``after``, in which only what differs from ``before`` is written again."""
+    """Return the JSON text of ``after``, in which only what differs from ``before`` is written again."""
     old, new = list(_scalars(before)), list(_scalars(after))
     data = text.encode("utf-8", "surrogatepass")
     spans = [found.span() for found in _SCALAR.finditer(data)]
@@ -41,7 +41,7 @@ def rewritten(text: str, before: Any, after: Any) -> str:
 
 
 def _scalars(value: Any) -> Iterator[Any]:
-    """Every name and scalar, in the order in which they are written."""
+    """Yield every name and scalar, in the order in which they are written."""
     pending = [value]
     while pending:
         item = pending.pop()

@@ -29,7 +29,7 @@ _SEARCHES = searches([*keywords(), *_ESCAPES, *_NESTS])
 
 
 def scan(data: bytes) -> Findings:
-    """The positions of a JSON text that may be part of a secret."""
+    """Return the positions in a JSON text at which redaction could change anything."""
     positions: list[int] = []
     for search in _SEARCHES:
         positions += [start for _, start, _ in search.find_matches_as_indexes(data)]

@@ -90,7 +90,7 @@ HARMLESS_HEADERS = _word_set(
 
 
 def split_words(name: str) -> list[str]:
-    """The words of a name in lower case: apiKeys is [api, keys], OPENAI_API_KEY is [openai, api, key]."""
+    """Return a name's words in lower case: apiKeys is [api, keys], OPENAI_API_KEY is [openai, api, key]."""
     found: list[str] = []
     at = start = 0
     size = len(name)
@@ -120,7 +120,7 @@ def split_words(name: str) -> list[str]:
 
 @lru_cache(maxsize=8192)
 def secrecy_of(name: str) -> Secrecy:
-    """The secrecy of a field with this name; empty if it is not secret."""
+    """Return the secrecy of a field with this name; empty if it is not secret."""
     if len(name) > _MAX_NAME or not may_hold_secret(f'{name}"'.encode("utf-8", "surrogatepass")):
         return ""
     name = name.strip()
@@ -142,7 +142,7 @@ def secrecy_of(name: str) -> Secrecy:
 
 
 def _secrecy_of_last(name: str, last: str, owner: str) -> Secrecy:
-    """The secrecy that the last word of a name and the word before it imply."""
+    """Return the secrecy that the last word of a name and the word before it imply."""
     if (last in ("key", "pass", "pat") and not owner) or (last.endswith("key") and name == last.upper()):
         return "random"
     if owner in _HARMLESS_OWNERS:
@@ -156,7 +156,7 @@ def _secrecy_of_last(name: str, last: str, owner: str) -> Secrecy:
 
 
 def is_secret_text(text: str, secrecy: Secrecy) -> bool:
-    """Whether a field of this secrecy hides this text."""
+    """Return whether a field of this secrecy hides this text."""
     if not text or MARKER in text or is_placeholder(text):
         return False
     if secrecy == "random":

@@ -65,22 +65,22 @@ def _is_placeholder(text: str) -> bool:
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether it is a placeholder: None, ${VAR}, <your key>, ****."""
+    """Return whether a text is a placeholder: None, ${VAR}, <your key>, ****."""
     return len(text) <= _MAX_LENGTH and _is_placeholder(text)
 
 
 def is_words(text: str) -> bool:
-    """Whether it consists of plain words."""
+    """Return whether a text consists of plain words."""
     return len(text) <= _MAX_LENGTH and _WORDS.search(text) is not None
 
 
 def is_path(text: str) -> bool:
-    """Whether it is a path of a file or folder."""
+    """Return whether a text is the path of a file or folder."""
     return len(text) <= _MAX_LENGTH and _PATH.search(text) is not None
 
 
 def is_ordinary(text: str) -> bool:
-    """Whether it has the form of words, a name, path, URL without a login, date, version or UUID."""
+    """Return whether a text has the form of words, a name, path, date, version, UUID or plain URL."""
     if len(text) > _MAX_LENGTH:
         return False
     shapes = (_WORDS, _NAME, _PATH, _MOMENT, _UUID)
@@ -88,12 +88,12 @@ def is_ordinary(text: str) -> bool:
 
 
 def looks_random(text: str) -> bool:
-    """Whether it has eight or more characters of several kinds, unlike a word or a number."""
+    """Return whether a text has eight or more characters of several kinds, unlike a word or a number."""
     return len(text) >= 8 and not text.isalpha() and not text.isdigit() and not text.isspace()
 
 
 def has_known_format(text: str) -> bool:
-    """Whether it has the form of a date, version, UUID, path or URL without a login."""
+    """Return whether a text has the form of a date, version, UUID, path or URL without a login."""
     shapes = (_MOMENT, _UUID, _PATH)
     return any(shape.search(text[:_MAX_LENGTH]) for shape in shapes) or (
         _URL.search(text[:_MAX_LENGTH]) is not None and "@" not in text
@@ -101,37 +101,37 @@ def has_known_format(text: str) -> bool:
 
 
 def is_distinctive(text: str) -> bool:
-    """Whether a secret can be searched in other texts: not a word, a path or a URL without a login."""
+    """Return whether other texts can be searched for a secret: not a word, path or URL without a login."""
     return (
         looks_random(text) and not is_path(text) and not (_URL.search(text[:_MAX_LENGTH]) and "@" not in text)
     )
 
 
 def has_digit(text: str) -> bool:
-    """Whether it contains a digit."""
+    """Return whether a text contains a digit."""
     return not _DIGITS.isdisjoint(text)
 
 
 def has_upper(text: str) -> bool:
-    """Whether it contains a capital letter."""
+    """Return whether a text contains a capital letter."""
     return not _UPPER.isdisjoint(text)
 
 
 def is_mixed(text: str) -> bool:
-    """Whether it mixes letters with digits or symbols, as in hunter2 or p@ssword."""
+    """Return whether a text mixes letters with digits or symbols, as in hunter2 or p@ssword."""
     if _LETTERS.isdisjoint(text) and text.isascii():
         return False
     return has_digit(text) or not _SYMBOLS.isdisjoint(text.rstrip("!?*:"))
 
 
 def entropy(text: str) -> float:
-    """The Shannon entropy of its characters, in bits."""
+    """Return the Shannon entropy of a text's characters, in bits per character."""
     counts = Counter(text)
     return -sum(count / len(text) * math.log2(count / len(text)) for count in counts.values())
 
 
 def is_machine_made(text: str) -> bool:
-    """Whether it has 16 or more characters that look random: a key, not a name, path, UUID or date."""
+    """Return whether a text has 16 or more random characters, like a key but no name, path, UUID or date."""
     if len(text) < 16 or not _BLANKS.isdisjoint(text) or not looks_random(text):
         return False
     return has_digit(text) and not is_ordinary(text) and entropy(text[:_MAX_LENGTH]) >= 3

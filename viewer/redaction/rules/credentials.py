@@ -51,7 +51,7 @@ _SET = compiled(r"\bsecret set [A-Za-z0-9_]{1,80} (?:--body|-b)[ =]\\*[\"']?([^\
 
 
 def credential_spans(data: bytes) -> Iterator[Span]:
-    """The spans of credentials."""
+    """Yield the spans of credentials."""
     if any(word in data for word in _SCHEME_KEYWORDS):
         yield from _schemes(data)
     if b"asic " in data or b"ASIC " in data:
@@ -93,7 +93,7 @@ def _schemes(data: bytes) -> Iterator[Span]:
 
 
 def _is_base64(text: bytes) -> bool:
-    """Whether it is Base64 and not only a word after “basic”."""
+    """Return whether a text is Base64, and not only a word after “basic”."""
     plain = text.decode("latin-1")
     has_both = any(one.isupper() for one in plain[1:]) and any(one.islower() for one in plain)
     return plain.endswith("=") or (has_both and (any(one.isdigit() for one in plain) or len(plain) >= 12))

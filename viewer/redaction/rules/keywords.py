@@ -13,7 +13,7 @@ from viewer.redaction.rules.vendor_tokens import prefixes
 
 
 def cased(*texts: str) -> tuple[str, ...]:
-    """Each in lower case, with a capital, and in capitals."""
+    """Return each text in lower case, with a capital, and in capitals."""
     return tuple(way for text in texts for way in (text, text[:1].upper() + text[1:], text.upper()))
 
 
@@ -78,12 +78,12 @@ _COMMON_PARTS = words(
 )
 # Prefixes that occur in many words. What follows them has another keyword.
 _AMBIGUOUS = ("sk_", "rk_")
-# A search for more at once is many times slower.
+# One search for more keywords is many times slower.
 _MAX_KEYWORDS = 64
 
 
 def keywords() -> list[str]:
-    """All keywords, as they are written in JSON."""
+    """Return all keywords, as they are written in JSON."""
     unambiguous = [prefix for prefix in prefixes() if prefix not in _AMBIGUOUS]
     starts = [prefix for prefix in unambiguous if not any(part in prefix for part in _COMMON_PARTS)]
     others = {*starts, *_COMMON_PARTS, *_OTHER_KEYWORDS, *_SPACED_KEYWORDS}
@@ -92,7 +92,7 @@ def keywords() -> list[str]:
 
 
 def searches(texts: list[str]) -> list[BytesAhoCorasick]:
-    """Searches for these texts, each for as many as is fast, the shortest ones first."""
+    """Return searches for these texts, shortest texts first, each for as many as it finds quickly."""
     encoded = sorted({text.encode() for text in texts}, key=lambda text: (min(len(text), 5), text))
     return [
         BytesAhoCorasick(encoded[at : at + _MAX_KEYWORDS], matchkind=MatchKind.LeftmostFirst)
@@ -102,11 +102,11 @@ def searches(texts: list[str]) -> list[BytesAhoCorasick]:
 
 @lru_cache(maxsize=1)
 def _text_searches() -> list[BytesAhoCorasick]:
-    """Searches for the keywords in a decoded text, in which line breaks are not escaped."""
+    """Return searches for the keywords in a decoded text, in which line breaks are not escaped."""
     escaped = [word[:-1] + blank for word in keywords() if word.endswith("\\") for blank in "\n\r\t"]
     return searches([*keywords(), *escaped])
 
 
 def may_hold_secret(data: bytes) -> bool:
-    """Whether any rule could find anything in this UTF-8 text."""
+    """Return whether any rule could find anything in this UTF-8 text."""
     return any(search.find_matches_as_indexes(data) for search in _text_searches())

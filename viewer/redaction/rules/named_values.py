@@ -69,7 +69,7 @@ class Name(NamedTuple):
 
 
 def named_spans(data: bytes) -> Iterator[Span]:
-    """The spans of the values that follow secrets' names."""
+    """Yield the spans of the values that follow secrets' names."""
     after = 0
     for _number, start, end in _SEARCH.find_matches_as_indexes(data.lower()):
         if start < after:
@@ -98,7 +98,7 @@ def _name_at(data: bytes, start: int, end: int, earliest: int) -> Name:
 
 
 def _value_of(data: bytes, name: Name) -> Span | None:
-    """The value after a name, if it is a secret."""
+    """Return the span of the value after a name, or None if that is not a secret."""
     close = _CLOSE.match(data, name.end)
     at = close.end()
     if data[name.start - 1 : name.start] in (b"<", b":") and (tag := _TAG_END.match(data, name.end)):
@@ -121,7 +121,7 @@ def _value_of(data: bytes, name: Name) -> Span | None:
 
 
 def _next_word(data: bytes, name: Name, at: int) -> Span | None:
-    """The word after a name without punctuation, as in “password hunter2”, if it looks like a secret."""
+    """Return the span of the word after a name, as in “password hunter2”, if it looks like a secret."""
     value = value_at(data, at)
     if value is None or name.secrecy == "random":
         return None
@@ -146,7 +146,7 @@ def _follows_command(data: bytes, name: Name) -> bool:
 
 
 def _assigned(data: bytes, name: Name, at: int, sign: bytes) -> Span | None:
-    """The value after a colon or an equals sign."""
+    """Return the span of a secret after a colon or an equals sign."""
     if sign == b"=" and data[at : at + 1] == b"=":
         return _shaped(data, name, at + len(data[at : at + 20]) - len(data[at : at + 20].lstrip(b"= ")), 8)
     if annotation := _ANNOTATION.match(data, at):
@@ -169,7 +169,7 @@ def _assigned(data: bytes, name: Name, at: int, sign: bytes) -> Span | None:
 
 
 def _rest_of_line(data: bytes, at: int, name: str) -> Span | None:
-    """The rest of the line after a header of cookies, or of a scheme with many parts."""
+    """Return the span of the rest of a line with cookies, or with a scheme that has many parts."""
     while data[at : at + 1] in (b'"', b"'", b"\\"):
         at += 1
     if "cookie" in name and b"=" not in data[at : at + 80]:
@@ -209,7 +209,7 @@ def _secret_value(data: bytes, name: Name, value: Value | None, sign: str) -> Sp
 
 
 def _is_bare_secret(raw: bytes, name: Name, sign: str, following: bytes = b"") -> bool:
-    """Whether a value without quotes is a secret, and not code or prose."""
+    """Return whether a value without quotes is a secret, and not code or prose."""
     text = raw.decode("utf-8", "replace")
     if name.secrecy == "hard" and text.isdigit():
         return len(text) >= 4
@@ -230,7 +230,7 @@ def _is_bare_secret(raw: bytes, name: Name, sign: str, following: bytes = b"") -
 
 
 def _looks_secret(text: str, name: Name) -> bool:
-    """Whether a text that may be prose is a secret: mixed characters, and not an ordinary name."""
+    """Return whether a text that may be prose is a secret: mixed characters, and not an ordinary name."""
     if len(text) < 5 or is_words(text):
         return False
     if name.secrecy == "hard":
@@ -239,7 +239,7 @@ def _looks_secret(text: str, name: Name) -> bool:
 
 
 def _shaped(data: bytes, name: Name, at: int, least: int) -> Span | None:
-    """A value where anything may follow: a secret only by its form."""
+    """Return the span of a value that counts as a secret only by its form, as any text may follow here."""
     value = value_at(data, at)
     if value is None:
         return None
@@ -250,14 +250,14 @@ def _shaped(data: bytes, name: Name, at: int, least: int) -> Span | None:
 
 
 def _in_list(data: bytes, name: Name, at: int) -> Span | None:
-    """The quoted value after a quoted name and a comma: a pair, or two names of a list."""
+    """Return the span of a secret after a quoted name and a comma. It may also be the next name of a list."""
     if data[at : at + 1].isalnum():
         return None
     return _shaped(data, name, at, 8)
 
 
 def _flag(data: bytes, name: Name, at: int) -> Span | None:
-    """The word after a flag of a command."""
+    """Return the span of a secret after a command's flag."""
     if data[at : at + 1] in (b"-", b"$", b"|", b">", b"<", b"["):
         return None
     value = value_at(data, at)
@@ -271,7 +271,7 @@ def _flag(data: bytes, name: Name, at: int) -> Span | None:
 
 
 def _tag_text(data: bytes, at: int, name: Name) -> Span | None:
-    """The text of an XML element."""
+    """Return the span of a secret in an XML element."""
     found = _TAG_TEXT.match(data, at, at + MAX_VALUE)
     if found is None:
         return None

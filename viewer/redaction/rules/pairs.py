@@ -41,13 +41,13 @@ _ELEMENTS = compiled(
     rf"(?i)<(?:{_FIELD})>\s{{0,20}}([A-Za-z][A-Za-z0-9_.\- ]{{1,60}}?)\s{{0,20}}</[A-Za-z]{{1,20}}>"
     rf"(?:\s|\\n){{0,40}}<(?:{_VALUE}|string|data)>([^<>]{{1,900}})<"
 )
-# Rows of a table that are examined below one header.
+# The maximum number of rows that are examined below one header of a table.
 MAX_ROWS = 10_000
 _RULE = compiled(r"^[ \t|:\-+]{3,}$")
 
 
 def pair_spans(data: bytes) -> Iterator[Span]:
-    """The spans of values that a neighbouring field or column names."""
+    """Yield the spans of values that a neighbouring field or column names."""
     lowered = data.lower()
     if (
         b"val" in lowered
@@ -86,12 +86,12 @@ def _elements(data: bytes) -> Iterator[Span]:
 
 
 def is_paired_secret(text: str, secrecy: Secrecy) -> bool:
-    """Whether the value of a secret's name is a secret."""
+    """Return whether the value of a secret's name is a secret."""
     return is_secret_text(text, secrecy) and not is_words(text)
 
 
 def _columns(data: bytes, separator: bytes) -> Iterator[Span]:
-    """The cells below the names of secrets, in a Markdown table or in comma-separated values."""
+    """Yield the cells below the names of secrets, in a Markdown table or in comma-separated values."""
     secret: dict[int, Secrecy] = {}
     count = rows = at = 0
     for line in data.split(b"\n"):

@@ -17,7 +17,7 @@ _CONTENT = compiled(r"(?:(?:\\r|\\n|\s)*[A-Za-z][A-Za-z\-]{2,20}: [^\r\n\\]{0,12
 
 
 def private_key_spans(data: bytes) -> Iterator[Span]:
-    """The spans of private keys: up to their last line, or as far as they have its characters."""
+    """Yield the spans of private keys: up to their last line, or as far as they have its characters."""
     if b"PRIVATE KEY" not in data and b"PuTTY-User-Key" not in data:
         return
     begins = [found.span() for found in _BEGIN.finditer(data)]

@@ -23,7 +23,7 @@ _WEBHOOK = compiled(
 
 
 def url_spans(data: bytes) -> Iterator[Span]:
-    """The spans of the secrets in URLs."""
+    """Yield the spans of the secrets in URLs."""
     if b"@" in data:
         for found in _LOGIN.finditer(data):
             if not is_placeholder(found[1].decode("latin-1")):

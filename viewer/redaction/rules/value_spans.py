@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 from viewer.redaction.patterns import compiled
 
-# Bytes of a quoted and of a bare value that are examined.
+# The maximum number of bytes that are examined of a quoted and of a bare value.
 MAX_VALUE, MAX_BARE = 8192, 300
 
 Form = Literal["quoted", "bare", "block"]
@@ -34,7 +34,7 @@ _BLOCK_LINE = compiled(r"[ \t]+[^\n\\]*(?:\\n|\n|$)|[ \t]*(?:\\n|\n)")
 
 
 def value_at(data: bytes, at: int) -> Value | None:
-    """The value that begins here; None if there is none."""
+    """Return the value that begins here; None if there is none."""
     if anchor := _ANCHOR.match(data, at, at + 80):
         at = anchor.end()
     quote = _QUOTE.match(data, at, at + MAX_VALUE)
@@ -52,7 +52,7 @@ def value_at(data: bytes, at: int) -> Value | None:
 
 
 def quoted_at(data: bytes, start: int, quote: bytes) -> Value | None:
-    """The text up to the closing quote, which is escaped like the opening one."""
+    """Return the text up to the closing quote, which is escaped like the opening one."""
     limit = min(len(data), start + MAX_VALUE)
     at = start
     while (end := data.find(quote, at, limit)) >= 0:
@@ -68,7 +68,7 @@ def quoted_at(data: bytes, start: int, quote: bytes) -> Value | None:
 
 
 def bare_at(data: bytes, at: int) -> Value | None:
-    """The word that begins here, after the scheme of a credential. Of a long word, only the beginning."""
+    """Return the word that begins here, with a credential's scheme before it. A long word is cut."""
     found = _BARE.match(data, at, at + MAX_BARE)
     if found is None:
         return None
@@ -77,14 +77,14 @@ def bare_at(data: bytes, at: int) -> Value | None:
 
 
 def complete_span(data: bytes, value: Value) -> tuple[int, int]:
-    """The span of a value, including the rest of a long word."""
+    """Return the span of a value, including the rest of a long word."""
     is_cut = value.form == "bare" and value.end - value.start >= MAX_BARE - 3
     rest = _REST.match(data, value.end) if is_cut else None
     return value.start, rest.end() if rest else value.end
 
 
 def _block_at(data: bytes, at: int) -> Value | None:
-    """The indented lines of a YAML block scalar."""
+    """Return the indented lines of a YAML block scalar."""
     head = _BLOCK.match(data, at, at + 300)
     if head is None:
         return None

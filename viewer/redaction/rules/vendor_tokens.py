@@ -15,10 +15,10 @@ from viewer.redaction.names.shapes import has_digit, has_upper, is_ordinary
 from viewer.redaction.patterns import Span, compiled, words
 
 RULES = Path(__file__).with_name("vendor_tokens.toml")
-# Bytes of a token that are matched.
+# The maximum number of bytes that are matched of a token.
 MAX_TOKEN = 2048
 MAX_JWT = 8192
-# Prefixes of any long word. The vendors' rules are stricter, but the lengths of tokens change.
+# Any long word after one of these prefixes is a token. The vendors' rules are stricter, but lengths change.
 LOOSE = words(
     "sk- gsk_ hf_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- glrt- xapp- xoxb- xoxa- xoxp- xoxe-"
     " xoxr- xoxs- xoxo- xoxc- xoxd- AIza npm_ sk_live_ sk_test_ rk_live_ rk_test_ pk_live_ lsv2_ SG."
@@ -58,7 +58,7 @@ _OTHERS = (
 
 @lru_cache(maxsize=1)
 def rules() -> dict[str, list[str]]:
-    """The vendors' patterns by prefix."""
+    """Return the vendors' patterns by prefix."""
     found: dict[str, list[str]] = {}
     for rule in tomllib.loads(RULES.read_text()).values():
         for prefix in rule["prefixes"]:
@@ -74,7 +74,7 @@ def prefixes() -> list[str]:
 
 @lru_cache(maxsize=1)
 def prefix_search() -> BytesAhoCorasick:
-    """A search for all prefixes."""
+    """Return a search for all prefixes."""
     return BytesAhoCorasick([prefix.encode() for prefix in prefixes()], matchkind=MatchKind.Standard)
 
 
@@ -84,7 +84,7 @@ def _patterns(prefix: str) -> list[Any]:
 
 
 def token_spans(data: bytes) -> Iterator[Span]:
-    """The spans of vendors' tokens."""
+    """Yield the spans of vendors' tokens."""
     last_end = 0
     names = prefixes()
     found_prefixes = prefix_search().find_matches_as_indexes(data, overlapping=True)
@@ -106,12 +106,12 @@ def _is_alphanumeric(byte: int) -> bool:
 
 
 def _is_escape(data: bytes, start: int) -> bool:
-    """Whether the letter before the token belongs to an escaped line break or tab."""
+    """Return whether the letter before the token belongs to an escaped line break or tab."""
     return data[start - 2 : start - 1] == b"\\" and data[start - 1] in b"nrt"
 
 
 def _token_end(data: bytes, start: int, prefix: str) -> tuple[int, int]:
-    """The end of the token that begins here (0 if none does), and where the next may begin."""
+    """Return the end of the token that begins here (0 if none does), and where the next may begin."""
     if prefix == _JWT_START:
         found = _JWT.match(data, start, start + MAX_JWT)
         return (found.end() if found else 0), 0
@@ -137,7 +137,7 @@ _LOOSE_SET = frozenset(LOOSE)
 
 
 def _is_loose_token(tail: str, prefix: str) -> bool:
-    """Whether this is the rest of a token with this prefix."""
+    """Return whether this is the rest of a token with this prefix."""
     if len(tail) < _MIN_LENGTHS.get(prefix, 16) or not (has_digit(tail) or has_upper(tail)):
         return False
     return prefix in ("AIza", "ya29.", "SG.") or not is_ordinary(tail)
