@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 PROGRAM = "forkline"
-# Where CrewAI writes checkpoints, and looks for them, unless a location is given.
+# The locations that CrewAI uses by default.
 DEFAULT_LOCATIONS = (".checkpoints", ".checkpoints.db")
-# The commands of manage.py, by the names they have here.
+# The commands of manage.py, by their names as subcommands of ``forkline``.
 COMMANDS = {
     "up": "up",
     "worker": "worker",
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def default_location(folder: Path) -> str:
-    """The checkpoints of this folder. Raises SystemExit with the usage if it has none."""
+    """Return the default location in this folder. Raises SystemExit with the usage if there is none."""
     for name in DEFAULT_LOCATIONS:
         if (folder / name).exists():
             return str(folder / name)
@@ -67,7 +67,7 @@ def django_arguments(arguments: list[str]) -> list[str]:
 
 
 def usage() -> str:
-    """The text of ``forkline --help``."""
+    """Return the text of ``forkline --help``."""
     import django
 
     django.setup()

@@ -143,7 +143,7 @@ def env_databases(name: str, text: str) -> dict[str, str]:
 
 def connection_fault(connection: str) -> str:
     """Return what is wrong with a connection string for libpq, without quoting it; empty if nothing is."""
-    # It loads libpq, which only those need who have such a location.
+    # Imported here: it loads libpq, which only PostgreSQL locations need.
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict
 

@@ -66,8 +66,8 @@ def main() -> None:
     warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
     config = configuration()
     config.load()
-    # A full garbage collection runs when old objects have grown by a quarter. Permanent objects would delay
-    # it from some hundred pages to some thousand.
+    # A full garbage collection runs when old objects have grown by a quarter. If permanent objects counted as
+    # old, it would run after thousands of pages instead of hundreds.
     gc.collect()
     gc.freeze()
     Server(config).run()

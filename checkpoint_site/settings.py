@@ -234,7 +234,7 @@ DATABASES = {
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# The layer only wakes consumers. Rows hold what happened.
+# The layer only wakes consumers. They read what happened from the database.
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 TASKS = {"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}
 

@@ -127,7 +127,7 @@ def throttled_links(view: View) -> View:
 
 
 class ThrottledShareSockets:
-    """ASGI wrapper: limits the sockets of share links that do not work. One that sends a message works."""
+    """ASGI wrapper: limits sockets of share links that do not work. A link works if its socket sends."""
 
     def __init__(self, sockets: Callable[..., Any]) -> None:
         self.sockets = sockets

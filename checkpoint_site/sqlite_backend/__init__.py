@@ -1,1 +1,1 @@
-"""Django's SQLite, which makes no second database where the one that this process had opened is gone."""
+"""Django's SQLite backend, which does not create a new database if the opened one has disappeared."""

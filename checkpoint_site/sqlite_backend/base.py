@@ -10,7 +10,7 @@ from viewer.data_folder import identity
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Opens the database only if it still exists, after this process has opened it once."""
+    """Opens the database. Once this process has opened it, never creates it again."""
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         """Return a connection. Raise OperationalError if the file is missing.

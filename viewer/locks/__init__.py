@@ -17,18 +17,18 @@ class Lock(Protocol):
     ) -> AbstractContextManager[bool]:
         """Hold the lock within the block. Yields False if another process holds it, unless ``wait``.
 
-        Any number of processes can hold it ``shared``. Raises OSError if there can be no lock.
+        Any number of processes can hold it ``shared``. Raises OSError if the lock cannot be created.
         """
 
     def is_held(self, *, shared: bool = False) -> bool:
-        """Whether some process holds the lock. ``shared`` says how that process holds it."""
+        """Return whether a process holds the lock exclusively; with ``shared``, whether in either way."""
 
     def note(self) -> str:
-        """The note of the process that took the lock last with one; empty if there is none."""
+        """Return the note of the last process that held the lock with one; empty if there is none."""
 
 
 def lock_named(name: str) -> Lock:
-    """The lock of this name, the same for all processes that serve this data folder. Raises OSError.
+    """Return the lock of this name, the same for all processes that serve this data folder. Raises OSError.
 
     A name may begin with a folder, which is created if necessary.
     """

@@ -10,14 +10,14 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class FileLock:
-    """A ``Lock`` in the file at ``path``, which is created if necessary, in a folder that exists."""
+    """A ``Lock`` on the file at ``path``. The file is created if necessary; its folder must exist."""
 
     path: Path
 
     def acquire(self, *, shared: bool = False, wait: bool = False) -> int | None:
-        """A descriptor that holds the lock until it is closed, or None if another process holds the lock.
+        """Return a descriptor that holds the lock until it is closed, or None if another process holds it.
 
-        No program that is started inherits the descriptor, unless it is passed on. Raises OSError.
+        Started programs do not inherit the descriptor unless it is passed on. Raises OSError.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(self.path, flags, 0o600)
@@ -43,7 +43,7 @@ class FileLock:
                 os.close(descriptor)
 
     def is_held(self, *, shared: bool = False) -> bool:
-        """Whether some process holds the lock. Creates no file."""
+        """Return whether a process holds the lock. Creates no file."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:

@@ -50,7 +50,7 @@ def end_with_parent(parent: int | None) -> None:
 
 
 def signal_at_parents_end(number: signal.Signals) -> bool:
-    """Have the kernel send this process a signal when its parent exits. False if the kernel cannot.
+    """Make the kernel send this process a signal when its parent exits. Return False if it cannot.
 
     Survives ``exec``, and is not inherited by children.
     """

@@ -1,4 +1,4 @@
-"""Which process listens on a port of this machine."""
+"""Finds out which process listens on a port of this machine."""
 
 import socket
 
@@ -6,7 +6,7 @@ MAX_COMMAND_LENGTH = 120
 
 
 def is_taken(host: str, port: int) -> bool:
-    """Whether a server cannot listen on the port."""
+    """Return whether a server could not listen on the port."""
     with socket.socket() as probe:
         # As the server does: a port whose last connections are still closing counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -18,7 +18,7 @@ def is_taken(host: str, port: int) -> bool:
 
 
 def holder_of(port: int) -> str:
-    """The command and id of the process that listens on the port. Empty if it is not visible."""
+    """Return the command and id of the process that listens on the port; empty if they are not visible."""
     import psutil
 
     try:

@@ -79,7 +79,7 @@ def begin(program: Program, lifeline: int) -> None:
 
 
 def wait(programs: Sequence[Program], signals: Signals, seconds: float | None) -> bool:
-    """Wait for a signal, output or an exit, and forward the output. False if a signal says to stop."""
+    """Wait for a signal, output or an exit, and forward the output. Return False at a signal to stop."""
     polled = select.poll()
     polled.register(signals, select.POLLIN)
     for program in programs:
@@ -92,7 +92,7 @@ def wait(programs: Sequence[Program], signals: Signals, seconds: float | None) -
 
 
 def pass_on(program: Program) -> None:
-    """Write the program's output to our standard error."""
+    """Write the program's output to this process's standard error."""
     while program.output is not None:
         try:
             data = os.read(program.output, READ_BYTES)
@@ -109,9 +109,9 @@ def pass_on(program: Program) -> None:
 
 
 def restart_due(programs: Sequence[Program], lifeline: int, say: Say) -> float | None:
-    """Record exits and start due programs. Returns the seconds until the next call, or None.
+    """Record exits and start due programs. Return the seconds until the next call, or None for no limit.
 
-    Raises GaveUp.
+    Raises GaveUp if a program keeps exiting.
     """
     due: list[float] = []
     for program in programs:
@@ -148,7 +148,7 @@ def note_end(program: Program, say: Say) -> None:
 
 
 def exit_report(program: Program) -> str:
-    """The program's exit status or signal, its run time and its last output."""
+    """Return a text with the program's exit status or signal, its run time and its last output."""
     assert program.process is not None
     pass_on(program)
     status = program.process.returncode

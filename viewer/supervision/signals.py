@@ -27,11 +27,11 @@ class SignalPipe:
             signal.signal(number, _do_nothing)
 
     def fileno(self) -> int:
-        """The descriptor that becomes readable at a signal."""
+        """Return the descriptor that becomes readable at a signal."""
         return self._read
 
     def taken(self) -> set[int]:
-        """The signals received since the last call."""
+        """Return the numbers of the signals received since the last call."""
         with suppress(BlockingIOError):
             return set(os.read(self._read, MAX_NUMBERS))
         return set()
