@@ -1,4 +1,4 @@
-"""What a comparison shows of a checkpoint of CrewAI."""
+"""The parts of a CrewAI checkpoint that a comparison aligns."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from viewer.stores.model_calls import ModelCall
 
 
 def comparable(contents: Contents, steps: Sequence[Contents] = ()) -> Iterator[Part]:
-    """Its inputs, agents, state, outputs, the last conversation of each task, and the calls of each tool."""
+    """The inputs, agents, state, outputs, last conversation of each task, and calls of each tool."""
     yield from parts_of(Section.INPUTS, contents.inputs)
     yield from _settings(contents)
     yield from followed_parts(contents)
@@ -33,7 +33,7 @@ def followed_parts(contents: Contents) -> Iterator[Part]:
 
 
 def keyed_tasks(contents: Contents) -> list[tuple[Task, str]]:
-    """Each task with the key of its output. A key that several tasks have gets a number."""
+    """Each task with the key of its output. If several tasks have a key, it is numbered from the second."""
     found, counts = [], defaultdict[str, int](int)
     for task in contents.tasks:
         key = _key(task)
@@ -43,7 +43,7 @@ def keyed_tasks(contents: Contents) -> list[tuple[Task, str]]:
 
 
 def model_calls(contents: Contents) -> Sequence[ModelCall]:
-    """None: an import stores them with the copy."""
+    """Returns no calls: an import stores them with the copy."""
     return ()
 
 
@@ -68,12 +68,12 @@ def _settings(contents: Contents) -> Iterator[Part]:
 
 
 def _key(task: Task) -> str:
-    """What identifies a task in every run: ids differ between runs."""
+    """The key of a task, which is the same in every run. Ids of tasks differ between runs."""
     return task.name or task.template or str(task.position)
 
 
 def _conversations(contents: Contents) -> Iterator[Part]:
-    """The last conversation with a model that each task had. It contains the earlier ones of the task."""
+    """The last conversation of each task with a model. It contains the task's earlier conversations."""
     tasks = {task.id: task for task in contents.tasks}
     last: dict[str, tuple[str, list[dict[str, str]]]] = {}
     for event in contents.events:

@@ -36,7 +36,7 @@ class CrewAI:
     runner = Runner(
         program=RUNNERS / "crewai_runner.py",
         prewarm_module="forkline_crewai.prewarm",
-        # Telemetry would leave the machine, and the first run's question would never be answered.
+        # Telemetry would leave the machine, and nobody would answer the question on tracing at the first run.
         environment={
             "CREWAI_DISABLE_TELEMETRY": "true",
             "CREWAI_DISABLE_TRACKING": "true",

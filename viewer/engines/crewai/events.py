@@ -11,11 +11,11 @@ from viewer.messages.marking import gettext_noop as _
 MAX_BYTES = 512 * 1024
 CONFIG = Path("state/checkpoint_config.py")
 TYPES = Path("events/types")
-# What the engine calls its list of them.
+# The name of the engine's list of these events.
 LIST = "CheckpointEventType"
 
 
-# If the source cannot be read: the events of every version with checkpoints.
+# The events of every version with checkpoints, used if the source cannot be read.
 USUAL = (
     EventGroup("task", ("task_started", "task_completed", "task_failed")),
     EventGroup("crew", ("crew_kickoff_started", "crew_kickoff_completed", "crew_kickoff_failed")),
@@ -47,8 +47,7 @@ _SILENT = _(
     "CrewAI 1.14 and 1.15 define these events, but write no checkpoints at them: only at events of the crew, "
     "a task, an agent or the flow itself."
 )
-# Frequent events occur with each task, call or piece of text. The engine lists the silent ones, but writes
-# only at events of a crew, a task, an agent or a flow itself.
+# Frequent events occur with each task, call or piece of text.
 GROUPS = {
     "task": GroupTraits(_("Tasks")),
     "crew": GroupTraits(_("Crew")),
@@ -71,7 +70,7 @@ GROUPS = {
 
 
 def checkpoint_events(interpreter: Path | None) -> tuple[EventGroup, ...]:
-    """Return the events of this environment's CrewAI, in its groups; ``USUAL`` if they are unknown."""
+    """Return the events of the CrewAI in this environment, in groups; ``USUAL`` if they cannot be read."""
     for engine in _engine_folders(interpreter) if interpreter else ():
         try:
             changed = (engine / CONFIG).stat().st_mtime_ns
@@ -82,7 +81,7 @@ def checkpoint_events(interpreter: Path | None) -> tuple[EventGroup, ...]:
 
 
 def _engine_folders(interpreter: Path) -> Iterator[Path]:
-    # The link is not resolved: the interpreter that it points to does not use the environment.
+    # A link is not resolved, since the interpreter that it points to is outside the environment.
     environment = interpreter.parent.parent
     yield from environment.glob("lib/python3*/site-packages/crewai")
     yield environment / "Lib" / "site-packages" / "crewai"
@@ -90,7 +89,7 @@ def _engine_folders(interpreter: Path) -> Iterator[Path]:
 
 @lru_cache(maxsize=16)
 def _read(engine: Path, changed: int) -> tuple[EventGroup, ...]:
-    """Return the groups of one installed engine. ``changed`` is its modification time, for the cache."""
+    """Return the groups of an installed engine. ``changed`` is its modification time, a key of the cache."""
     names = _listed(_tree(engine / CONFIG))
     homes = _homes(engine)
     groups: dict[str, list[str]] = {}
@@ -108,7 +107,7 @@ def _listed(tree: ast.Module) -> list[str]:
 
 
 def _homes(engine: Path) -> dict[str, str]:
-    """Return the group of each event: the module of the class with this ``type``."""
+    """Return the group of each event, which is named after the module of the event's class."""
     found: dict[str, str] = {}
     for path in sorted((engine / TYPES).glob("*_events.py")):
         group = path.stem.removesuffix("_events")
@@ -119,7 +118,7 @@ def _homes(engine: Path) -> dict[str, str]:
 
 
 def _alike(name: str, homes: dict[str, str]) -> str:
-    """Return the group of an event without a class, by its name."""
+    """Return the group of an event without a class: the longest group that begins its name, or ``other``."""
     named = [group for group in set(homes.values()) if name.startswith(f"{group}_")]
     return max(named, key=len, default="other")
 

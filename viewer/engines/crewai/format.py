@@ -1,6 +1,6 @@
 """The format of CrewAI's checkpoints since 1.14.0a4, as structs.
 
-Only the fields that a row of the list needs are decoded; the rest is skipped, and stored unchanged.
+Only the fields that a list of checkpoints needs are decoded. The others are skipped, and stored unchanged.
 
 =================  ==================================================================================
 1.14.0a4 - 1.14.1  ``entities``, ``event_record``; ``<ts>_<uuid8>.json``; columns id, created_at, data
@@ -20,13 +20,13 @@ from viewer.engines.crewai.root_entity import EntityFacts
 
 
 class Event(msgspec.Struct, gc=False):
-    """One event. ``usage`` is that of a model call, in tokens."""
+    """One event. ``usage`` is the usage of a model call, in tokens."""
 
     type: str = ""
     emission_sequence: int | None = None
     flow_name: str | None = None
     method_name: str | None = None
-    # Decoded only on demand: every event of a task repeats it.
+    # Decoded only when needed, since every event of a task repeats it.
     task_name: msgspec.Raw = msgspec.Raw(b"null")
     usage: dict[str, Any] | None = None
     model: str | None = None
@@ -34,7 +34,7 @@ class Event(msgspec.Struct, gc=False):
 
 
 class EventNode(msgspec.Struct, gc=False):
-    """An event in the record; its edges to other events are not needed here."""
+    """An event in the record, without its edges to other events."""
 
     event: Event
 
@@ -46,7 +46,7 @@ class EventRecord(msgspec.Struct, gc=False):
 
 
 class Task(msgspec.Struct, gc=False):
-    """``output`` is null until the task is done."""
+    """A task. ``output`` is null until the task is done."""
 
     output: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -62,7 +62,7 @@ class ExecutionContext(msgspec.Struct, gc=False):
 
 
 class Entity(msgspec.Struct, gc=False):
-    """An entity: a crew, a flow or an agent. An agent's executor is stored as a flow too."""
+    """A crew, a flow or an agent. The executor of an agent is also stored as a flow."""
 
     entity_type: str = ""
     name: str | None = None
@@ -79,14 +79,14 @@ class Entity(msgspec.Struct, gc=False):
 
     @property
     def facts(self) -> EntityFacts:
-        """What the choice of the root entity depends on."""
+        """The facts by which the root entity is chosen."""
         return EntityFacts(
             self.entity_type, bool(self.executor_type), bool(self.name), self.suppress_flow_events is True
         )
 
 
 class Document(msgspec.Struct, gc=False):
-    """A checkpoint. Its id is not part of it: it is in the file's name or another column of the row."""
+    """A checkpoint without its id, which is in the file's name or in another column of the row."""
 
     entities: list[Entity]
     event_record: EventRecord
@@ -101,7 +101,7 @@ _ID_TIME = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)_", re.ASCII)
 
 
 def document_of(data: bytes) -> Document:
-    """Return the checkpoint. Raises msgspec.DecodeError, or ValidationError for JSON of another type."""
+    """Return the checkpoint. Raises msgspec.DecodeError, or ValidationError for JSON of another shape."""
     try:
         return _document.decode(data)
     except msgspec.ValidationError:
@@ -114,7 +114,7 @@ def _shaped(value: Any) -> Any:
     nodes = record.get("nodes") if isinstance(record, dict) else None
     entities = value.get("entities") if isinstance(value, dict) else None
     if _is_of_other_shape(value):
-        # Written by a newer version: read what it has in common with the known ones.
+        # Written by a newer version. Read the parts that it has in common with the known versions.
         nodes = nodes if isinstance(nodes, dict) else {}
         entities = entities if isinstance(entities, list) else []
     if not isinstance(nodes, dict) or not isinstance(entities, list):
@@ -151,7 +151,7 @@ def _fitting(value: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any
 
 
 def created_at(checkpoint_id: str) -> datetime | None:
-    """Return when it was written, in UTC, from its id; None if the id does not contain a time."""
+    """Return the UTC time at which a checkpoint was written; None if its id does not contain a time."""
     match = _ID_TIME.match(checkpoint_id)
     if not match:
         return None
@@ -163,6 +163,9 @@ def created_at(checkpoint_id: str) -> datetime | None:
 
 
 def id_and_parent(stem: str) -> tuple[str, str | None]:
-    """Parse a file's name (without ``.json``): ``<id>_p-<parent or none>``, or only the id."""
+    """Return the id and the parent's id in a file's name: ``<id>_p-<parent or none>``, or only the id.
+
+    ``stem`` is the name without ``.json``. The parent's id is None if there is no parent.
+    """
     checkpoint_id, separator, parent = stem.partition("_p-")
     return checkpoint_id, parent if separator and parent not in ("", "none") else None

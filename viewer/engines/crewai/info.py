@@ -1,4 +1,4 @@
-"""A checkpoint's contents for the terminal."""
+"""The contents of a CrewAI checkpoint for the terminal."""
 
 from collections.abc import Iterator
 from typing import Any

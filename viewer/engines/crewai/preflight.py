@@ -1,4 +1,4 @@
-"""What a preflight check finds of a CrewAI run: its components, losses, open matches and notes."""
+"""The components in a preflight report of a CrewAI run, and labels of components, losses and matches."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -99,6 +99,6 @@ def _component(part: Mapping[str, Any]) -> Component:
 
 
 def _loss_name(part: Mapping[str, Any], task: int, agent: str) -> str:
-    """The runner builds the same (forkline_crewai/restore/components.py)."""
+    """The name by which a person accepts the loss. forkline_crewai/restore/components.py builds the same."""
     owner = f"task {task}" if task else agent
     return "/".join(str(text) for text in (part["what"], owner, part["name"]) if text)

@@ -1,14 +1,14 @@
-"""Chooses the root entity of a checkpoint: what a person ran."""
+"""Chooses the root entity of a checkpoint."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# What a person ran includes what it started: a flow may have run crews, and a crew has agents.
+# In order of preference: a checkpoint of a flow also has the crews that it ran, and one of a crew its agents.
 KINDS = ("flow", "crew", "agent")
 
 
 class EntityFacts(NamedTuple):
-    """What the choice depends on, however the entity was decoded."""
+    """The facts by which the root entity is chosen, however the entity was decoded."""
 
     kind: str
     has_executor_type: bool
@@ -17,7 +17,7 @@ class EntityFacts(NamedTuple):
 
 
 def is_executor(entity: EntityFacts) -> bool:
-    """Whether it is an agent's executor, which is stored as a flow and which nobody ran."""
+    """Whether an entity is the executor of an agent, which is stored as a flow but is never the root."""
     return entity.kind == "flow" and (entity.has_executor_type or (not entity.has_name and entity.is_quiet))
 
 
@@ -27,5 +27,5 @@ def root_position(entities: Sequence[EntityFacts]) -> int | None:
         for position, entity in enumerate(entities):
             if entity.kind == kind and not is_executor(entity):
                 return position
-    # A flow that only suppresses its events looks like an executor: it is the root if nothing else is.
+    # A flow that suppresses its events looks like an executor. It is the root if no other entity is.
     return next((position for position, one in enumerate(entities) if not one.has_executor_type), None)

@@ -1,4 +1,4 @@
-"""What a list of runs shows of a checkpoint's contents."""
+"""Reads what a list of runs shows from a checkpoint's contents."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""A Python script that forks, resumes or runs with CrewAI itself."""
+"""Writes a Python script that repeats a fork, a resume or a new run with CrewAI itself."""
 
 from viewer.engines.reproduction import Reproduction, heading, literal, loaded
 
@@ -11,7 +11,7 @@ _TITLES = {
 
 
 def script(what: Reproduction) -> str:
-    """The script. It writes its checkpoints to the location of the original."""
+    """The source of the script. The script writes checkpoints to the location of the original."""
     lines = heading(what, _TITLES[what.kind])
     lines += _new_run(what) if what.kind == "run" else _restored(what)
     lines += _kickoff(what)
@@ -23,7 +23,7 @@ def _restored(what: Reproduction) -> list[str]:
     lines = [*_config(what), ""]
     owner = _CLASSES.get(what.entity, "Crew")
     if what.entity == "flow":
-        # Restored through the base class, a flow runs nothing.
+        # A flow that is restored through the base class runs nothing.
         lines += [
             *loaded(what.entry_point, "made"),
             "restored = made if isinstance(made, type) else type(made())",
@@ -64,7 +64,7 @@ def _provider(what: Reproduction) -> list[str]:
 
 
 def _checkpoints(what: Reproduction) -> list[str]:
-    """The lines that make the run write checkpoints: a restored one would write none, or elsewhere."""
+    """The lines that set where the run writes checkpoints. A restored run would write none, or elsewhere."""
     config = f"CheckpointConfig(location={what.location!r}, provider=provider, on_events=events)"
     return [
         'events = run.checkpoint.on_events if getattr(run, "checkpoint", None) else ["task_completed"]',
@@ -92,14 +92,14 @@ def _edited_tasks(what: Reproduction) -> list[str]:
         "        task.output.raw = value if isinstance(value, str) else json.dumps(value)",
         "        if task.output.json_dict is not None:",
         "            task.output.json_dict = json.loads(task.output.raw)",
-        # The engine restores a model without its class, so that only its text and JSON value remain.
+        # The engine restores a Pydantic model without its class, so only its text and JSON value are valid.
         "        task.output.pydantic = None",
         "        task.output.messages = []",
     ]
 
 
 def _new_run(what: Reproduction) -> list[str]:
-    """The lines that make the root entity."""
+    """The lines that make the root entity of a new run."""
     if ":" not in what.entry_point:
         maker = "Flow.from_declaration(path={!r})" if what.entity == "flow" else "load_crew({!r})[0]"
         source = (

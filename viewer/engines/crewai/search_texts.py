@@ -36,7 +36,7 @@ def _units(contents: Contents) -> Iterator[SearchText]:
 
 
 def _events(contents: Contents) -> Iterator[SearchText]:
-    """What models, tools and failures said. Outputs of units are found as such."""
+    """The texts of model calls, tools and failures. The outputs of units are yielded by ``_units``."""
     position, titles = 0, {task.id: task.title for task in contents.tasks}
     for number, event in enumerate(contents.events):
         first = number if event.is_internal else position

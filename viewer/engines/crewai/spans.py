@@ -24,16 +24,16 @@ GAPS = {"checkpoint_restore_started": _("until the resume"), "checkpoint_fork_st
 
 @dataclass(slots=True)
 class _Record:
-    """The events of a record, and those that have started something that has not ended yet."""
+    """The events of a checkpoint. ``open`` are the events that began a span which has not ended."""
 
     by_id: dict[str, Event]
     open: dict[str, Event] = field(default_factory=dict)
-    # By the id of the event that began a span: the event that ended it.
+    # The event that ended a span, by the id of the event that began it.
     ends: dict[str, Event] = field(default_factory=dict)
 
 
 def spans(sources: Sources) -> list[Span]:
-    """The spans that the newest of these checkpoints records, by their start."""
+    """The spans that the newest of these checkpoints records, sorted by start."""
     if not sources or not isinstance(contents := sources[-1].contents, Contents):
         return []
     events = [event for event in contents.events if event.at is not None]
@@ -53,12 +53,15 @@ def spans(sources: Sources) -> list[Span]:
 
 
 def _is_internal(event: Event) -> bool:
-    """Whether it is an event of a flow that the engine runs for itself. An agent's calls are not."""
+    """Whether an event began a unit of a flow that the engine itself runs. Calls of agents do not count."""
     return event.kind in _UNITS and event.is_internal
 
 
 def _begun(event: Event, record: _Record) -> Event | None:
-    """The open event that this one ends: the one that it names, else the last of its kind and subject."""
+    """The open event whose span this event ends; None if there is none.
+
+    This is the event that it names, or else the last open event of its kind and subject.
+    """
     if event.started:
         return record.open.get(event.started)
     stem = next(event.kind.removesuffix(ending) for ending in _ENDINGS if event.kind.endswith(ending))
@@ -93,7 +96,7 @@ def _span(event: Event, number: int, record: _Record) -> Span:
 
 
 def _above(event: Event, record: _Record) -> Iterator[Event]:
-    """The events that caused an event, the nearest first."""
+    """The chain of events that caused an event, the nearest first."""
     seen = {event.id}
     while (event := record.by_id.get(event.parent, event)).id not in seen:
         seen.add(event.id)
@@ -110,7 +113,7 @@ def _agent_above(event: Event, record: _Record) -> str:
 
 
 def _gaps(events: list[Event]) -> Iterator[Span]:
-    """The time before each resume and fork."""
+    """The spans of the time before each resume and fork."""
     for before, event in pairwise(events):
         if event.kind in RESTORES and before.at and event.at:
             yield Span(event.id, "gap", GAPS[event.kind], before.at, event.at)

@@ -11,13 +11,13 @@ FIRST_BRANCH = "main"
 
 
 class CrewAIFormat:
-    """``<branch>/<id>_p-<parent>.json``, or a row of such an id."""
+    """Reads files named ``<branch>/<id>_p-<parent>.json``, and rows with such an id."""
 
     engine = "crewai"
     is_indexed = False
 
     def ids_in_path(self, path: str) -> RecordedIds:
-        """The id and parent in the file's name, and the branch in its folder's."""
+        """The id and parent in the file's name, and the branch in the folder's path."""
         folder, _slash, name = path.rpartition("/")
         checkpoint_id, parent_id = format.id_and_parent(name.removesuffix(".json"))
         return RecordedIds(checkpoint_id, parent_id, folder)
@@ -28,7 +28,7 @@ class CrewAIFormat:
         return RecordedIds(checkpoint_id, parent_id, branch)
 
     def indexed_store(self, *_store: object) -> None:
-        """Its databases are plain ones."""
+        """Returns None: CrewAI has no indexed stores."""
 
     def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
         """The snapshot of a redacted JSON text. Raises Foreign, or msgspec.DecodeError."""
@@ -68,7 +68,7 @@ def _snapshot(document: format.Document, body: bytes, entry: Entry, ids: Recorde
 
 
 def _unhidden(inside: str | None, outside: str | None) -> str | None:
-    """Return the checkpoint's own value; if that was redacted, the unique one in its name or row."""
+    """Return the value inside the checkpoint; if it is missing or redacted, that in the name or row."""
     return outside if outside and (not inside or MARKER in inside) else inside
 
 

@@ -1,4 +1,4 @@
-"""What a row of the list shows of a CrewAI checkpoint: what ran, its progress, and its trigger."""
+"""The columns of a CrewAI checkpoint: root entity, name, run, progress, trigger, calls and sessions."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from viewer.engines.crewai.root_entity import root_position
 from viewer.engines.titles import short_title
 from viewer.stores.model_calls import ModelCall, call_of
 
-# CrewAI runs agents with internal flows, whose events are recorded among the user's.
+# CrewAI runs agents in internal flows, whose events are recorded with those of the user's flow.
 INTERNAL_FLOWS = frozenset({"AgentExecutor", "CrewAgentExecutor", "CrewAgentExecutorFlow", "LiteAgent"})
 
 
@@ -38,7 +38,7 @@ def entity_type_of(entity: Entity | None) -> str:
 
 
 def name_of(root: Entity | None, document: Document) -> str:
-    """The crew's name, the agent's role, or the flow's class, which only its events contain."""
+    """The crew's name, the agent's role, or the flow's name or class. Only events contain the class."""
     if root is None:
         return ""
     if root.entity_type == "agent":
@@ -49,7 +49,7 @@ def name_of(root: Entity | None, document: Document) -> str:
 
 
 def _flow_class(document: Document) -> str:
-    """Return the class of the flow that started first: flows that it starts itself follow."""
+    """Return the class of the flow that started first. Flows that it calls start later."""
     for node in document.event_record.nodes.values():
         event = node.event
         is_start = event.type in ("flow_started", "flow_created")
@@ -58,19 +58,19 @@ def _flow_class(document: Document) -> str:
     return ""
 
 
-# A resume or fork of a checkpoint.
+# The events at which a resume or a fork begins.
 RESTORES = ("checkpoint_restore_started", "checkpoint_fork_started")
 STARTS = ("crew_kickoff_started", "flow_started", "lite_agent_execution_started")
 
 
 def run_key_of(root: Entity | None, document: Document) -> str:
-    """Return what identifies a kickoff: its event, else the flow's execution, else what ran."""
+    """Return the key of a run: the id of its kickoff event, of the flow's execution, or of the root."""
     started = next(
         (event_id for event_id, node in document.event_record.nodes.items() if node.event.type in STARTS), ""
     )
     if root is None:
         return started
-    # At an agent's start, the event is not recorded on it yet.
+    # When an agent starts, the id of the event is not recorded in the agent yet.
     noted = root.checkpoint_kickoff_event_id or (started if root.entity_type == "agent" else "")
     return noted or _flow_id(root) or root.id or started
 
@@ -86,9 +86,9 @@ def _flow_id(root: Entity) -> str | None:
 
 
 def progress_of(root: Entity | None, document: Document) -> tuple[int, int]:
-    """Return the number of finished units and of all: tasks, methods, or an agent's one run.
+    """Return the numbers of finished units and of all units: tasks, methods, or the single run of an agent.
 
-    For a flow whose number of methods is not known yet, the second is 0.
+    The second is 0 for a flow whose number of methods is not known yet.
     """
     if root is None:
         return 0, 0
@@ -102,27 +102,27 @@ def progress_of(root: Entity | None, document: Document) -> tuple[int, int]:
 
 
 def _methods_of(root: Entity, document: Document) -> tuple[int, int]:
-    """Count a flow's methods. Only those that have begun are known, until the flow has ended."""
+    """Count a flow's methods. Until the flow has ended, only the methods that have begun are known."""
     name = _flow_class(document)
     events = [node.event for node in document.event_record.nodes.values()]
-    # Leave out the methods of flows that it starts itself.
+    # Leave out the methods of flows that this flow calls.
     own = [event for event in events if event.flow_name and event.flow_name == name]
     done = set(root.checkpoint_completed_methods or ())
     ended = _named(own, "method_execution_finished") | set(root.checkpoint_method_counts or ())
     if own and own[-1].type == "flow_finished" and ended <= done:
-        # A method that never ended was replaced by another: nothing waits for it.
+        # A method that began and never ended is not waited for, since the flow has finished.
         return len(done), len(done)
     known = done | ended | _named(own, "method_execution_started")
     return len(done), len(known) if len(known) > len(done) else 0
 
 
 def _named(events: Iterable[Event], kind: str) -> set[str]:
-    """Return the methods of these events."""
+    """Return the names of the methods in the events of this kind."""
     return {event.method_name for event in events if event.type == kind and event.method_name}
 
 
 def trigger_of(document: Document) -> str:
-    """Return the trigger. The first versions do not record it: it was the last event."""
+    """Return the trigger. The first versions do not record it, so for these it is the last event."""
     if document.trigger or document.crewai_version:
         return document.trigger or ""
     events = [node.event for node in document.event_record.nodes.values()]
@@ -148,9 +148,9 @@ def calls_of(document: Document) -> dict[str, ModelCall]:
 
 
 def sessions_of(document: Document) -> list[tuple[str, float, float]]:
-    """Return the stretches in which the run worked: the first event's id, and the first and last time.
+    """Return the sessions: the id of the first event, and the start and end in seconds since the epoch.
 
-    Between the last event before a restore and the restore, nothing ran.
+    A restore begins a session. Nothing ran between the restore and the event before it.
     """
     sessions: list[tuple[str, float, float]] = []
     for event_id, node in document.event_record.nodes.items():

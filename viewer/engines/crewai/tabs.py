@@ -18,7 +18,7 @@ ORDER = ("overview", "tasks", "inputs", "state", "events", "raw")
 
 
 def tab_context(tab: str, contents: Contents, origin: Contents | None) -> dict[str, Any]:
-    """Return a tab's context in addition to ``contents``: each task, and what its branch did with it.
+    """Return a tab's context in addition to ``contents``: tasks with their changes since ``origin``.
 
     Each output and each value of the state comes with the id of its part.
     """

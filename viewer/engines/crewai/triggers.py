@@ -1,9 +1,9 @@
-"""The events at which CrewAI writes a checkpoint, or which a job's runner reports, with English labels."""
+"""English labels of the events at which CrewAI writes a checkpoint, and of the runner's events."""
 
 from viewer.engines.crewai.contents.events import FAILED
 from viewer.messages.marking import gettext_noop as _
 
-# The end of the whole run; a lone agent's run is its only unit.
+# The triggers at the end of the whole run.
 ENDS = frozenset(
     {"crew_kickoff_completed", "flow_finished", "lite_agent_execution_completed", "agent_execution_completed"}
 )
@@ -34,7 +34,7 @@ LABELS = {
     "tool_usage_finished": _("tool answered"),
     "tool_usage_error": _("tool failed"),
 }
-# What the runner reports of units of work: ``<subject>_started``, ``_completed`` and ``_failed``.
+# The subjects of the runner's events of units: ``<subject>_started``, ``_completed`` and ``_failed``.
 UNIT_SUBJECTS = ("task", "method")
 ASKER_LABELS = {"position": _("Task %(value)s"), "method": _("Method %(value)s")}
 EVENT_LABELS = {
@@ -45,7 +45,7 @@ EVENT_LABELS = {
     "method_completed": _("%(method)s completed"),
     "method_failed": _("%(method)s failed"),
 }
-# The value that is folded under an event's row.
+# The field that is shown folded below the row of an event.
 EVENT_DETAILS = {"task_completed": "output", "task_started": "description"}
 # Labels with the number of the trigger's unit.
 NUMBERED = {
@@ -56,20 +56,20 @@ NUMBERED = {
 
 
 def is_failure(trigger: str) -> bool:
-    """Whether a checkpoint was written because something failed."""
+    """Whether a checkpoint with this trigger was written at a failure."""
     return trigger.endswith(FAILED)
 
 
 def is_end(trigger: str) -> bool:
-    """Whether a checkpoint was written at the end of the whole run."""
+    """Whether a checkpoint with this trigger was written at the end of the whole run."""
     return trigger in ENDS
 
 
 def is_start(trigger: str) -> bool:
-    """Whether a checkpoint was written as something started."""
+    """Whether a checkpoint with this trigger was written when a unit or the run started."""
     return trigger.endswith("_started")
 
 
 def numbered_label(kind: str, trigger: str) -> str:
-    """A label with ``done``, ``next`` and ``total`` for a trigger about one of several units, or empty."""
+    """A label with ``done``, ``next`` and ``total`` for a trigger of a crew's task; empty for others."""
     return NUMBERED.get(trigger, "") if kind == "crew" else ""

@@ -1,7 +1,7 @@
-"""What a stored checkpoint holds: inputs, tasks, state, agents and events.
+"""The contents of a stored checkpoint: inputs, tasks, state, agents and events.
 
-The bodies are hostile and of many versions, so nothing is taken for granted: whatever has another
-shape than expected is left out, and reading never raises.
+Bodies may be hostile and come from many versions of the engine. So a value with an unexpected type is left
+out, and reading never raises.
 """
 
 import json
@@ -25,9 +25,9 @@ Body = Mapping[str, Any]
 class Task:
     """One task of a crew. ``template`` is the description with its {placeholders}.
 
-    ``output`` is its text, None until it is done; ``output_json`` its value where the task answers
-    in JSON. ``output_for`` is the description that the output was made for, which an edited input
-    leaves behind.
+    ``output`` is the text of its output, None until the task is done. ``output_json`` is the value of an
+    output in JSON, else None. ``output_for`` is the description that the output was made for; after an edit
+    of an input, it differs from ``description``.
     """
 
     id: str
@@ -51,13 +51,13 @@ class Task:
 
     @property
     def is_stale(self) -> bool:
-        """Whether its output was made for another description."""
+        """Whether the output was made for another description than the current one."""
         return self.done and bool(self.output_for) and self.output_for != self.description
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One method of a flow that has run. ``count`` is how often."""
+    """One method of a flow that has run. ``count`` is the number of times that it ran."""
 
     name: str
     done: bool
@@ -78,7 +78,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """``kind`` is crew, flow, agent or unknown. ``flow_state`` is None for all but flows."""
+    """A decoded checkpoint. ``flow_state`` is None for all kinds but ``flow``."""
 
     kind: Kind
     name: str
@@ -91,24 +91,24 @@ class Contents:
     agents: tuple[Agent, ...]
     entities: tuple[Entity, ...]
     events: tuple[Event, ...] = field(repr=False)
-    # The events at which it wrote checkpoints; none if they are not recorded.
+    # The events at which the run writes checkpoints; empty if they are not recorded.
     checkpoint_events: tuple[str, ...] = ()
-    # What no known version writes, and missing parts that every known one writes.
+    # The parts that no known version writes, and missing parts that every known version writes.
     unknown: tuple[str, ...] = ()
 
     @property
     def engine(self) -> str:
-        """The name of its engine."""
+        """The name of the engine."""
         return "crewai"
 
     @property
     def is_of_newer_version(self) -> bool:
-        """Whether a version wrote it that is newer than all known ones."""
+        """Whether it was written by a version of CrewAI that is newer than every known version."""
         return is_newer(self.engine_version)
 
     @property
     def failure(self) -> Failure | None:
-        """The error of its last failure, with what failed first of it."""
+        """The error of the last failure, and the subject that first failed with it; None if none did."""
         failures = [event for event in self.events if event.is_failure and event.text]
         if not failures:
             return None
@@ -146,7 +146,7 @@ def contents_of(body: Body) -> Contents:
 
 
 def root_entity(entities: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a person ran; empty if there is nothing of the kind."""
+    """The entity that a person ran; empty if the checkpoint has none."""
     position = root_position(list(map(_facts, entities)))
     return {} if position is None else entities[position]
 
@@ -229,9 +229,9 @@ def _task(task: Body, position: int, roles: Mapping[str, str]) -> Task:
 
 
 def _json_output(output: Body) -> Any:
-    """The value of an output in JSON, None of one in text.
+    """The value of an output in JSON; None for an output in text.
 
-    The engine writes a model without its fields, as an empty object: its text has them.
+    The engine writes a Pydantic model as an empty object. Its fields are read from the text of the output.
     """
     values = [output[key] for key in ("json_dict", "pydantic") if output.get(key) is not None]
     found = next((value for value in values if value), None)

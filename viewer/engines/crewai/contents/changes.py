@@ -1,4 +1,4 @@
-"""What a branch did with the tasks that it started with, from its record and its origin's."""
+"""Compares the tasks of a checkpoint with those at the origin of its branch."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from viewer.engines.crewai.contents import Contents
 
 
 class Change(StrEnum):
-    """What a branch did with a task."""
+    """What has happened to a task since the origin of its branch."""
 
     KEPT = "kept"
     EDITED = "edited"
@@ -16,7 +16,7 @@ class Change(StrEnum):
 
 
 def changes_since(origin: Contents, own: Contents) -> dict[str, Change]:
-    """Return for each task of ``own``, by id, what the branch did with it since its ``origin``."""
+    """Return the change of each task of ``own`` since ``origin``, by task id."""
     known = {event.id for event in origin.events}
     completed = {
         event.task_id for event in own.events if event.kind == "task_completed" and event.id not in known

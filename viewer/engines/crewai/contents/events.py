@@ -1,4 +1,4 @@
-"""The event record of a checkpoint as a timeline."""
+"""The events that a checkpoint records, oldest first."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any
 from viewer.engines.crewai.contents.shapes import listed, mapping, moment, text, whole
 from viewer.stores.model_calls import NO_CALL, ModelCall, call_of
 
-# Internal events of the engine, which say nothing about the run.
+# Internal events of the engine, which are not about the run.
 INTERNAL_KINDS = frozenset(
     {"checkpoint_started", "checkpoint_completed", "default_env", "flow_created", "agent_logs_started"}
     | {"agent_logs_execution", "flow_plot", "llm_stream_chunk"}
@@ -30,8 +30,8 @@ class Message:
 class Event:
     """One event. ``subject`` is the short name of a task, method, tool or model.
 
-    ``text`` is its answer, output or error; ``messages`` are what was sent to a model;
-    ``tokens`` are those of this call. ``is_internal`` marks the engine's own steps.
+    ``text`` is the answer, output or error of the event. ``messages`` are the messages sent to a model, and
+    ``tokens`` the tokens of this call. ``is_internal`` is true for the engine's own steps.
     """
 
     id: str
@@ -49,7 +49,7 @@ class Event:
     is_internal: bool
     # The model that was called, if any.
     model: str = ""
-    # The events that caused and began it, and a model call with its tokens.
+    # The ids of the events that caused and started this one, and the model call with its tokens.
     parent: str = ""
     started: str = ""
     call: ModelCall = NO_CALL
@@ -84,7 +84,7 @@ def _event(key: str, event: Mapping[str, Any], parent: Mapping[str, Any]) -> Eve
         sequence=whole(event.get("emission_sequence")),
         task_id=text(event.get("task_id")),
         agent=(text(event.get("agent_role")) or text(mapping(event.get("agent")).get("role"))).strip(),
-        # A restored record lacks the task of an agent's events; the task's own event has it.
+        # In a restored record, an agent's events lack the task. The parent event has its name.
         subject=_subject(event) or _subject(parent),
         flow=flow,
         tokens=whole(mapping(event.get("usage")).get("total_tokens")),
@@ -107,7 +107,7 @@ def _subject(event: Mapping[str, Any]) -> str:
 
 
 def _outcome(event: Mapping[str, Any]) -> str:
-    """Return its answer, output or error as text."""
+    """Return the answer, output or error of an event as text; empty if it has none."""
     for key in ("error", "response", "output", "result", "chunk", "tool_args"):
         value = mapping(event.get(key))
         found = text(event.get(key)) or text(value.get("raw")) or text(value.get("content"))

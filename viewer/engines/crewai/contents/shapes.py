@@ -25,7 +25,7 @@ def whole(value: Any) -> int:
 
 
 def moment(value: Any) -> datetime | None:
-    """Return an ISO time in UTC, which is also assumed without a time zone; None if it is not one."""
+    """Return an ISO time in UTC; None for any other value. A time without a time zone is taken as UTC."""
     try:
         at = datetime.fromisoformat(text(value))
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

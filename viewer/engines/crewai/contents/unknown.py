@@ -6,7 +6,7 @@ from typing import Any
 
 from viewer.engines.crewai.contents.shapes import listed, mapping, text
 
-# The newest version whose checkpoints were tested: every row of docs/matrix.md runs on it.
+# The newest version whose checkpoints are tested. Every row of docs/matrix.md runs on it.
 NEWEST_KNOWN = "1.15.30"
 KNOWN_KEYS = {"entities", "event_record", "crewai_version", "parent_id", "branch", "trigger"}
 KNOWN_ENTITIES = {"crew", "flow", "agent"}
@@ -15,15 +15,15 @@ _NUMBERS = re.compile(r"\d+")
 
 
 def is_newer(version: str) -> bool:
-    """Whether CrewAI ``version`` is newer than all known ones."""
+    """Whether this version of CrewAI is newer than every known version."""
     have, known = (tuple(map(int, _NUMBERS.findall(one)[:3])) for one in (version, NEWEST_KNOWN))
     return have > known
 
 
 def unknown_parts(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the parts of unknown meaning, such as ``memory_graph`` or ``entities[2] (swarm)``.
+    """Return the unknown and missing parts, such as ``memory_graph`` or ``entities[2] (swarm)``.
 
-    At most ``MAX_PARTS``.
+    At most ``MAX_PARTS`` are returned.
     """
     return tuple(list(_unknown(body))[:MAX_PARTS])
 

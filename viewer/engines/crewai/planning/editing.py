@@ -1,4 +1,4 @@
-"""What a person may edit of a checkpoint, and what a run reads of it."""
+"""The values of a checkpoint that a person may edit, and the values that a run reads."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,13 +12,13 @@ from viewer.engines.plan import Action, Edits, Step
 from viewer.engines.schema import NO_SCHEMA, Schema
 from viewer.messages.message import UserMessage
 
-# A lone agent's one input.
+# The only input of an agent that runs without a crew.
 PROMPT = "messages"
 READ = (Action.KEPT, Action.PINNED)
 
 
 def schema(contents: Contents | None, report: Mapping[str, Any]) -> Schema:
-    """Nothing beyond what a checkpoint holds: each value has the type that it is stored with."""
+    """Returns no schema: each value has the type that it has in the checkpoint."""
     return NO_SCHEMA
 
 
@@ -26,14 +26,14 @@ def editable(contents: Contents) -> Editable:
     """The inputs, a flow's state without its id, and the outputs of finished tasks."""
     state = contents.flow_state
     if state is not None:
-        # The engine finds the flow by its id, so that is not edited.
+        # The engine finds the flow by its id, so the id must not be edited.
         state = {name: value for name, value in state.items() if name != "id"}
     inputs = None if contents.kind == "flow" else _inputs(contents)
     return Editable(inputs, state, tuple(map(_output, _finished(contents.tasks))))
 
 
 def _inputs(contents: Contents) -> dict[str, Any]:
-    """The inputs of the start, and names that its tasks use and that had no value."""
+    """The inputs of the run, and ``MISSING`` for placeholders of its tasks that are not among the inputs."""
     if contents.kind == "agent":
         return {PROMPT: _or_missing(agent_prompt(contents))}
     used = [name for task in contents.tasks for name in placeholder_names(task.template)]
@@ -46,14 +46,14 @@ def _or_missing(value: Any) -> Any:
 
 
 def missing_prompt(contents: Contents, edits: Edits) -> UserMessage | None:
-    """Why a lone agent cannot run: neither its checkpoint nor the edits have a prompt. None if it can."""
+    """Why a lone agent cannot run: neither the checkpoint nor the edits have a prompt. None if it can."""
     if contents.kind == "agent" and agent_prompt(contents) is None and not edits.inputs:
         return UserMessage("edit.prompt_unknown")
     return None
 
 
 def _finished(tasks: Sequence[Task]) -> Iterator[Task]:
-    """Finished tasks, each id once."""
+    """The finished tasks that have an id, each id once."""
     seen: set[str] = set()
     for task in tasks:
         if task.done and task.id and task.id not in seen:
@@ -66,7 +66,7 @@ def _output(task: Task) -> EditableOutput:
 
 
 def values_read(contents: Contents, edits: Edits, steps: Sequence[Step]) -> Iterator[StoredValue]:
-    """The values that a run reads from the checkpoint and no edit replaces."""
+    """The values that a run reads from the checkpoint and that no edit replaces."""
     yield from _values(contents, edits)
     kept = {step.unit for step in steps if step.action in READ and step.unit not in edits.outputs}
     for task in contents.tasks:
@@ -93,14 +93,14 @@ def _values(contents: Contents, edits: Edits) -> Iterator[StoredValue]:
 
 
 def missing_code(contents: Contents) -> UserMessage | None:
-    """What a run without the project's code would lack; None if nothing is."""
+    """What a crew without the project's code would lack; None for a flow or an agent."""
     if contents.kind != "crew":
         return None
     return UserMessage("edit.code_missing")
 
 
 def former_values(contents: Contents, edits: Edits) -> UserMessage | None:
-    """Which agents keep an input's former value without the project's code; None if none does."""
+    """Which agents would use an edited input's former value without the project's code; None if none."""
     if contents.kind != "crew":
         return None
     roles = roles_mentioning(contents, edits.inputs)
@@ -110,7 +110,7 @@ def former_values(contents: Contents, edits: Edits) -> UserMessage | None:
 
 
 def kickoff_inputs(contents: Contents, kind: str) -> Mapping[str, Any]:
-    """What a run of this kind was started with, from its first checkpoint."""
+    """The inputs that a run of this kind was started with, from its first checkpoint."""
     if kind != "agent":
         return contents.inputs
     prompt = agent_prompt(contents)

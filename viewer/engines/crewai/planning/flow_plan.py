@@ -1,28 +1,31 @@
-"""What follows in a flow: the methods that run, and those that may, depending on its routers. Pure."""
+"""Computes what follows in a flow: the methods that run, and those that its routers may lead to.
+
+Nothing is read or written.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-# A recorded loop may claim any number of rounds.
+# A hostile record may claim any number of rounds of a loop.
 MAX_TURNS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What triggers a method: ``names`` of methods or of routes, one of them or (``needs_all``) all."""
+    """The methods or routes that trigger a method: one of ``names``, or all of them if ``needs_all``."""
 
     names: tuple["str | Condition", ...]
     needs_all: bool = False
 
     def is_met(self, seen: Iterable[str]) -> bool:
-        """Whether the methods and routes so far trigger it."""
+        """Whether the methods and routes in ``seen`` meet the condition."""
         known = set(seen)
         found = [name in known if isinstance(name, str) else name.is_met(known) for name in self.names]
         return all(found) if self.needs_all else any(found)
 
     def mentioned(self) -> Iterator[str]:
-        """Every method and route that it names."""
+        """Every method and route that the condition names."""
         for name in self.names:
             if isinstance(name, str):
                 yield name
@@ -32,9 +35,10 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class FlowMethod:
-    """A method as the project's source has it. A start has ``starts``, with a condition or without.
+    """A method as the project's source declares it. ``starts`` is true for a start; it may have a condition.
 
-    ``labels`` are what a router returns, as far as the source says; ``is_open`` if it may return others.
+    ``labels`` are the labels that a router returns, as far as the source shows. ``is_open`` is true if it
+    may return other labels.
     """
 
     name: str
@@ -48,7 +52,7 @@ class FlowMethod:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a router's ``label`` leads. If ``methods`` is empty, nothing listens to it."""
+    """The methods that a router's ``label`` triggers; empty if nothing listens to the label."""
 
     label: str
     methods: tuple[str, ...]
@@ -56,7 +60,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A router that will or may run; ``is_open`` if it may return other labels than those of its routes."""
+    """A router that runs or may run. ``is_open`` is true if it may return labels without a route."""
 
     router: str
     routes: tuple[Route, ...]
@@ -65,9 +69,9 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """``certain`` methods run, ``possible`` ones if a router leads to them.
+    """What follows in a flow. ``certain`` methods run; ``possible`` methods run if a router leads to them.
 
-    ``fits`` is False if the flow's source cannot have led to what is recorded.
+    ``fits`` is False if the flow's source cannot have led to the record.
     """
 
     certain: tuple[str, ...] = ()
@@ -85,7 +89,7 @@ class _Walk:
     results: Mapping[str, Sequence[str]]
     taken: dict[str, int] = field(default_factory=dict)
     seen: dict[str, set[str]] = field(default_factory=dict)
-    # Listeners of any of several: they run once, until a method runs again.
+    # Listeners to any of several names that have run. They run again only after a method runs again.
     fired: set[str] = field(default_factory=set)
     happened: set[str] = field(default_factory=set)
     # Methods that were reached and have not been recorded.
@@ -108,7 +112,7 @@ class _Walk:
             waiting.extend(self._run(by_name[name]))
 
     def _run(self, method: FlowMethod) -> list[str]:
-        """The methods that one recorded execution leads to."""
+        """The methods that one recorded execution of this method triggers."""
         self.left[method.name] -= 1
         number = self.taken.get(method.name, 0)
         self.taken[method.name] = number + 1
@@ -145,7 +149,10 @@ class _Walk:
 def following(
     methods: Sequence[FlowMethod], counts: Mapping[str, int], results: Mapping[str, Sequence[str]]
 ) -> Following:
-    """Return what follows after each method has finished ``counts`` times. ``results``: those of routers."""
+    """Return what follows after each method has finished ``counts`` times.
+
+    ``results`` are the labels that the routers have returned, by router, oldest first.
+    """
     names = {one.name for one in methods}
     walk = _Walk(methods, {name: count for name, count in counts.items() if name in names}, results)
     walk.walk()
@@ -173,7 +180,7 @@ def following(
 def _reach(
     methods: Sequence[FlowMethod], reached: dict[str, None], happened: set[str], turns: dict[str, Turn]
 ) -> None:
-    """Add what follows without a router's decision, and the routers that it leads to."""
+    """Add to ``reached`` what follows without a router's decision, and to ``turns`` the routers among it."""
     by_name = {one.name: one for one in methods}
     waiting = deque(reached)
     while waiting:

@@ -6,7 +6,7 @@ PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_\-]*)\}")
 
 
 def placeholder_names(text: str) -> list[str]:
-    """The names in the text's placeholders, in their order, repeated ones included."""
+    """The names in the text's placeholders, in order, with repetitions."""
     return PLACEHOLDER.findall(text)
 
 

@@ -1,4 +1,4 @@
-"""What a fork or resume does, step by step, exactly as CrewAI does it. Pure."""
+"""The steps of a fork or resume, exactly as CrewAI runs them. Nothing is read or written."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ def plan_of(
 ) -> list[Step]:
     """The steps of a checkpoint whose root is a ``crew``, a ``flow`` or an ``agent``. Raises EditRefused.
 
-    ``following`` is what the project's source says of a flow.
+    ``following`` is what follows in a flow according to the project's source.
     """
     if entity == "flow":
         return plan_flow(units, edits, following)
@@ -25,17 +25,17 @@ def plan_of(
 def plan_crew(units: Sequence[Unit], edits: Edits) -> list[Step]:
     """The steps of a crew, in order. Raises EditRefused for an edit that cannot take effect.
 
-    The engine runs everything from the first task without an output on; so one task that runs
-    again, or whose output was edited, takes all finished tasks behind it along, but for those that
-    a person edits or keeps: these are held, and not called.
+    The engine runs every task from the first one without an output. So if a task runs again or its output
+    was edited, all finished tasks behind it run again, except for tasks that a person edits or keeps: these
+    are held, and not called.
 
         task     1 done    2 done    3 done    4 open
         edit 2   KEPT      EDITED    AGAIN     RUNS
         again 1  AGAIN     AGAIN     AGAIN     RUNS
         both     AGAIN     PINNED    AGAIN     RUNS
 
-    A task without an output before others that have one was passed over, as its condition did not hold, or
-    was still running in parallel: it makes no other task run again.
+    A task without an output before tasks that have one was skipped because its condition did not hold, or was
+    still running in parallel. It makes no other task run again.
     """
     _refuse_what_cannot_hold(units, edits)
     if edits.state is not None:
@@ -62,7 +62,7 @@ def plan_flow(units: Sequence[Unit], edits: Edits, following: Following | None =
     """The steps of a flow: its methods. Raises EditRefused.
 
     Only the state of a flow can be edited: what a method returned has been passed on already.
-    Without ``following``, methods that have not run are known only if the record has seen them.
+    Without ``following``, methods that have not run are known only if they are recorded.
     """
     _refuse_unknown(units, edits)
     if edits.outputs:
@@ -93,7 +93,10 @@ def _of_method(name: str, has_run: bool, following: Following) -> tuple[Action, 
 
 
 def plan_agent(units: Sequence[Unit], edits: Edits) -> list[Step]:
-    """The one step of a lone agent: it runs, or runs again if its inputs changed. Raises EditRefused."""
+    """The only step of a lone agent. Raises EditRefused.
+
+    A finished agent runs again if its inputs changed, or on request.
+    """
     _refuse_unknown(units, edits)
     if edits.outputs:
         raise EditRefused("edit.agent_output_is_result")
@@ -119,7 +122,7 @@ def _of_task(unit: Unit, edits: Edits, behind: Reason | None) -> tuple[Action, R
     if not unit.done:
         return Action.RUNS, Reason.UNFINISHED
     if unit.id in edits.outputs:
-        # Held only if the engine would run it: after a step that runs.
+        # The task is held only if the engine would run it, which is after a step that runs.
         return (Action.PINNED if behind is Reason.BEHIND_RERUN else Action.EDITED), Reason.EDITED
     if unit.id in edits.again:
         return Action.AGAIN, Reason.STALE_INPUT if _stale_inputs(unit, edits) else Reason.REQUESTED
@@ -131,7 +134,7 @@ def _of_task(unit: Unit, edits: Edits, behind: Reason | None) -> tuple[Action, R
 
 
 def _stale_inputs(unit: Unit, edits: Edits) -> tuple[str, ...]:
-    """The changed inputs that this unit's finished text was made with."""
+    """The changed inputs that this unit's prompt uses."""
     return tuple(name for name in edits.inputs if has_placeholder(unit.template, name) or name in unit.uses)
 
 

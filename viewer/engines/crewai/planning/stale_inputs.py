@@ -1,4 +1,4 @@
-"""Which inputs are part of the prompt of a finished task."""
+"""Finds the inputs that are part of the prompt of a task."""
 
 import json
 import re
@@ -15,9 +15,10 @@ MIN_CHARACTERS = 2
 
 
 def inputs_used(contents: Contents, task: Task) -> frozenset[str]:
-    """The inputs in the task's texts, found by placeholder, and in its agent's, found by value.
+    """The names of the inputs in the texts of the task and of its agent.
 
-    A checkpoint stores no template of an agent, so its texts are searched for the value as whole words.
+    They are found by placeholder in the task's texts. A checkpoint does not store the templates of an agent,
+    so the agent's texts are searched for the values of the inputs as whole words.
     """
     named = placeholder_names(f"{task.template}\n{task.expected_template}")
     agents = [agent for agent in contents.agents if agent.role == task.agent]

@@ -1,4 +1,4 @@
-"""Units of work: a crew's tasks, a flow's methods, or a lone agent's one run. Their plan and cost."""
+"""The units of work, their plan and cost: the tasks of a crew, methods of a flow, or run of a lone agent."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from viewer.engines.outlook import Decision, Outlook, Route
 from viewer.engines.plan import Action, EditRefused, Edits, Step, Unit
 from viewer.messages.message import UserMessage
 
-# A router's answer is a label; a longer text is not one.
+# The most characters of the label that a router returns.
 MAX_LABEL = 200
 RUNNING = (Action.AGAIN, Action.RUNS)
 
@@ -43,12 +43,12 @@ def units_of(contents: Contents) -> list[Unit]:
 
 
 def read_source(folder: Path, entry_point: str, kind: str) -> tuple[FlowMethod, ...] | None:
-    """A flow's methods by its entry point's source; None for all else."""
+    """A flow's methods, read from the source of its entry point; None for other kinds."""
     return flow_methods(folder, entry_point) if kind == "flow" else None
 
 
 def following_of(contents: Contents, methods: Sequence[FlowMethod] | None) -> Following | None:
-    """What follows in a flow by its source's ``methods``; None if these are not known."""
+    """What follows in a flow with these methods; None for other kinds, and if ``methods`` are not known."""
     if contents.kind != "flow" or not methods:
         return None
     results: dict[str, list[str]] = {}
@@ -67,7 +67,7 @@ def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool 
 
 
 def outlook(contents: Contents, source: Any = None) -> Outlook:
-    """What a flow's routers decide, and what its source leaves open."""
+    """The decisions of a flow's routers, and notes on its source."""
     if contents.kind != "flow":
         return Outlook()
     ahead = following_of(contents, source)
@@ -87,7 +87,10 @@ def _decision(turn: Turn) -> Decision:
 
 
 def cost(contents: Contents, latest: Contents | None, steps: Sequence[Step]) -> tuple[int, int]:
-    """The model calls and tokens of these steps in the run so far; for a flow, of all that came after."""
+    """The numbers of model calls and tokens of these steps in ``latest``.
+
+    For a flow, these are the calls and tokens of everything that ran after ``contents``.
+    """
     if contents.kind == "flow":
         known = {event.id for event in contents.events}
         later = [event for event in latest.events if event.id not in known] if latest else []
@@ -97,7 +100,7 @@ def cost(contents: Contents, latest: Contents | None, steps: Sequence[Step]) -> 
 
 
 def cost_of(events: Sequence[Event], units: set[str], kind: str) -> tuple[int, int]:
-    """The calls and tokens of these tasks' last attempts; of the whole record for anything but a crew."""
+    """The numbers of calls and tokens of the last attempts of these tasks; for other kinds, of all events."""
     calls: dict[str, list[int]] = {}
     for event in events:
         unit = event.task_id if kind == "crew" else ""

@@ -1,1 +1,1 @@
-"""What the source of a project says, read without importing it."""
+"""Reads the source of a project without importing it."""

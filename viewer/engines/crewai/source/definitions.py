@@ -1,4 +1,4 @@
-"""Crews and flows that a project declares in a file, as ``crew.jsonc`` or ``flow.yaml``. Read, never run."""
+"""Reads crews and flows that a project declares in a file such as ``crew.jsonc`` or ``flow.yaml``."""
 
 import json
 import re
@@ -18,7 +18,7 @@ YAML_SUFFIXES = (".yaml", ".yml")
 FLOW_SCHEMA = "crewai.flow/"
 # A path below the project's folder: no part of it is hidden, or leads upwards.
 FILE = re.compile(r"(?:\w[\w. -]*/)*\w[\w. -]*\.(?:jsonc|json|yaml|yml)")
-# Strings, comments and commas in front of a closing bracket. Each alternative ends in linear time.
+# Strings and comments, and strings and commas before a closing bracket. Each matches in linear time.
 JSONC_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)', re.S)
 TRAILING_COMMAS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|,(?=\s*+[}\]])', re.S)
 Definition = dict[str, Any]
@@ -30,7 +30,7 @@ def is_file(entry_point: str) -> bool:
 
 
 def read_definition(folder: Path, entry_point: str) -> Definition:
-    """Return what the file declares; empty if it is invalid, too large, or outside of the folder."""
+    """Return the definition in a file; empty if the file is invalid, too large or outside the folder."""
     if not is_file(entry_point):
         return {}
     path = folder / entry_point
@@ -43,7 +43,7 @@ def read_definition(folder: Path, entry_point: str) -> Definition:
 
 
 def kind_of(definition: Definition) -> str:
-    """Return crew or flow; empty if neither is declared."""
+    """Return ``crew`` or ``flow``; an empty text if the definition is neither."""
     if isinstance(definition.get("methods"), dict):
         return "flow" if str(definition.get("schema", FLOW_SCHEMA)).startswith(FLOW_SCHEMA) else ""
     agents, tasks = definition.get("agents"), definition.get("tasks")
@@ -51,14 +51,14 @@ def kind_of(definition: Definition) -> str:
 
 
 def may_be_definition(path: Path) -> bool:
-    """Whether to read this file: a crew is recognised by its name, a flow by its schema."""
+    """Whether to read this file. Crews are recognised by the file's name, flows by their schema."""
     if path.name in {"crew.jsonc", "crew.json"}:
         return True
     return path.name.endswith(YAML_SUFFIXES) and FLOW_SCHEMA in _text(path)
 
 
 def agent_definitions(folder: Path, entry_point: str, crew: Definition) -> Iterator[Definition]:
-    """Return what the files of a crew's agents declare, which are next to its own."""
+    """Yield the definitions of a crew's agents, whose files are in ``agents`` next to the crew's file."""
     agents = (folder / entry_point).parent / "agents"
     names = [*_listed(crew.get("agents")), crew.get("manager_agent")]
     for name in names[:MAX_AGENTS]:
@@ -102,7 +102,7 @@ def parse_jsonc(text: str) -> Any:
 
 
 class FewAliases(yaml.SafeLoader):
-    """Loads plain values, and few aliases, so that expanding them stays small."""
+    """Loads plain values, and at most ``MAX_ALIASES`` aliases, so that their expansion stays small."""
 
     def __init__(self, stream: Any) -> None:
         super().__init__(stream)
@@ -117,7 +117,7 @@ class FewAliases(yaml.SafeLoader):
 
 
 def _text(path: Path) -> str:
-    """Return a regular file's text; empty for a link, a file that is too large, and one that is not text."""
+    """Return the text of a regular file; empty for a link, and for a file that is too large or not text."""
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:

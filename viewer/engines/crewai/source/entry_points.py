@@ -1,4 +1,4 @@
-"""The flows, crews and agents that a project's source defines, found by reading it. Nothing is run."""
+"""Finds the flows, crews and agents of a project by reading its source. Nothing is run."""
 
 import ast
 import os
@@ -44,17 +44,20 @@ MADE = {"Crew": "crew", "Agent": "agent"}
 
 
 def environment_file(folder: Path) -> Path | None:
-    """None: no configuration of CrewAI names one."""
+    """Returns None: no configuration of CrewAI names an environment file."""
     return None
 
 
 def source_folders(folder: Path) -> tuple[Path, ...]:
-    """No folders: a project of CrewAI is imported from its own."""
+    """Returns no folders: CrewAI's configuration adds none to the import path."""
     return ()
 
 
 def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
-    """Every flow, crew and agent of the folder's source, the project's own kind and packages first."""
+    """The flows, crews and agents in a folder's source, the project's own kind and packages first.
+
+    At most ``MAX_ENTRY_POINTS`` are returned.
+    """
     modules = [parsed for path in _source_files(folder) if (parsed := _read_module(folder, path))]
     flows = _flow_classes(modules)
     settings = _project_settings(folder)
@@ -69,7 +72,7 @@ def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
 
 
 def title_of(entry_point: str) -> str:
-    """Return the short name of an entry point: without its module, or its file."""
+    """Return the short name of an entry point: its name in the module, or the path of its file."""
     return entry_point if is_file(entry_point) else entry_point.partition(":")[2]
 
 
@@ -79,7 +82,7 @@ def is_entry_point(text: str) -> bool:
 
 
 def _declared(folder: Path, settings: dict[str, Any]) -> Iterator[EntryPoint]:
-    """The crews and flows that files declare, the one that the project's settings name first."""
+    """The crews and flows that files declare. The file that the project's settings name comes first."""
     named = _table(settings, "tool", "crewai").get("definition")
     found = [str(Path(named))] if isinstance(named, str) else []
     bytes_left = MAX_BYTES_ALTOGETHER
@@ -94,14 +97,15 @@ def _declared(folder: Path, settings: dict[str, Any]) -> Iterator[EntryPoint]:
 
 
 def entry_point_for(folder: Path, entry_points: Sequence[str], entity: str, name: str) -> str:
-    """Return the entry point that a checkpoint of this entity and name belongs to; empty if unclear.
+    """Return the entry point that a checkpoint of this entity and name belongs to; empty if that is unclear.
 
-    A flow is identified by its class. A crew's name is seldom its function's, so only a single crew matches.
+    A flow is identified by its class. A crew is seldom named like its function, so the project's only crew
+    also matches.
     """
     named = [point for point in entry_points if _plain(_called(folder, point)) == _plain(name)]
     of_kind = [point for point in entry_points if entity in _kinds_of(folder, point)]
     both = [point for point in named if point in of_kind]
-    # Another flow's class cannot restore this one.
+    # A flow can only be restored through its own class.
     for candidates in (both, named if entity == "flow" and name else of_kind):
         if len(candidates) == 1:
             return candidates[0]
@@ -109,13 +113,13 @@ def entry_point_for(folder: Path, entry_points: Sequence[str], entity: str, name
 
 
 def entry_point_kinds(folder: Path, entry_points: Sequence[str]) -> dict[str, str]:
-    """Return the kind of each entry point: crew, flow or agent; empty if its source does not say."""
+    """Return ``crew``, ``flow`` or ``agent`` for each entry point; empty if its source does not show it."""
     found = {point.name: point.kind for point in find_entry_points(folder)}
     return {name: found.get(name) or next(iter(sorted(_kinds_of(folder, name))), "") for name in entry_points}
 
 
 def _called(folder: Path, entry_point: str) -> str:
-    """Return its name in checkpoints: the one in its file, or its own."""
+    """Return the name that checkpoints of this entry point have: the name in its file, or in its module."""
     if is_file(entry_point):
         return str(read_definition(folder, entry_point).get("name") or "")
     return entry_point.partition(":")[2]
@@ -126,7 +130,7 @@ def _plain(name: str) -> str:
 
 
 def _kinds_of(folder: Path, entry_point: str) -> set[str]:
-    """Return the kind of an entry point by reading its module or file."""
+    """Return the kinds of an entry point, read from its module or file; empty if they are not clear."""
     if is_file(entry_point):
         return {kind_of(read_definition(folder, entry_point))} - {""}
     module_name, _, _ = entry_point.partition(":")
@@ -186,7 +190,7 @@ def _entry_points_of(module: _Module, flows: set[str]) -> Iterator[EntryPoint]:
 
 
 def _made_by(module: _Module, node: ast.FunctionDef, flows: set[str]) -> str:
-    """Return the kind that a call without arguments returns, by its annotation or name; else empty."""
+    """Return the kind of what a function without required arguments returns; empty if that is unclear."""
     arguments = node.args
     needed = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
     if needed or any(default is None for default in arguments.kw_defaults):
@@ -208,7 +212,7 @@ def _made(module: _Module, node: ast.expr, flows: set[str]) -> str:
 
 
 def _source_files(folder: Path) -> Iterator[Path]:
-    """The project's Python files, bounded."""
+    """The project's Python files, up to the limits on their number and size."""
     files_left, bytes_left = MAX_FILES, MAX_BYTES_ALTOGETHER
     for path in _files(folder, (".py",)):
         size = _size(path)
@@ -221,7 +225,7 @@ def _source_files(folder: Path) -> Iterator[Path]:
 
 
 def _files(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    """Yield the project's files of these names, without environments, hidden folders and links."""
+    """Yield the project's files with these suffixes, except in environments and hidden or linked folders."""
     for current, folders, files in islice(os.walk(folder), MAX_FOLDERS):
         depth = len(Path(current).relative_to(folder).parts)
         folders[:] = sorted(name for name in folders if depth < MAX_DEPTH and _may_hold_source(current, name))
@@ -238,12 +242,12 @@ def _size(path: Path) -> int:
 
 
 def _may_hold_source(parent: str, name: str) -> bool:
-    # Folders of an import path are identifiers, and an environment says what it is.
+    # Packages are named by identifiers, and virtual environments have a pyvenv.cfg.
     return name.isidentifier() and name not in NO_SOURCE and not _size(Path(parent) / name / "pyvenv.cfg")
 
 
 def _read_module(folder: Path, path: Path) -> _Module | None:
-    """Return the syntax tree of the file; None if it defines no entry point or is not valid Python."""
+    """Return the module in a file; None if it cannot define an entry point or is not valid Python."""
     root = folder / "src" if path.is_relative_to(folder / "src") else folder
     parts = path.relative_to(root).with_suffix("").parts
     if parts[-1] == "__init__":

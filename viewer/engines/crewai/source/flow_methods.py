@@ -1,4 +1,4 @@
-"""The methods of a project's flow and what triggers them, found by reading its source. Nothing is run."""
+"""Finds the methods of a flow and their triggers by reading the project's source. Nothing is run."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ DECORATORS = {"start", "listen", "router", "human_feedback"}
 
 
 def flow_methods(folder: Path, entry_point: str) -> tuple[FlowMethod, ...]:
-    """Return the flow's methods in order; empty if the source does not say."""
+    """Return the flow's methods in order; empty if the source does not show them."""
     if is_file(entry_point):
         found = _declared(read_definition(folder, entry_point))
     else:
@@ -63,7 +63,7 @@ def _in_source(folder: Path, module: str, name: str) -> list[FlowMethod]:
 
 
 def _file_in(function: ast.FunctionDef, folder: Path, module_folder: Path) -> str:
-    """Return the file that the function names, as an entry point; empty if the project has none."""
+    """Return the path of the declaration that the function names; empty if the project has no such file."""
     for node in ast.walk(function):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and is_file(node.value):
             for path in (module_folder / node.value, folder / node.value):
@@ -73,7 +73,7 @@ def _file_in(function: ast.FunctionDef, folder: Path, module_folder: Path) -> st
 
 
 def _made_by(function: ast.FunctionDef, names: _Names) -> str:
-    """Return the class that the function returns; empty if it is not the project's."""
+    """Return the name of the class that the function returns; empty if the project does not define it."""
     returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
     called = (names.original(one) for one in (function.returns, *returned) if one is not None)
     return next((name for name in called if name in names.classes), "")
@@ -81,7 +81,7 @@ def _made_by(function: ast.FunctionDef, names: _Names) -> str:
 
 def _names_in(trees: list[ast.Module]) -> _Names:
     names = _Names()
-    for tree in reversed(trees):  # the entry point's own module counts most
+    for tree in reversed(trees):  # the entry point's own module overrides the others
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 names.classes[node.name] = node
@@ -97,7 +97,7 @@ def _names_in(trees: list[ast.Module]) -> _Names:
 
 
 def _with_parents(name: str, names: _Names, depth: int = 0) -> Iterator[ast.ClassDef]:
-    """Return the class after those of its parents that are the project's own."""
+    """Yield the parents of a class that the project defines, and then the class."""
     flow = names.classes.get(name)
     if flow is None or depth > MAX_DEPTH:
         return
@@ -131,7 +131,7 @@ def _method(node: ast.FunctionDef | ast.AsyncFunctionDef, names: _Names) -> Flow
 
 
 def _condition(node: ast.expr, names: _Names, depth: int = 0) -> Condition | None:
-    """The condition that a decorator is given; None if it is not one that can be read."""
+    """The condition in the argument of a decorator; None if it cannot be read."""
     if depth > MAX_DEPTH:
         return None
     if isinstance(node, ast.Call) and names.original(node) in {"or_", "and_"}:
@@ -145,7 +145,7 @@ def _condition(node: ast.expr, names: _Names, depth: int = 0) -> Condition | Non
 
 
 def _text(node: ast.expr, names: _Names) -> str:
-    """Return a label, or the name of the method."""
+    """Return the label or the name of the method that an expression stands for; empty if it is neither."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.Attribute):
@@ -157,7 +157,7 @@ def _text(node: ast.expr, names: _Names) -> str:
 
 
 def _members(name: str, names: _Names) -> dict[str, str]:
-    """An enumeration's texts by their names."""
+    """The texts of an enumeration by the names of its members."""
     found = names.classes.get(name)
     return {
         target.id: node.value.value
@@ -179,7 +179,7 @@ def _emitted(call: ast.Call | None, names: _Names) -> tuple[str, ...]:
 
 
 def _labels(node: ast.FunctionDef | ast.AsyncFunctionDef, names: _Names) -> tuple[tuple[str, ...], bool]:
-    """Return a router's labels by its annotation or return statements, and whether it may return others."""
+    """Return a router's labels, from its annotation or return statements, and whether there may be others."""
     found = list(_annotated(node.returns, names)) if node.returns else []
     if found:
         return tuple(dict.fromkeys(found)), False
@@ -197,7 +197,7 @@ def _labels(node: ast.FunctionDef | ast.AsyncFunctionDef, names: _Names) -> tupl
 
 
 def _label(node: ast.expr, names: _Names) -> str:
-    """Return the text of a return statement; empty if it is not a constant."""
+    """Return the label that a return statement returns; empty if it is not a constant."""
     if isinstance(node, ast.Name):
         return names.texts.get(node.id, "")
     is_sure = isinstance(node, ast.Constant) or (isinstance(node, ast.Attribute) and _is_member(node, names))
@@ -210,7 +210,7 @@ def _is_member(node: ast.Attribute, names: _Names) -> bool:
 
 
 def _returned(body: list[ast.stmt]) -> Iterator[ast.expr]:
-    """Yield what a function returns, without the functions inside it."""
+    """Yield the expressions that a function returns, without those of functions inside it."""
     for node in body:
         if isinstance(node, ast.Return):
             if node.value is not None:
@@ -223,7 +223,7 @@ def _returned(body: list[ast.stmt]) -> Iterator[ast.expr]:
 
 
 def _annotated(node: ast.expr, names: _Names, depth: int = 0) -> Iterator[str]:
-    """The texts of a Literal or an enumeration, also in a union."""
+    """The texts of a Literal or an enumeration in an annotation, also inside a union."""
     if depth > MAX_DEPTH:
         return
     if isinstance(node, ast.Constant) and isinstance(node.value, str):

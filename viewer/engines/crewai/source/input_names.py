@@ -1,4 +1,4 @@
-"""The inputs of a crew or flow, found by reading its source. Nothing is run."""
+"""Finds the inputs of a crew or flow by reading its source. Nothing is run."""
 
 import ast
 import json
@@ -22,9 +22,9 @@ from viewer.engines.entry_points import InputName
 MAX_BYTES = 256 * 1024
 MAX_FILES = 60
 MAX_NAMES = 60
-# What the engine puts inputs into.
+# The arguments whose placeholders the engine replaces with inputs.
 TEXTS = {"description", "expected_output", "role", "goal", "backstory"}
-# What a declared flow's expressions read.
+# The fields of the state that a declared flow's expressions read.
 STATE = re.compile(r"\bstate\.([A-Za-z_]\w*)")
 MAX_DEFAULT = 20_000
 ANNOTATIONS = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
@@ -39,7 +39,7 @@ JSON_TYPES = {
 
 
 def input_names(folder: Path, entry_point: str, entity: str) -> tuple[InputName, ...]:
-    """Return the inputs that an entry point's source names; none for an agent."""
+    """Return the inputs that an entry point's source names; empty for an agent."""
     if entity == "agent":
         return ()
     if is_file(entry_point):
@@ -52,13 +52,13 @@ def input_names(folder: Path, entry_point: str, entity: str) -> tuple[InputName,
             found = list(_of_flow(entry_point.partition(":")[2], [tree for _, tree in sources]))
         else:
             found = [InputName(name) for name in _of_crew(sources)]
-    # A class's field overrides its parent's. A flow's id is not an input.
+    # A field of a class overrides that of its parent. The id of a flow is not an input.
     named = {one.name: one for one in found if one.name != "id"}
     return tuple(named.values())[:MAX_NAMES]
 
 
 def _declared(folder: Path, entry_point: str, entity: str) -> Iterator[InputName]:
-    """Return the inputs that a file declares, with its defaults."""
+    """Yield the inputs that a file declares or uses, with their defaults."""
     definition = read_definition(folder, entry_point)
     if entity == "flow":
         found = {one.name: one for one in _of_declared_flow(folder, definition)}
@@ -73,7 +73,7 @@ def _declared(folder: Path, entry_point: str, entity: str) -> Iterator[InputName
 
 
 def _of_declared_flow(folder: Path, definition: Definition) -> Iterator[InputName]:
-    """The fields of a declared state: of the class that it names, of its schema, and its defaults."""
+    """The fields of a declared state, from the class that it names, its schema and its defaults."""
     state = definition.get("state")
     if not isinstance(state, dict):
         return
@@ -96,7 +96,7 @@ def _with_defaults(values: Any) -> Iterator[InputName]:
 
 
 def _with_default(name: str, kind: type | None, default: Any) -> InputName:
-    """``default`` is used if JSON can represent it and it is short enough for a form."""
+    """The input, with its default if that can be written as JSON and is short enough for a form."""
     try:
         is_plain = default is not None and len(json.dumps(default)) <= MAX_DEFAULT
     except (ValueError, TypeError, RecursionError):
@@ -105,7 +105,7 @@ def _with_default(name: str, kind: type | None, default: Any) -> InputName:
 
 
 def _of_crew(sources: list[tuple[Path, ast.Module]]) -> Iterator[str]:
-    """The placeholders in the texts of its tasks and agents, in Python and in YAML."""
+    """The placeholders in the texts of a crew's tasks and agents, in Python and in YAML."""
     for _, tree in sources:
         constants = {
             target.id: node.value
@@ -126,7 +126,7 @@ def _of_crew(sources: list[tuple[Path, ast.Module]]) -> Iterator[str]:
 
 
 def _of_flow(name: str, trees: list[ast.Module]) -> Iterator[InputName]:
-    """The fields of its state: of the class that it names, or those that its methods read of a dictionary."""
+    """The fields of the class of a flow's state, or the keys that methods read if it is a dictionary."""
     classes = _classes_in(trees)
     flow = classes.get(name)
     if flow is None:
@@ -144,7 +144,7 @@ def _classes_in(trees: list[ast.Module]) -> dict[str, ast.ClassDef]:
 
 
 def _of_state(name: str, classes: dict[str, ast.ClassDef]) -> Iterator[InputName]:
-    """The fields of a state's class and of its parents."""
+    """The fields of the class of a state and of its parents."""
     state = classes.get(name)
     if state is None:
         return
@@ -166,7 +166,7 @@ def _field(name: str, field: ast.AnnAssign) -> InputName:
 
 
 def _read_of_state(flow: ast.ClassDef) -> list[str]:
-    """The keys that its methods read of ``self.state`` and never set."""
+    """The keys of ``self.state`` that a flow's methods read and never set."""
     read: dict[str, None] = {}
     written = set()
     for node in ast.walk(flow):
@@ -192,7 +192,7 @@ def _name_of(node: ast.AST) -> str:
 
 
 def sources_of(folder: Path, module: str) -> Iterator[tuple[Path, ast.Module]]:
-    """The entry point's module, and those of the project that it imports from."""
+    """The paths and trees of the entry point's module and of the project's modules that it imports from."""
     first = _module(folder, module)
     if first is None:
         return
@@ -223,7 +223,7 @@ def _module(folder: Path, name: str) -> tuple[Path, ast.Module] | None:
 
 
 def _yaml_files(folder: Path) -> Iterator[Path]:
-    """Yield the YAML next to the module and in ``config``, where the engine's own layout has it."""
+    """Yield the YAML files next to the module and in ``config``, where the engine's template has them."""
     found = (path for place in (folder, folder / "config") for path in sorted(place.glob("*.y*ml")))
     yield from islice(found, MAX_FILES)
 
@@ -235,7 +235,7 @@ def _texts(node: ast.AST) -> Iterator[str]:
 
 
 def _text(path: Path) -> str:
-    """Return a regular file's text; empty for a link, a file that is too large, and one that is not text."""
+    """Return the text of a regular file; empty for a link, and for a file that is too large or not text."""
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_BYTES:
             return ""
