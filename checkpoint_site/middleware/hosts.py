@@ -49,7 +49,7 @@ def is_allowed(header: str, origins: Iterable[str] | None = None) -> bool:
 
 
 def split_port(header: str) -> tuple[str, str]:
-    """Split a Host header into host and port. The port is empty if there is none."""
+    """Return the host and port of a Host header. The port is empty if there is none."""
     host, colon, port = header.rpartition(":")
     if not colon or port.endswith("]"):
         return header.removesuffix("."), ""

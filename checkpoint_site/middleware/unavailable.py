@@ -31,7 +31,7 @@ def server_error_page(request: HttpRequest) -> HttpResponse:
 
 
 def without_data(view: View) -> View:
-    """Mark a view that responds without a data folder."""
+    """Decorator: mark a view that responds without a data folder."""
     view.without_data = True  # type: ignore[attr-defined]
     return view
 

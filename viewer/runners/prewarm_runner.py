@@ -66,7 +66,10 @@ class State:
 
 
 def main(arguments: list[str]) -> State:
-    """Import in advance, and listen for requests. Raises Unfit if the process cannot be forked safely."""
+    """Import in advance, and start to listen. Return the process's state.
+
+    Raises Unfit if the process cannot be forked safely.
+    """
     listener, lock, idle_seconds, runner, module = arguments
     sys.path[0] = str(Path(runner).parent)
     installed = installed_packages()
@@ -163,7 +166,7 @@ def is_over(state: State) -> bool:
 
 
 def milliseconds_to_wait(state: State) -> float:
-    """Return how long to wait for a connection, or -1 for no limit."""
+    """Return the milliseconds to wait for a connection, or -1 for no limit."""
     if state.is_closed:
         return POLL_MILLISECONDS
     if state.children:

@@ -106,7 +106,7 @@ def _remember(around: bytes, verdict: _Verdict) -> None:
 
 
 def _examine(data: bytes, position: int, clean: set[bytes]) -> _Verdict:
-    """Examine the string at a position, and its value if it is a name. Raises _NotPlain."""
+    """Return the verdict on the string at a position, and on its value if it is a name. Raises _NotPlain."""
     start = _start_of_text(data, position)
     text = _TEXT.match(data, start)
     if text is None:

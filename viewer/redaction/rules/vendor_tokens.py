@@ -88,7 +88,7 @@ def token_spans(data: bytes) -> Iterator[Span]:
     last_end = 0
     names = prefixes()
     found_prefixes = prefix_search().find_matches_as_indexes(data, overlapping=True)
-    # The longest first of those that begin at the same position.
+    # By position, and of the prefixes at the same position the longest first.
     for start, _, number in sorted((start, -end, number) for number, start, end in found_prefixes):
         if start < last_end or (start and _is_alphanumeric(data[start - 1]) and not _is_escape(data, start)):
             continue

@@ -53,7 +53,7 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
 
 
 def _preflight(request: Request, scratch: Path, reporter: Reporter) -> str:
-    """Restore the state from a copy, report the findings, and discard it. Nothing runs."""
+    """Restore the state from a copy, report the findings, and discard the copy. Return an empty result."""
     _isolate()
     from forkline_crewai import preflight
 

@@ -24,8 +24,9 @@ RUNNERS = Path(__file__).resolve().parent.parent
 class Surroundings:
     """What imports read and changed.
 
-    ``given``: the environment at the start. ``seen``: the variables that imports read. ``made``: those that
-    imports set (None: deleted). ``modules``: the top-level names of the loaded modules.
+    ``given``: the environment at the start. ``seen``: the variables that imports read, with their values in
+    ``given``. ``made``: the variables that imports set (None: deleted). ``modules``: the top-level names of
+    the loaded modules.
     """
 
     given: dict[str, str]
@@ -67,7 +68,10 @@ def is_unobserved(name: str) -> bool:
 
 @contextmanager
 def watched() -> Iterator[Surroundings]:
-    """Observe what this block imports, and what it reads and sets in the environment."""
+    """Record what this block imports, and what it reads and sets in the environment.
+
+    Yields the record, which is complete after the block.
+    """
     found = Surroundings(given_environment())
     before = top_names()
     set_at_start = {name for name in os.environ if name not in found.given}

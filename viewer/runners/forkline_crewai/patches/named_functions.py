@@ -18,7 +18,7 @@ from forkline_crewai.patches.checkpoints.retried_serialization import writing
 
 
 def apply(warn: Callable[..., None]) -> None:
-    """Have the serializer store the name of a function, and call ``warn`` for each such function."""
+    """Make the serializer store the name of a function, and call ``warn`` for each such function."""
     dump = BaseModel.model_dump
 
     def fallback(value: Any) -> Any:

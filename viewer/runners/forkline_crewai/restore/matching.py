@@ -81,7 +81,7 @@ class WrongAnswer(Refused):
 
 
 def match_agents(saved: Sequence[Unit], own: Sequence[Unit], answers: Mapping[str, str]) -> Matching:
-    """Match agents by id and role. Raises WrongAnswer."""
+    """Return the matching of agents by id and role. Raises WrongAnswer."""
 
     def fits(one: Unit, other: Unit) -> bool:
         return can_produce(other.text, one.text)
@@ -92,7 +92,7 @@ def match_agents(saved: Sequence[Unit], own: Sequence[Unit], answers: Mapping[st
 def match_tasks(
     saved: Sequence[Unit], own: Sequence[Unit], answers: Mapping[str, str], agents: Matching
 ) -> Matching:
-    """Match tasks by id, original description and role. Raises WrongAnswer.
+    """Return the matching of tasks by id, original description and role. Raises WrongAnswer.
 
     An agent without a match does not cause questions about its tasks.
     """

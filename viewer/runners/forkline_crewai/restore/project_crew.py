@@ -118,7 +118,7 @@ def _restore_task(task: Any, saved: Mapping[str, Any]) -> None:
 
 
 def _placeholder_task(crew: Any, saved: Mapping[str, Any], agent: Any) -> Any:
-    """Return a task with the output of a finished one that the project no longer has. It never runs."""
+    """Return a task that never runs, for a finished task that the project no longer has."""
     return Task(
         description=str(saved.get("checkpoint_original_description") or saved.get("description")),
         expected_output=str(saved.get("expected_output")),

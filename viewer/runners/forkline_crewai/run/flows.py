@@ -44,7 +44,7 @@ def prepare(
 
 
 def replay_finished(flow: Any, saved: Mapping[str, Any], body: Mapping[str, Any], reporter: Reporter) -> None:
-    """Have the finished methods return their recorded results instead of running again."""
+    """Make the finished methods return their recorded results instead of running again."""
     results = flow_results.results_of(saved, restoring.events_in(body))
     replayed_methods.apply(flow_replay.Replay(flow, flow_results.typed(flow, results, reporter)))
 

@@ -79,7 +79,7 @@ def shown(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value that JSON can represent, for one that it cannot."""
+    """Return a JSON value in place of a value that JSON cannot represent."""
     for name in ("model_dump", "_asdict"):
         if hasattr(value, name):
             return getattr(value, name)()

@@ -30,7 +30,7 @@ class CheckedSerializer(JsonPlusSerializer):  # type: ignore[misc]
         return super().loads_typed(data)
 
     def loads(self, data: bytes) -> Any:
-        """Load metadata, which some versions store in a form that can name classes."""
+        """Return loaded metadata, which some versions store in a form that can name classes."""
         self.may_load("json", data)
         return super().loads(data)
 
