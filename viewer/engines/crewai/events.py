@@ -91,10 +91,10 @@ def _engine_folders(interpreter: Path) -> Iterator[Path]:
 def _read(engine: Path, changed: int) -> tuple[EventGroup, ...]:
     """Return the groups of an installed engine. ``changed`` is its modification time, a key of the cache."""
     names = _listed(_tree(engine / CONFIG))
-    homes = _homes(engine)
+    groups_by_event = _groups_by_event(engine)
     groups: dict[str, list[str]] = {}
     for name in names:
-        groups.setdefault(homes.get(name) or _alike(name, homes), []).append(name)
+        groups.setdefault(groups_by_event.get(name) or _group_by_name(name, groups_by_event), []).append(name)
     return tuple(EventGroup(name, tuple(events)) for name, events in groups.items())
 
 
@@ -106,7 +106,7 @@ def _listed(tree: ast.Module) -> list[str]:
     return []
 
 
-def _homes(engine: Path) -> dict[str, str]:
+def _groups_by_event(engine: Path) -> dict[str, str]:
     """Return the group of each event, which is named after the module of the event's class."""
     found: dict[str, str] = {}
     for path in sorted((engine / TYPES).glob("*_events.py")):
@@ -117,9 +117,9 @@ def _homes(engine: Path) -> dict[str, str]:
     return found
 
 
-def _alike(name: str, homes: dict[str, str]) -> str:
+def _group_by_name(name: str, groups_by_event: dict[str, str]) -> str:
     """Return the group of an event without a class: the longest group that begins its name, or ``other``."""
-    named = [group for group in set(homes.values()) if name.startswith(f"{group}_")]
+    named = [group for group in set(groups_by_event.values()) if name.startswith(f"{group}_")]
     return max(named, key=len, default="other")
 
 

@@ -48,8 +48,8 @@ def _snapshot(document: format.Document, body: bytes, entry: Entry, ids: Recorde
         fingerprint=entry.fingerprint,
         size=entry.size,
         checkpoint_id=ids.checkpoint_id,
-        parent_id=_unhidden(document.parent_id, ids.parent_id),
-        branch=_unhidden(document.branch, ids.branch) or FIRST_BRANCH,
+        parent_id=_inside_or_outside(document.parent_id, ids.parent_id),
+        branch=_inside_or_outside(document.branch, ids.branch) or FIRST_BRANCH,
         trigger=trigger,
         subject=summary.subject_of(document, trigger),
         created_at=format.created_at(ids.checkpoint_id),
@@ -67,7 +67,7 @@ def _snapshot(document: format.Document, body: bytes, entry: Entry, ids: Recorde
     )
 
 
-def _unhidden(inside: str | None, outside: str | None) -> str | None:
+def _inside_or_outside(inside: str | None, outside: str | None) -> str | None:
     """Return the value inside the checkpoint; if it is missing or redacted, that in the name or row."""
     return outside if outside and (not inside or MARKER in inside) else inside
 

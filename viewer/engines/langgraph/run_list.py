@@ -13,15 +13,15 @@ def run_inputs(contents: Contents) -> Mapping[str, Any]:
     start = mapping(mapping(contents.checkpoint.get("channel_values")).get("__start__"))
     given = start or contents.channels
     for value in given.values():
-        said = _said(value)
-        if said:
-            return {"": said}
+        text = _first_user_text(value)
+        if text:
+            return {"": text}
     return start
 
 
-def _said(value: Any) -> str:
+def _first_user_text(value: Any) -> str:
     """The text of the user's first message in a conversation; empty for any other value."""
-    spoken = next((one.text for one in messages_in(value) if one.role == "user" and one.text), "")
+    content = next((one.text for one in messages_in(value) if one.role == "user" and one.text), "")
     # LangChain also accepts pairs of a role and a text.
     pairs = [one for one in map(sequence, sequence(value)) if len(one) == 2 and one[0] in ("user", "human")]
-    return spoken or next((str(text) for _role, text in pairs), "")
+    return content or next((str(text) for _role, text in pairs), "")

@@ -73,7 +73,7 @@ def plan_flow(units: Sequence[Unit], edits: Edits, following: Following | None =
         raise EditRefused("edit.flow_method_cannot_rerun")
     if following is None:
         return [
-            Step(unit.id, position, unit.title, unit.agent, *_untouched(unit))
+            Step(unit.id, position, unit.title, unit.agent, *_without_edits(unit))
             for position, unit in enumerate(units, 1)
         ]
     recorded = {unit.id: unit for unit in units if unit.done or unit.count}
@@ -104,7 +104,7 @@ def plan_agent(units: Sequence[Unit], edits: Edits) -> list[Step]:
         raise EditRefused("edit.agent_has_no_state")
     steps = []
     for position, unit in enumerate(units, 1):
-        action, reason = _untouched(unit)
+        action, reason = _without_edits(unit)
         if unit.done and edits.inputs:
             action, reason = Action.AGAIN, Reason.STALE_INPUT
         elif unit.done and unit.id in edits.again:
@@ -113,7 +113,7 @@ def plan_agent(units: Sequence[Unit], edits: Edits) -> list[Step]:
     return steps
 
 
-def _untouched(unit: Unit) -> tuple[Action, Reason]:
+def _without_edits(unit: Unit) -> tuple[Action, Reason]:
     return (Action.KEPT, Reason.FINISHED) if unit.done else (Action.RUNS, Reason.UNFINISHED)
 
 

@@ -102,7 +102,11 @@ def entry_point_for(folder: Path, entry_points: Sequence[str], entity: str, name
     A flow is identified by its class. A crew is seldom named like its function, so the project's only crew
     also matches.
     """
-    named = [point for point in entry_points if _plain(_called(folder, point)) == _plain(name)]
+    named = [
+        point
+        for point in entry_points
+        if _normalised(_name_in_checkpoints(folder, point)) == _normalised(name)
+    ]
     of_kind = [point for point in entry_points if entity in _kinds_of(folder, point)]
     both = [point for point in named if point in of_kind]
     # A flow can only be restored through its own class.
@@ -118,14 +122,14 @@ def entry_point_kinds(folder: Path, entry_points: Sequence[str]) -> dict[str, st
     return {name: found.get(name) or next(iter(sorted(_kinds_of(folder, name))), "") for name in entry_points}
 
 
-def _called(folder: Path, entry_point: str) -> str:
+def _name_in_checkpoints(folder: Path, entry_point: str) -> str:
     """Return the name that checkpoints of this entry point have: the name in its file, or in its module."""
     if is_file(entry_point):
         return str(read_definition(folder, entry_point).get("name") or "")
     return entry_point.partition(":")[2]
 
 
-def _plain(name: str) -> str:
+def _normalised(name: str) -> str:
     return "".join(character for character in name.casefold() if character.isalnum())
 
 

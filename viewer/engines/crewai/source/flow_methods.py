@@ -261,8 +261,8 @@ def _declared_method(name: str, method: Mapping[str, Any]) -> FlowMethod:
     if isinstance(feedback, dict) and _strings(feedback.get("emit")):
         emit, is_router = _strings(feedback.get("emit")), True
     action = method.get("do")
-    said = str(action.get("expr") or "") if isinstance(action, dict) else ""
-    guessed = tuple(dict.fromkeys(one or other for one, other in QUOTED.findall(said)))
+    expression = str(action.get("expr") or "") if isinstance(action, dict) else ""
+    guessed = tuple(dict.fromkeys(one or other for one, other in QUOTED.findall(expression)))
     return FlowMethod(
         name,
         starts=bool(start),

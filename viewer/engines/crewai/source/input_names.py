@@ -62,13 +62,13 @@ def _declared(folder: Path, entry_point: str, entity: str) -> Iterator[InputName
     definition = read_definition(folder, entry_point)
     if entity == "flow":
         found = {one.name: one for one in _of_declared_flow(folder, definition)}
-        asked = {name for text in texts_in(definition.get("methods")) for name in STATE.findall(text)}
+        used = {name for text in texts_in(definition.get("methods")) for name in STATE.findall(text)}
     else:
         defaults = definition.get("inputs")
         found = {one.name: one for one in _with_defaults(defaults)}
         declared = [definition.get("tasks"), *agent_definitions(folder, entry_point, definition)]
-        asked = {name for text in texts_in(declared) for name in placeholder_names(text)}
-    yield from (InputName(name) for name in sorted(asked - found.keys()))
+        used = {name for text in texts_in(declared) for name in placeholder_names(text)}
+    yield from (InputName(name) for name in sorted(used - found.keys()))
     yield from found.values()
 
 
