@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 # The first SQLite with JSONB, which the engine's stores use.
 MIN_SQLITE = (3, 45, 0)
+# Seconds to wait for a writer that has locked the store.
+LOCK_SECONDS = 5.0
+# The byte of a SQLite file that says how it is written, see https://www.sqlite.org/fileformat.html.
+WRITE_VERSION, IN_WAL_MODE = slice(18, 19), b"\x02"
 
 
 def read_original(request: Request) -> dict[str, Any]:
@@ -81,7 +85,7 @@ def refuse_other_location(request: Request) -> None:
     try:
         with opened(path) as connection:
             named = connection.execute("SELECT type FROM sqlite_master WHERE name = 'checkpoints'").fetchall()
-    except _database().Error as error:
+    except (OSError, _database().Error) as error:
         raise Refused("crewai.store_unreadable", path=path, error=error) from error
     if [tuple(one) for one in named] != [("table",)]:
         raise Refused("crewai.foreign_database", path=path)
@@ -96,14 +100,16 @@ def _decoded(data: bytes) -> str:
 
 
 def opened(store: Path) -> Any:
-    """Open a SQLite store for reading, without creating files. Raises sqlite3.Error.
+    """Open a SQLite store for reading, without creating files. Raises OSError and sqlite3.Error.
 
     Returns a context manager that yields the connection and closes it.
     """
-    # Without a write-ahead log, nobody is writing, and opening must not create one.
-    is_immutable = not Path(f"{store}-wal").exists()
+    with open(store, "rb") as file:
+        is_in_wal_mode = file.read(WRITE_VERSION.stop)[WRITE_VERSION] == IN_WAL_MODE
+    # A store in WAL mode without a log has no writer, and opening it must not create a log.
+    is_immutable = is_in_wal_mode and not Path(f"{store}-wal").exists()
     options = "mode=ro&immutable=1" if is_immutable else "mode=ro"
-    return closing(_database().connect(f"file:{quote(str(store))}?{options}", uri=True, timeout=5))
+    return closing(_database().connect(f"file:{quote(str(store))}?{options}", uri=True, timeout=LOCK_SECONDS))
 
 
 def _database() -> Any:
