@@ -54,6 +54,14 @@ def test_a_state_from_another_module_and_its_parent_is_found(tmp_path: Path) -> 
     )
 
 
+def test_a_state_that_a_package_imports_from_its_own_module_is_found(tmp_path: Path) -> None:
+    package = tmp_path / "desk"
+    package.mkdir()
+    (package / "states.py").write_text("class DeskState(BaseModel):\n    topic: str\n")
+    (package / "__init__.py").write_text("from .states import DeskState\nclass Desk(Flow[DeskState]): pass\n")
+    assert names(tmp_path, "desk:Desk", "flow") == ["topic"]
+
+
 def test_hostile_and_missing_sources_give_no_inputs(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("class (")
     (tmp_path / "link.py").symlink_to("/etc/passwd")

@@ -95,12 +95,12 @@ class JsonFolder:
 
     def _folders_among(self, names: Sequence[str], folder: str) -> Iterator[str]:
         """The names in a folder that are names of folders. Links are not followed."""
-        for name in names:
-            if name.endswith(".json"):
-                continue
-            status = os.stat(name, dir_fd=self._descriptor(folder.rstrip("/")), follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode):
-                yield name
+        for name in (name for name in names if not name.endswith(".json")):
+            # Another program may have removed one of them since they were listed.
+            with suppress(FileNotFoundError):
+                status = os.stat(name, dir_fd=self._descriptor(folder.rstrip("/")), follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    yield name
 
     def _in_folder(
         self, folder: str, depth: int, pending: list[tuple[str, int]]

@@ -73,6 +73,14 @@ def test_the_inputs_of_a_state_with_a_base_are_those_of_both(tmp_path: Path) -> 
     assert input_names(tmp_path, "agent:graph", "graph") == ()
 
 
+def test_the_inputs_of_a_package_are_found_in_its_own_modules(tmp_path: Path) -> None:
+    package = tmp_path / "agent"
+    package.mkdir()
+    (package / "state.py").write_text("class State:\n    count: int\n")
+    (package / "__init__.py").write_text("from .state import State\ngraph = StateGraph(State).compile()\n")
+    assert [one.name for one in input_names(tmp_path, "agent:graph", "graph")] == ["count"]
+
+
 def test_the_project_page_names_the_engine_of_its_location(
     threads: Callable[[str], Location], admin_client: Client, tmp_path: Path
 ) -> None:

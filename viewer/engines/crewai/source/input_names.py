@@ -197,8 +197,10 @@ def sources_of(folder: Path, module: str) -> Iterator[tuple[Path, ast.Module]]:
     if first is None:
         return
     yield first
-    package = module.rpartition(".")[0]
-    for node in ast.walk(first[1]):
+    path, tree = first
+    # Relative imports of a package start from itself.
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             above = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1])
             name = ".".join(filter(None, [above if node.level else "", node.module or ""]))

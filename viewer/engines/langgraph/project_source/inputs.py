@@ -89,7 +89,9 @@ def _fields_of(
     """The annotated fields of a class with the names of their types. Fields of base classes come first."""
     if name in MESSAGE_STATES:
         return [("messages", "list")]
-    tree = trees.setdefault(module, _tree(folder, module))
+    if module not in trees:
+        trees[module] = _tree(folder, module)
+    tree = trees[module]
     if tree is None or depth > 4:
         return []
     for node in tree.body:
@@ -101,7 +103,8 @@ def _fields_of(
             return [*fields, *_annotated(node)]
         if isinstance(node, ast.ImportFrom) and any((one.asname or one.name) == name for one in node.names):
             original = next(one.name for one in node.names if (one.asname or one.name) == name)
-            above = module.split(".")[: -node.level] if node.level else []
+            package = _package_of(folder, module)
+            above = package[: len(package) - node.level + 1] if node.level else []
             source = ".".join(part for part in (*above, node.module or "") if part)
             return _fields_of(folder, trees, source, original, depth + 1)
     return []
@@ -122,6 +125,14 @@ def _type_name(annotation: ast.expr) -> str:
             return _type_name(inner.elts[0] if isinstance(inner, ast.Tuple) else inner)
         return outer.casefold()
     return ast.unparse(annotation)
+
+
+def _package_of(folder: Path, module: str) -> list[str]:
+    """Return the parts of the package that relative imports start from: the module itself if it is one."""
+    parts = module.split(".")
+    roots = (folder, folder / "src", *source_folders(folder))
+    is_package = any(root.joinpath(*parts, "__init__.py").is_file() for root in roots)
+    return parts if is_package else parts[:-1]
 
 
 def _trees(folder: Path, module: str) -> dict[str, ast.Module | None]:
