@@ -59,11 +59,11 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     return text.split("\n")
 
 
-def test_no_command_prints_a_forged_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = hostile_store(tmp_path)
-    target = f"{store}#20261120T232826_35ce9d75"
+def hostile_calls(store: Path) -> dict[str, list[list[str]]]:
+    """Return calls of each command with names and values that contain a line break."""
+    folder, target = store.parent, f"{store}#20261120T232826_35ce9d75"
     broken = next(path for path in (store / "main").iterdir() if FORGED in path.name)
-    commands: dict[str, list[list[str]]] = {
+    return {
         "list": [[str(store)], [f"{store}\n{FORGED}"]],
         "info": [[target], [str(broken)], [f"{store}#{FORGED}\n{FORGED}"], [f"{target}\n{FORGED}"]],
         "fork": [
@@ -76,17 +76,17 @@ def test_no_command_prints_a_forged_line(tmp_path: Path, capsys: pytest.CaptureF
             [target, "--vary", f'topic=["a\\n{FORGED}", "b"]', "--plan"],
             [target, "--vary", f"x\n{FORGED}=[1]", "--plan"],
         ],
-        "run": [[str(store), "--project", f"{tmp_path}/\n{FORGED}"], [f"file://x\n{FORGED}/y"]],
+        "run": [[str(store), "--project", f"{folder}/\n{FORGED}"], [f"file://x\n{FORGED}/y"]],
         "answer": [[f"x\n{FORGED}", "--text", "yes"]],
-        "backup": [[f"{tmp_path}/copy\n{FORGED}"], [f"{tmp_path}/copy\n{FORGED}"]],
-        "restore": [[f"{tmp_path}/none\n{FORGED}"]],
+        "backup": [[f"{folder}/copy\n{FORGED}"], [f"{folder}/copy\n{FORGED}"]],
+        "restore": [[f"{folder}/none\n{FORGED}"]],
         "doctor": [[]],
         "note": [[target, "--name", f"name\n{FORGED}"], [f"{target}\n{FORGED}"]],
         "diff": [[target, target], [target, f"{target}\n{FORGED}"]],
         "search": [["summary"], [FORGED], [f"x\n{FORGED}", "--location", f"{store}\n{FORGED}"]],
         "prune": [[str(store), "--days", "0", "--dry-run"], [f"{store}\n{FORGED}", "--days", "1"]],
         "score": [[target, f"module:function\n{FORGED}"], [f"{target}\n{FORGED}", "a:b"]],
-        "export": [[target, "--format", "markdown", "--output", f"{tmp_path}/none\n{FORGED}/x"]],
+        "export": [[target, "--format", "markdown", "--output", f"{folder}/none\n{FORGED}/x"]],
         "publish": [[target, "--plan"], [f"{target}\n{FORGED}", "--plan"]],
         "clean": [["--dry-run"]],
         "shares": [
@@ -99,6 +99,11 @@ def test_no_command_prints_a_forged_line(tmp_path: Path, capsys: pytest.CaptureF
             [],
         ],
     }
+
+
+def test_no_command_prints_a_forged_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = hostile_store(tmp_path)
+    commands = hostile_calls(store)
     # A new command fails this test until its output is checked.
     assert set(commands) >= set(SUBCOMMANDS)
     for name, calls in commands.items():

@@ -11,7 +11,7 @@ class Missing:
     """The type of ``MISSING``."""
 
 
-# Stands for a value that the checkpoint does not hold.
+# The value of a field that the checkpoint does not have.
 MISSING = Missing()
 
 

@@ -230,7 +230,7 @@ class StoreFormat(Protocol):
         formats: "Sequence[StoreFormat]",
         known: KnownSecrets,
     ) -> "IndexedStore | None":
-        """The store of the engine's own tables in a database; None if the engine has no tables of its own.
+        """Return a store that reads the engine's tables in a database, or None if the engine defines none.
 
         ``known`` secrets are redacted in all that the store lists.
         """

@@ -32,7 +32,7 @@ def write(folder: Path, checkpoints: int = CHECKPOINTS) -> str:
 
 
 def write_new(folder: Path) -> None:
-    """Write one more checkpoint, as a run of its own."""
+    """Write a new run with one checkpoint."""
     write_run(folder, RUNS, datetime(2027, 1, 1, tzinfo=UTC), 1, 0)
 
 

@@ -195,7 +195,7 @@ def discard(pool: PrewarmPool, name: str) -> None:
 
 
 def end(pool: PrewarmPool, name: str) -> None:
-    """Tell the process to accept no more jobs. It exits when its last job has ended."""
+    """Stop sending jobs to the process. It exits when its last job has ended."""
     one = pool.processes.pop(name)
     if one.process.stdin:
         one.process.stdin.close()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
 Report = dict[str, Any]
-# The process exits after this time, so that an import that hangs does not run forever. The page that
+# The process exits after this time, even if an import hangs. The page that
 # requested the check stops waiting much earlier.
 MAX_SECONDS = 600
 MAX_COMPONENTS = 300

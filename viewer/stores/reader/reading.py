@@ -1,4 +1,4 @@
-"""Lists and reads a store through reader processes, and continues when one of them ends or hangs."""
+"""Reads a store in reader processes, and retries in a new one if a process exits or hangs."""
 
 import time
 from collections import deque

@@ -145,7 +145,7 @@ def _condition(node: ast.expr, names: _Names, depth: int = 0) -> Condition | Non
 
 
 def _text(node: ast.expr, names: _Names) -> str:
-    """Return the label or the name of the method that an expression stands for; empty if it is neither."""
+    """Return the label or method name that an expression refers to, or an empty string."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.Attribute):

@@ -59,7 +59,7 @@ def prepare(
 
 
 def _set_up(crew: Any, saved: Mapping[str, Any], events: list[dict[str, Any]], request: Request) -> None:
-    """Make the crew continue from the checkpoint, and write checkpoints of its own."""
+    """Set the crew to continue from the saved checkpoint and to write new ones."""
     crew.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), crew.checkpoint)
     for agent in crew.agents:
         agent.checkpoint = None  # the crew's settings apply to all

@@ -14,7 +14,7 @@ from forkline_runner.refusal import Refused
 if TYPE_CHECKING:
     from viewer.jobs.request import Request
 
-# Stands for all agents.
+# The key for all agents.
 ALL = "*"
 # Settings that a model's class derives from its name.
 OF_THE_NAME = {"model", "provider", "llm_type", "is_litellm", "is_o1_model", "is_gpt4_model", "custom_openai"}

@@ -19,7 +19,7 @@ def unfinished_tasks(writes: Sequence[Write] | Sequence[WriteRow]) -> set[str]:
 def inner_checkpoints(source: Source, address: Address, tasks: set[str]) -> list[Address]:
     """Return the last checkpoint of each subgraph that these unfinished tasks of a checkpoint called.
 
-    The namespace of a subgraph with a history of its own names no task. Such a subgraph is included if it has
+    A subgraph compiled with ``checkpointer=True`` has a namespace without a task. It is included if it has
     unfinished tasks itself.
     """
     latest: dict[str, Address] = {}
