@@ -1,6 +1,6 @@
 # PORT=…, DATA_DIR=… and PYTHON=… may be given with any of these.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check messages lock reference bench chaos fuzz matrix matrix-new matrix-graphs screens screenshots clean-demo web development
+.PHONY: help setup demo up test check messages lock reference bench chaos fuzz matrix matrix-crewai matrix-crewai-new matrix-langgraph screens screenshots clean-demo web development
 export PORT DATA_DIR PYTHON VERSIONS ROWS
 
 help: ## List the targets
@@ -46,13 +46,19 @@ fuzz: development ## Read thousands of broken files and stores, and show script 
 	@scripts/system-packages browser
 	@.venv/bin/python -m quality.fuzz
 
-matrix: development ## Test every kind of run on each version of CrewAI: VERSIONS=… ROWS=…
+matrix: ## Test every kind of run on each version of both engines
+	@# Each engine has versions and rows of its own.
+	$(if $(VERSIONS)$(ROWS),$(error VERSIONS and ROWS work with matrix-crewai and matrix-langgraph only))
+	@crewai=0; $(MAKE) --no-print-directory matrix-crewai || crewai=1; \
+	$(MAKE) --no-print-directory matrix-langgraph && exit $$crewai
+
+matrix-crewai: development ## Test every kind of run on each version of CrewAI: VERSIONS=… ROWS=…
 	@.venv/bin/python -m quality.compatibility
 
-matrix-new: development ## Test the newest CrewAI release and print what changed in the compatibility matrix
+matrix-crewai-new: development ## Test the newest CrewAI release and print what changed in its table
 	@.venv/bin/python -m quality.compatibility --new
 
-matrix-graphs: development ## Compare forks and resumes with LangGraph itself, on several versions: VERSIONS=… ROWS=…
+matrix-langgraph: development ## Test forks and resumes on each version of LangGraph, next to LangGraph itself: VERSIONS=… ROWS=…
 	@scripts/system-packages postgresql
 	@.venv/bin/python -m quality.compatibility.graphs
 

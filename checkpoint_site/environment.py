@@ -132,12 +132,12 @@ def env_databases(name: str, text: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for part in filter(str.strip, re.split(r"[;\n]", env_text(name, "", text, "none"))):
-        own, _equals, connection = map(str.strip, part.partition("="))
-        if not DATABASE_NAME.fullmatch(own) or not connection or own in found:
+        alias, _equals, connection = map(str.strip, part.partition("="))
+        if not DATABASE_NAME.fullmatch(alias) or not connection or alias in found:
             raise InvalidSetting(f"{name} must hold NAME=CONNECTION, separated by ';', each name once.")
         if error := connection_fault(connection):
-            raise InvalidSetting(f"{name}: the connection of {own} {error}")
-        found[own] = connection
+            raise InvalidSetting(f"{name}: the connection of {alias} {error}")
+        found[alias] = connection
     return found
 
 

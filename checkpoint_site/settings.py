@@ -20,6 +20,7 @@ from checkpoint_site.environment import (
     signing_key,
 )
 from checkpoint_site.languages import languages_in
+from checkpoint_site.logging_config import logging_config
 from viewer import sqlite_pragmas
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -103,6 +104,17 @@ CHECKPOINT_MAX_SHOWN_BYTES = env_number(
     "Maximum size of a checkpoint that can be shown and edited, in bytes. Larger ones can be downloaded.",
     "16777216 (16 MiB)",
 )
+COPIES_MAX_CHECKPOINTS = env_number(
+    "COPIES_MAX_CHECKPOINTS",
+    2000,
+    "Maximum number of checkpoints of a forked or annotated LangGraph thread that are copied.",
+)
+COPIES_MAX_BYTES = env_number(
+    "COPIES_MAX_BYTES",
+    256 * 1024 * 1024,
+    "Size of the compressed copies of one thread, in bytes, from which on no more are made.",
+    "268435456 (256 MiB)",
+)
 CHECKPOINT_UNCHANGED_SECONDS = env_number(
     "CHECKPOINT_UNCHANGED_SECONDS",
     3,
@@ -184,7 +196,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "checkpoint_site.middleware.no_store.no_store",
     "csp.middleware.CSPMiddleware",
-    "checkpoint_site.middleware.unavailable.Unavailable",
+    "checkpoint_site.middleware.unavailable.DataFolderUnavailable",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -258,15 +270,9 @@ X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
-        "default-src": ["'none'"],
-        "script-src": ["'self'"],
-        "style-src": ["'self'"],
-        "img-src": ["'self'"],
-        "font-src": ["'self'"],
-        "connect-src": ["'self'"],
-        "form-action": ["'self'"],
-        "base-uri": ["'none'"],
-        "frame-ancestors": ["'none'"],
+        **{name: ["'none'"] for name in ("default-src", "base-uri", "frame-ancestors")},
+        **{name: ["'self'"] for name in ("script-src", "style-src", "img-src", "font-src")},
+        **{name: ["'self'"] for name in ("connect-src", "form-action")},
     }
 }
 
@@ -288,18 +294,4 @@ LOG_FORMAT = env_choice(
     "LOG_FORMAT", "plain", ("plain", "json"), "`plain`, or `json` for one JSON object per line."
 )
 LOG_REQUESTS = env_flag("LOG_REQUESTS", False, "Whether each request is logged, without its query string.")
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    # An error message may quote what was read: both formatters redact secrets.
-    "formatters": {
-        "plain": {"()": "checkpoint_site.logs.PlainFormatter"},
-        "json": {"()": "checkpoint_site.logs.JsonFormatter"},
-    },
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
-    "root": {"handlers": ["console"], "level": "WARNING"},
-    "loggers": {
-        "forkline.jobs": {"level": "INFO"},
-        "forkline.requests": {"level": "INFO" if LOG_REQUESTS else "WARNING"},
-    },
-}
+LOGGING = logging_config(LOG_FORMAT, logs_requests=LOG_REQUESTS)

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 
 
 def run_modules(package: str, names: Iterable[str]) -> bool:
-    """Run ``python -m package.name`` for each name. Return whether one of them failed."""
-    codes = [subprocess.call([sys.executable, "-m", f"{package}.{name}"]) for name in names]
-    return any(codes)
+    """Run ``python -m package.name`` for each name, below its title. Return whether one of them failed."""
+    failed = False
+    for name in names:
+        print(f"\n{name.replace('_', ' ')}", flush=True)
+        failed |= bool(subprocess.call([sys.executable, "-m", f"{package}.{name}"]))
+    return failed

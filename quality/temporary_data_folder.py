@@ -1,18 +1,23 @@
-"""A temporary data folder, with Django set up on it."""
+"""A temporary data folder, with Django set up on it, and a logged-in client of its pages."""
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from django.test import Client
+
+    from viewer.models import Location
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 @contextmanager
-def own_data(settings: str = "checkpoint_site.settings") -> Iterator[Path]:
+def temporary_data_folder(settings: str = "checkpoint_site.settings") -> Iterator[Path]:
     """Yield a temporary folder, with Django set up on a data folder inside it."""
     with tempfile.TemporaryDirectory(prefix="forkline-quality-") as folder:
         os.environ |= {"DATA_DIR": f"{folder}/data", "DJANGO_SETTINGS_MODULE": settings}
@@ -25,11 +30,25 @@ def own_data(settings: str = "checkpoint_site.settings") -> Iterator[Path]:
         yield Path(folder)
 
 
-def run_apart(code: str, folder: str, *arguments: str) -> None:
-    """Run Python code in another process, with its data folder inside this folder.
+def made_location(folder: Path) -> "Location":
+    """Create a confirmed project of this folder, and an empty location in it. Needs Django to be set up."""
+    from django.utils import timezone
 
-    Raises CalledProcessError if it fails.
-    """
-    settings = {"DATA_DIR": f"{folder}/data", "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
-    command = [sys.executable, "-c", code, *arguments]
-    subprocess.run(command, cwd=ROOT, env={**os.environ, **settings}, check=True)
+    from viewer.models import Location, Project
+
+    (folder / "checkpoints").mkdir()
+    project = Project.objects.create(
+        folder=str(folder), interpreter=sys.executable, confirmed_at=timezone.now()
+    )
+    return Location.objects.create(path=str(folder / "checkpoints"), store_kind="json", project=project)
+
+
+def logged_in(*, is_superuser: bool = True) -> "Client":
+    """Return a client of a user who may run, or only read. Needs Django to be set up."""
+    from django.conf import settings
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+    client = Client(headers={"host": f"{settings.ALLOWED_HOSTS[0]}:{settings.PORT}"})
+    client.force_login(User.objects.get_or_create(username="bench", is_superuser=is_superuser)[0])
+    return client

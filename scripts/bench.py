@@ -1,10 +1,9 @@
 """``make bench``: runs every benchmark and prints its table."""
 
-import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from quality.processes import run_modules
+
 # Each benchmark needs its own process, because their environments differ.
 MEASUREMENTS = (
     "import_speed",
@@ -22,12 +21,5 @@ MEASUREMENTS = (
 )
 
 
-def main() -> None:
-    """Run every benchmark in its own process."""
-    for name in MEASUREMENTS:
-        print(f"\n{name.replace('_', ' ')}", flush=True)
-        subprocess.run([sys.executable, "-m", f"quality.benchmarks.{name}"], cwd=ROOT, check=True)
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(run_modules("quality.benchmarks", MEASUREMENTS))

@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def refuse_taken_port() -> None:
-    """Exit if the port is taken: another demo would lose its model to this one."""
+    """Exit if the port is in use: another demo would lose its model to this one."""
     if is_taken("127.0.0.1", PORT):
         holder = holder_of(PORT)
         by = (
@@ -66,7 +66,7 @@ def refuse_taken_port() -> None:
             if holder
             else ": is the demo running already? Stop what runs there"
         )
-        sys.exit(f"127.0.0.1:{PORT} is taken{by}, or choose another port with PORT=…")
+        sys.exit(f"127.0.0.1:{PORT} is in use{by}, or choose another port with PORT=…")
 
 
 def start_model() -> tuple[subprocess.Popen[str], str]:

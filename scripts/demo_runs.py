@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from scripts import demo_rows, demo_support
 from viewer.supervision.lifeline import signal_at_parents_end
@@ -108,11 +108,17 @@ def run_programs(stores: Path, environment: dict[str, str], lifeline: int | None
     """Run the demo's programs, each into its store. The others wait until the first has started."""
     logs = stores.parent / "logs"
     logs.mkdir(exist_ok=True)
+
+    def started(store: str) -> "subprocess.Popen[str]":
+        arguments = [str(PYTHON), "-m", "newsroom.main", STORES[store], "--checkpoints", store]
+        with open(logs / f"{store}.txt", "wb") as log:
+            return start_program(arguments, stores, environment, log)
+
     first, *others = STORES
-    children = {first: start_program(stores, first, logs, environment)}
+    children = {first: started(first)}
     wait_until(lambda: any((stores / first).rglob("*.json")), children.values(), lifeline)
     for store in others:
-        children[store] = start_program(stores, store, logs, environment)
+        children[store] = started(store)
     wait_until(lambda: False, children.values(), lifeline)
     for store, child in children.items():
         if child.returncode:
@@ -120,35 +126,27 @@ def run_programs(stores: Path, environment: dict[str, str], lifeline: int | None
 
 
 def start_program(
-    stores: Path, store: str, logs: Path, environment: dict[str, str]
+    arguments: Sequence[str], folder: Path, environment: dict[str, str], log: IO[bytes] | None = None
 ) -> "subprocess.Popen[str]":
-    """Start one of the demo's programs, which writes to this store."""
-    with open(logs / f"{store}.txt", "wb") as log:
-        return subprocess.Popen(
-            [PYTHON, "-m", "newsroom.main", STORES[store], "--checkpoints", store],
-            cwd=stores,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            text=True,
-            # They would continue without the demo and its model.
-            preexec_fn=partial(signal_at_parents_end, signal.SIGKILL),  # noqa: PLW1509 (no threads yet)
-        )
+    """Start a program of the demo in a folder. It ends with this process."""
+    return subprocess.Popen(
+        arguments,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        text=True,
+        # It would continue without the demo and its model.
+        preexec_fn=partial(signal_at_parents_end, signal.SIGKILL),  # noqa: PLW1509 (no threads yet)
+    )
 
 
 def run_program(
     environment: dict[str, str], lifeline: int | None, arguments: Sequence[str], folder: Path
 ) -> None:
     """Run a program of the demo in a folder, to its end. Exit if it fails."""
-    child = subprocess.Popen(
-        arguments,
-        cwd=folder,
-        env={**environment, "PYTHONDONTWRITEBYTECODE": "1"},
-        stdin=subprocess.DEVNULL,
-        text=True,
-        preexec_fn=partial(signal_at_parents_end, signal.SIGKILL),  # noqa: PLW1509 (no threads yet)
-    )
+    child = start_program(arguments, folder, {**environment, "PYTHONDONTWRITEBYTECODE": "1"})
     wait_until(lambda: False, [child], lifeline)
     if child.returncode:
         sys.exit(f"{' '.join(arguments)} failed")

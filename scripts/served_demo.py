@@ -6,14 +6,16 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import django
+
 ROOT = Path(__file__).resolve().parent.parent
 # Without the variables of a test that starts it.
-OWN_SETTINGS = {"DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+SITE_SETTINGS = {"DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/login/link/\S+")
 
 
@@ -31,8 +33,8 @@ class ServedDemo:
 @contextmanager
 def served_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]:
     """Run the demo to its end and serve it on a free port. Raise RuntimeError if it does not serve."""
-    environment = {**os.environ, "DATA_DIR": str(data_folder), "DEMO_DELAY": str(delay), **OWN_SETTINGS}
     prepare = [sys.executable, "-m", "scripts.demo", "--prepare"]
+    environment = {**os.environ, **_variables(data_folder, delay)}
     subprocess.run(prepare, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, check=True)
     with started_demo(data_folder, delay) as demo:
         yield demo
@@ -41,18 +43,25 @@ def served_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]:
 @contextmanager
 def started_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]:
     """Start the program of ``make demo`` on a free port. Raise RuntimeError if it does not serve."""
-    port = free_port()
-    environment = {
-        **os.environ,
-        "DATA_DIR": str(data_folder),
-        "PORT": str(port),
-        "DEMO_DELAY": str(delay),
-        **OWN_SETTINGS,
-    }
+    port, program = str(free_port()), [sys.executable, "-m", "scripts.demo"]
+    with started(program, **_variables(data_folder, delay), PORT=port) as (link, printed, server):
+        yield ServedDemo(f"http://127.0.0.1:{port}", link, data_folder, printed, server)
+
+
+def _variables(data_folder: Path, delay: float) -> dict[str, str]:
+    return {"DATA_DIR": str(data_folder), "DEMO_DELAY": str(delay), **SITE_SETTINGS}
+
+
+@contextmanager
+def started(program: Sequence[str], **variables: str) -> "Iterator[tuple[str, str, subprocess.Popen[str]]]":
+    """Start a program that serves, and end it. Yield its login link, its output before it, and its process.
+
+    Raise RuntimeError if the program ends without a link.
+    """
     server = subprocess.Popen(
-        [sys.executable, "-m", "scripts.demo"],
+        program,
         cwd=ROOT,
-        env=environment,
+        env={**os.environ, **variables},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
@@ -65,12 +74,18 @@ def started_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]
             if link := LINK.search(line):
                 # Further output must not fill the pipe.
                 threading.Thread(target=server.stdout.read, daemon=True).start()
-                yield ServedDemo(f"http://127.0.0.1:{port}", link[0], data_folder, printed, server)
+                yield link[0], printed, server
                 return
-        raise RuntimeError(f"The demo ended before it was served. It said:\n{printed}")
+        raise RuntimeError(f"The program ended before it served. It said:\n{printed}")
     finally:
         server.terminate()
         server.wait()
+
+
+def set_up_django(demo: ServedDemo) -> None:
+    """Set up Django on the demo's data folder."""
+    os.environ |= {"DATA_DIR": str(demo.data_folder), **SITE_SETTINGS}
+    django.setup()
 
 
 def free_port() -> int:

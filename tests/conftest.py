@@ -1,35 +1,44 @@
 """Fixtures for all tests: an engine, an offline model, real stores, a browser."""
 
+import asyncio
 import fcntl
+import gc
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import pytest
 from django.conf import settings
 from django.core.signals import setting_changed
+from django.test import Client
 from offline_model.server import OfflineModel
 from playwright.sync_api import Browser, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
+from scripts.chromium import launch_options
+from tests.clients import CompactClient
 from tests.engine_runs.graphs import WarmGraphs, record_all_threads, warm_graphs
 from tests.engine_runs.model import model_server
-from tests.engine_runs.prewarmed import WarmPython, launched, shared_python
+from tests.engine_runs.newsroom import write_stores
+from tests.engine_runs.prewarmed import WarmPython, shared_python
 from tests.engine_runs.prewarmed_jobs import PrewarmedJobs, prewarmed_jobs_in
-from tests.engine_runs.runs import ROOT_CERTIFICATE, environment
+from tests.engine_runs.runs import environment
+from tests.imported import imported_location
+from tests.real_stores import copy_of
+from tests.terminal import Terminal
+from viewer.access.login_links import teammate
+from viewer.models import Location, Run
 
 # Seconds for a page to show something. A busy machine can stall for seconds.
 expect.set_options(timeout=30_000)
+# Collecting thousands of tests, and running them, creates many objects and little garbage.
+gc.set_threshold(20_000, 20, 100)
 ROOT = Path(__file__).resolve().parent.parent
-NEWSROOM = ROOT / "tests/demo/run_newsroom.py"
-# The arguments of the demo's program, and where it writes.
-DEMO_RUNS = {"article": "article", "article.db": "article", "digest": "digest", "interview": "interview"}
-FAKE_KEY = "sk-demo-0123456789abcdefghijklmnopqrstuvwxyz0123"
+# The fixtures with an engine's interpreter, which fixtures that run an engine depend on.
+ENGINE_PYTHONS = {"engine_python", "graph_python"}
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -37,12 +46,20 @@ def pytest_xdist_auto_num_workers() -> int:
     return 2 * len(os.sched_getaffinity(0))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the slowest files, so that no process is left with one of them at the end."""
+    """Mark the tests that use an engine's interpreter, before ``-m`` selects by marks.
+
+    Start with the slowest files, so that no process is left with one of them at the end.
+    """
+    for item in items:
+        if ENGINE_PYTHONS & set(getattr(item, "fixturenames", ())):
+            item.add_marker("engine")
     engine, browser = (
         {item.path for item in items if any(item.iter_markers(mark))} for mark in ("engine", "browser")
     )
     items.sort(key=lambda item: (item.path not in engine, item.path not in browser))
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -69,13 +86,13 @@ def closed_data_folder() -> Iterator[None]:
 
     def close(*, setting: str, **_options: object) -> None:
         if setting == "DATA_DIR":
-            identity.forget()
+            identity.discard()
 
-    identity.forget()
+    identity.discard()
     setting_changed.connect(close)
     yield
     setting_changed.disconnect(close)
-    identity.forget()
+    identity.discard()
 
 
 @pytest.fixture(scope="session")
@@ -133,6 +150,48 @@ def offline_model() -> Iterator[OfflineModel]:
     model.stop()
 
 
+@pytest.fixture
+def client() -> Client:
+    return CompactClient()
+
+
+@pytest.fixture
+def reader(client: Client, db: None) -> Client:
+    """Return a client logged in as a read-only user."""
+    client.force_login(teammate("reader"))
+    return client
+
+
+@pytest.fixture
+def runner(client: Client, db: None) -> Client:
+    """Return a client logged in as a user who can run."""
+    client.force_login(teammate("runner", "run"))
+    return client
+
+
+@pytest.fixture
+def imported(db: None, tmp_path: Path) -> Callable[[str], Location]:
+    """Return a function that imports a copy of a real store, such as ``1.15.30/json``."""
+    return lambda name: imported_location(copy_of(name, tmp_path))
+
+
+@pytest.fixture
+def crew_location(imported: Callable[[str], Location]) -> Location:
+    """Return a location with a crew of three tasks and a fork of it with an edited first output."""
+    return imported("1.15.30/json")
+
+
+@pytest.fixture
+def crew_run(crew_location: Location) -> Run:
+    return crew_location.runs.get()
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
+    """Return the ``checkpoints`` command, run in this process."""
+    return Terminal(capsys)
+
+
 @pytest.fixture(scope="session")
 def written_stores(warm_engine: WarmPython, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of stores that CrewAI wrote once for all tests. Tests only read it."""
@@ -176,36 +235,6 @@ def shared_folder(factory: pytest.TempPathFactory) -> Path:
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
-def engine_variables(model: OfflineModel) -> dict[str, str]:
-    """Return the environment of the demo's program."""
-    return {
-        "OPENAI_API_KEY": FAKE_KEY,
-        "OPENAI_BASE_URL": model.url,
-        "CREWAI_TRACING_ENABLED": "false",
-        "CREWAI_DISABLE_TELEMETRY": "true",
-        "SSL_CERT_FILE": str(ROOT_CERTIFICATE),
-    }
-
-
-def write_stores(folder: Path, python: WarmPython) -> None:
-    """Run the demo's crew, flow and agent once per store, two at a time."""
-    model = OfflineModel()
-    model.start()
-    surroundings = {**os.environ, **engine_variables(model)}
-
-    def write(store: str, what: str) -> None:
-        log = folder / f"{store}.log"
-        arguments = [what, "--checkpoints", store]
-        assert launched(python, NEWSROOM, arguments, folder, surroundings, log).wait(300) == 0, (
-            log.read_text()
-        )
-
-    with ThreadPoolExecutor(2) as pool:
-        for _ in pool.map(write, DEMO_RUNS.keys(), DEMO_RUNS.values()):
-            pass
-    model.stop()
-
-
 @pytest.fixture(scope="session")
 def live_server(live_server: LiveServer) -> LiveServer:
     """Return Django's live server, whose address is allowed."""
@@ -213,16 +242,27 @@ def live_server(live_server: LiveServer) -> LiveServer:
     return live_server
 
 
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[tuple[Browser, asyncio.AbstractEventLoop]]:
+    """Return a headless Chromium for all modules, and the event loop of Playwright in this thread."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(**launch_options())
+        loop = asyncio.get_running_loop()
+        # Playwright marks its loop as running between its calls. Only modules with a browser need that.
+        asyncio._set_running_loop(None)
+        yield chromium, loop
+        asyncio._set_running_loop(loop)
+        chromium.close()
+
+
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser(chromium: tuple[Browser, asyncio.AbstractEventLoop]) -> Iterator[Browser]:
     """Return a headless Chromium. Create a ``browser.new_context()`` for each test."""
-    executable = shutil.which("chromium")
-    assert executable, "chromium is not there: run `scripts/system-packages browser`"
+    shared, loop = chromium
     patch = pytest.MonkeyPatch()
     # Playwright runs an event loop in this thread, which Django would refuse to block.
     patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+    asyncio._set_running_loop(loop)
+    yield shared
+    asyncio._set_running_loop(None)
     patch.undo()

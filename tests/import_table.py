@@ -18,14 +18,15 @@ viewer/lineage/drawing.py: viewer.lineage viewer.messages.message
 viewer/lineage/run_graph.py: graphviz viewer.lineage.drawing viewer.lineage.tree
 viewer/lineage/unit_graph.py: graphviz viewer.lineage.drawing
 viewer/projects: dotenv viewer.engines viewer.redaction
-viewer/engines: viewer.messages.message viewer.stores.model_calls viewer.stores.protocol
+viewer/engines: viewer.messages.marking viewer.messages.message viewer.stores.model_calls
+    viewer.stores.protocol
 viewer/engines/crewai: msgspec viewer.engines viewer.messages.marking viewer.messages.message
     viewer.redaction viewer.stores yaml
 viewer/engines/langgraph: apsw msgspec ormsgpack viewer.engines viewer.messages.marking
     viewer.messages.message viewer.redaction viewer.stores
 viewer/comparison/diff: diff_match_patch
 viewer/comparison: django viewer.engines viewer.importing viewer.messages.message viewer.models
-    viewer.presentation.run viewer.prices viewer.stores.model_calls
+    viewer.presentation.amounts viewer.presentation.run viewer.prices viewer.stores.model_calls
 viewer/reproduction: viewer.engines viewer.launching viewer.models
 viewer/presentation/run: django viewer.annotations viewer.engines viewer.lineage viewer.models
 viewer/presentation/export: django graphviz viewer.comparison viewer.engines viewer.importing
@@ -41,7 +42,7 @@ viewer/presentation: django markdown_it nh3 viewer.comparison viewer.jobs.execut
 viewer/launching: django viewer.engines viewer.importing viewer.jobs viewer.lineage viewer.messages.labels
     viewer.messages.message viewer.messages.translation viewer.models viewer.redaction
 viewer/forms: django viewer.engines viewer.jobs.request viewer.launching viewer.models
-    viewer.presentation.run viewer.redaction viewer.search viewer.sharing.links
+    viewer.presentation.run viewer.projects viewer.redaction viewer.search viewer.sharing.links
     viewer.stores.postgresql.address
 viewer/jobs/queue: django viewer.changes viewer.data_folder viewer.jobs viewer.models viewer.retention
 viewer/jobs/queue/tasks.py: django_tasks django_tasks_db viewer.jobs.execution viewer.models
@@ -58,7 +59,7 @@ viewer/jobs/request.py:
 viewer/jobs/spool.py:
 viewer/jobs/event_values.py:
 viewer/jobs/storage.py: viewer.jobs.local_storage viewer.jobs.spool viewer.models
-viewer/jobs/local_storage.py: django viewer.jobs.spool viewer.locks
+viewer/jobs/local_storage.py: django viewer.jobs.spool viewer.locks viewer.models
 viewer/jobs/workers.py: viewer.locks
 viewer/jobs:
 viewer/locks: django
@@ -89,22 +90,22 @@ viewer/search: django viewer.changes viewer.engines viewer.importing viewer.lock
 viewer/cli: django viewer.access viewer.annotations viewer.comparison viewer.data_folder viewer.engines
     viewer.importing viewer.jobs viewer.launching viewer.lineage viewer.messages.labels
     viewer.messages.translation viewer.models viewer.presentation.export viewer.presentation.jobs
-    viewer.presentation.run.unit_graph viewer.projects viewer.pruning viewer.retention viewer.search
-    viewer.sharing viewer.stores.postgresql.address
+    viewer.presentation.run.units.graph viewer.prices viewer.projects viewer.pruning viewer.retention
+    viewer.search viewer.sharing viewer.stores.postgresql.address
 viewer/cli/safe_lines.py:
 viewer/management: django viewer.access viewer.cli viewer.data_folder viewer.importing viewer.jobs.execution
     viewer.jobs.queue viewer.messages.translation viewer.models viewer.search
     viewer.stores.postgresql.address viewer.supervision
 viewer/supervision: django psutil
-viewer/live: django viewer.access viewer.changes viewer.engines viewer.importing viewer.jobs viewer.models
-    viewer.presentation.jobs viewer.sharing
+viewer/live: django msgspec viewer.access viewer.changes viewer.engines viewer.importing viewer.jobs
+    viewer.models viewer.presentation.jobs viewer.sharing
 viewer/consumers: django viewer.access viewer.live viewer.models viewer.sharing
 viewer/data_folder: django viewer.locks viewer.messages.message viewer.models viewer.sqlite_pragmas
 viewer/access: django
 viewer/apps.py: django
 viewer/routing.py: django viewer.consumers
 viewer/urls.py: django viewer.views
-viewer/templatetags: django viewer.comparison.diff viewer.jobs.human_input viewer.jobs.limits
+viewer/templatetags: django viewer.comparison.diff viewer.jobs.human_input
     viewer.messages.labels viewer.messages.translation viewer.models viewer.presentation
 viewer/sharing: django graphviz viewer.access viewer.comparison viewer.importing viewer.lineage
     viewer.models viewer.search

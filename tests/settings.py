@@ -24,6 +24,8 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CHECKPOINT_ROOTS = [Path(tempfile.gettempdir()).resolve()]
 # Only the tests of prewarming enable it, so that no test depends on an earlier one.
 PREWARM = False
+# Each test client loads the middleware, which would list all static files every time.
+WHITENOISE_AUTOREFRESH = True
 # The host that Django's test client requests.
 ALLOWED_ORIGINS.append("http://testserver")
 

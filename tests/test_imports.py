@@ -93,6 +93,26 @@ def test_only_urls_imports_views() -> None:
     ] == []
 
 
+def test_jobs_leave_texts_and_addresses_to_presentation() -> None:
+    shown = ("django.utils.translation", "django.utils.formats", "django.urls", "django.shortcuts")
+    importers = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "viewer/jobs").rglob("*.py")
+        if any(module.startswith(shown) for module in imported_modules(path))
+    ]
+    assert importers == []
+
+
+def test_tests_import_from_quality_only_what_they_test() -> None:
+    testing = ("tests/compatibility/", "tests/fuzz/")
+    importers = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("*.py")
+        if any(module.startswith("quality.") for module in imported_modules(path))
+    ]
+    assert importers and [path for path in importers if not path.startswith(testing)] == []
+
+
 def test_only_the_runner_imports_an_engine() -> None:
     engines = {"crewai": "forkline_crewai", "langgraph": "forkline_langgraph"}
     for engine, runner in engines.items():

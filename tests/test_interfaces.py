@@ -1,4 +1,4 @@
-"""Change notification, locks and the queue each have one interface, and SQLite one file with its PRAGMAs.
+"""Change notification, locks, the queue and job folders have one interface each, PRAGMAs have one file.
 
 What differs on several machines is behind these interfaces, so nothing else may use what implements them.
 """
@@ -32,7 +32,7 @@ def test_only_the_file_lock_locks_files() -> None:
         "viewer/locks/file_lock.py",
         # The size of a pipe, and the path of an open folder.
         "viewer/stores/reader/pool.py",
-        "viewer/stores/readonly_sqlite.py",
+        "viewer/stores/sqlite/readonly.py",
     ]
 
 
@@ -54,6 +54,19 @@ def test_other_code_uses_the_interface_of_change_notification() -> None:
 def test_other_code_uses_the_interface_of_the_queue() -> None:
     assert importers_of("django_tasks", "django_tasks_db") == ["viewer/jobs/queue/tasks.py"]
     assert importers_of("viewer.jobs.queue.tasks") == ["viewer/jobs/queue/queue.py"]
+
+
+def test_other_code_uses_the_interface_of_job_folders() -> None:
+    assert importers_of("viewer.jobs.local_storage") == ["viewer/jobs/storage.py"]
+    assert files_with(r'(DATA_DIR\)|folder) / "(jobs|preflight)"') == [
+        # The data folder is prepared before there are rows of jobs.
+        "viewer/data_folder/__init__.py",
+        "viewer/jobs/local_storage.py",
+        "viewer/models/jobs/job.py",
+        "viewer/models/jobs/preflight.py",
+        # Where a location's reader finds a scratch store.
+        "viewer/models/runs.py",
+    ]
 
 
 def test_every_pragma_is_in_one_file() -> None:

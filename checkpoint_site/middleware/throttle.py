@@ -26,7 +26,7 @@ View = Callable[..., HttpResponseBase]
 MAX_KEYS = 10_000
 
 
-class Key(NamedTuple):
+class AttemptKey(NamedTuple):
     """What attempts are counted for: an address or an account, or an address for share links."""
 
     kind: str
@@ -49,10 +49,10 @@ class Throttle:
     """The attempts that each key has used, and when they were counted."""
 
     clock: Callable[[], float] = time.monotonic
-    used: dict[Key, tuple[float, float]] = field(default_factory=dict)
+    used: dict[AttemptKey, tuple[float, float]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def use_attempt(self, keys: Sequence[Key]) -> float:
+    def use_attempt(self, keys: Sequence[AttemptKey]) -> float:
         """Use one attempt of each key. Return the seconds to wait if one has none left, else 0."""
         with self.lock:
             used = {key: self._used(key) for key in keys}
@@ -68,13 +68,13 @@ class Throttle:
             self._shrink()
             return 0
 
-    def refund(self, keys: Sequence[Key]) -> None:
+    def refund(self, keys: Sequence[AttemptKey]) -> None:
         """Refund an attempt that succeeded."""
         with self.lock:
             for key in keys:
                 self.used[key] = (max(0, self._used(key) - 1), self.clock())
 
-    def _used(self, key: Key) -> float:
+    def _used(self, key: AttemptKey) -> float:
         count, at = self.used.get(key, (0, 0))
         return max(0, count - (self.clock() - at) / BUDGETS[key.kind].seconds)
 
@@ -112,7 +112,7 @@ def throttled_links(view: View) -> View:
 
     @wraps(view)
     def limited(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
-        keys = [Key("share", network_of(client_address(request)))]
+        keys = [AttemptKey("share", network_of(client_address(request)))]
         wait = throttle.use_attempt(keys)
         if wait:
             page = render(request, "shared/too_many.html", {"wait": math.ceil(wait)}, status=429)
@@ -138,7 +138,7 @@ class ThrottledShareSockets:
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         remote = (scope.get("client") or ("",))[0]
-        keys = [Key("share", network_of(address_in(remote, headers.get("x-forwarded-for", ""))))]
+        keys = [AttemptKey("share", network_of(address_in(remote, headers.get("x-forwarded-for", ""))))]
         if throttle.use_attempt(keys):
             await receive()
             await send({"type": "websocket.close", "code": 1013})
@@ -155,11 +155,11 @@ class ThrottledShareSockets:
         await self.sockets(scope, receive, counted)
 
 
-def keys_of(request: HttpRequest) -> list[Key]:
+def keys_of(request: HttpRequest) -> list[AttemptKey]:
     """Return the keys that an attempt counts for."""
-    keys = [Key("address", network_of(client_address(request)))]
+    keys = [AttemptKey("address", network_of(client_address(request)))]
     name = request.POST.get("username", "") if request.method == "POST" else ""
-    return [*keys, Key("account", name.strip().casefold()[:150])] if name else keys
+    return [*keys, AttemptKey("account", name.strip().casefold()[:150])] if name else keys
 
 
 def client_address(request: HttpRequest) -> str:

@@ -36,7 +36,7 @@ def without_data(view: View) -> View:
     return view
 
 
-class Unavailable:
+class DataFolderUnavailable:
     """Middleware: respond with 503 while the data folder is missing or replaced."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:

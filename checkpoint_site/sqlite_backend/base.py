@@ -1,5 +1,6 @@
 """The database backend named in ``DATABASES``."""
 
+import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,5 +20,5 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """
         path = str(conn_params["database"])
         if identity.is_remembered() and Path(path).is_absolute():
-            conn_params = {**conn_params, "database": f"file:{quote(path)}?mode=rw", "uri": True}
+            conn_params = {**conn_params, "database": f"file:{quote(os.fsencode(path))}?mode=rw", "uri": True}
         return super().get_new_connection(conn_params)

@@ -11,9 +11,10 @@ from statistics import median
 
 import psutil
 
-from quality.benchmarks.live_latency import served
+from quality.served import served
+from quality.tables import print_heading, print_row
+from quality.temporary_data_folder import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SETTLE_SECONDS = 5
 IDLE_SECONDS = 40
 GOAL_PERCENT = 0.3
@@ -23,7 +24,7 @@ GOAL_SECONDS = 0.6
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder:
-        with served(folder):
+        with served(Path(folder)):
             report_idle(percent_of_a_core())
         report_start(seconds_to_list(Path(folder)))
 
@@ -66,17 +67,16 @@ def seconds_to_list(folder: Path) -> list[float]:
 
 
 def report_idle(percent: dict[str, float]) -> None:
-    print("| process | percent of a core, idle |")
-    print("|---|---:|")
+    print_heading("process", "percent of a core, idle")
     for name, value in percent.items():
-        print(f"| {name} | {value:.2f} |")
-    print(f"| together (goal: under {GOAL_PERCENT}) | {sum(percent.values()):.2f} |")
+        print_row(name, f"{value:.2f}")
+    print_row(f"together (goal: under {GOAL_PERCENT})", f"{sum(percent.values()):.2f}")
 
 
 def report_start(seconds: Sequence[float]) -> None:
-    print("\n| command | median s | fastest s | goal |")
-    print("|---|---:|---:|---|")
-    print(f"| checkpoints list | {median(seconds):.2f} | {min(seconds):.2f} | {GOAL_SECONDS} s |")
+    print()
+    print_heading("command", "median s", "fastest s", "goal")
+    print_row("checkpoints list", f"{median(seconds):.2f}", f"{min(seconds):.2f}", f"{GOAL_SECONDS} s")
 
 
 if __name__ == "__main__":

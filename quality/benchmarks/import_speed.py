@@ -6,23 +6,20 @@ import os
 import re
 import resource
 import subprocess
-import tempfile
-import time
 import uuid
-from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-import psutil
-
-from quality.temporary_data_folder import run_apart
+from quality.benchmarks.timing import timed
+from quality.tables import print_heading, print_row
+from quality.temporary_data_folder import ROOT, temporary_data_folder
 
 if TYPE_CHECKING:
     from viewer.models import Location
 
-ROOT = Path(__file__).resolve().parents[2]
 # The interpreter with CrewAI installed.
 ENGINE_PYTHON = os.environ.get("FORKLINE_ENGINE_PYTHON") or str(ROOT / "demo/.venv/bin/python")
 COUNT = 1_200
@@ -53,22 +50,21 @@ for line in sys.stdin:
 
 
 class Round(NamedTuple):
-    """Seconds for all files: the lister, a first and a second import, and processor time."""
+    """Seconds for all files: the lister, a first and a later import, and processor time."""
 
     listed: float
     listed_work: float
     first: float
     first_work: float
+    inputs: float
     again: float
 
 
 def main() -> None:
-    """Measure in a separate process with a temporary data folder."""
-    with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder:
-        corpus = Path(folder) / "checkpoints"
-        write_corpus(corpus)
-        code = "import sys; from quality.benchmarks.import_speed import measure; measure(sys.argv[1])"
-        run_apart(code, folder, str(corpus))
+    """Measure with a temporary data folder."""
+    with temporary_data_folder() as folder:
+        write_corpus(folder / "checkpoints")
+        measure(folder / "checkpoints")
 
 
 def write_corpus(folder: Path) -> None:
@@ -100,18 +96,13 @@ def _renamed(content: bytes, renamed: dict[bytes, bytes], days: int) -> bytes:
     return _ID.sub(other_id, _UUID.sub(other_uuid, content))
 
 
-def measure(folder: str) -> None:
-    """Print the table. Django is set up here, after the environment is complete."""
-    import django
-
-    django.setup()
-    from viewer.data_folder import prepare_data_folder
+def measure(folder: Path) -> None:
+    """Print the table. Needs Django to be set up."""
     from viewer.importing import import_location, open_location, prepare_import
     from viewer.importing.reader import reader_count
     from viewer.models import Location
     from viewer.stores.reader.pool import end_idle_readers
 
-    prepare_data_folder()
     command = [ENGINE_PYTHON, "-c", LISTER]
     rounds: list[Round] = []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as lister:
@@ -127,24 +118,26 @@ def measure(folder: str) -> None:
             assert count == COUNT
             Location.objects.all().delete()
             location = open_location(folder)
-            work = processor_seconds(lister.pid)
-            first = seconds_of(import_location, location)
-            work = processor_seconds(lister.pid) - work
+            first = timed(partial(import_location, location), without=lister.pid)
             assert location.checkpoints.count() == COUNT
-            rounds.append(Round(listed, listed_work, first, work, seconds_of(import_location, location)))
+            inputs = timed(partial(read_inputs, location))
+            again = timed(partial(import_location, location))
+            rounds.append(Round(listed, listed_work, first.passed, first.used, inputs.passed, again.passed))
     middle = Round(*(median(values) for values in zip(*rounds[1:], strict=True)))
-    report(middle, reader_count() * peak_of_reader(Path(folder)))
+    report(middle, reader_count() * peak_of_reader(folder))
 
 
-def processor_seconds(lister: int) -> float:
-    """Return the processor time of this process and its children, without the lister."""
-    children = [child for child in psutil.Process().children() if child.pid != lister]
-    return time.process_time() + sum(sum(child.cpu_times()[:2]) for child in children)
+def read_inputs(location: "Location") -> None:
+    """Read the inputs of all runs, as the imports after the first do, each within a time limit."""
+    from viewer.importing import import_location
+
+    while import_location(location).is_news:
+        pass
 
 
 def peak_of_reader(folder: Path) -> int:
     """Return the peak memory in kilobytes of a reader process that reads half of the files."""
-    from viewer.importing.limits import address_at
+    from viewer.importing.addresses import address_at
     from viewer.stores.location_reader import open_reader
     from viewer.stores.protocol import Entry
     from viewer.stores.reader import pool
@@ -157,27 +150,21 @@ def peak_of_reader(folder: Path) -> int:
     return int(status.split("VmHWM:")[1].split()[0])
 
 
-def seconds_of(work: "Callable[[Location], object]", location: "Location") -> float:
-    began = time.perf_counter()
-    work(location)
-    return time.perf_counter() - began
-
-
 def report(middle: Round, readers_kilobytes: int) -> None:
     """Print the medians per checkpoint as a Markdown table."""
     # Measured outside: the peak that a child reports includes its parent's memory at its start.
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + readers_kilobytes
     print(f"{COUNT:,} checkpoints, database writes and stored copies included; {os.cpu_count()} cores\n")
-    print("| | ours | CrewAI's lister | ratio | goal |")
-    print("|---|---:|---:|---:|---:|")
+    print_heading("", "ours", "CrewAI's lister", "ratio", "goal")
     for name, ours, listed, goal in (
         ("first import", middle.first, middle.listed, GOAL_FIRST),
         ("the same, as work of all cores", middle.first_work, middle.listed_work, ""),
-        ("second import", middle.again, middle.listed, GOAL_AGAIN),
+        ("inputs of all runs, afterwards", middle.inputs, middle.listed, ""),
+        ("import, nothing has changed", middle.again, middle.listed, GOAL_AGAIN),
     ):
         each = [f"{seconds / COUNT * 1e6:.0f} µs" for seconds in (ours, listed)]
-        print(f"| {name} | {each[0]} | {each[1]} | {listed / ours:.1f} | {goal} |")
-    print(f"| memory | {kilobytes / 1024:.0f} MB | | | under {GOAL_MEGABYTES} MB |")
+        print_row(name, *each, f"{listed / ours:.1f}", goal)
+    print_row("memory", f"{kilobytes / 1024:.0f} MB", "", "", f"under {GOAL_MEGABYTES} MB")
 
 
 if __name__ == "__main__":

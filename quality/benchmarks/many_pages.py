@@ -5,19 +5,21 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from statistics import quantiles
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
-from quality.benchmarks.live_latency import queued_job, served
+from quality.benchmarks.live_latency import queued_job
+from quality.benchmarks.timing import processor_seconds
+from quality.served import served
+from quality.tables import print_heading, print_row
+from quality.temporary_data_folder import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 # Jobs, pages per job, events per job, and the seconds between events.
 MEASURED = ((1, 1, 300, 0.03), (1, 20, 300, 0.03), (1, 60, 300, 0.03), (20, 10, 1000, 0.02))
 # The number of jobs that one worker runs at a time.
@@ -30,20 +32,8 @@ Received = list[list[tuple[int, float]]]
 
 
 def main() -> None:
-    columns = (
-        "jobs",
-        "pages",
-        "events a second",
-        "p50 ms",
-        "p95 ms",
-        "missed",
-        "duplicates",
-        "cut off",
-        "server seconds",
-        "memory",
-    )
-    print(f"| {' | '.join(columns)} |")
-    print(f"|{'---:|' * len(columns)}")
+    counts = ("jobs", "pages", "events a second", "p50 ms", "p95 ms", "missed", "duplicates", "cut off")
+    print_heading(*counts, "server seconds", "workers' seconds", "pages' seconds", "memory")
     for measured in MEASURED:
         # A process reads Django's settings only once.
         code = f"from quality.benchmarks.many_pages import measure; measure{measured}"
@@ -52,11 +42,11 @@ def main() -> None:
 
 def measure(jobs: int, pages: int, events: int, pause: float) -> None:
     """Print one row of the table."""
-    with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder, served(folder) as link:
-        cookie, queued = cookie_of(link), queued_jobs(jobs, events, pause)
+    with served() as dashboard:
+        cookie, queued = cookie_of(dashboard.link), queued_jobs(jobs, events, pause)
         with workers(jobs):
-            received, cut_off, used, memory = watched(queued, pages, link.split("/login")[0], cookie)
-        report(queued, pages, received, cut_off, used, memory)
+            watched = watch(queued, pages, dashboard.site, cookie)
+        report(queued, pages, watched)
 
 
 def cookie_of(link: str) -> str:
@@ -67,12 +57,23 @@ def cookie_of(link: str) -> str:
 
 
 def queued_jobs(count: int, events: int, pause: float) -> list[Any]:
-    """Return ``count`` queued jobs of one location. They start once their pages are open."""
+    """Return ``count`` jobs of one location, which ``start`` starts once their pages are open."""
     first = queued_job(events)
     request = {"inputs": {"events": events, "pause": pause}}
     values = {name: getattr(first, name) for name in ("kind", "location", "project", "branch")}
     first.delete()
+    # Otherwise, a worker would start them within two seconds.
+    values["start_at"] = datetime.now(UTC) + timedelta(days=1)
     return [type(first).objects.create(**values, request=request) for _ in range(count)]
+
+
+def start(jobs: Sequence[Any]) -> None:
+    """Have the workers start these jobs."""
+    from viewer.jobs.queue.scheduling import enqueue
+
+    for job in jobs:
+        type(job).objects.filter(pk=job.pk).update(start_at=None)
+        enqueue(job)
 
 
 @contextmanager
@@ -90,51 +91,49 @@ def workers(jobs: int) -> Iterator[None]:
         worker.wait()
 
 
-def watched(
-    jobs: Sequence[Any], pages: int, site: str, cookie: str
-) -> tuple[Received, int, float, list[int]]:
-    """Return what each page received, the reconnects, and the server's processor time and memory.
+class Watched(NamedTuple):
+    """What each page received, the reconnects, processor times in seconds, and the server's memory in MB."""
 
-    The jobs are enqueued once all pages are open.
-    """
-    from viewer.jobs.queue.scheduling import enqueue
+    received: Received
+    cut_off: int
+    server: float
+    workers: float
+    pages: float
+    memory: tuple[int, int]
 
+
+def watch(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> Watched:
+    """Open the pages, start the jobs, and return what the pages received until all jobs have ended."""
     server, socket = web_server(), site.replace("http", "ws")
     addresses = ",".join(f"{socket}/ws/jobs/{job.pk}/?show=page" for job in jobs)
     command = [sys.executable, "-m", "quality.benchmarks.live.watchers", str(pages), addresses, site, cookie]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as watchers:
         assert watchers.stdout and watchers.stdout.readline() == "open\n"
-        memory, before = [megabytes(server)], processor_seconds(server)
-        for job in jobs:
-            enqueue(job)
-        cut_off, received = json.loads(watchers.stdout.readline())
-        memory.append(megabytes(server))
-    return received, cut_off, processor_seconds(server) - before, memory
+        workers = processes("worker")
+        memory, before = megabytes(server), (processor_seconds([server]), processor_seconds(workers))
+        start(jobs)
+        cut_off, received, in_pages = json.loads(watchers.stdout.readline())
+        after = processor_seconds([server]), processor_seconds(workers)
+        used = after[0] - before[0], after[1] - before[1], in_pages
+    return Watched(received, cut_off, *used, (memory, megabytes(server)))
 
 
 def web_server() -> psutil.Process:
     """Return the process of the web server."""
+    return processes("checkpoint_site.server")[0]
+
+
+def processes(argument: str) -> list[psutil.Process]:
+    """Return the processes of this benchmark that were started with this argument."""
     ours = psutil.Process(os.getpid()).children(recursive=True)
-    return next(process for process in ours if "checkpoint_site.server" in process.cmdline())
-
-
-def processor_seconds(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
+    return [process for process in ours if argument in process.cmdline()]
 
 
 def megabytes(process: psutil.Process) -> int:
     return int(process.memory_info().rss) // 1_000_000
 
 
-def report(
-    jobs: Sequence[Any],
-    pages: int,
-    received: Received,
-    cut_off: int,
-    used: float,
-    memory: Sequence[int],
-) -> None:
+def report(jobs: Sequence[Any], pages: int, watched: Watched) -> None:
     late: list[float] = []
     moments: list[float] = []
     missed = twice = 0
@@ -142,25 +141,20 @@ def report(
         written = {seq: at.timestamp() for seq, at in job.events.values_list("seq", "at")}
         shown = set(job.events.exclude(kind__in=NOT_SHOWN).values_list("seq", flat=True))
         moments += written.values()
-        for seen in received[number * pages : (number + 1) * pages]:
+        for seen in watched.received[number * pages : (number + 1) * pages]:
             seqs = [seq for seq, _ in seen]
             missed += len(shown - set(seqs))
             twice += len(seqs) - len(set(seqs))
             late += [at - written[seq] for seq, at in seen]
     cuts = [cut * 1000 for cut in quantiles(late, n=100)]
     rate = len(moments) / (max(moments) - min(moments))
-    values = (
-        len(jobs),
-        len(received),
-        f"{rate:.0f}",
-        f"{cuts[49]:.0f}",
-        f"{cuts[94]:.0f}",
-        missed,
-        twice,
-        cut_off,
-        f"{used:.1f}",
+    print_row(
+        *(len(jobs), len(watched.received)),
+        *(f"{value:.0f}" for value in (rate, cuts[49], cuts[94])),
+        *(missed, twice, watched.cut_off),
+        *(f"{used:.1f}" for used in (watched.server, watched.workers, watched.pages)),
+        f"{watched.memory[0]} MB, then {watched.memory[1]} MB",
     )
-    print(f"| {' | '.join(map(str, values))} | {memory[0]} MB, then {memory[1]} MB |", flush=True)
 
 
 if __name__ == "__main__":

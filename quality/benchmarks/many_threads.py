@@ -8,14 +8,15 @@ import sqlite3
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import ormsgpack
-
-from quality.temporary_data_folder import own_data
+from quality.benchmarks.timing import timed
+from quality.tables import print_heading, print_row
+from quality.temporary_data_folder import logged_in, temporary_data_folder
+from tests.langgraph.databases import TABLES, packed
 
 THREADS, STEPS = 20_000, 50
 LONG_THREAD, LONG_STEPS = "long", 5_000
@@ -23,17 +24,6 @@ GOAL_FIRST_PAGE = 1.0
 ROUNDS = 3
 # The time in which a person types a path.
 SECONDS_TO_START = 4
-# As ``SqliteSaver.setup`` creates them.
-TABLES = """
-    PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;
-    CREATE TABLE checkpoints (thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL DEFAULT '',
-        checkpoint_id TEXT NOT NULL, parent_checkpoint_id TEXT, type TEXT, checkpoint BLOB, metadata BLOB,
-        PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id));
-    CREATE TABLE writes (thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL DEFAULT '',
-        checkpoint_id TEXT NOT NULL, task_id TEXT NOT NULL, task_path TEXT NOT NULL DEFAULT '',
-        idx INTEGER NOT NULL, channel TEXT NOT NULL, type TEXT, value BLOB,
-        PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx));
-"""
 # UUIDs of version 6 count tenths of microseconds; one checkpoint a millisecond.
 FIRST_TICK, TICKS = 0x1F1E53D49830000, 10_000
 
@@ -41,7 +31,7 @@ FIRST_TICK, TICKS = 0x1F1E53D49830000, 10_000
 def main() -> None:
     """Generate a database, measure, and print the table."""
     threads, steps = [*map(int, sys.argv[1:]), THREADS, STEPS][:2]
-    with own_data() as folder:
+    with temporary_data_folder() as folder:
         database = folder / "threads.db"
         generate(database, threads, steps)
         print(f"{threads * steps + LONG_STEPS:,} checkpoints, {database.stat().st_size / 2**20:,.0f} MB")
@@ -51,7 +41,7 @@ def main() -> None:
 def generate(path: Path, threads: int, steps: int) -> None:
     """Write a database as LangGraph does, the threads interleaved as on a busy server."""
     database = sqlite3.connect(path)
-    database.executescript(TABLES)
+    database.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {TABLES}")
     with database:
         database.executemany(
             "INSERT INTO checkpoints VALUES (?, '', ?, ?, 'msgpack', ?, ?)", _rows(threads, steps)
@@ -86,17 +76,16 @@ def _rows(threads: int, steps: int) -> Iterator[tuple[Any, ...]]:
     text = "A conversation about an order that is late. " * 20
     for thread, step, own_id, parent_id in _ids(threads, steps):
         version = f"{step + 2:032d}.0.5"
-        body = {
-            "v": 4,
-            "ts": "2026-11-20T23:51:21+00:00",
-            "id": own_id,
-            "channel_values": {"value": step, "text": text},
-            "channel_versions": {"value": version, "text": version},
-            "versions_seen": {"__input__": {}, "node": {"branch:to:node": version}},
-        }
+        body = packed(
+            {"value": step, "text": text},
+            ts="2026-11-20T23:51:21+00:00",
+            id=own_id,
+            channel_versions={"value": version, "text": version},
+            versions_seen={"__input__": {}, "node": {"branch:to:node": version}},
+        )
         source = "input" if step < 0 else "loop"
         metadata = json.dumps({"source": source, "step": step, "parents": {}})
-        yield thread, own_id, parent_id, ormsgpack.packb(body), metadata.encode()
+        yield thread, own_id, parent_id, body, metadata.encode()
 
 
 def _writes(threads: int, steps: int) -> Iterator[tuple[Any, ...]]:
@@ -111,15 +100,10 @@ def _writes(threads: int, steps: int) -> Iterator[tuple[Any, ...]]:
 
 def measure(database: Path) -> None:
     """Print how long the first page, a page of a thread, and later imports take."""
-    from django.conf import settings
-    from django.contrib.auth.models import User
-    from django.test import Client
-
     from viewer.importing import import_location, open_location
     from viewer.models import Location, Run
 
-    client = Client(headers={"host": f"{settings.ALLOWED_HOSTS[0]}:{settings.PORT}"})
-    client.force_login(User.objects.create_superuser("bench"))
+    client = logged_in()
     # The page with the form that adds a location starts the reader processes.
     client.get("/")
     time.sleep(SECONDS_TO_START)
@@ -129,39 +113,24 @@ def measure(database: Path) -> None:
         import_location(location)
         assert client.get(location.get_absolute_url()).status_code == 200
 
-    print("\n| | seconds | goal |\n|---|---:|---:|")
-    _print("add the database and show its first page", [_timed(first_page)], f"{GOAL_FIRST_PAGE:g}")
+    print()
+    print_heading("", "seconds", "goal")
+    report("add the database and show its first page", first_page, goal=f"{GOAL_FIRST_PAGE:g}")
     location = Location.objects.get()
-    pending = [_timed(lambda: import_location(location)) for _round in range(ROUNDS)]
-    _print("import again while statuses are read", pending)
-    run = Run.objects.get(key=LONG_THREAD)
-    _print(
-        f"open a thread of {LONG_STEPS:,} super-steps", [_timed(lambda: client.get(run.get_absolute_url()))]
-    )
-    again = [_timed(lambda: client.get(run.get_absolute_url())) for _round in range(ROUNDS)]
-    _print("open it again", again)
-    short = Run.objects.get(key="thread-000100")
-    _print("open a thread of 50 super-steps", [_timed(lambda: client.get(short.get_absolute_url()))])
-    while Run.objects.exclude(described_head=_head()).exists():
-        import_location(location)
-    _print("import, nothing has changed", [_timed(lambda: import_location(location)) for _ in range(ROUNDS)])
+    report("import again while statuses are read", lambda: import_location(location), ROUNDS)
+    long, short = (Run.objects.get(key=key).get_absolute_url() for key in (LONG_THREAD, "thread-000100"))
+    report(f"open a thread of {LONG_STEPS:,} super-steps", lambda: client.get(long))
+    report("open it again", lambda: client.get(long), ROUNDS)
+    report("open a thread of 50 super-steps", lambda: client.get(short))
+    while import_location(location).is_news:
+        pass
+    report("import, nothing has changed", lambda: import_location(location), ROUNDS)
     print(f"\nwaiting: {Run.objects.filter(status='waiting').count():,} of {Run.objects.count():,} threads")
 
 
-def _head() -> Any:
-    from django.db.models import F
-
-    return F("head")
-
-
-def _timed(work: Any) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
-
-
-def _print(what: str, seconds: list[float], goal: str = "") -> None:
-    print(f"| {what} | {median(seconds):.2f} | {goal} |", flush=True)
+def report(what: str, work: Callable[[], object], rounds: int = 1, goal: str = "") -> None:
+    """Print the median of the seconds that a call takes."""
+    print_row(what, f"{median(timed(work).passed for _round in range(rounds)):.2f}", goal)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,18 @@
 """Measures the time from the write of a checkpoint to its row on a run page in a real browser."""
 
 import json
-import os
 import random
-import shutil
-import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
-from quality.benchmarks.live_latency import served
+from quality.served import Served, logged_in_page, served
+from quality.tables import print_heading, print_row
+from quality.temporary_data_folder import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 CHECKPOINTS = 30
 GOAL_SECONDS = 2
 # A real checkpoint of 35 KB.
@@ -24,22 +22,16 @@ SHOWN = "(count) => document.querySelectorAll('#lineage .row').length >= count &
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder, served(folder) as link:
-        report(measure(link, Path(folder) / "checkpoints"))
+    with served() as dashboard:
+        report(measure(dashboard, dashboard.folder / "checkpoints"))
 
 
-def measure(link: str, location: Path) -> list[float]:
+def measure(dashboard: Served, location: Path) -> list[float]:
     """Return the seconds from write to row, for each checkpoint written while the page was open."""
-    executable = shutil.which("chromium")
-    assert executable, "chromium is not there: run `scripts/system-packages browser`"
-    # Playwright runs an event loop in this thread, which Django would refuse to block.
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
     names = checkpoint_names()
     write(location, names[0], None)
-    with sync_playwright() as playwright:
-        page = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"]).new_page()
-        page.goto(link)
-        page.goto(link.split("/login", maxsplit=1)[0] + address_of_run(location))
+    with logged_in_page(dashboard.link) as page:
+        page.goto(dashboard.site + address_of_run(location))
         page.wait_for_function(SHOWN, arg=1)
         return [seconds_until_shown(page, location, names, count) for count in range(1, len(names))]
 
@@ -60,9 +52,6 @@ def write(location: Path, name: str, parent: str | None) -> None:
 
 def address_of_run(folder: Path) -> str:
     """Return the URL of the only run."""
-    import django
-
-    django.setup()
     from viewer.importing import import_location, open_location
 
     location = open_location(folder)
@@ -80,9 +69,8 @@ def seconds_until_shown(page: Page, location: Path, names: list[str], count: int
 
 
 def report(seconds: list[float]) -> None:
-    print("| checkpoints | median s | slowest s | goal |")
-    print("|---:|---:|---:|---:|")
-    print(f"| {len(seconds)} | {median(seconds):.2f} | {max(seconds):.2f} | within {GOAL_SECONDS} s |")
+    print_heading("checkpoints", "median s", "slowest s", "goal")
+    print_row(len(seconds), f"{median(seconds):.2f}", f"{max(seconds):.2f}", f"within {GOAL_SECONDS} s")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ from uuid import UUID
 from dotenv import dotenv_values
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from quality.tables import print_heading, print_row
+from scripts.chromium import launch_options
 from scripts.served_demo import ServedDemo, served_demo
 
 ROUNDS = 5
@@ -84,8 +86,6 @@ class ServedCheckpoint:
 def main() -> None:
     """Measure in turns, so that other load affects all alike, and print the table."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
-    executable = shutil.which("chromium")
-    assert executable, "chromium is not there: run `scripts/system-packages browser`"
     with ExitStack() as open_things:
         folder = Path(open_things.enter_context(tempfile.TemporaryDirectory(prefix="forkline-bench-")))
         demos = {
@@ -93,7 +93,7 @@ def main() -> None:
             for flag in "01"
         }
         playwright = open_things.enter_context(sync_playwright())
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(**launch_options())
         # A login link works once.
         pages = {flag: logged_in(demo, browser) for flag, demo in demos.items()}
         seconds: dict[str, list[float]] = {}
@@ -200,16 +200,13 @@ def engine_resume(served: ServedCheckpoint, copy: Path) -> tuple[float, str, int
 
 
 def report(seconds: dict[str, list[float]], said: str, written: int) -> None:
-    print("| start | median s | fastest s | slowest s | times as fast as cold | goal |")
-    print("|---|---:|---:|---:|---:|---|")
+    print_heading("start", "median s", "fastest s", "slowest s", "times as fast as cold", "goal")
     for name, measured in seconds.items():
         cold = seconds.get(name.replace("prewarmed", "cold"), [])
         times = f"{median(cold) / median(measured):.1f}" if name.endswith("prewarmed") else ""
         goal = f"{GOAL_TIMES} times" if name == "click to first task, prewarmed" else ""
-        print(
-            f"| {name} | {median(measured):.2f} | {min(measured):.2f} | {max(measured):.2f} "
-            f"| {times} | {goal} |"
-        )
+        shown = [f"{value:.2f}" for value in (median(measured), min(measured), max(measured))]
+        print_row(name, *shown, times, goal)
     print(f"\nThe command ends with {said[:100]!r}, and wrote {written} checkpoints.")
 
 

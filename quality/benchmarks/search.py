@@ -2,7 +2,6 @@
 
 import json
 import random
-import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -10,14 +9,15 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from quality.temporary_data_folder import run_apart
+from quality.benchmarks.timing import timed_requests
+from quality.tables import print_heading, print_row
+from quality.temporary_data_folder import logged_in, temporary_data_folder
 
 if TYPE_CHECKING:
     from django.test import Client
 
     from viewer.models import Location
 
-ROOT = Path(__file__).resolve().parents[2]
 RUNS, LENGTH = 500, 200
 REQUESTS = 7
 GOAL_MILLISECONDS = 200
@@ -40,36 +40,20 @@ SEARCHES = {
 
 
 def main() -> None:
-    """Measure in a separate process with a temporary data folder."""
-    with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder:
-        run_apart("from quality.benchmarks.search import measure; measure()", folder)
+    """Measure with a temporary data folder, and print both tables."""
+    with temporary_data_folder():
+        from viewer.models import Location
 
-
-def measure() -> None:
-    """Print both tables. Django is set up here, after the environment is complete."""
-    import django
-
-    django.setup()
-    from django.conf import settings
-    from django.contrib.auth.models import User
-    from django.test import Client
-
-    from viewer.data_folder import prepare_data_folder
-    from viewer.models import Location
-
-    prepare_data_folder()
-    location = Location.objects.create(path="/generated/search", store_kind=Location.StoreKind.JSON)
-    for number in range(RUNS):
-        store_run(location, number)
-    report_indexing()
-    client = Client(headers={"host": f"{settings.ALLOWED_HOSTS[0]}:{settings.PORT}"})
-    client.force_login(User.objects.create_superuser("bench"))
-    report_searches(client)
+        location = Location.objects.create(path="/generated/search", store_kind=Location.StoreKind.JSON)
+        for number in range(RUNS):
+            store_run(location, number)
+        report_indexing()
+        report_searches(logged_in())
 
 
 def store_run(location: "Location", number: int) -> None:
     """Store a run of consecutive checkpoints, each with the newest events of the run."""
-    from viewer.models import Checkpoint, CheckpointBody, Run
+    from viewer.models import Checkpoint, Run, StoredCopy
     from viewer.stores.packing import compressed
 
     at = START + timedelta(minutes=number * LENGTH)
@@ -99,10 +83,10 @@ def store_run(location: "Location", number: int) -> None:
     ]
     Checkpoint.objects.bulk_create(rows, batch_size=500)
     bodies = (
-        CheckpointBody(checkpoint=row, data=compressed(json.dumps(body).encode()))
+        StoredCopy(checkpoint=row, data=compressed(json.dumps(body).encode()))
         for row, body in zip(rows, bodies_of(number), strict=True)
     )
-    CheckpointBody.objects.bulk_create(bodies, batch_size=100)
+    StoredCopy.objects.bulk_create(bodies, batch_size=100)
 
 
 def bodies_of(number: int) -> Iterator[dict[str, Any]]:
@@ -139,13 +123,11 @@ def report_indexing() -> None:
         more = index_some(0.5)
         longest = max(longest, time.perf_counter() - step)
     seconds, after = time.perf_counter() - began, megabytes()
-    print("| checkpoints | texts | indexing | longest step | database before | growth |")
-    print("|---|---|---|---|---|---|")
-    print(
-        f"| {RUNS * LENGTH:,} | {SearchEntry.objects.count():,} | {seconds:.0f} s"
-        f" ({RUNS * LENGTH / seconds:,.0f} a second) | {longest:.1f} s | {before:,.0f} MB"
-        f" | {after - before:,.0f} MB |\n"
-    )
+    counts = (f"{RUNS * LENGTH:,}", f"{SearchEntry.objects.count():,}")
+    indexing = f"{seconds:.0f} s ({RUNS * LENGTH / seconds:,.0f} a second)"
+    print_heading("checkpoints", "texts", "indexing", "longest step", "database before", "growth")
+    print_row(*counts, indexing, f"{longest:.1f} s", f"{before:,.0f} MB", f"{after - before:,.0f} MB")
+    print()
 
 
 def megabytes() -> float:
@@ -161,16 +143,11 @@ def megabytes() -> float:
 
 def report_searches(client: "Client") -> None:
     """Print the median and the slowest time of each search's first page."""
-    print(f"| search | first page, median | slowest of {REQUESTS} | goal |")
-    print("|---|---|---|---|")
+    print_heading("search", "first page, median", f"slowest of {REQUESTS}", "goal")
     for name, query in SEARCHES.items():
-        taken = []
-        for _request in range(REQUESTS):
-            began = time.perf_counter()
-            answer = client.get(f"/search/?{query}")
-            taken.append((time.perf_counter() - began) * 1000)
-            assert answer.status_code == 200
-        print(f"| {name} | {median(taken):.0f} ms | {max(taken):.0f} ms | at most {GOAL_MILLISECONDS} ms |")
+        taken = [one.passed * 1000 for one in timed_requests(client, f"/search/?{query}", REQUESTS)]
+        times = f"{median(taken):.0f} ms", f"{max(taken):.0f} ms"
+        print_row(name, *times, f"at most {GOAL_MILLISECONDS} ms")
 
 
 if __name__ == "__main__":

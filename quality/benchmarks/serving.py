@@ -2,7 +2,6 @@
 
 import asyncio
 import http.client
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -13,45 +12,41 @@ import psutil
 from websockets.asyncio.client import connect
 from websockets.typing import Origin
 
-from quality.benchmarks.live_latency import served
-from quality.benchmarks.many_pages import cookie_of, web_server
+from quality.benchmarks.many_pages import cookie_of, megabytes, web_server
+from quality.served import Served, served
+from quality.tables import print_heading, print_row
 
 CHECKPOINTS = 1000
 WARM_UP_REQUESTS = 160
 REQUESTS = 320
 CLIENTS = 20
 REQUESTS_OF_A_CLIENT = 16
-# A row: the step, megabytes, open files, threads.
-Row = tuple[str, int, int, int]
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder, served(folder) as link:
-        report(measure(link))
+    with served() as dashboard:
+        print_heading("", "memory", "database descriptors", "threads")
+        measure(dashboard)
 
 
-def measure(link: str) -> list[Row]:
-    """Return the web server's memory and open files after each step."""
-    site, cookie, addresses = link.split("/login", maxsplit=1)[0], cookie_of(link), addresses_of_pages()
+def measure(dashboard: Served) -> None:
+    """Print the web server's memory and open files after each step."""
+    site, cookie, addresses = dashboard.site, cookie_of(dashboard.link), addresses_of_pages()
     server = web_server()
-    rows = [row_of("after its start", server)]
+    report("after its start", server)
     read(site, cookie, addresses, WARM_UP_REQUESTS)
-    rows.append(row_of(f"after {WARM_UP_REQUESTS} requests", server))
-    for number in range(2):
+    report(f"after {WARM_UP_REQUESTS} requests", server)
+    for again in ("", ", again"):
         read(site, cookie, addresses, REQUESTS)
-        rows.append(row_of(f"after {REQUESTS} more{', again' if number else ''}", server))
-    for number in range(2):
+        report(f"after {REQUESTS} more{again}", server)
+    for again in ("", ", again"):
         asyncio.run(read_at_once(site, cookie, addresses))
-        rows.append(row_of(f"after {CLIENTS} clients{', again' if number else ''}", server))
-    return rows
+        report(f"after {CLIENTS} clients{again}", server)
 
 
 def addresses_of_pages() -> list[str]:
     """Return the URLs of a generated run, its location and its checkpoints."""
-    import django
-
-    django.setup()
-    from quality.benchmarks.generated_runs import generated_run
+    from tests.lineage.generated_runs import generated_run
 
     run = generated_run(CHECKPOINTS)
     checkpoints = run.checkpoints.order_by("row")[:20]
@@ -87,10 +82,9 @@ async def read_at_once(site: str, cookie: str, addresses: Sequence[str]) -> None
             await asyncio.gather(*reading)
 
 
-def row_of(what: str, server: psutil.Process) -> Row:
-    memory = int(server.memory_info().rss) // 1_000_000
+def report(what: str, server: psutil.Process) -> None:
     databases = len([file for file in Path(f"/proc/{server.pid}/fd").iterdir() if is_database(file)])
-    return what, memory, databases, server.num_threads()
+    print_row(what, f"{megabytes(server)} MB", databases, server.num_threads())
 
 
 def is_database(file: Path) -> bool:
@@ -98,13 +92,6 @@ def is_database(file: Path) -> bool:
         return "sqlite3" in str(file.readlink())
     except FileNotFoundError:
         return False
-
-
-def report(rows: Sequence[Row]) -> None:
-    print("| | memory | database descriptors | threads |")
-    print("|---|---:|---:|---:|")
-    for what, memory, databases, threads in rows:
-        print(f"| {what} | {memory} MB | {databases} | {threads} |")
 
 
 if __name__ == "__main__":

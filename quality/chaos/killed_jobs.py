@@ -18,9 +18,9 @@ from typing import Any
 
 import psutil
 
-from quality.temporary_data_folder import own_data
+from quality.tables import print_heading, print_row
+from quality.temporary_data_folder import ROOT, made_location, temporary_data_folder
 
-ROOT = Path(__file__).resolve().parents[2]
 JOBS, WORKERS = 1_000, 2
 WORKER = [sys.executable, "manage.py", "worker"]
 REQUESTER = [sys.executable, "-m", "quality.chaos.job_requests", str(JOBS)]
@@ -51,15 +51,14 @@ class Found:
 def main() -> int:
     """Print a table. Return 1 if a check failed, else 0."""
     os.environ["FAKE_RUNNER"] = "pauses.py"
-    with own_data("tests.jobs.worker_settings") as folder:
+    with temporary_data_folder("tests.jobs.worker_settings") as folder:
         found = tried(folder)
-    print("| jobs | kills | succeeded | interrupted | otherwise | started | twice | left over | recovery |")
-    print("|---:|---|---:|---:|---:|---:|---:|---:|---:|")
+    ends = ("succeeded", "interrupted", "otherwise")
+    print_heading("jobs", "kills", *ends, "started", "twice", "left over", "recovery")
     kills = ", ".join(f"{count} of {target}" for target, count in sorted(found.kills.items()))
     ended = [found.ends["succeeded"], found.ends["interrupted"]]
     counts = [*ended, found.ends.total() - sum(ended), found.started, found.started_twice, found.left]
-    cells = [found.ends.total(), kills, *counts, f"{found.recovery:.1f} s"]
-    print(f"| {' | '.join(map(str, cells))} |")
+    print_row(found.ends.total(), kills, *counts, f"{found.recovery:.1f} s")
     return 0 if found.holds else 1
 
 
@@ -67,7 +66,7 @@ def tried(folder: Path) -> Found:
     """Request and run the jobs, and kill processes at random."""
     from viewer.models import Job
 
-    make_location(folder)
+    made_location(folder)
     found = Found()
     processes = {"requesters": [started(REQUESTER)], "workers": [started(WORKER) for _ in range(WORKERS)]}
     try:
@@ -81,19 +80,6 @@ def tried(folder: Path) -> Found:
             process.wait()
     count(folder, found)
     return found
-
-
-def make_location(folder: Path) -> None:
-    """Create a confirmed project and a location that belongs to it."""
-    from django.utils import timezone
-
-    from viewer.models import Location, Project
-
-    (folder / "checkpoints").mkdir()
-    project = Project.objects.create(
-        folder=str(folder), interpreter=sys.executable, confirmed_at=timezone.now()
-    )
-    Location.objects.create(path=str(folder / "checkpoints"), store_kind="json", project=project)
 
 
 def started(command: list[str]) -> "subprocess.Popen[bytes]":

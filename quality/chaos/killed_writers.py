@@ -16,14 +16,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quality.temporary_data_folder import own_data
+from quality.tables import print_heading, print_row
+from quality.temporary_data_folder import ROOT, temporary_data_folder
 
 if TYPE_CHECKING:
     from viewer.models import Location
 
 sqlite3: Any = import_module("pysqlite3")
 
-ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = next((ROOT / "tests/recorded_stores/1.15.30/json/main").glob("*.json"))
 WRITERS, KILLS = 8, 250
 TABLE = (
@@ -50,14 +50,12 @@ class Found:
 
 def main() -> int:
     """Print a table for both kinds of store. Return 1 if a check failed, else 0."""
-    with own_data() as folder:
+    with temporary_data_folder() as folder:
         results = [tried(provider, folder) for provider in ("json", "sqlite")]
-    print("| writers | kills | imports | committed | missing | called broken | refused |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
+    print_heading("writers", "kills", "imports", "committed", "missing", "called broken", "refused")
     for one in results:
-        broken = sum(one.called_broken.values())
-        counts = (one.kills, one.imports, one.committed, one.missing, broken, one.refused)
-        print(f"| {WRITERS} into {one.provider} | {' | '.join(map(str, counts))} |")
+        counts = (one.kills, one.imports, one.committed, one.missing, one.called_broken.total(), one.refused)
+        print_row(f"{WRITERS} into {one.provider}", *counts)
     return 0 if all(one.holds for one in results) else 1
 
 

@@ -12,28 +12,18 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from quality.tables import print_heading, print_row
+
 FOLDERS = 1_000
 JOB = str(uuid.UUID(int=7))
 OURS = (
     *("forkline.sqlite3", "forkline.sqlite3-wal", "forkline.sqlite3-shm", "secret_key", "worker.lock"),
     *(f"jobs/{JOB}/log.txt", f"jobs/{JOB}/scratch/copy.json", f"imports/{JOB}.lock"),
-    *(
-        f"preflight/{JOB}/log.txt",
-        "preflight/slot-1.lock",
-        "prewarm/1.request",
-        "backups/forkline-1.sqlite3",
-        "guard/1.json",
-    ),
+    *(f"preflight/{JOB}/log.txt", "preflight/slot-1.lock", "prewarm/1.request"),
+    *("backups/forkline-1.sqlite3", "guard/1.json"),
 )
 THEIRS = (
-    "notes.txt",
-    "uv.lock",
-    "src/a.py",
-    "jobs.csv",
-    "jobs/mine.txt",
-    "backups/a.zip",
-    ".env",
-    "prewarm/x",
+    *("notes.txt", "uv.lock", "src/a.py", "jobs.csv", "jobs/mine.txt", "backups/a.zip", ".env", "prewarm/x"),
 )
 
 
@@ -55,9 +45,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="forkline-quality-") as folder:
         for number in range(FOLDERS):
             try_one(Path(folder) / str(number), chance, found)
-    print("| data folders | files | links | left open | others' touched |")
-    print("|---:|---:|---:|---:|---:|")
-    print(f"| {found.folders} | {found.files} | {found.links} | {found.open} | {found.touched} |")
+    print_heading("data folders", "files", "links", "left open", "others' touched")
+    print_row(found.folders, found.files, found.links, found.open, found.touched)
     return 1 if found.open or found.touched else 0
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from quality.temporary_data_folder import own_data
+from quality.tables import print_heading, print_row
+from quality.temporary_data_folder import ROOT, temporary_data_folder
 
-ROOT = Path(__file__).resolve().parents[2]
 ROUNDS, PEOPLE, SOCKETS_EACH = 20, 4, 5
 SECONDS = 1.0
 QUIET_SECONDS = 0.3
@@ -46,15 +46,13 @@ class Found:
 
 def main() -> int:
     """Print a table. Return 1 if a check failed, else 0."""
-    with own_data() as folder:
+    with temporary_data_folder() as folder:
         found = asyncio.run(tried(folder))
-    print(
-        "| sessions ended | sockets closed | late | wrong code | sent after | closed for nothing | slowest |"
-    )
-    print("|---|---:|---:|---:|---:|---:|---:|")
+    wrong = ("late", "wrong code", "sent after", "closed for nothing")
+    print_heading("sessions ended", "sockets closed", *wrong, "slowest")
     ends = ", ".join(f"{count} by {way}" for way, count in sorted(found.ends.items()))
     counts = [found.closed, found.late, found.wrong_code, found.sent_after, found.closed_for_nothing]
-    print(f"| {ends} | {' | '.join(map(str, counts))} | {found.slowest:.2f} s |")
+    print_row(ends, *counts, f"{found.slowest:.2f} s")
     return 0 if found.holds else 1
 
 

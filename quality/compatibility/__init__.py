@@ -1,4 +1,4 @@
-"""``make matrix``: tests every kind of run on each version of CrewAI, as a table."""
+"""``make matrix-crewai``: tests every kind of run on each version of CrewAI, as a table."""
 
 import sqlite3
 import sys

@@ -2,11 +2,10 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,19 +35,23 @@ def python_of(version: str) -> Path:
 
     Raise CalledProcessError if the installation fails.
     """
-    folder = HOME / version
+    return installed(HOME / version, [f"crewai=={version}", BESIDE])
+
+
+def installed(folder: Path, packages: Sequence[str]) -> Path:
+    """Return the interpreter of an environment with these packages. Create it if it is missing.
+
+    Raise CalledProcessError if the installation fails.
+    """
     python, stamp = folder / "bin/python", folder / "installed.txt"
-    wanted = f"crewai=={version}\n{BESIDE}\n"
-    if stamp.exists() and stamp.read_text() == wanted:
-        return python
-    print(f"Installing CrewAI {version} into {folder.relative_to(ROOT)}", file=sys.stderr, flush=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    uv = str(Path(sys.executable).parent / "uv")
-    # Runs do not write bytecode. Without it, each would spend seconds compiling the engine.
-    install = [uv, "pip", "install", "-q", "--compile-bytecode", "-p", str(python)]
-    subprocess.run([*install, *wanted.split()], check=True, timeout=MAX_SECONDS)
-    stamp.write_text(wanted)
+    if not stamp.exists() or stamp.read_text().split() != list(packages):
+        print(f"Installing {packages[0]} into {folder.relative_to(ROOT)}", file=sys.stderr, flush=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        uv = str(Path(sys.executable).parent / "uv")
+        # Runs do not write bytecode. Without it, each would spend seconds compiling the engine.
+        install = [uv, "pip", "install", "-q", "--compile-bytecode", "-p", str(python)]
+        subprocess.run([*install, *packages], check=True, timeout=MAX_SECONDS)
+        stamp.write_text("\n".join(packages))
     return python
 
 

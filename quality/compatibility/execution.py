@@ -18,19 +18,8 @@ from tests.engine_runs.prewarmed import WarmPython
 AT_ONCE = 2
 # In table order.
 ROOMS = (
-    "crews",
-    "outputs",
-    "components",
-    "crew_features",
-    "task_order",
-    "flows",
-    "flow_results",
-    "questions",
-    "agents",
-    "new_runs",
-    "declared",
-    "stores",
-    "failures",
+    *("crews", "outputs", "components", "crew_features", "task_order", "flows", "flow_results"),
+    *("questions", "agents", "new_runs", "declared", "stores", "failures"),
 )
 
 

@@ -142,12 +142,34 @@ class Sandbox:
         job = self.folder / f"job-{self.jobs}"
         return children.run(self.python, self.model, job, request, PRESS_TRACE=str(self.traces), **variables)
 
-    def ask(self, request: dict[str, Any], *answers: str, **variables: str) -> Ended:
-        """Run the runner and answer its questions one after the other."""
+    def completed(self, request: dict[str, Any], **variables: str) -> Ended:
+        """Run the runner to its end. Raise Failed unless it succeeds."""
+        return succeeded(self.run(request, **variables))
+
+    def continued(self, request: dict[str, Any], tasks: str, **variables: str) -> Ended:
+        """Run the runner to its end. Raise Failed unless it succeeds and the model is called for these tasks.
+
+        ``tasks`` are the first words of their descriptions, separated by spaces.
+        """
+        run = self.completed(request, **variables)
+        same("tasks called", tasks_called(self.model), tasks.split())
+        return run
+
+    def refused(self, request: dict[str, Any], *reasons: str, **variables: str) -> Ended:
+        """Run the runner. Raise Failed unless it refuses for one of these reasons, before any model call."""
+        run = self.run(request, **variables)
+        same("status", run.end["status"], "failed")
+        error = run.end["error"]
+        holds(f"the reason is reported: {error[:80]}", any(reason in error for reason in reasons))
+        same("model calls", len(self.model.requests), 0)
+        return run
+
+    def answered(self, request: dict[str, Any], *answers: str, **variables: str) -> Ended:
+        """Run the runner, and answer its questions one after the other. Raise Failed unless it succeeds."""
         self.jobs += 1
         job = self.folder / f"job-{self.jobs}"
         with children.started(self.python, self.model, job, request, **variables) as child:
-            return children.answered(job, child, answers)
+            return succeeded(children.answered(job, child, answers))
 
     @property
     def traces(self) -> Path:
@@ -205,9 +227,11 @@ def holds(what: str, truth: object) -> None:
         raise Failed(f"not so: {what}")
 
 
-def succeeded(run: Ended) -> None:
+def succeeded(run: Ended) -> Ended:
+    """Return the run. Raise Failed unless it succeeded."""
     if run.end["status"] != "succeeded":
         raise Failed(f"ended as {run.end['status']}: {run.end['error'] or run.log[-200:]}")
+    return run
 
 
 def tasks_called(model: TestModel) -> list[str]:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quality.fuzz.malformed_files import make_no_files, malformed_files
-from quality.temporary_data_folder import own_data
+from quality.tables import print_heading, print_row
+from quality.temporary_data_folder import ROOT, logged_in, temporary_data_folder
 from tests.real_stores import hashes_below
 
 if TYPE_CHECKING:
     from viewer.models import Location
 
-ROOT = Path(__file__).resolve().parents[2]
 # Small, so that every truncation of it is among the files.
 SAMPLE = next((ROOT / "tests/recorded_stores/1.15.30/agent/main").glob("*b910f77f*.json"))
 FILES, A_FOLDER, SEED = 10_000, 1_000, 20261120
@@ -44,15 +44,14 @@ class Found:
 
 def main() -> int:
     """Print a table. Return 1 if a check failed, else 0."""
-    with own_data() as folder:
+    with temporary_data_folder() as folder:
         found = tried(folder)
-    print("| files | tried | read | listed with a reason | slowest | most frequent reason |")
-    print("|---|---:|---:|---:|---:|---|")
+    print_heading("files", "tried", "read", "listed with a reason", "slowest", "most frequent reason")
     for kind, count in found.files.items():
         reasons = found.reasons[kind]
         reason = reasons.most_common(1)[0][0] if reasons else ""
         slowest = f"{found.slowest[kind] * 1000:.0f} ms"
-        print(f"| {kind} | {count} | {found.read[kind]} | {reasons.total()} | {slowest} | {reason} |")
+        print_row(kind, count, found.read[kind], reasons.total(), slowest, reason)
     print(
         f"{found.files.total()} files, imported in {found.import_seconds:.0f} s.", *found.wrong[:20], sep="\n"
     )
@@ -104,12 +103,12 @@ def make_old(sample_folder: Path) -> None:
 
 
 def time_each(sample_folder: Path, kinds: dict[str, str], found: Found) -> None:
-    from viewer.importing.limits import limits
+    from viewer.importing.addresses import read_limits
     from viewer.stores import store_at
     from viewer.stores.packing import read_packed
     from viewer.stores.protocol import Entry
 
-    with store_at(sample_folder, limits()) as store:
+    with store_at(sample_folder, read_limits()) as store:
         for entry in store.entries():
             if isinstance(entry, Entry) and entry.key in kinds:
                 started = time.monotonic()
@@ -120,10 +119,6 @@ def time_each(sample_folder: Path, kinds: dict[str, str], found: Found) -> None:
 
 def note(location: "Location", kinds: dict[str, str], found: Found) -> None:
     """Compare the stored rows with the files."""
-    from django.conf import settings
-    from django.contrib.auth.models import User
-    from django.test import Client
-
     read = set(location.checkpoints.values_list("source_key", flat=True))
     problems = {problem.source_key: str(problem.reason) for problem in location.problems.all()}
     found.read.update(kinds[key] for key in read & kinds.keys())
@@ -134,8 +129,7 @@ def note(location: "Location", kinds: dict[str, str], found: Found) -> None:
     found.wrong += [f"{kinds[key]} {key} is not reported" for key in kinds.keys() - read - problems.keys()]
     if len(read - kinds.keys()) != 3:
         found.wrong.append(f"{location}: of three healthy ones {len(read - kinds.keys())} were read")
-    client = Client(headers={"host": f"127.0.0.1:{settings.PORT}"})
-    client.force_login(User.objects.get_or_create(username="reader")[0])
+    client = logged_in(is_superuser=False)
     pages = [location.get_absolute_url(), *(run.get_absolute_url() for run in location.runs.all()[:5])]
     statuses = {client.get(page).status_code for page in pages}
     found.wrong += [f"{location}: {status}" for status in statuses - {200}]

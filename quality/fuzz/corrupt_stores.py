@@ -7,7 +7,6 @@ call takes longer than a second, and every store and its folder are unchanged.
 import json
 import random
 import shutil
-import sqlite3
 import sys
 import tempfile
 import time
@@ -20,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from quality.fuzz.broken_files import SAMPLE
-from quality.fuzz.corruptions import FREQUENT, RARE, kind_of
+from quality.fuzz.corruptions import FREQUENT, RARE, kind_of, sqlite3
+from quality.tables import print_heading, print_row
 from tests.real_stores import hashes_below
 
 STORES, ROWS, SEED = 5_000, 40, 20261120
@@ -53,11 +53,12 @@ def main() -> int:
     import_module("checkpoint_site")
     with tempfile.TemporaryDirectory(prefix="forkline-quality-") as folder:
         found = tried(Path(folder))
-    print("| damage | stores | rows readable | of them read | refused whole | slowest call | changed |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
+    rows = ("rows readable", "of them read", "refused whole")
+    print_heading("damage", "stores", *rows, "slowest call", "changed")
     for kind, one in found.items():
-        cells = (kind, one.stores, one.readable, f"{one.share:.1%}" if one.readable else "-", one.refused)
-        print(f"| {' | '.join(map(str, cells))} | {one.slowest * 1000:.0f} ms | {one.changed} |")
+        share = f"{one.share:.1%}" if one.readable else "-"
+        slowest = f"{one.slowest * 1000:.0f} ms"
+        print_row(kind, one.stores, one.readable, share, one.refused, slowest, one.changed)
     return 0 if all(one.holds for one in found.values()) else 1
 
 
@@ -82,7 +83,7 @@ def tried(folder: Path) -> dict[str, Found]:
 def make_store(path: Path) -> None:
     """Create rows that span several pages, as JSONB and as text."""
     body = json.loads(SAMPLE.read_text())
-    with closing(connected(path)) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         connection.execute(
             "CREATE TABLE checkpoints (id TEXT PRIMARY KEY, created_at TEXT, parent_id TEXT, branch, data)"
         )
@@ -92,13 +93,6 @@ def make_store(path: Path) -> None:
             row = (f"20261120T0000{number:02d}_{number:08x}", "", None, "main", text)
             connection.execute(f"INSERT INTO checkpoints VALUES (?, ?, ?, ?, {data})", row)
         connection.commit()
-
-
-def connected(path: Path) -> sqlite3.Connection:
-    """Connect with the library that Forkline uses, which supports ``jsonb``."""
-    library: Any = import_module("pysqlite3")
-    connection: sqlite3.Connection = library.connect(path)
-    return connection
 
 
 def check(path: Path, found: Found) -> None:
@@ -151,26 +145,21 @@ def readable_rows(path: Path) -> set[str]:
         with suppress(FileNotFoundError):
             shutil.copyfile(f"{path}{end}", f"{copy}{end}")
     rows: set[str] = set()
-    with suppress(sqlite_error(), UnicodeError), closing(connected(copy)) as connection:
+    with suppress(sqlite3.Error, UnicodeError), closing(sqlite3.connect(copy)) as connection:
         if connection.execute("SELECT type FROM sqlite_schema WHERE name = 'checkpoints'").fetchall() != [
             ("table",)
         ]:
             return rows
         for rowid in range(1, ROWS + 1):
-            with suppress(sqlite_error(), UnicodeError, ValueError):
+            with suppress(sqlite3.Error, UnicodeError, ValueError):
                 rows |= whole_row(connection, rowid)
     return rows
 
 
-def whole_row(connection: sqlite3.Connection, rowid: int) -> set[str]:
+def whole_row(connection: Any, rowid: int) -> set[str]:
     statement = "SELECT id, json(data) FROM checkpoints WHERE rowid = ?"
     found = connection.execute(statement, (rowid,)).fetchall()
     return {key for key, data in found if isinstance(key, str) and isinstance(json.loads(data or "0"), dict)}
-
-
-def sqlite_error() -> type[Exception]:
-    error: type[Exception] = import_module("pysqlite3").Error
-    return error
 
 
 if __name__ == "__main__":

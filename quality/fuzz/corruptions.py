@@ -9,6 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+# The library that Forkline uses, which supports ``jsonb``.
+sqlite3: Any = import_module("pysqlite3")
 PAGE = 4096
 # Replacements for the checkpoints table.
 STRANGERS = (
@@ -85,14 +87,14 @@ def put_rows(path: Path, chance: random.Random) -> None:
     """Insert rows without a checkpoint or without a printable id."""
     data: Any = chance.choice((b"\xff" * 50, '{"entities": [', "[]", 17, None, b"", chance.randbytes(300)))
     key: Any = chance.choice((None, "", 5, "x\ny", "odd", "k" * 400))
-    with closing(opened(path)) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         connection.execute("INSERT INTO checkpoints (id, data) VALUES (?, ?)", (key, data))
         connection.commit()
 
 
 def put_stranger(path: Path, chance: random.Random) -> None:
     path.unlink()
-    with closing(opened(path)) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         connection.executescript(chance.choice(STRANGERS))
 
 
@@ -115,21 +117,17 @@ def lose_log_index(path: Path, chance: random.Random) -> None:
         log.write_bytes(log.read_bytes()[: chance.randrange(32, log.stat().st_size)])
 
 
-def opened(path: Path) -> Any:
-    return import_module("pysqlite3").connect(path)
-
-
 FREQUENT: dict[str, Damage] = {
     "a byte flipped": flip(1),
     "up to 20 bytes flipped": flip(20),
     "up to 500 bytes flipped": flip(500),
-    "its head changed": flip_head,
+    "header changed": flip_head,
     "pages of zeros": tear(lambda data, chance: bytes(PAGE)),
     "pages of noise": tear(lambda data, chance: chance.randbytes(PAGE)),
     "half pages": tear(half_page),
     "pages from elsewhere": tear(other_page),
     "cut short": cut_short,
-    "rows that hold none": put_rows,
+    "rows without a checkpoint": put_rows,
     "no table of checkpoints": put_stranger,
 }
 # Rarer, because each starts a process.

@@ -19,23 +19,19 @@ ODD_VALUES = (
     *(b'{"": {"": {"": 1}}}', b"[[],[],{}]", b'"\xe2\x80\xa8"'),
 )
 STARTS = (
-    b"\xef\xbb\xbf",
-    b"\xff\xfe",
-    b"\xfe\xff",
-    b"\x00",
-    b"PK\x03\x04",
-    b"%PDF-1.7",
-    b"\x1f\x8b",
-    b"\x89PNG",
+    *(
+        b"\xef\xbb\xbf",
+        b"\xff\xfe",
+        b"\xfe\xff",
+        b"\x00",
+        b"PK\x03\x04",
+        b"%PDF-1.7",
+        b"\x1f\x8b",
+        b"\x89PNG",
+    ),
 )
 OTHERS = (
-    b"[]",
-    b"1",
-    b'"x"',
-    b"null",
-    b"true",
-    b"{}",
-    b'{"entities": 5}',
+    *(b"[]", b"1", b'"x"', b"null", b"true", b"{}", b'{"entities": 5}'),
     b'{"entities": [], "event_record": 1}',
 )
 
@@ -107,29 +103,22 @@ def encoded(whole: bytes, chance: random.Random) -> bytes:
 
 def other_type(whole: bytes, chance: random.Random) -> bytes:
     """Return the checkpoint with a field of another type."""
-    names = (
-        b'"entities": ',
-        b'"event_record": ',
-        b'"nodes": ',
-        b'"branch": ',
-        b'"trigger": ',
-        b'"parent_id": ',
-    )
-    name = chance.choice(names)
+    names = (b"entities", b"event_record", b"nodes", b"branch", b"trigger", b"parent_id")
+    name = b'"%s": ' % chance.choice(names)
     value = chance.choice((b"5", b"[]", b"{}", b"null", b'"x"', b"[[[]]]", b'{"x": 5}', b"1e400", b"true"))
     return whole.replace(name, name + value + b', "was": ', 1)
 
 
 KINDS: dict[str, Callable[[bytes, random.Random], bytes]] = {
     "bytes flipped": flipped,
-    "a piece missing": cut_out,
-    "a piece twice": twice,
-    "bytes that are no letters": bad_bytes,
-    "a value that is none": lambda whole, chance: with_value(whole, chance.choice(BAD_VALUES), chance),
-    "odd, and whole": lambda whole, chance: with_value(whole, chance.choice(ODD_VALUES), chance),
-    "nested deep": deep,
+    "a part removed": cut_out,
+    "a part repeated": twice,
+    "invalid UTF-8": bad_bytes,
+    "invalid values": lambda whole, chance: with_value(whole, chance.choice(BAD_VALUES), chance),
+    "unusual, but valid": lambda whole, chance: with_value(whole, chance.choice(ODD_VALUES), chance),
+    "deeply nested": deep,
     "long numbers": long_number,
-    "another start": lambda whole, chance: chance.choice(STARTS) + whole[chance.choice((0, 0, 1, 8)) :],
+    "other first bytes": lambda whole, chance: chance.choice(STARTS) + whole[chance.choice((0, 0, 1, 8)) :],
     "compressed": packed,
     "another encoding": encoded,
     "other JSON": lambda whole, chance: chance.choice(OTHERS) + b" " * chance.randrange(50),
@@ -148,5 +137,5 @@ def make_no_files(folder: Path) -> dict[str, str]:
         (folder / f"out {number}.json").symlink_to("/etc/passwd")
         (folder / f"gone {number}.json").symlink_to("nowhere.json")
         for kind in ("pipe", "loop", "out", "gone"):
-            made[f"{kind} {number}.json"] = "no file"
+            made[f"{kind} {number}.json"] = "not a file"
     return made

@@ -12,6 +12,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
+from quality.tables import print_heading, print_row
 from tests.lineage.forests import chain, node, random_nodes
 from viewer.lineage.lanes import lay_out
 from viewer.lineage.tree import FaultCode, Forest, Node, build_forest
@@ -45,19 +46,12 @@ def main() -> int:
             some.add(found)
         for found in processes.map(tried_long, range(LONG_CHAINS)):
             long.add(found)
-    print("| lineages | tried | nodes | self-parents | circles | ids twice | slowest | wrong |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    kinds = ("self-parents", "circles", "ids twice")
+    print_heading("lineages", "tried", "nodes", *kinds, "slowest", "wrong")
     for name, found in (("of up to 60, with faults", some), (f"chains of {LENGTH:,}", long)):
         faults = [found.faults[code] for code in ("self_parent", "cycle", "duplicate_id")]
-        cells = (
-            name,
-            found.lineages,
-            found.nodes,
-            *faults,
-            f"{found.slowest * 1000:.0f} ms",
-            len(found.wrong),
-        )
-        print(f"| {' | '.join(map(str, cells))} |")
+        slowest = f"{found.slowest * 1000:.0f} ms"
+        print_row(name, found.lineages, found.nodes, *faults, slowest, len(found.wrong))
     print(*(some.wrong + long.wrong)[:20], sep="\n")
     return 1 if some.wrong or long.wrong else 0
 

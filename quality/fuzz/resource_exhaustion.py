@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quality.fuzz.broken_files import SAMPLE, make_old
-from quality.temporary_data_folder import own_data
+from quality.tables import print_heading, print_row
+from quality.temporary_data_folder import temporary_data_folder
 
 MAX_SECONDS, MAX_MEGABYTES = 5.0, 500
 MEGABYTE = 1024 * 1024
@@ -42,14 +43,12 @@ class Found:
 
 def main() -> int:
     """Print a table. Return 1 if a check failed, else 0."""
-    with own_data() as folder:
+    with temporary_data_folder() as folder:
         found = tried(folder)
-    print("| file | processor | clock | again | most memory | what became of it |")
-    print("|---|---:|---:|---:|---:|---|")
+    print_heading("file", "processor", "clock", "again", "most memory", "what became of it", "wrong")
     for name, one in found.items():
         times = (f"{seconds:.2f} s" for seconds in (one.worked, one.seconds, one.again))
-        cells = (name, *times, f"{one.megabytes:.0f} MB", one.outcome)
-        print(f"| {' | '.join(cells)} | {one.wrong}".rstrip())
+        print_row(name, *times, f"{one.megabytes:.0f} MB", one.outcome, one.wrong)
     print(f"{len(found)} files, {sum(one.holds for one in found.values())} within the limits.")
     return 0 if found and all(one.holds for one in found.values()) else 1
 

@@ -1,11 +1,18 @@
 """The rows whose pages ``make screens`` takes, and those that the demo has not made itself."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from django.utils import timezone
 
 # The scores that the demo's forks are shown with, as a function of a project would give them.
 SCORES = {"shorter-draft": 0.82, "year-2030": 0.61}
 FUNCTION = "judge:headline"
+DRAFT = """# AI checkpoints in 2026
+
+Forking used to mean copying a folder and hoping. Now the branch is drawn where it left."""
 
 
 def shown_rows() -> dict[str, Any]:
@@ -27,6 +34,8 @@ def shown_rows() -> dict[str, Any]:
         "location": forked.location,
         "job": Job.objects.order_by("created_at")[0],
         "scored": _scored_sweep(start),
+        # At another location, because nothing is pruned while a job runs.
+        "question": _question(Checkpoint.objects.filter(location__path__endswith="/interview").latest("row")),
         "run_token": _token("run", str(forked.run.uid)),
         "checkpoint_token": _token("checkpoint", f"{forked.run.uid}/{forked.checkpoint_id}"),
     }
@@ -67,6 +76,47 @@ def _scored_sweep(start: Any) -> Any:
             },
         )
     return sweep
+
+
+@contextmanager
+def asking(question: Any) -> Iterator[None]:
+    """Make the question's job a running one. It has no runner, so nothing but this process may follow it."""
+    from viewer.jobs.storage import storage_of
+    from viewer.models import Job
+
+    storage, jobs = storage_of(question.job), Job.objects.filter(pk=question.job.pk)
+    storage.create()
+    with storage.following():
+        jobs.update(status=Job.Status.RUNNING)
+        question.job.questions.update(withdrawn_at=None)
+        yield
+        jobs.update(status=Job.Status.INTERRUPTED)
+        question.job.questions.withdraw()
+
+
+def _question(start: Any) -> Any:
+    """Return the question of a job that is ``asking``."""
+    from viewer.models import Job, Question
+
+    values = {
+        "kind": Job.Kind.FORK,
+        "run": start.run,
+        "checkpoint": start,
+        "project": start.location.project,
+        "status": Job.Status.INTERRUPTED,
+        "started_at": timezone.now(),
+    }
+    job, _is_new = Job.objects.get_or_create(branch="reviewed", location=start.location, defaults=values)
+    question, _is_new = Question.objects.get_or_create(
+        job=job,
+        number=1,
+        defaults={
+            "kind": Question.Kind.HUMAN_INPUT,
+            "prompt": "Approve this output, or say what to change.",
+            "context": {"unit": "Write the article", "output": DRAFT},
+        },
+    )
+    return question
 
 
 def _token(kind: str, target: str) -> str:

@@ -5,18 +5,18 @@ served instead of a new one.
 """
 
 import os
-import shutil
 import sys
 import tempfile
 import tomllib
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
-import django
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
-from scripts.pictures.screen_rows import shown_rows
-from scripts.served_demo import ServedDemo, served_demo, started_demo
+from scripts.chromium import launch_options
+from scripts.pictures.screen_rows import asking, shown_rows
+from scripts.served_demo import ServedDemo, served_demo, set_up_django, started_demo
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "screens"
@@ -35,12 +35,11 @@ def main() -> None:
     """Take every screen."""
     os.environ["CHECKPOINT_ROOTS"] = tempfile.gettempdir()
     with tempfile.TemporaryDirectory(prefix="forkline-") as folder, _demo(Path(folder)) as demo:
-        addresses = screens(demo)
+        rows = rows_of(demo)
+        addresses = screens(rows)
         FOLDER.mkdir(exist_ok=True)
-        with sync_playwright() as playwright:
-            chromium = playwright.chromium.launch(
-                executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-            )
+        with asking(rows["question"]), sync_playwright() as playwright:
+            chromium = playwright.chromium.launch(**launch_options())
             take_all(chromium, demo, addresses)
             chromium.close()
     print(f"{len(addresses)} screens are in {FOLDER}.")
@@ -50,12 +49,16 @@ def _demo(folder: Path) -> AbstractContextManager[ServedDemo]:
     return started_demo(Path(sys.argv[1])) if len(sys.argv) > 1 else served_demo(folder)
 
 
-def screens(demo: ServedDemo) -> dict[str, str]:
+def rows_of(demo: ServedDemo) -> dict[str, Any]:
+    """Return the rows that the addresses name."""
+    # Playwright runs an event loop in this thread, in which rows are changed as well.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
+    set_up_django(demo)
+    return shown_rows()
+
+
+def screens(rows: dict[str, Any]) -> dict[str, str]:
     """Return the address of each screen by its name."""
-    os.environ["DATA_DIR"] = str(demo.data_folder)
-    os.environ["DJANGO_SETTINGS_MODULE"] = "checkpoint_site.settings"
-    django.setup()
-    rows = shown_rows()
     return {name: address.format_map(rows) for name, address in tomllib.loads(ADDRESSES.read_text()).items()}
 
 

@@ -1,17 +1,16 @@
 """``make screenshots``: takes the README's pictures of the demo while it forks."""
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
-import django
 from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, sync_playwright
 
-from scripts.served_demo import ServedDemo, served_demo
+from scripts.chromium import launch_options
+from scripts.served_demo import ServedDemo, served_demo, set_up_django
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "docs/pictures"
@@ -33,9 +32,7 @@ def main() -> None:
 
 def addresses(demo: ServedDemo) -> dict[str, str]:
     """Return the URLs of the pictures: a fork's last task, a fork and a sweep form, and a timeline."""
-    os.environ["DATA_DIR"] = str(demo.data_folder)
-    os.environ["DJANGO_SETTINGS_MODULE"] = "checkpoint_site.settings"
-    django.setup()
+    set_up_django(demo)
     from django.urls import reverse
 
     from viewer.models import Checkpoint
@@ -54,8 +51,7 @@ def addresses(demo: ServedDemo) -> dict[str, str]:
 def take_all(demo: ServedDemo, run: str, fork: str, vary: str, timeline: str) -> None:
     """Take every picture, in every size and both themes."""
     with sync_playwright() as playwright:
-        executable = shutil.which("chromium")
-        chromium = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(**launch_options())
         pages = log_in_everywhere(chromium, demo.link)
         take(pages, "locations", lambda page: show(page, f"{demo.site}/"))
         take(pages, "run", lambda page: show(page, demo.site + run))
@@ -121,7 +117,7 @@ def edit(page: Page, field: Locator, text: str) -> None:
     """Fill in a field and wait for the plan."""
     with page.expect_response("**/fork/plan/"):
         field.fill(text)
-    page.wait_for_function("!document.querySelector('.htmx-request')")
+    page.wait_for_function("() => !document.querySelector('.htmx-request')")
 
 
 def start_fork(page: Page) -> str:

@@ -36,7 +36,8 @@ function removeAll() {
 // A logout removes the drafts of every tab.
 const tabs = new BroadcastChannel("forkline-drafts");
 tabs.addEventListener("message", removeAll);
-document.querySelector("[data-logout]")?.addEventListener("submit", () => {
+document.addEventListener("submit", ({ target }) => {
+  if (!target.matches("[data-logout]")) return;
   removeAll();
   tabs.postMessage("logout");
 });

@@ -1,7 +1,7 @@
 // Keeps the focus when a part of the page is replaced: on the same element, else in the new part.
 
 const FOCUSABLE = "a[href], button:not(:disabled), input:not([type=hidden]), select, textarea, summary, [tabindex='0']";
-// The focused element's id, and the part that is being replaced.
+// The id of the focused element, and those of the part that is being replaced and of its ancestors.
 let lost = null;
 
 const isNowhere = () => {
@@ -11,17 +11,18 @@ const isNowhere = () => {
 
 function remember(part) {
   const active = document.activeElement;
-  if (part?.contains?.(active) && active !== part) {
-    lost = { id: active.id, part: part.id, around: part.parentElement?.closest("[id]")?.id };
-  }
+  if (!part?.contains?.(active) || active === part) return;
+  const around = [];
+  for (let element = part; element; element = element.parentElement) if (element.id) around.push(element.id);
+  lost = { id: active.id, around };
 }
 
-/** Returns the same element if it still exists; else its part, or the first focusable element in it. */
-function next({ id, part, around }) {
+/** Returns the same element if it still exists; else the nearest part around it, or the first focusable element in it. */
+function next({ id, around }) {
   const same = id ? document.getElementById(id) : null;
   if (same?.checkVisibility() && !same.disabled) return same;
-  for (const candidate of [part, around]) {
-    const found = candidate ? document.getElementById(candidate) : null;
+  for (const part of around) {
+    const found = document.getElementById(part);
     if (!found?.checkVisibility()) continue;
     if (found.hasAttribute("tabindex")) return found;
     const inside = [...found.querySelectorAll(FOCUSABLE)].find((element) => element.checkVisibility());

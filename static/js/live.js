@@ -1,5 +1,6 @@
 // Keeps an open page up to date. The server sends parts of the page, and htmx swaps them in.
 
+import "./jobs/updates.js";
 import { notifyOfChanges } from "./notify.js";
 
 const ABNORMAL = [1006, 1011, 1012, 1013];

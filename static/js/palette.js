@@ -8,14 +8,18 @@ const actions = document.getElementById("palette-actions");
 const results = document.getElementById("palette-results");
 const status = document.getElementById("palette-status");
 // What a person can do on the page. Pages are found by the server.
-const ACTIONS = "a.button[href], button, .tabs a[href], .filters a[href]";
+const ACTIONS = "a.button[href], button, :is(.tabs, .views, .filters, .jumps) a[href]";
 const OTHERS = "#palette, .header-links a, .skip-link";
 const MAX_ACTIONS = 12;
 
 const options = () => [...palette.querySelectorAll("[role=option]")];
 const selected = () => palette.querySelector('[role=option][aria-selected="true"]');
 
-const labelOf = (element) => (element.getAttribute("aria-label") ?? element.innerText).replace(/\s+/g, " ").trim();
+/** Returns what an element is called, with the label of its group if it would say little alone. */
+function labelOf(element) {
+  const group = element.matches(".jumps a") ? element.parentElement.getAttribute("aria-label") : "";
+  return `${group} ${element.getAttribute("aria-label") ?? element.innerText}`.replace(/\s+/g, " ").trim();
+}
 
 /** Returns the visible actions of the page with these words, each label once. */
 function actionsWith(text) {

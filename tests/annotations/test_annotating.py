@@ -1,34 +1,32 @@
 """Names, stars, labels and notes: what is stored, and that it survives pruning and a new import."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
 from tests.imported import imported_location
-from tests.views.conftest import client, crew_location, crew_run, imported, reader, runner
-from viewer.annotations import Subject, annotate, annotation_of
+from tests.terminal import Terminal
+from viewer.annotations import AnnotatedObject, annotate, annotation_of
 from viewer.importing import import_location, remove_location
 from viewer.models import Annotation, Location, Run
 
-__all__ = ["client", "crew_location", "crew_run", "imported", "reader", "runner"]
-
 
 def test_an_annotation_that_becomes_empty_is_deleted(crew_run: Run) -> None:
-    annotate(Subject(crew_run), None, name=" The  one ", labels=["final, tea", "tea"], is_starred=True)
-    found = annotation_of(Subject(crew_run))
+    annotate(
+        AnnotatedObject(crew_run), None, name=" The  one ", labels=["final, tea", "tea"], is_starred=True
+    )
+    found = annotation_of(AnnotatedObject(crew_run))
     assert (found.name, found.labels, found.is_starred) == ("The one", ["final", "tea"], True)
-    annotate(Subject(crew_run), None, name="", labels=[], is_starred=False)
+    annotate(AnnotatedObject(crew_run), None, name="", labels=[], is_starred=False)
     assert not Annotation.objects.exists()
 
 
 def test_secrets_in_a_note_are_redacted(crew_run: Run) -> None:
     secret = "sk-proj-0123456789abcdefghijklmnopqrstuvwxyz0123"
-    found = annotate(Subject(crew_run), None, note=f"The key was api_key={secret}.")
+    found = annotate(AnnotatedObject(crew_run), None, note=f"The key was api_key={secret}.")
     assert secret not in found.note and "redacted" in found.note
 
 
@@ -36,16 +34,18 @@ def test_annotations_survive_pruning_and_removing_the_location(crew_location: Lo
     run = crew_location.runs.get()
     checkpoint = run.checkpoints.order_by("row").last()
     assert checkpoint
-    annotate(Subject(run), None, name="The one")
-    annotate(Subject(run, checkpoint_id=checkpoint.checkpoint_id), None, note="Best **draft**.")
+    annotate(AnnotatedObject(run), None, name="The one")
+    annotate(AnnotatedObject(run, checkpoint_id=checkpoint.checkpoint_id), None, note="Best **draft**.")
     path = Path(crew_location.path)
     remove_location(crew_location)
     again = imported_location(path)
     (Path(path) / checkpoint.source_key).unlink()
     import_location(again)
     run = again.runs.get()
-    assert annotation_of(Subject(run)).name == "The one"
-    assert annotation_of(Subject(run, checkpoint_id=checkpoint.checkpoint_id)).note == "Best **draft**."
+    assert annotation_of(AnnotatedObject(run)).name == "The one"
+    assert (
+        annotation_of(AnnotatedObject(run, checkpoint_id=checkpoint.checkpoint_id)).note == "Best **draft**."
+    )
 
 
 def test_the_form_saves_and_the_pages_show_it(runner: Client, crew_run: Run) -> None:
@@ -85,15 +85,13 @@ def test_read_only_users_may_not_annotate(reader: Client, crew_run: Run) -> None
 
 
 def test_the_terminal_annotates(
-    crew_location: Location, capsys: pytest.CaptureFixture[str], imported: Callable[[str], Location]
+    crew_location: Location, terminal: Terminal, imported: Callable[[str], Location]
 ) -> None:
     row = crew_location.checkpoints.all()[0]
     target = f"{crew_location.path}#{row.checkpoint_id}"
-    call_command("checkpoints", "note", target, "--name", "Best", "--labels", "a,b", "--star", "--json")
-    document = json.loads(capsys.readouterr().out)
+    document = terminal.document("note", target, "--name", "Best", "--labels", "a,b", "--star")
     assert document == {
         **{"run": row.run.key, "branch": None, "checkpoint": row.checkpoint_id, "name": "Best"},
         **{"starred": True, "labels": ["a", "b"], "note": ""},
     }
-    call_command("checkpoints", "note", target, "--branch")
-    assert "No name, star, label or note." in capsys.readouterr().out
+    assert "No name, star, label or note." in terminal.text("note", target, "--branch")

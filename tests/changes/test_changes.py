@@ -60,3 +60,8 @@ def test_without_notifications_files_are_polled() -> None:
     began = time.monotonic()
     assert FileChanges(None).wait(60)
     assert time.monotonic() - began < 5
+
+
+def test_a_folder_that_is_gone_counts_as_changed(tmp_path: Path) -> None:
+    with closing(file_changes([tmp_path / "gone"])) as changes:
+        assert changes.wait(0)

@@ -18,7 +18,7 @@ from tests.environments import environment_with
 from tests.jobs.conftest import wait_until
 from tests.real_stores import copy_of
 from tests.set_up.test_data_folder import ROOT, made, manage, refused
-from viewer.data_folder.copies import KEPT
+from viewer.data_folder.backups import KEPT
 from viewer.data_folder.versions import version_number
 from viewer.messages.message import message_from
 
@@ -29,8 +29,8 @@ NAME = "forkline.sqlite3"
 
 
 @pytest.fixture
-def data(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "data"))
+def data(backed_up: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(backed_up / "data", tmp_path / "data"))
 
 
 def insert(database: sqlite3.Connection, table: str, columns: dict[str, Any]) -> None:
@@ -44,8 +44,16 @@ def insert(database: sqlite3.Connection, table: str, columns: dict[str, Any]) ->
 
 
 @pytest.fixture
-def copy(data: Path, tmp_path: Path) -> Path:
-    """A copy with a queued job, its entry in the queue and a session in it."""
+def copy(backed_up: Path, tmp_path: Path) -> Path:
+    """A copy with a queued job, its entry in the queue and a session in it, next to what else was created."""
+    return Path(shutil.copytree(backed_up / "copies", tmp_path / "copies")) / "copy.sqlite3"
+
+
+@pytest.fixture(scope="module")
+def backed_up(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a data folder and the folder of its copy, which tests copy."""
+    folder = tmp_path_factory.mktemp("backed_up")
+    data = Path(shutil.copytree(made, folder / "data"))
     database = sqlite3.connect(data / NAME, isolation_level=None)
     columns = {
         "id": JOB,
@@ -64,9 +72,10 @@ def copy(data: Path, tmp_path: Path) -> Path:
     insert(database, QUEUE, {"id": JOB, "args_kwargs": "{}", "worker_ids": "[]", "status": "READY"})
     database.execute("INSERT INTO django_session VALUES ('key', 'data', '2099-01-01')")
     database.close()
-    copy = tmp_path / "copy.sqlite3"
+    (folder / "copies").mkdir()
+    copy = folder / "copies/copy.sqlite3"
     assert manage(data, "checkpoints", "backup", str(copy)).returncode == 0
-    return copy
+    return folder
 
 
 def rows(path: Path, query: str) -> list[tuple[object, ...]]:
@@ -88,6 +97,11 @@ def test_a_copy_is_one_private_file_and_overwrites_nothing(data: Path, copy: Pat
     link.symlink_to(copy.with_name("elsewhere"))
     refused(manage(data, "checkpoints", "backup", str(link)))
     assert not copy.with_name("elsewhere").exists()
+
+
+def test_a_backup_is_not_written_to_standard_output(data: Path) -> None:
+    assert "Name a file" in refused(manage(data, "checkpoints", "backup", "-"))
+    assert not (ROOT / "-").exists()
 
 
 def test_a_failed_backup_leaves_no_file(data: Path, tmp_path: Path) -> None:

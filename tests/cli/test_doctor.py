@@ -27,13 +27,11 @@ def examined(data: Path) -> tuple[int, dict[str, Any]]:
     document = json.loads(ended.stdout)
     found: dict[str, Any] = {}
     for one in document["findings"]:
-        found.setdefault(one["check"], []).append((one["state"], one["words"]))
+        found.setdefault(one["check"], []).append((one["state"], one["text"]))
     assert set(found) >= {"versions", "permissions", "space", "roots", "database"}
     is_root = found.pop("user", None)
     assert bool(is_root) == (os.geteuid() == 0)
-    states = {state for some in found.values() for state, _words in some} | (
-        {"warning"} if is_root else set()
-    )
+    states = {state for some in found.values() for state, _text in some} | ({"warning"} if is_root else set())
     status = 2 if "error" in states else 1 if "warning" in states else 0
     assert (ended.returncode, document["state"]) == (status, ["ok", "warning", "error"][status])
     return status, found
@@ -41,7 +39,7 @@ def examined(data: Path) -> tuple[int, dict[str, Any]]:
 
 def test_an_intact_folder_passes_every_check(data: Path) -> None:
     _status, found = examined(data)
-    assert {state for some in found.values() for state, _words in some} <= {"ok"}
+    assert {state for some in found.values() for state, _text in some} <= {"ok"}
     assert found["worker"] == [("ok", "No worker is running, so no job starts.")]
 
 
@@ -93,6 +91,21 @@ def test_low_disk_space_is_reported(free: int, state: str, monkeypatch: pytest.M
     usage = shutil.disk_usage("/")._replace(free=free * 1024**2)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     assert [one.state for one in doctor_checks.of_space()] == [state]
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "shown"),
+    [("[m]\ninput = 1\noutput = 2\n", "ok", "has 1 price"), ("[m]\ninput = -1\n", "warning", "not used")],
+)
+def test_the_file_of_prices_is_checked(
+    text: str, state: str, shown: str, tmp_path: Path, settings: Any
+) -> None:
+    settings.PRICES_FILE = tmp_path / "prices.toml"
+    settings.PRICES_FILE.write_text(text)
+    (found,) = doctor_checks.of_prices()
+    assert found.state == state and shown in found.text
+    settings.PRICES_FILE = None
+    assert not list(doctor_checks.of_prices())
 
 
 @pytest.mark.django_db

@@ -32,6 +32,22 @@ def test_control_characters_are_escaped_in_a_line(sign: str) -> None:
     assert json.loads(document) == {"name": f"name{sign}{FORGED}"}
 
 
+def test_arguments_that_are_not_utf8_are_refused_in_one_line(tmp_path: Path) -> None:
+    store = copy_of("1.15.30/json", tmp_path)
+    checkpoint = f"{store}#20261120T232827_0aa12db3"
+    unencodable = "caf\udce9"
+    (folder := tmp_path / unencodable).mkdir()
+    for arguments in (
+        ("note", checkpoint, "--name", unencodable),
+        ("info", f"{store}#{unencodable}"),
+        ("fork", checkpoint, "--project", str(folder), "--wait"),
+        ("fork", checkpoint, "--python", str(folder / "python"), "--wait"),
+    ):
+        with pytest.raises(CommandError) as refused:
+            call_command("checkpoints", *arguments)
+        assert str(refused.value).isprintable() and "caf" in str(refused.value)
+
+
 def hostile_store(folder: Path) -> Path:
     """A location whose name, files and texts contain line breaks and control characters."""
     store = copy_of("1.15.30/json", folder)

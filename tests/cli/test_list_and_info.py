@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -14,6 +13,7 @@ from django.core.management.base import CommandError
 
 from tests.environments import environment_with
 from tests.real_stores import STORES, copy_of, hashes_below
+from tests.terminal import Terminal
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -34,18 +34,11 @@ CHECKPOINT = {
 }
 
 
-def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    """What the command prints, which is one JSON document and nothing else."""
-    capsys.readouterr()
-    call_command(*arguments, "--json")
-    return json.loads(capsys.readouterr().out)
-
-
-def test_list_has_runs_checkpoints_and_problems(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_has_runs_checkpoints_and_problems(tmp_path: Path, terminal: Terminal) -> None:
     folder = copy_of("1.15.30/json", tmp_path)
     (folder / "package.json").write_text("{}")
     before = hashes_below(folder)
-    answer = asked(capsys, "checkpoints", "list", str(folder))
+    answer = terminal.document("list", str(folder))
     assert set(answer) == {"location", "store_kind", "runs", "problems"}
     assert (answer["location"], answer["store_kind"]) == (str(folder), "json")
     assert [problem["path"] for problem in answer["problems"]] == ["package.json"]
@@ -74,27 +67,25 @@ def test_list_has_runs_checkpoints_and_problems(tmp_path: Path, capsys: pytest.C
     assert hashes_below(folder) == before
 
 
-def test_list_imports_first_and_includes_pruned_checkpoints(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_list_imports_first_and_includes_pruned_checkpoints(tmp_path: Path, terminal: Terminal) -> None:
     folder = copy_of("1.15.30/flow", tmp_path)
-    asked(capsys, "checkpoints", "list", str(folder))
+    terminal.document("list", str(folder))
     next(folder.rglob("*16755e62*")).unlink()
-    (run,) = asked(capsys, "checkpoints", "list", str(folder))["runs"]
+    (run,) = terminal.document("list", str(folder))["runs"]
     assert [row["state"] for row in run["checkpoints"]] == ["pruned", "present"]
     assert [row["edge"] for row in run["checkpoints"]] == ["root", "inferred"]
     assert run["checkpoints"][1]["parent_id"] == "20261120T233049_16755e62"
 
 
 def test_a_missing_location_is_listed_with_its_checkpoints_and_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, terminal: Terminal
 ) -> None:
     folder = copy_of("1.15.30/flow", tmp_path)
-    listed = asked(capsys, "checkpoints", "list", str(folder))
+    listed = terminal.document("list", str(folder))
     folder.rename(tmp_path / "elsewhere")
     with pytest.raises(SystemExit, match="1"):
         call_command("checkpoints", "list", str(folder), "--json")
-    printed = capsys.readouterr()
+    printed = terminal.capsys.readouterr()
     assert json.loads(printed.out) == listed
     assert "is shown as last imported" in printed.err and "nothing at this path" in printed.err
 
@@ -106,8 +97,8 @@ def test_a_name_that_cannot_be_stored_is_refused_with_a_message(tmp_path: Path) 
         call_command("checkpoints", "list", str(folder), "--json")
 
 
-def test_info_shows_typed_inputs_tasks_and_agents(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = asked(capsys, "checkpoints", "info", f"{STORES}/1.14.1/cp.db#20261121T001343_a989052b")
+def test_info_shows_typed_inputs_tasks_and_agents(terminal: Terminal) -> None:
+    answer = terminal.document("info", f"{STORES}/1.14.1/cp.db#20261121T001343_a989052b")
     assert set(answer) == CHECKPOINT | {"inputs", "tasks", "flow_state", "agents", "unknown"}
     assert answer["inputs"] == {"topic": "AI", "year": 2026}
     assert [task["done"] for task in answer["tasks"]] == [True, True, False]
@@ -118,9 +109,9 @@ def test_info_shows_typed_inputs_tasks_and_agents(capsys: pytest.CaptureFixture[
     assert answer["flow_state"] is None
 
 
-def test_info_of_a_file_finds_its_location_above_its_branch(capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_of_a_file_finds_its_location_above_its_branch(terminal: Terminal) -> None:
     path = next((STORES / "1.14.7/flow/main").glob("*9b9e28fc*"))
-    answer = asked(capsys, "checkpoints", "info", str(path))
+    answer = terminal.document("info", str(path))
     assert (answer["id"], answer["name"], answer["units_done"]) == (
         "20261121T001654_9b9e28fc",
         "ArticleFlow",
@@ -130,50 +121,44 @@ def test_info_of_a_file_finds_its_location_above_its_branch(capsys: pytest.Captu
     assert answer["edge"] == "recorded"
 
 
-def test_the_methods_of_a_flow_are_counted_over_its_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_methods_of_a_flow_are_counted_over_its_run(tmp_path: Path, terminal: Terminal) -> None:
     folder = copy_of("1.14.2/flow", tmp_path)
-    (run,) = asked(capsys, "checkpoints", "list", str(folder))["runs"]
+    (run,) = terminal.document("list", str(folder))["runs"]
     counts = [(row["units_done"], row["units_total"]) for row in run["checkpoints"]]
     assert counts == [(1, 3), (2, 3), (3, 3)]
     # Nothing at the location says that the flow has finished.
-    call_command("checkpoints", "list", str(folder))
-    assert re.findall(r" UTC +(.+?)  main", capsys.readouterr().out) == ["1/3", "2/3", "3 done"]
+    listed = terminal.text("list", folder)
+    assert re.findall(r" UTC +(.+?)  main", listed) == ["1/3", "2/3", "3 done"]
     for row, text in zip(run["checkpoints"], ("1 of 3 done,", "2 of 3 done,", "  3 done,"), strict=True):
         target = f"{folder}#{row['id']}"
-        assert asked(capsys, "checkpoints", "info", target)["units_total"] == row["units_total"]
-        call_command("checkpoints", "info", target)
-        assert text in capsys.readouterr().out
+        assert terminal.document("info", target)["units_total"] == row["units_total"]
+        assert text in terminal.text("info", target)
 
 
-def test_no_key_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_key_is_printed(terminal: Terminal) -> None:
     path = next((STORES / "1.15.30/agent/main").glob("*.json"))
     assert "sk-fake" in path.read_text()
-    for arguments in (["list", str(path.parent.parent)], ["info", str(path)]):
-        call_command("checkpoints", *arguments)
-        call_command("checkpoints", *arguments, "--json")
-    assert "sk-fake" not in capsys.readouterr().out
+    for arguments in (["list", path.parent.parent], ["info", path]):
+        for form in ([], ["--json"]):
+            assert "sk-fake" not in terminal.text(*arguments, *form)
 
 
-def test_list_and_info_print_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_and_info_print_text(tmp_path: Path, terminal: Terminal) -> None:
     folder = copy_of("1.15.30/json", tmp_path)
     (folder / "package.json").write_text("{}")
     call_command("import_checkpoints", str(folder))
-    assert "6 checkpoints, 6 new" in capsys.readouterr().out
-    call_command("checkpoints", "list", str(folder))
-    text = capsys.readouterr().out
+    assert "6 checkpoints, 6 new" in terminal.capsys.readouterr().out
+    text = terminal.text("list", str(folder))
     assert "exp-a" in text and "package.json" in text and "2/3" in text
     assert "2026-11-20 23:28:26 UTC" in text
-    call_command("checkpoints", "info", f"{folder}#20261120T232827_0aa12db3")
-    text = capsys.readouterr().out
+    text = terminal.text("info", f"{folder}#20261120T232827_0aa12db3")
     assert "year = 2026" in text and "Writer" in text
 
 
 def test_import_reports_its_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = copy_of("1.14.2/flow", tmp_path)
-    answer = asked(capsys, "import_checkpoints", str(folder))
-    assert answer == {
+    call_command("import_checkpoints", str(folder), "--json")
+    assert json.loads(capsys.readouterr().out) == {
         "location": str(folder),
         "store_kind": "json",
         "checkpoints": 3,
@@ -183,7 +168,8 @@ def test_import_reports_its_result(tmp_path: Path, capsys: pytest.CaptureFixture
         "problems": 0,
         "unavailable": [],
     }
-    assert asked(capsys, "import_checkpoints", str(folder))["added"] == 0
+    call_command("import_checkpoints", str(folder), "--json")
+    assert json.loads(capsys.readouterr().out)["added"] == 0
 
 
 @pytest.mark.parametrize(
@@ -208,9 +194,7 @@ def test_an_invalid_argument_is_an_error_with_a_message(
     assert json.loads(capsys.readouterr().out) == {"error": str(error.value)}
 
 
-def test_control_characters_of_a_checkpoint_are_not_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_control_characters_of_a_checkpoint_are_not_printed(tmp_path: Path, terminal: Terminal) -> None:
     folder = copy_of("1.15.30/json", tmp_path)
     path = next(folder.rglob("*35ce9d75_p-none*"))
     order = "\x1b]0;mine\x07\x9b31m\u202e"
@@ -220,12 +204,10 @@ def test_control_characters_of_a_checkpoint_are_not_printed(
     target = f"{folder}#20261120T232826_35ce9d75"
     for arguments in (["list", str(folder)], ["info", target], ["fork", target, "--branch", "new", "--plan"]):
         for form in ([], ["--json"]):
-            call_command("checkpoints", *arguments, *form)
-            printed = capsys.readouterr().out
+            printed = terminal.text(*arguments, *form)
             assert not set(order) & set(printed) - set("]0;mine31"), (arguments, form)
-    call_command("checkpoints", "info", target)
-    assert r"Look\x1b]0;mine\x07\x9b31m\u202e at it 🧪" in capsys.readouterr().out
-    described = asked(capsys, "checkpoints", "info", target)["tasks"][2]["description"]
+    assert r"Look\x1b]0;mine\x07\x9b31m\u202e at it 🧪" in terminal.text("info", target)
+    described = terminal.document("info", target)["tasks"][2]["description"]
     assert described == f"Look{order} at it 🧪"
 
 

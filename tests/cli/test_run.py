@@ -1,6 +1,5 @@
 """``manage.py checkpoints run``: its arguments and refusals."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,31 +9,27 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from tests.engine_runs.runs import PRESS
+from tests.terminal import Terminal
 from viewer.models import Job, Location
 
 pytestmark = pytest.mark.django_db
 CREW = ("--entrypoint", "press_crew:make_crew")
 FLOW = ("--entrypoint", "press_flow:PressFlow")
+PROJECT = ("--project", str(PRESS), "--python", sys.executable)
 AGENT = ("--entrypoint", "press_agent:interviewer")
 
 
-def run(capsys: pytest.CaptureFixture[str], location: Path, *arguments: str) -> dict[str, Any]:
+def run(terminal: Terminal, location: Path, *arguments: str) -> Any:
     """Return the document of a queued run."""
-    capsys.readouterr()
-    project = ("--project", str(PRESS), "--python", sys.executable)
-    call_command("checkpoints", "run", str(location), *project, *arguments, "--json")
-    document: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return document
+    return terminal.document("run", location, *PROJECT, *arguments)
 
 
-def test_a_run_is_queued_with_typed_inputs_at_a_new_location(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_run_is_queued_with_typed_inputs_at_a_new_location(terminal: Terminal, tmp_path: Path) -> None:
     path = tmp_path / "runs/press.db"
     inputs = ("--input", 'topic="bees"', "--input", "year=1999", "--input", 'tags=["a", 1]')
     chosen = ("--events", "task_started, task_completed", "--max-checkpoints", "3")
     models = ("--model", "Writer=o3", "--cache-warmup", "parallel")
-    printed = run(capsys, path, *CREW, *inputs, *chosen, *models)
+    printed = run(terminal, path, *CREW, *inputs, *chosen, *models)
     job = Job.objects.get()
     assert (printed["job"], printed["status"], printed["branch"]) == (str(job.pk), "queued", "main")
     assert (job.kind, job.location.path, job.location.store_kind) == ("run", str(path.resolve()), "sqlite")
@@ -64,18 +59,18 @@ def test_a_run_is_queued_with_typed_inputs_at_a_new_location(
     ],
 )
 def test_an_input_that_is_not_json_is_a_text(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, written: str, value: object
+    terminal: Terminal, tmp_path: Path, written: str, value: object
 ) -> None:
-    run(capsys, tmp_path / "new", *CREW, "--input", f"topic={written}")
+    run(terminal, tmp_path / "new", *CREW, "--input", f"topic={written}")
 
     assert Job.objects.get().request["inputs"] == {"topic": value}
 
 
 def test_the_inputs_of_a_flow_and_an_agent_are_its_state_and_its_message(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    terminal: Terminal, tmp_path: Path
 ) -> None:
-    run(capsys, tmp_path / "flow", *FLOW, "--state", '{"topic": "bees", "year": 1}', "--input", "year=2")
-    run(capsys, tmp_path / "agent", *AGENT, "--input", 'messages="Ask"')
+    run(terminal, tmp_path / "flow", *FLOW, "--state", '{"topic": "bees", "year": 1}', "--input", "year=2")
+    run(terminal, tmp_path / "agent", *AGENT, "--input", 'messages="Ask"')
     requests = [(job.request["entity"], job.request["inputs"]) for job in Job.objects.order_by("created_at")]
     assert requests == [("flow", {"topic": "bees", "year": 2}), ("agent", {"messages": "Ask"})]
 
@@ -83,7 +78,7 @@ def test_the_inputs_of_a_flow_and_an_agent_are_its_state_and_its_message(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ((), "Name what to run with --entrypoint"),
+        ((), "Choose what to run with --entrypoint"),
         (("--entrypoint", "press_crew:Fact"), "--kind"),
         ((*CREW, "--state", "{}"), "Only these have a state: flow"),
         ((*AGENT, "--input", "topic=1"), "has one input"),
@@ -94,22 +89,18 @@ def test_the_inputs_of_a_flow_and_an_agent_are_its_state_and_its_message(
     ],
 )
 def test_invalid_arguments_start_and_create_nothing(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: tuple[str, ...], text: str
+    terminal: Terminal, tmp_path: Path, arguments: tuple[str, ...], text: str
 ) -> None:
     with pytest.raises(CommandError, match=text):
-        run(capsys, tmp_path / "new", *arguments)
+        run(terminal, tmp_path / "new", *arguments)
     assert not Job.objects.exists()
     assert not Location.objects.exists()
     assert not (tmp_path / "new").exists()
 
 
-def test_an_invalid_location_is_refused_in_the_document(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_an_invalid_location_is_refused_in_the_document(terminal: Terminal, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a store")
-    with pytest.raises(SystemExit):
-        run(capsys, tmp_path / "notes.txt", *CREW)
-    printed = json.loads(capsys.readouterr().out)
+    printed = terminal.refused("run", tmp_path / "notes.txt", *PROJECT, *CREW)
     assert (printed["job"], printed["status"]) == (None, "refused")
     assert (tmp_path / "notes.txt").read_text() == "not a store"
     assert not Job.objects.exists()

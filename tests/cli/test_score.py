@@ -18,7 +18,6 @@ from viewer.comparison.references import reference_to
 from viewer.launching.enqueue import run_here
 from viewer.models import Checkpoint, Job, Location
 
-pytestmark = pytest.mark.django_db(transaction=True)
 JUDGE = """
 def length(checkpoint):
     return sum(len(task["output"] or "") for task in checkpoint["tasks"]) / 4
@@ -73,6 +72,11 @@ def test_a_score_is_a_number_a_boolean_or_a_text(location: Location) -> None:
     assert all(status == 0 for _document, status in found.values())
     broken, status = scored(checkpoint, "judge:broken")
     assert status == 1 and "no such task" in broken["error"] and broken["score"] is None
+    missing, status = scored(checkpoint, "judge:lenght")
+    assert status == 1 and missing["error"] == "judge:lenght does not exist: the module judge has no lenght."
+    missing, status = scored(checkpoint, "jugde:length")
+    assert status == 1 and "jugde:length cannot be imported: there is no module jugde" in missing["error"]
+    assert "entry point" not in missing["error"]
     listed, status = scored(checkpoint, "judge:listed")
     assert status == 1 and "A score is a number" in listed["error"]
 
@@ -81,7 +85,7 @@ def test_what_is_not_the_name_of_a_function_is_refused(location: Location) -> No
     checkpoint = stored(location, CREW)
     for name in ("judge", "judge:length()", "os.path", "/etc/passwd:x", "judge:x" * 100):
         document, status = scored(checkpoint, name)
-        assert (status, document["status"]) == (1, "refused")
+        assert (status, document["status"], document["score"]) == (1, "refused", None)
     assert not Job.objects.exists()
 
 
@@ -94,10 +98,12 @@ def test_a_comparison_shows_scores_and_names_the_best(location: Location) -> Non
     for _twice in range(2):
         assert client.post(reverse("compare-score"), sent).status_code == 302
     assert Job.objects.filter(kind="score").count() == 2
+    html = client.get(reverse("compare"), sides).content.decode()
+    assert "2 scores are being computed" in html and "every 4s" in html
     for job in Job.objects.all():
         run_here(job)
     html = client.get(reverse("compare"), sides).content.decode()
-    assert "Score · judge:length" in html and ", best" in html
+    assert "Score · judge:length" in html and ", best" in html and "every 4s" not in html
     refused = client.post(reverse("compare-score"), {**sent, "function": "judge"}, follow=True)
     assert "Name the function as module:function." in refused.content.decode()
     teammate("runner", "view")

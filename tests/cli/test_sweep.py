@@ -11,7 +11,6 @@ from django.core.management.base import CommandError
 from tests.views.forking import CREW, create_location, stored
 from viewer.models import Checkpoint, Job, Sweep
 
-pytestmark = pytest.mark.django_db
 AGENTS = [{"id": "a", "role": "Agent 1", "llm": "gpt-4o"}, {"id": "b", "role": "Agent 2", "llm": "gpt-4o"}]
 
 

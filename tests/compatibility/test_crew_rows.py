@@ -1,13 +1,11 @@
 """Every row on crews, outputs and components passes on the demo's version of the engine.
 
-``make matrix`` starts each run cold. These tests fork one process that has imported the engine.
+``make matrix-crewai`` starts each run cold. These tests fork one process that has imported the engine.
 """
 
 import pytest
 
 from tests.compatibility.rows import CREWS, assert_passes, titles
-
-pytestmark = pytest.mark.engine
 
 
 @pytest.mark.parametrize("title", titles(CREWS))

@@ -1,4 +1,4 @@
-"""``make matrix`` reads and writes docs/matrix.md. Installs no version."""
+"""``make matrix-crewai`` reads and writes docs/matrix.md. Installs no version."""
 
 from pathlib import Path
 

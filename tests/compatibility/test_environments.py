@@ -10,7 +10,6 @@ from tests.engine_runs.prewarmed import launched
 PROGRAM = "import sys; print('crewai' in sys.modules)"
 
 
-@pytest.mark.engine
 @pytest.mark.parametrize("warm", [False, True])
 def test_a_prewarmed_interpreter_has_imported_the_engine(
     engine_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: bool

@@ -1,13 +1,11 @@
 """Every row on flows and declared projects passes on the demo's version of the engine.
 
-``make matrix`` starts each run cold. These tests fork one process that has imported the engine.
+``make matrix-crewai`` starts each run cold. These tests fork one process that has imported the engine.
 """
 
 import pytest
 
 from tests.compatibility.rows import FLOWS, assert_passes, titles
-
-pytestmark = pytest.mark.engine
 
 
 @pytest.mark.parametrize("title", titles(FLOWS))

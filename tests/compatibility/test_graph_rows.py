@@ -1,6 +1,6 @@
 """Every row next to LangGraph itself passes on the demo's version, on a SQLite store.
 
-``make matrix-graphs`` runs them on each version, and on PostgreSQL.
+``make matrix-langgraph`` runs them on each version, and on PostgreSQL.
 """
 
 from pathlib import Path
@@ -9,13 +9,11 @@ import pytest
 
 from quality.compatibility.graphs.rows import test_interrupts_and_stores as interrupts
 from quality.compatibility.graphs.rows.scenarios import SCENARIOS, Scenario
-from quality.compatibility.graphs.rows.sides import SqliteStore
 from quality.compatibility.graphs.rows.test_next_to_langgraph import (
     test_forkline_does_what_langgraph_does as does_what_langgraph_does,
 )
 from tests.engine_runs.graphs import WarmGraphs
-
-pytestmark = pytest.mark.engine
+from tests.engine_runs.sides import SqliteStore
 
 
 @pytest.fixture

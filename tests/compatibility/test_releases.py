@@ -1,4 +1,4 @@
-"""What ``make matrix-new`` compares, prints and returns. Installs no version."""
+"""What ``make matrix-crewai-new`` compares, prints and returns. Installs no version."""
 
 import pytest
 

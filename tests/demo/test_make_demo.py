@@ -18,7 +18,7 @@ import psutil
 import pytest
 from playwright.sync_api import Browser, Page
 
-from scripts.served_demo import LINK, OWN_SETTINGS, ServedDemo, started_demo
+from scripts.served_demo import LINK, SITE_SETTINGS, ServedDemo, started_demo
 from tests.demo import fork_in_a_browser
 from tests.jobs.conftest import wait_until
 
@@ -59,7 +59,7 @@ def python(demo: ServedDemo, *arguments: str) -> str:
         **os.environ,
         "DATA_DIR": str(demo.data_folder),
         "PORT": demo.site.rpartition(":")[2],
-        **OWN_SETTINGS,
+        **SITE_SETTINGS,
     }
     return subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
@@ -68,8 +68,8 @@ def python(demo: ServedDemo, *arguments: str) -> str:
 
 def listed(demo: ServedDemo, store: str) -> list[dict[str, Any]]:
     """Return the checkpoints of a store of the demo as the terminal lists them. They belong to one run."""
-    place = str(demo.data_folder / "demo/newsroom" / store)
-    document = json.loads(python(demo, "manage.py", "checkpoints", "list", place, "--json"))
+    store = str(demo.data_folder / "demo/newsroom" / store)
+    document = json.loads(python(demo, "manage.py", "checkpoints", "list", store, "--json"))
     assert document["problems"] == []
     assert len(document["runs"]) == 1
     found: list[dict[str, Any]] = document["runs"][0]["checkpoints"]
@@ -126,8 +126,8 @@ def test_the_flow_and_the_agent_have_one_run_each(demo_site: ServedDemo) -> None
 
 
 def test_the_waiting_thread_was_forked_with_both_answers(demo_site: ServedDemo) -> None:
-    place = str(demo_site.data_folder / "demo/support/threads.db")
-    document = json.loads(python(demo_site, "manage.py", "checkpoints", "list", place, "--json"))
+    store = str(demo_site.data_folder / "demo/support/threads.db")
+    document = json.loads(python(demo_site, "manage.py", "checkpoints", "list", store, "--json"))
     branches = {found["branch"] for run in document["runs"] for found in run["checkpoints"]}
     assert branches == {"main", "approved", "rejected"}
 
@@ -159,7 +159,7 @@ def test_a_second_instance_does_not_take_over_the_model(demo_site: ServedDemo) -
         check=False,
     )
     assert again.returncode == 1
-    assert f"127.0.0.1:{port} is taken" in again.stderr and "PORT=" in again.stderr
+    assert f"127.0.0.1:{port} is in use" in again.stderr and "PORT=" in again.stderr
     assert variables.read_text() == before
 
 

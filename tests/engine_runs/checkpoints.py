@@ -14,6 +14,14 @@ def after_task(location: Path, done: int, trigger: str = "task_completed") -> Sa
     return found[0]
 
 
+def crew_after(
+    stores: Path, done: int, trigger: str = "task_completed"
+) -> tuple[Path, Saved, dict[str, str]]:
+    """Return the location of the recorded crew, its checkpoint after these tasks, and a hash of each file."""
+    location = stores / "crew"
+    return location, after_task(location, done, trigger), marks(location)
+
+
 def written(location: Path, before: dict[str, str]) -> list[Saved]:
     """Return the new checkpoints in lineage order. The originals must be unchanged, byte for byte."""
     now = marks(location)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.engine_runs.prewarmed import WarmPython, launched, shared_python, warm_python
-from tests.engine_runs.runs import Child, Ended, ended
+from tests.engine_runs.runs import Child, Ended, ended, succeeded
 from viewer.jobs.spool import REQUEST, answer_name
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -227,6 +227,10 @@ class Graphs:
         """Run a job to its end, with these answers to its questions."""
         child, folder = self.start(request, *answers)
         return ended(folder, child)
+
+    def completed(self, request: dict[str, Any], *answers: str) -> Ended:
+        """Run a job that has to succeed, with these answers to its questions."""
+        return succeeded(self.run(request, *answers))
 
     def start(self, request: dict[str, Any], *answers: str) -> tuple[Child, Path]:
         """Start a job. Return its process and its folder."""

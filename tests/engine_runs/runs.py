@@ -16,7 +16,7 @@ from typing import Any
 from tests.engine_runs.model import TestModel
 from tests.engine_runs.prewarmed import Copy, WarmPython, launched
 from viewer.engines.crewai.planning.plan import plan_of
-from viewer.engines.plan import Edits, Step, Unit
+from viewer.engines.planning.plan import Edits, Step, Unit
 from viewer.jobs.spool import EVENTS, REQUEST, SpoolEvent, answer_name, read_events
 from viewer.messages.message import message_from
 
@@ -75,6 +75,12 @@ class Ended:
         assert self.lines[-1]["kind"] == "ended"
         data: dict[str, Any] = in_english(self.lines[-1]["data"])
         return data
+
+
+def succeeded(run: Ended) -> Ended:
+    """Return the run, which has to have succeeded."""
+    assert run.end["status"] == "succeeded", run.end
+    return run
 
 
 def in_english(data: Any) -> Any:
@@ -153,7 +159,6 @@ def plan_for(saved: Saved, entity: str, edits: Edits) -> list[Step]:
 def request_for(
     saved: Saved,
     location: Path,
-    entity: str = "crew",
     kind: str = "fork",
     branch: str = "",
     edits: Edits | None = None,
@@ -162,7 +167,8 @@ def request_for(
     store_kind: str = "json",
     folder: Path = PRESS,
 ) -> dict[str, Any]:
-    edits = edits or Edits()
+    """Return the request that continues a checkpoint, as the form or the terminal makes it."""
+    edits, entity = edits or Edits(), str(saved.root["entity_type"])
     steps = plan_for(saved, entity, edits) if steps is None else steps
     return {
         "job": str(uuid.uuid4()),

@@ -15,14 +15,14 @@ import pytest
 from tests.engines.conftest import write_counts
 from viewer import engines
 from viewer.engines import engine_named, packages
-from viewer.engines.plan import EditRefused, Edits
+from viewer.engines.planning.plan import EditRefused, Edits
 from viewer.engines.protocol import Engine
 from viewer.engines.spans import SpanSource
 from viewer.redaction.json.document import decoded
 from viewer.stores import store_at
 from viewer.stores.errors import Unreadable
 from viewer.stores.json_folder import JsonFolder
-from viewer.stores.protocol import Entry, Limits, Snapshot
+from viewer.stores.protocol import Entry, ReadLimits, Snapshot
 from viewer.stores.snapshots import read_snapshot
 
 STORES = Path(__file__).resolve().parents[1] / "recorded_stores"
@@ -89,7 +89,7 @@ def test_bytes_that_are_not_a_checkpoint_are_refused(sample: Sample, tmp_path: P
     folder.mkdir()
     for number, text in enumerate(("{}", "[]", '{"some": "json"}', "{", "", "null", '{"counter": "x"}')):
         (folder / f"{number}.json").write_text(text)
-    with JsonFolder(folder, Limits(), [engines.store_format_in(sample.package)]) as store:
+    with JsonFolder(folder, ReadLimits(), [engines.store_format_in(sample.package)]) as store:
         for entry in store.entries():
             assert isinstance(entry, Entry)
             with pytest.raises(Unreadable):
@@ -120,7 +120,7 @@ def test_the_search_finds_texts_on_a_tab_of_the_checkpoint(sample: Sample) -> No
     found = [text for read in contents(sample) for text in sample.engine.search_texts(read)]
     assert any(text.unit for text in found)
     for text in found:
-        tab = dict(parse_qsl(text.place))["tab"]
+        tab = dict(parse_qsl(text.query_string))["tab"]
         assert tab in sample.engine.tab_order and isinstance(text.text, str)
 
 
@@ -185,6 +185,7 @@ def test_entry_points_are_found_without_running_the_source(sample: Sample, tmp_p
     assert point.kind in engine.kinds and engine.is_entry_point(point.name)
     assert engine.entry_point_kinds(tmp_path, [point.name]) == {point.name: point.kind}
     assert engine.entry_point_for(tmp_path, [point.name], point.kind, "") == point.name
+    assert set(engine.named_entry_points(tmp_path).values()) <= {point.name}
     assert engine.entry_point_title(point.name)
     assert engine.is_entry_point(engine.entry_point_labels.example)
     engine.input_names(tmp_path, point.name, point.kind)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from viewer.engines.crewai.contents import contents_of
-from viewer.engines.crewai.contents.changes import Change, changes_since
+from viewer.engines.crewai.contents.changes import TaskChange, changes_since
 
 STORES = Path(__file__).resolve().parent.parent / "recorded_stores"
 FILES = sorted(STORES.rglob("*.json"))
@@ -100,7 +100,7 @@ def test_a_branch_shows_what_it_kept_edited_and_ran() -> None:
     origin = contents_of(crew_of("a", "b", "c", None, None))
     own = contents_of(crew_of("a", "mine", "c again", "d", None, completed=(2, 3)))
     assert list(changes_since(origin, own).values()) == [
-        Change.KEPT, Change.EDITED, Change.RAN_AGAIN, Change.RAN, Change.TO_RUN,
+        TaskChange.KEPT, TaskChange.EDITED, TaskChange.RAN_AGAIN, TaskChange.RAN, TaskChange.TO_RUN,
     ]  # fmt: skip
 
 

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
 from tests.engines.conftest import write_counts
 from tests.jobs.conftest import ROOT, wait_until
-from viewer.access.login_links import teammate
+from tests.terminal import Terminal
 from viewer.engines import engine_of
 from viewer.importing import import_location, open_location, stored_contents
 from viewer.models import Checkpoint, Job, Location
@@ -24,14 +23,9 @@ from viewer.presentation.jobs.progress import advance, progress_of
 
 
 def checkpoint(location: Location, name: str) -> Checkpoint:
-    return location.checkpoints.select_related("location__project", "run", "body").get(checkpoint_id=name)
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    """Return what a command prints as JSON."""
-    call_command("checkpoints", *arguments, "--json")
-    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return printed
+    return location.checkpoints.select_related("location__project", "run", "stored_copy").get(
+        checkpoint_id=name
+    )
 
 
 def test_a_location_records_the_engine_that_recognises_it(counted: Location) -> None:
@@ -62,18 +56,16 @@ def test_a_file_of_another_engine_is_not_a_checkpoint_of_this_one(counted: Locat
     assert problem.kind == "foreign" and "not a checkpoint of a counter" in str(problem.reason)
 
 
-def test_the_checkpoint_page_shows_the_engines_own_tab(client: Client, counted: Location) -> None:
-    client.force_login(teammate("reader"))
+def test_the_checkpoint_page_shows_the_engines_own_tab(reader: Client, counted: Location) -> None:
     shown = checkpoint(counted, "s2")
-    page = client.get(f"{shown.run.get_absolute_url()}?at=s2&tab=counts").content.decode()
+    page = reader.get(f"{shown.run.get_absolute_url()}?at=s2&tab=counts").content.decode()
     assert "<dt>right</dt><dd>3</dd>" in page
     assert "Counts" in page and "step counted" in page and "Tasks" not in page
 
 
-def test_the_fork_form_edits_its_state_and_shows_its_plan(client: Client, counted: Location) -> None:
-    client.force_login(teammate("runner", "run"))
+def test_the_fork_form_edits_its_state_and_shows_its_plan(runner: Client, counted: Location) -> None:
     shown = checkpoint(counted, "s2")
-    page = client.get(reverse("fork", args=[shown.pk])).content.decode()
+    page = runner.get(reverse("fork", args=[shown.pk])).content.decode()
     assert 'name="state:by"' in page and 'name="state:label"' in page
     assert "left" in page and "right" in page
 
@@ -88,11 +80,11 @@ def worker(counted: Location) -> Any:
 
 
 def test_a_fork_runs_in_a_worker_and_shows_its_progress(
-    worker: Any, counted: Location, capsys: pytest.CaptureFixture[str]
+    worker: Any, counted: Location, terminal: Terminal
 ) -> None:
     source = f"{counted.path}#s2"
     state = json.dumps({"by": 5, "label": "goats"})
-    forked = run(capsys, "fork", source, "--branch", "what-if", "--state", state, "--again", "right")
+    forked = terminal.document("fork", source, "--branch", "what-if", "--state", state, "--again", "right")
     job = Job.objects.get(pk=forked["job"])
     assert [(step["unit"], step["action"]) for step in job.plan] == [("left", "runs"), ("right", "again")]
     wait_until(lambda: Job.objects.get(pk=job.pk).has_ended)
@@ -109,19 +101,15 @@ def test_a_fork_runs_in_a_worker_and_shows_its_progress(
     assert stored_contents(new).state == {"label": "goats", "by": 5, "is_fast": False}  # type: ignore[attr-defined]
 
 
-def test_the_terminal_lists_and_reads_it(counted: Location, capsys: pytest.CaptureFixture[str]) -> None:
-    call_command("checkpoints", "list", counted.path, "--json")
-    assert "s2" in capsys.readouterr().out
-    document = run(capsys, "info", f"{counted.path}#s2")
+def test_the_terminal_lists_and_reads_it(counted: Location, terminal: Terminal) -> None:
+    assert "s2" in terminal.text("list", counted.path, "--json")
+    document = terminal.document("info", f"{counted.path}#s2")
     assert (document["counts"], document["limit"]) == ({"left": 2, "right": 3}, 3)
 
 
-def test_an_edit_that_the_engine_refuses_starts_nothing(
-    counted: Location, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        run(capsys, "fork", f"{counted.path}#s2", "--again", "up")
-    assert "There is no count 'up'" in capsys.readouterr().out and not Job.objects.exists()
+def test_an_edit_that_the_engine_refuses_starts_nothing(counted: Location, terminal: Terminal) -> None:
+    error = terminal.refused("fork", f"{counted.path}#s2", "--again", "up")["error"]
+    assert "There is no count 'up'" in error and not Job.objects.exists()
 
 
 def test_a_new_checkpoint_appears_in_its_run(counted: Location, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,13 @@ from viewer.engines.spans import Span, SpanSource
 
 
 def spans_of(path: Path) -> list[Span]:
+    return spans_in(json.loads(path.read_text()))
+
+
+def spans_in(body: dict[str, Any]) -> list[Span]:
+    """The spans that a decoded checkpoint of CrewAI records."""
     engine = engine_named("crewai")
-    contents = engine.contents_of(json.loads(path.read_text()))
-    return engine.spans([SpanSource("c", None, contents)])
+    return engine.spans([SpanSource("c", None, engine.contents_of(body))])
 
 
 def newest(folder: str) -> Path:

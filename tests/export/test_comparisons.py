@@ -1,6 +1,7 @@
 """Exports of a comparison: complete, redacted, and harmless wherever they are opened."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from django.urls import reverse
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of
-from viewer.access.login_links import teammate
+from viewer.comparison.labels import SECTIONS
 from viewer.comparison.references import Reference
 from viewer.models import Run
 
@@ -33,16 +34,14 @@ def run(tmp_path: Path, settings: Any) -> Run:
     return location.runs.get()
 
 
-def exported(run: Run, name: str) -> Any:
-    browser = Client()
-    browser.force_login(teammate("reader"))
+def exported(reader: Client, run: Run, name: str) -> Any:
     sides = [str(Reference(run.uid, branch=branch)) for branch in ("main", "exp-a")]
-    return browser.get(reverse("compare-export"), {"a": sides[0], "b": sides[1], "format": name})
+    return reader.get(reverse("compare-export"), {"a": sides[0], "b": sides[1], "format": name})
 
 
-def test_json_holds_the_values_of_all_sides_and_times_in_utc(run: Run, settings: Any) -> None:
+def test_json_holds_the_values_of_all_sides_and_times_in_utc(reader: Client, run: Run, settings: Any) -> None:
     settings.TIME_ZONE = "Asia/Seoul"
-    response = exported(run, "json")
+    response = exported(reader, run, "json")
     document = json.loads(response.content)
     assert [side["branch"] for side in document["sides"]] == ["main", "exp-a"]
     assert document["common_ancestor"] and document["rows_left_out"] == 0
@@ -54,19 +53,22 @@ def test_json_holds_the_values_of_all_sides_and_times_in_utc(run: Run, settings:
 
 
 @pytest.mark.parametrize("name", ["html", "markdown", "json"])
-def test_a_file_loads_nothing_and_hostile_texts_stay_texts(run: Run, name: str) -> None:
-    response = exported(run, name)
+def test_a_file_loads_nothing_and_hostile_texts_stay_texts(reader: Client, run: Run, name: str) -> None:
+    response = exported(reader, run, name)
     text = response.content.decode()
     assert response["Content-Disposition"].startswith("attachment;")
     for forbidden in ("src=", "<link", "@import", "url(", "sk-", "Bearer ", str(run.location.path)):
         assert forbidden not in text
     if name == "html":
         assert "<script" not in text and "&lt;script&gt;" in text and "exp-a" in text
+        titles = re.findall("<h2>(.*?)</h2>", text)[1:]
+        assert titles and all(title.split(": ")[0] in map(str, SECTIONS.values()) for title in titles)
     if name == "markdown":
         assert f"````\n{HOSTILE}\n````" in text
+        rows = [line.split(" | ")[0] for line in text.splitlines() if line.startswith("| ")]
+        assert all(": " in name for name in rows[1:]) and "| overview: Created" in rows
 
 
-def test_an_unknown_format_is_not_found_and_one_side_asks_for_another(run: Run, client: Client) -> None:
-    assert exported(run, "svg").status_code == 404
-    client.force_login(teammate("reader"))
-    assert client.get(reverse("compare-export"), {"a": str(run.uid)}).status_code == 302
+def test_an_unknown_format_is_not_found_and_one_side_asks_for_another(run: Run, reader: Client) -> None:
+    assert exported(reader, run, "svg").status_code == 404
+    assert reader.get(reverse("compare-export"), {"a": str(run.uid)}).status_code == 302

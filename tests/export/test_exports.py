@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of
-from viewer.access.login_links import teammate
+from viewer.management.command import ForklineCommand
 from viewer.models import Location, Run
 from viewer.presentation.export.formats import FORMATS
 
@@ -22,31 +22,18 @@ pytestmark = pytest.mark.django_db
 HOSTILE = "</pre><script>alert(1)</script>```"
 
 
-@pytest.fixture
-def location(tmp_path: Path, settings: Any) -> Location:
-    settings.CHECKPOINT_ROOTS = [tmp_path]
-    return imported_location(copy_of("1.15.30/json", tmp_path))
-
-
-@pytest.fixture
-def browser() -> Client:
-    client = Client()
-    client.force_login(teammate("reader"))
-    return client
-
-
-def exported(browser: Client, run: Run, name: str) -> str:
-    response = browser.get(reverse("run-export", args=[run.uid]), {"format": name})
+def exported(reader: Client, run: Run, name: str) -> str:
+    response = reader.get(reverse("run-export", args=[run.uid]), {"format": name})
     assert response.status_code == 200
     assert response["Content-Disposition"].startswith("attachment;")
     return str(response.content.decode())
 
 
 def test_json_holds_every_checkpoint_and_the_outputs_of_each_branch(
-    browser: Client, location: Location
+    reader: Client, crew_location: Location
 ) -> None:
-    run = location.runs.get()
-    document = json.loads(exported(browser, run, "json"))
+    run = crew_location.runs.get()
+    document = json.loads(exported(reader, run, "json"))
     assert {row["id"] for row in document["checkpoints"]} == set(
         run.checkpoints.values_list("checkpoint_id", flat=True)
     )
@@ -56,15 +43,15 @@ def test_json_holds_every_checkpoint_and_the_outputs_of_each_branch(
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_an_export_loads_nothing_and_holds_no_key(browser: Client, location: Location, name: str) -> None:
-    text = exported(browser, location.runs.get(), name)
+def test_an_export_loads_nothing_and_holds_no_key(reader: Client, crew_location: Location, name: str) -> None:
+    text = exported(reader, crew_location.runs.get(), name)
     for forbidden in ("<script", "src=", "<link", "@import", "url(", "sk-", "Bearer "):
         assert forbidden not in text
-    assert str(location.path) not in text
+    assert str(crew_location.path) not in text
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_hostile_texts_stay_texts(tmp_path: Path, settings: Any, browser: Client, name: str) -> None:
+def test_hostile_texts_stay_texts(tmp_path: Path, settings: Any, reader: Client, name: str) -> None:
     settings.CHECKPOINT_ROOTS = [tmp_path]
     folder = copy_of("1.15.30/json", tmp_path)
     for path in folder.rglob("*.json"):
@@ -75,7 +62,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path, settings: Any, browser: Client
                 task["output"]["raw"] = HOSTILE
         path.write_text(json.dumps(body))
     location = imported_location(folder)
-    text = exported(browser, location.runs.get(), name)
+    text = exported(reader, location.runs.get(), name)
     if name in ("html", "svg"):
         assert "<script" not in text
     if name == "svg":
@@ -86,23 +73,50 @@ def test_hostile_texts_stay_texts(tmp_path: Path, settings: Any, browser: Client
         assert HOSTILE in {part["value"] for part in json.loads(text)["branches"][0]["outputs"]}
 
 
-def test_an_unknown_format_is_not_found(browser: Client, location: Location) -> None:
-    address = reverse("run-export", args=[location.runs.get().uid])
-    assert browser.get(address, {"format": "exe"}).status_code == 404
+@pytest.mark.parametrize("name", FORMATS)
+def test_standard_output_gets_the_file_and_no_file_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crew_location: Location, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = f"{crew_location.path}#{crew_location.checkpoints.all()[0].checkpoint_id}"
+    before, out = set(tmp_path.rglob("*")), StringIO()
+    call_command("checkpoints", "export", target, "--format", name, "--output", "-", stdout=out)
+    text = out.getvalue()
+    assert "\n" in text and "Wrote" not in text and set(tmp_path.rglob("*")) == before
+    out = StringIO()
+    call_command("checkpoints", "export", target, "--format", name, "--output", "-", "--json", stdout=out)
+    document = json.loads(out.getvalue())
+    assert document["text"].splitlines()[0] == text.splitlines()[0] and "file" not in document
 
 
-def test_a_thread_is_exported_too(tmp_path: Path, settings: Any, browser: Client) -> None:
+def test_a_terminal_shows_an_export_without_control_characters() -> None:
+    class Screen(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for stdout, shown in ((Screen(), "a\n\\x1b[2Jb\n"), (StringIO(), "a\n\x1b[2Jb\n")):
+        ForklineCommand(stdout=stdout).say_file("a\n\x1b[2Jb\n")
+        assert stdout.getvalue() == shown
+
+
+def test_an_unknown_format_is_not_found(reader: Client, crew_location: Location) -> None:
+    address = reverse("run-export", args=[crew_location.runs.get().uid])
+    assert reader.get(address, {"format": "exe"}).status_code == 404
+
+
+def test_a_thread_is_exported_too(tmp_path: Path, settings: Any, reader: Client) -> None:
     settings.CHECKPOINT_ROOTS = [tmp_path]
     location = imported_location(copy_of("langgraph/lg12.db", tmp_path))
     run = location.runs.get(key="fan-forked")
-    document = json.loads(exported(browser, run, "json"))
+    document = json.loads(exported(reader, run, "json"))
     assert len(document["checkpoints"]) == run.checkpoints.count() > 0
     assert any(branch["state"] for branch in document["branches"])
-    ElementTree.fromstring(exported(browser, run, "svg"))
+    ElementTree.fromstring(exported(reader, run, "svg"))
 
 
-def test_the_terminal_writes_a_new_file_and_no_other(location: Location, tmp_path: Path) -> None:
-    target, file = f"{location.path}#{location.checkpoints.first().checkpoint_id}", tmp_path / "run.md"  # type: ignore[union-attr]
+def test_the_terminal_writes_a_new_file_and_no_other(crew_location: Location, tmp_path: Path) -> None:
+    first, file = crew_location.checkpoints.all()[0], tmp_path / "run.md"
+    target = f"{crew_location.path}#{first.checkpoint_id}"
     out = StringIO()
     call_command("checkpoints", "export", target, "--format", "markdown", "--output", str(file), stdout=out)
     assert file.read_text().startswith("# research") and str(file) in out.getvalue()

@@ -12,7 +12,7 @@ from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.kinds import KINDS
 from viewer.forms.launch import fork as fork_form
 from viewer.forms.launch.fork import EntryPointForm, ForkForm, OutputsForm, ValuesForm
-from viewer.launching.values import Kind
+from viewer.launching.requests.values import ValueKind
 from viewer.presentation.launch.page import FieldError, errors_of
 
 INPUTS: dict[str, Any] = {
@@ -239,12 +239,12 @@ def test_a_flows_state_is_edited_and_its_id_is_not() -> None:
 @pytest.mark.parametrize(
     ("messages", "kind"),
     [
-        ("Ask me", Kind.TEXT),
-        ([{"role": "user", "content": "Ask me"}], Kind.TEXT),
-        ([{"role": "system", "content": "Be kind"}, {"role": "user", "content": "Ask me"}], Kind.JSON),
+        ("Ask me", ValueKind.TEXT),
+        ([{"role": "user", "content": "Ask me"}], ValueKind.TEXT),
+        ([{"role": "system", "content": "Be kind"}, {"role": "user", "content": "Ask me"}], ValueKind.JSON),
     ],
 )
-def test_the_prompt_of_an_agent_is_its_input(messages: Any, kind: Kind) -> None:
+def test_the_prompt_of_an_agent_is_its_input(messages: Any, kind: ValueKind) -> None:
     form = first(agent(messages))
     assert form.inputs is not None
     assert [(one.name, one.kind) for one in form.inputs.value_fields.values()] == [("messages", kind)]

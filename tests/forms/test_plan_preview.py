@@ -8,7 +8,7 @@ from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.contents.events import Event, events_of
 from viewer.engines.crewai.planning.flow_plan import Condition, FlowMethod
 from viewer.engines.crewai.planning.units import cost_of
-from viewer.engines.plan import Edits
+from viewer.engines.planning.plan import Edits
 from viewer.launching.preview.plan_preview import preview_plan
 from viewer.messages.labels import step_text
 

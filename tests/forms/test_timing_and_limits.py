@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from viewer.forms.launch.schedule import StartTimeForm
 from viewer.forms.limits import LimitsForm, limit_texts
-from viewer.launching.option_values import parse_start_time
+from viewer.launching.requests.option_values import parse_start_time
 
 
 def test_an_empty_form_starts_now_without_limits() -> None:

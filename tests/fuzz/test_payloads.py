@@ -12,8 +12,8 @@ from pytest_django.live_server_helper import LiveServer
 
 from quality.fuzz.script_injection.browser import Seen, visit, watched_context
 from quality.fuzz.script_injection.groups import Group, made_groups
-from quality.fuzz.script_injection.pages import chromium
 from quality.fuzz.script_injection.payloads import filled, payload_forms
+from scripts.chromium import launch_options
 
 # One of each kind.
 EVERY = 40
@@ -52,7 +52,7 @@ def test_no_payload_runs_on_any_page(
 async def visited(site: str, session: str, group: Group, with_policy: bool) -> Seen:
     seen = Seen()
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(**launch_options())
         context = await watched_context(browser, site, seen, with_policy=with_policy)
         await context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": site}])
         page = await context.new_page()
@@ -67,7 +67,7 @@ def test_a_page_without_escaping_fails() -> None:
     async def scan() -> Seen:
         seen = Seen()
         async with async_playwright() as playwright:
-            browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+            browser = await playwright.chromium.launch(**launch_options())
             context = await watched_context(browser, "http://127.0.0.1", seen, with_policy=False)
             page = await context.new_page()
             form = "<img src=§url§ onerror=mark(§n§)>"

@@ -12,13 +12,13 @@ from tests.real_stores import write_checkpoint
 from viewer.importing import import_location, open_location
 from viewer.stores.location_reader import LocationAddress, open_reader
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, Limits, ReadProblem
+from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
 
 # These take long to create.
 LARGE = {"two million rows", "a log of 900 MB", "rows of 60 MB of zeros", "rows of 400 MB of zeros"}
 
 
-def read(folder: Path, limits: Limits) -> tuple[list[str], dict[str, ReadProblem]]:
+def read(folder: Path, limits: ReadLimits) -> tuple[list[str], dict[str, ReadProblem]]:
     """Return the keys that were read, and the problems by key."""
     with open_reader(LocationAddress(folder, limits)) as store:
         entries = [item for item in store.entries() if isinstance(item, Entry)]
@@ -36,7 +36,7 @@ def test_a_slow_file_is_refused_and_the_others_are_read(tmp_path: Path) -> None:
     healthy(tmp_path, 25)
     long = with_state(b"[" + b"{}," * 4_000_000 + b"1]")
     (tmp_path / "main/20270101T000012_z.json").write_bytes(long)
-    found, faults = read(tmp_path, Limits(max_seconds=0.5))
+    found, faults = read(tmp_path, ReadLimits(max_seconds=0.5))
     assert len(found) == 25
     assert [fault.kind for fault in faults.values()] == ["refused"]
     assert "more than 0.5 seconds" in str(*(fault.reason for fault in faults.values()))
@@ -45,11 +45,11 @@ def test_a_slow_file_is_refused_and_the_others_are_read(tmp_path: Path) -> None:
 def test_a_file_that_needs_too_much_memory_is_refused_and_the_others_are_read(tmp_path: Path) -> None:
     healthy(tmp_path, 25)
     (tmp_path / "main/20270101T000012_z.json").write_bytes(with_state(b'"' + b"a" * 50_000_000 + b'"'))
-    found, faults = read(tmp_path, Limits(max_memory=90 * 1024 * 1024))
+    found, faults = read(tmp_path, ReadLimits(max_memory=90 * 1024 * 1024))
     assert len(found) == 25
     assert [fault.kind for fault in faults.values()] == ["refused"]
     assert "memory" in str(*(fault.reason for fault in faults.values()))
-    assert read(tmp_path, Limits())[1] == {}
+    assert read(tmp_path, ReadLimits())[1] == {}
 
 
 @pytest.mark.django_db
@@ -75,9 +75,9 @@ def test_every_store_is_read_or_refused(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.django_db
 def test_a_refused_store_is_read_again_only_after_a_change(tmp_path: Path, settings: Settings) -> None:
-    many_rows(20_000)(tmp_path / "store.db")
+    many_rows(8_000)(tmp_path / "store.db")
     location = open_location(tmp_path / "store.db")
-    settings.CHECKPOINT_MAX_SECONDS = 0.002
+    settings.CHECKPOINT_MAX_SECONDS = 0.001
     first = import_location(location)
     assert first.refused_fingerprint and first.read_error
     location.refresh_from_db()
@@ -89,7 +89,7 @@ def test_a_refused_store_is_read_again_only_after_a_change(tmp_path: Path, setti
     settings.CHECKPOINT_MAX_SECONDS = 5
     assert import_location(location).read_error is None
     location.refresh_from_db()
-    assert location.refused_fingerprint == "" and location.problems.count() == 20_000
+    assert location.refused_fingerprint == "" and location.problems.count() == 8_000
 
 
 @pytest.mark.django_db

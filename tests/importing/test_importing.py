@@ -15,7 +15,7 @@ from viewer.models import Checkpoint, Location, Run
 pytestmark = pytest.mark.django_db
 
 
-def edges(location: Location) -> dict[str, tuple[str, str | None]]:
+def parent_links(location: Location) -> dict[str, tuple[str, str | None]]:
     """The parent link and the parent of each checkpoint."""
     rows = location.checkpoints.select_related("parent")
     return {
@@ -37,7 +37,7 @@ def test_every_checkpoint_becomes_a_row_of_one_run(version: str, kind: str) -> N
 
 def test_a_fork_has_its_parent_and_a_new_lane() -> None:
     location = imported_location(STORES / "1.15.30/json")
-    assert edges(location)["20261120T232952_e9a8cba4"] == ("recorded", "20261120T232827_0aa12db3")
+    assert parent_links(location)["20261120T232952_e9a8cba4"] == ("recorded", "20261120T232827_0aa12db3")
     run = location.runs.get()
     assert (run.branch_count, run.lane_count, run.name) == (2, 2, "research")
     lanes = {row.branch: row.lane for row in run.checkpoints.all()}
@@ -63,7 +63,7 @@ def test_each_model_call_of_a_run_is_counted_once() -> None:
 
 def test_parents_that_the_first_versions_do_not_record_are_inferred() -> None:
     location = imported_location(STORES / "1.14.1/json")
-    assert edges(location) == {
+    assert parent_links(location) == {
         "20261121T001329_8069945e": ("root", None),
         "20261121T001330_ddf59eda": ("inferred", "20261121T001329_8069945e"),
         "20261121T001330_824b53d5": ("inferred", "20261121T001330_ddf59eda"),
@@ -72,7 +72,7 @@ def test_parents_that_the_first_versions_do_not_record_are_inferred() -> None:
 
 def test_siblings_without_recorded_parents_are_inferred_from_events() -> None:
     location = imported_location(STORES / "1.15.30/flow")
-    assert edges(location) == {
+    assert parent_links(location) == {
         "20261120T233049_16755e62": ("root", None),
         "20261120T233049_c48bba3d": ("inferred", "20261120T233049_16755e62"),
     }
@@ -80,7 +80,7 @@ def test_siblings_without_recorded_parents_are_inferred_from_events() -> None:
 
 def test_a_missing_parent_is_shown_as_missing() -> None:
     location = imported_location(STORES / "1.14.2/json")
-    assert edges(location)["20261121T001458_0487a78f"][0] == "missing"
+    assert parent_links(location)["20261121T001458_0487a78f"][0] == "missing"
     row = location.checkpoints.get(checkpoint_id="20261121T001458_0487a78f")
     assert row.parent_checkpoint_id == "20261121T001431_eee9fe48"
     assert location.runs.count() == 1
@@ -124,7 +124,7 @@ def test_no_secret_of_any_store_is_in_the_data_folder(settings: Settings) -> Non
         imported_location(path)
     assert Checkpoint.objects.count() > 30
     files = bytes_of(path for path in Path(settings.DATA_DIR).rglob("*") if path.is_file())
-    bodies = [stored_bytes(row) for row in Checkpoint.objects.select_related("body")]
+    bodies = [stored_bytes(row) for row in Checkpoint.objects.select_related("stored_copy")]
     assert b"20261121T001343_7d19a9e0" in files
     assert any(b"[redacted]" in body for body in bodies)
     for content in [files, *bodies]:

@@ -23,7 +23,7 @@ from viewer.stores import json_folder
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.packing import read_packed
 from viewer.stores.polling.known_folders import KnownFolders
-from viewer.stores.protocol import Entry, Limits, ReadProblem
+from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
 
 NAMES = ("EIO", "ESTALE", "EMFILE", "ENFILE", "EACCES", "ENOMEM", "ENOENT", "EINTR")
 
@@ -38,14 +38,14 @@ def test_a_system_error_does_not_make_a_file_broken(
     def fail(name: str, folder: int) -> int:
         raise OSError(code, os.strerror(code))
 
-    with JsonFolder(tmp_path, Limits(), [STORE_FORMAT]) as store:
+    with JsonFolder(tmp_path, ReadLimits(), [STORE_FORMAT]) as store:
         (entry,) = store.entries()
         assert isinstance(entry, Entry)
         monkeypatch.setattr(json_folder, "open_file", fail)
         problem = read_packed(store, entry)
         assert isinstance(problem, ReadProblem) and problem.kind == "unavailable" and str(problem.reason)
         monkeypatch.setattr(json_folder, "open_folder", fail)
-        with JsonFolder(tmp_path, Limits(), [STORE_FORMAT]) as again:
+        with JsonFolder(tmp_path, ReadLimits(), [STORE_FORMAT]) as again:
             listed = list(again.entries())
     kinds = [problem.kind for problem in listed if isinstance(problem, ReadProblem)]
     assert code == errno.ENOENT or kinds == ["unavailable"]
@@ -53,7 +53,7 @@ def test_a_system_error_does_not_make_a_file_broken(
 
 def test_a_file_that_has_become_a_link_is_unavailable(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path / "store", "20260101T000000_00000001")
-    with JsonFolder(tmp_path / "store", Limits(), [STORE_FORMAT]) as store:
+    with JsonFolder(tmp_path / "store", ReadLimits(), [STORE_FORMAT]) as store:
         (entry,) = store.entries()
         assert isinstance(entry, Entry)
         path.rename(tmp_path / "elsewhere")
@@ -64,7 +64,7 @@ def test_a_file_that_has_become_a_link_is_unavailable(tmp_path: Path) -> None:
 
 def test_a_problem_has_the_fingerprint_of_the_bytes_that_were_read(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path, "20260101T000000_00000001")
-    with JsonFolder(tmp_path, Limits(), [STORE_FORMAT]) as store:
+    with JsonFolder(tmp_path, ReadLimits(), [STORE_FORMAT]) as store:
         (entry,) = store.entries()
         assert isinstance(entry, Entry)
         path.rename(tmp_path / "whole")

@@ -1,6 +1,9 @@
 """Large imports that several reader processes share."""
 
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +22,7 @@ from viewer.models import Location
 from viewer.stores import location_reader
 from viewer.stores.location_reader import LocationAddress, open_reader
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, Limits, ReadProblem
+from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
 from viewer.stores.reader import pool, reading
 from viewer.stores.reader.pool import end_idle_readers
 
@@ -57,7 +60,7 @@ def test_several_readers_import_everything(many: Path) -> None:
 
 
 def read(folder: Path, most_readers: int = 2) -> Iterator[Packed | ReadProblem]:
-    with open_reader(LocationAddress(folder, Limits())) as store:
+    with open_reader(LocationAddress(folder, ReadLimits())) as store:
         entries = [item for item in store.entries() if isinstance(item, Entry)]
         yield from store.read_all(entries, most_readers)
 
@@ -137,6 +140,17 @@ def test_readers_that_were_prepared_are_used(many: Path) -> None:
     assert len(waiting) == reader_count()
     assert len(list(read(many))) == COUNT
     assert {reader.pid for reader in pool._idle} == waiting
+
+
+def test_a_reader_that_was_started_ahead_and_has_ended_is_replaced(many: Path) -> None:
+    end_idle_readers()
+    pool.start_ahead(1)
+    reader = pool._idle[0]
+    # Its process still exists when it is chosen, but can no longer be reached.
+    os.kill(reader.pid, signal.SIGSTOP)
+    reader._requests.shutdown(socket.SHUT_RDWR)
+    assert len(list(read(many, 1))) == COUNT
+    assert not psutil.pid_exists(reader.pid)
 
 
 def test_an_idle_reader_ends_with_its_parent() -> None:

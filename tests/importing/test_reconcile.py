@@ -26,8 +26,8 @@ def test_a_late_parent_merges_two_runs(tmp_path: Path) -> None:
     import_location(location)
     run = location.runs.get()
     assert (run, run.checkpoint_count) == (first, 3)
-    edges = list(run.checkpoints.order_by("row").values_list("parent_link", flat=True))
-    assert edges == ["root", "recorded", "recorded"]
+    parent_links = list(run.checkpoints.order_by("row").values_list("parent_link", flat=True))
+    assert parent_links == ["root", "recorded", "recorded"]
 
 
 def agent(run_key: str) -> list[dict[str, Any]]:

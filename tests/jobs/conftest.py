@@ -6,13 +6,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import psutil
 import pytest
+from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
+from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.starting.environment import MARKER
 from viewer.models import Checkpoint, Job, Location, Project, Run
 
@@ -103,6 +107,31 @@ def start_worker(transactional_db: None) -> Iterator[StartWorker]:
     for worker in workers:
         worker.send_signal(signal.SIGKILL)
         worker.wait()
+
+
+def finished(job: Job) -> Job:
+    """Return the job after its end."""
+    ensure_finished(job)
+    job.refresh_from_db()
+    return job
+
+
+@contextmanager
+def followed(job: Job, seconds: float = 30) -> Iterator[None]:
+    """Follow the job to its end in another thread, which has to take at most this many seconds more."""
+
+    def follow() -> None:
+        ensure_finished(Job.objects.get(pk=job.pk))
+        connection.close()
+
+    thread = Thread(target=follow)
+    thread.start()
+    yield
+    thread.join(seconds)
+    assert not thread.is_alive()
+    # Some tests delete the job.
+    if Job.objects.filter(pk=job.pk).exists():
+        job.refresh_from_db()
 
 
 def marks(project: Project) -> list[str]:

@@ -5,12 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from django.test import Client
 
 from tests.imported import imported_location
-from tests.views.conftest import CompactClient
-from viewer.access.login_links import teammate
 from viewer.importing import import_run
+from viewer.importing.stored_copies import copying
 from viewer.models import Location, Run
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded_stores" / "langgraph"
@@ -29,6 +27,13 @@ def opened(location: Location, thread: str) -> Run:
     return Run.objects.get(pk=run.pk)
 
 
+@pytest.fixture(autouse=True)
+def _like_a_new_process() -> None:
+    """Clear the times of the next attempts, since primary keys repeat between tests."""
+    for remembered in (copying._poll_at, copying._retry_at, copying._unreadable):
+        remembered.clear()
+
+
 @pytest.fixture
 def threads(db: None, tmp_path: Path) -> Callable[[str], Location]:
     """Return a function that adds a copy of a recorded database as a location."""
@@ -37,11 +42,3 @@ def threads(db: None, tmp_path: Path) -> Callable[[str], Location]:
         return imported_location(copied(version, tmp_path))
 
     return added
-
-
-@pytest.fixture
-def reader(db: None) -> Client:
-    """A browser of a user who may only view."""
-    client = CompactClient()
-    client.force_login(teammate("reader"))
-    return client

@@ -78,3 +78,18 @@ class Database:
     def _insert(self, table: str, row: Mapping[str, Any]) -> None:
         names, places = ", ".join(row), ", ".join("?" * len(row))
         self.connection.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", list(row.values()))
+
+
+def long_thread(path: Path, count: int, others: Mapping[int, int]) -> Path:
+    """Write a thread of ``count`` consecutive checkpoints. ``others`` maps further ones to their parents."""
+    database = Database(path)
+    with database.connection:
+        database.connection.execute("BEGIN")
+        for number in range(count):
+            source = "loop" if number % 3 else "input"
+            metadata = f'{{"source": "{source}", "step": {number - 1}}}'.encode()
+            database.add(number, packed({"value": number}), metadata=metadata)
+            database.write(number, 0, "value", b"\x01")
+        for number, parent in others.items():
+            database.add(number, packed({}), parent_checkpoint_id=checkpoint_id(parent))
+    return path

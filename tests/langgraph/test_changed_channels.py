@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 from django.test import Client
 
 from tests.engine_runs.graphs import PROJECT, STORE, WarmGraphs, run_program
@@ -40,7 +39,6 @@ def contents_by_id(run: Run) -> dict[str, Any]:
     return {row.checkpoint_id: stored_contents(row) for row in rows}
 
 
-@pytest.mark.engine
 def test_the_values_are_those_that_langgraph_has(
     db: None, warm_langgraph: WarmGraphs, tmp_path: Path
 ) -> None:

@@ -1,25 +1,23 @@
 """The graph of a thread: as the project's code defines it, with what ran; inferred without a project."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from tests.langgraph.conftest import opened
+from tests.terminal import Terminal
 from viewer.cli.graphs import dot_lines, graph_lines
 from viewer.jobs.preflight.checks import preflight_new_run
 from viewer.messages.message import UserMessage
 from viewer.models import Location, PreflightCheck, Project, Run
-from viewer.presentation.run.unit_graph import UnitGraph, plain_graph_of, unit_graph_of
-from viewer.presentation.run.unit_statuses import unit_statuses
+from viewer.presentation.run.units.graph import UnitGraph, plain_graph_of, unit_graph_of
+from viewer.presentation.run.units.statuses import unit_statuses
 
-pytestmark = pytest.mark.django_db
 CODE: dict[str, Any] = {
     "nodes": ["__start__", "split", "sub/ask", "sub/sum", "join", "__end__"],
     "edges": [
@@ -145,20 +143,17 @@ def test_code_that_cannot_say_leaves_the_inferred_graph(
 
 
 def test_the_terminal_prints_the_graph_with_what_ran_and_what_waits(
-    threads: Callable[[str], Location], capsys: pytest.CaptureFixture[str]
+    threads: Callable[[str], Location], terminal: Terminal
 ) -> None:
     location = threads("lg12")
     head = opened(location, "appr-waiting").checkpoints.latest("row")
     address = f"{location.path}#appr-waiting/{head.checkpoint_id}"
-    call_command("checkpoints", "info", address, "--graph")
-    printed = capsys.readouterr().out
+    printed = terminal.text("info", address, "--graph")
     (waiting,) = [name for name, status in head.units if status == "waiting"]
     assert "inferred from what ran" in printed and f"-> {waiting}" in printed
-    call_command("checkpoints", "info", address, "--graph", "dot")
-    dot = capsys.readouterr().out.splitlines()
+    dot = terminal.text("info", address, "--graph", "dot").splitlines()
     assert (dot[0], dot[-1]) == ("digraph {", "}") and f'  "{waiting}" [style="filled,dashed"];' in dot
-    call_command("checkpoints", "info", address, "--graph", "--json")
-    graph = json.loads(capsys.readouterr().out)["graph"]
+    graph = terminal.document("info", address, "--graph")["graph"]
     assert graph["is_inferred"] and {"name": waiting, "status": "waiting"} in graph["nodes"]
     assert any(edge["to"] == waiting for edge in graph["edges"])
 

@@ -50,12 +50,14 @@ def location_of(database: Database) -> Location:
 
 
 def pages(client: Client, location: Location) -> str:
-    """Every tab of every checkpoint of the thread ``t``."""
+    """Every tab of every checkpoint of the thread ``t``: the first as a page, the others as parts of it."""
     run = opened(location, "t")
     html = client.get(location.get_absolute_url()).content.decode()
     for row in run.checkpoints.all():
         for tab in ("state", "messages", "writes", "next", "metadata"):
-            page = client.get(run.get_absolute_url(), {"at": row.checkpoint_id, "tab": tab})
+            headers = {} if tab == "state" else {"HX-Request": "true", "HX-Target": "detail"}
+            selected = {"at": row.checkpoint_id, "tab": tab}
+            page = client.get(run.get_absolute_url(), selected, headers=headers)
             assert page.status_code == 200
             html += page.content.decode()
     return html
@@ -219,9 +221,11 @@ def test_nothing_connects(database: Database, reader: Client, monkeypatch: pytes
 def test_a_thread_that_takes_too_long_leaves_the_others_readable(
     database: Database, reader: Client, settings: Any
 ) -> None:
-    for number in range(3_000):
-        database.add(number, packed({"value": number}), thread_id="long")
-    database.add(3_001, packed({"value": "short"}))
+    with database.connection:
+        database.connection.execute("BEGIN")
+        for number in range(3_000):
+            database.add(number, packed({"value": number}), thread_id="long")
+        database.add(3_001, packed({"value": "short"}))
     location = location_of(database)
     settings.CHECKPOINT_MAX_SECONDS = 0.02
     html = reader.get(location.runs.get(key="long").get_absolute_url()).content.decode()

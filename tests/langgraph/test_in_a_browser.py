@@ -1,20 +1,26 @@
 """The pages of threads in a real browser: nothing for axe to find, nothing wider than the screen."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Route, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.imported import imported_location
 from tests.langgraph.conftest import copied, opened
+from tests.langgraph.databases import long_thread
 from tests.views.axe import findings
 from tests.views.browsing import Open, opening
+from viewer.engines.langgraph.threads.newest import MIN_CHECKPOINTS
 from viewer.models import Location
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 TABS = ("state", "messages", "writes", "next", "graph", "subgraphs", "metadata", "raw")
+
+# The requests of a page for rows.
+ROWS = re.compile("/rows/")
 
 
 @pytest.fixture
@@ -35,6 +41,24 @@ def addresses(transactional_db: None, tmp_path: Path) -> dict[str, str]:
     called = opened(location, "map-sub-waiting").called_runs.get().get_absolute_url()
     shown = Location.objects.get().get_absolute_url()
     return {"location": shown, "none": f"{shown}?q=nothing", "called": called, **threads, **tabs}
+
+
+def test_the_rest_of_a_long_thread_is_listed_while_its_page_is_open(open_page: Open, tmp_path: Path) -> None:
+    count = MIN_CHECKPOINTS + 50
+    location = imported_location(long_thread(tmp_path / "threads.db", count, {count: 10}))
+    page = open_page("/")
+    held: list[Route] = []
+    page.route(ROWS, lambda route: held.append(route))
+    with page.expect_request(ROWS):
+        page.goto(location.runs.get().get_absolute_url())
+    assert location.runs.get().is_partly_listed
+    expect(page.locator("#run-summary")).to_contain_text("listed so far")
+    expect(page.locator(".row-turn").first).to_have_text("Turn")
+    expect(page.locator("#run-branches li")).to_have_count(2)
+    held[0].continue_()
+    expect(page.locator("#run-summary")).not_to_contain_text("listed so far")
+    expect(page.locator(".row-turn").first).to_have_text(re.compile("Turn [1-9]"))
+    assert location.runs.get().listed_count == count + 1
 
 
 def test_axe_finds_nothing(open_page: Open, addresses: dict[str, str]) -> None:

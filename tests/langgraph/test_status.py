@@ -10,7 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.langgraph.conftest import copied, opened
-from viewer.engines.langgraph.threads.rows import Indexer, Row, metadata_of
+from viewer.engines.langgraph.format import super_steps
+from viewer.engines.langgraph.threads.rows import IndexedRow, Indexer, metadata_of
 from viewer.importing import import_location, import_run, import_scratch, open_location
 from viewer.models import Location, Run
 from viewer.redaction.known_secrets import NONE_KNOWN
@@ -61,7 +62,9 @@ def test_a_single_checkpoint_of_the_first_versions_ends_only_if_that_is_known(
         "channel_versions": {"topic": "2.0.3", "draft": "3.0.4", "start:draft": "3.0.5"},
         "versions_seen": seen,
     }
-    row = Row("", "1f1e6d03-e137-6cf7-8001-a9540ae4fea6", None, 1, metadata_of(b'{"source": "loop"}'), "")
+    row = IndexedRow(
+        "", "1f1e6d03-e137-6cf7-8001-a9540ae4fea6", None, 1, metadata_of(b'{"source": "loop"}'), ""
+    )
     (snapshot,) = Indexer("t", NONE_KNOWN, lambda _row: checkpoint).snapshots([row])
     assert snapshot.trigger == trigger
 
@@ -118,5 +121,33 @@ def test_other_threads_say_what_follows_at_a_breakpoint_of_the_first_versions(
     assert [unit for unit in head.units if unit[1] == "next"] == [
         [f"research_{name}", "next"] for name in "abc"
     ]
-    # A thread that has ended is still known to have.
-    assert opened(location, "appr-two-answers").status == "completed"
+
+
+ALL_BUT_ONE = "DELETE FROM checkpoints WHERE thread_id <> 'fan-recovered'"
+
+
+def test_a_thread_of_the_first_versions_that_no_other_passed_is_not_said_to_have_ended(
+    tmp_path: Path, db: None
+) -> None:
+    store = copied("lg02_76", tmp_path)
+    with closing(sqlite3.connect(store)) as database, database:
+        for change in (STOPPED, LEFT, ALL_BUT_ONE):
+            database.execute(change)
+    location = open_location(store)
+    import_location(location)
+    run = opened(location, "fan-recovered")
+    assert (run.checkpoints.latest("row").trigger, run.status) == ("loop", "")
+
+
+@pytest.mark.parametrize("version", [str, int, lambda number: f"{number:032}.0.{7 - number}"])
+def test_versions_of_channels_are_compared_as_numbers(version: Callable[[int], object]) -> None:
+    """``draft`` was read, and wrote the newest channel but for ``review``, which no node has read."""
+    seen = {"draft": {"start:draft": version(8)}, "review": {"draft": version(9)}}
+    checkpoint = {
+        "channel_values": {"draft": "draft", "review": "review"},
+        "channel_versions": {"draft": version(9), "review": version(10)},
+        "versions_seen": seen,
+    }
+    assert not super_steps.is_last(checkpoint)
+    seen["publish"] = {"review": version(10)}
+    assert super_steps.is_last(checkpoint)

@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from tests.launching.refused import Refusing
+from tests.terminal import Terminal
 from tests.views.forking import create_location
 from viewer.models import Location
 
@@ -24,8 +25,8 @@ def person(client: Client) -> User:
 
 
 @pytest.fixture
-def refusing(client: Client, capsys: pytest.CaptureFixture[str], person: User) -> Refusing:
-    return Refusing(client, capsys)
+def refusing(client: Client, terminal: Terminal, person: User) -> Refusing:
+    return Refusing(client, terminal)
 
 
 @pytest.fixture(params=["fork", "resume"])

@@ -1,6 +1,5 @@
 """Launches that are refused, in the browser and at the terminal."""
 
-import json
 import shutil
 from dataclasses import dataclass
 from html import unescape
@@ -8,11 +7,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import pytest
-from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from tests.terminal import Terminal
 from tests.views.forking import filled
 from viewer.importing import import_location
 from viewer.models import Checkpoint, Job, Location, Project
@@ -23,7 +21,7 @@ class Refusing:
     """A browser and a terminal that have to refuse the same launches."""
 
     client: Client
-    capsys: pytest.CaptureFixture[str]
+    shell: Terminal
 
     def both(self, command: str, checkpoint: Checkpoint, *arguments: str, **fields: Any) -> str:
         """Return the terminal's error, which the page of the same launch must show too. No job is created.
@@ -38,11 +36,7 @@ class Refusing:
 
     def terminal(self, command: str, target: str, *arguments: str) -> str:
         """Return the error of the command."""
-        self.capsys.readouterr()
-        with pytest.raises(SystemExit):
-            call_command("checkpoints", command, target, *arguments, "--json")
-        document: dict[str, Any] = json.loads(self.capsys.readouterr().out)
-        return str(document["error"])
+        return str(self.shell.refused(command, target, *arguments)["error"])
 
     def browser(self, command: str, checkpoint: Checkpoint, **fields: Any) -> str:
         """Return the page after its form was sent."""

@@ -1,6 +1,5 @@
 """The browser and the terminal refuse the same fork and the same resume with the same message."""
 
-import json
 import os
 import time
 from pathlib import Path
@@ -19,10 +18,10 @@ from viewer.launching import start
 from viewer.launching.fork import fork
 from viewer.launching.preview.findings import effects_refusal
 from viewer.launching.refusals import LaunchRefused
-from viewer.launching.requests import ForkRequest, ResumeRequest
+from viewer.launching.requests.requests import ForkRequest, ResumeRequest
 from viewer.launching.resume import resume
 from viewer.messages.message import plain_text
-from viewer.models import DayLimits, Job, Location, Project
+from viewer.models import Checkpoint, DayLimits, Job, Location, Project
 
 pytestmark = pytest.mark.django_db
 FINISHED = {**CREW, "tasks": [task(1, "The research"), task(2, "The article")]}
@@ -30,9 +29,15 @@ REDACTED = {**CREW, "tasks": [task(1, "The key is sk-canary0123456789abcdefghij"
 EFFECT = {"kind": "import", "name": "helper", "detail": "a tool", "digest": "d", "key": "k"}
 
 
-def test_resuming_a_finished_crew_is_refused(refusing: Refusing, location: Location) -> None:
-    checkpoint = stored(location, FINISHED)
+def ready(location: Location, entity: dict[str, Any]) -> Checkpoint:
+    """Return a stored checkpoint of this entity after its preflight check."""
+    checkpoint = stored(location, entity)
     checked(checkpoint)
+    return checkpoint
+
+
+def test_resuming_a_finished_crew_is_refused(refusing: Refusing, location: Location) -> None:
+    checkpoint = ready(location, FINISHED)
     assert "Nothing is left to run" in refusing.both("resume", checkpoint)
 
 
@@ -40,16 +45,32 @@ def test_resuming_a_finished_crew_is_refused(refusing: Refusing, location: Locat
 def test_an_existing_or_invalid_branch_is_refused(
     refusing: Refusing, location: Location, branch: str
 ) -> None:
-    checkpoint = stored(location, CREW)
-    checked(checkpoint)
+    checkpoint = ready(location, CREW)
     refusing.both("fork", checkpoint, "--branch", branch, branch=branch)
 
 
 def test_resuming_a_branch_that_a_job_writes_to_is_refused(refusing: Refusing, location: Location) -> None:
-    checkpoint = stored(location, CREW)
-    checked(checkpoint)
+    checkpoint = ready(location, CREW)
     call_command("checkpoints", "resume", name_of(checkpoint))
     assert "Another job writes to branch" in refusing.both("resume", checkpoint)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fork", "--input", "topic=caf\udce9"),
+        ("fork", "--input", 'caf\udce9="tea"'),
+        ("fork", "--output", "1=caf\udce9"),
+        ("sweep", "--vary-output", "1=caf\udce9", "--as-it-is", "1"),
+    ],
+)
+def test_values_that_are_not_utf8_start_nothing(
+    refusing: Refusing, location: Location, arguments: tuple[str, ...]
+) -> None:
+    command, *options = arguments
+    error = refusing.terminal(command, name_of(ready(location, CREW)), *options)
+    assert error.isprintable() and "is not UTF-8 text" in error
+    assert not Job.objects.exists()
 
 
 def test_redacted_parts_have_to_be_accepted(refusing: Refusing, location: Location, command: str) -> None:
@@ -73,8 +94,7 @@ def test_effects_have_to_be_accepted(
 
 
 def test_a_conflict_of_edits_is_refused(refusing: Refusing, location: Location) -> None:
-    checkpoint = stored(location, CREW)
-    checked(checkpoint)
+    checkpoint = ready(location, CREW)
     fields: dict[str, Any] = {"again": ["task-1"], "output__task-1": "Mine"}
     arguments = ("--again", "1", "--output", "1=Mine")
     assert "Choose one." in refusing.both("fork", checkpoint, *arguments, **fields)
@@ -137,10 +157,8 @@ def test_a_reached_limit_refuses_nothing_and_is_named(
     Job.objects.create(kind="fork", location=location, project=project, branch="x", tokens=9, **used)
     DayLimits.change({"tokens": 9})
     text = "Waiting for a limit: the daily limit of 9 tokens for all jobs is reached until"
-    checkpoint = stored(location, CREW)
-    checked(checkpoint)
-    call_command("checkpoints", command, name_of(checkpoint))
-    assert text in refusing.capsys.readouterr().out
+    checkpoint = ready(location, CREW)
+    assert text in refusing.shell.text(command, name_of(checkpoint))
     Job.objects.unfinished().update(status=Job.Status.CANCELLED)
     changes = {"branch": "fork/other"} if command == "fork" else {}
     sent = filled(client, checkpoint, command, **changes)
@@ -180,9 +198,7 @@ def test_launching_refuses_a_project_that_is_not_confirmed(location: Location, c
 
 def test_a_stale_output_is_shown_in_the_same_plan(refusing: Refusing, location: Location) -> None:
     checkpoint, client = stored(location, CREW), refusing.client
-    refusing.capsys.readouterr()
-    call_command("checkpoints", "fork", name_of(checkpoint), "--input", 'topic="tea"', "--plan", "--json")
-    steps = json.loads(refusing.capsys.readouterr().out)["plan"]
+    steps = refusing.shell.document("fork", name_of(checkpoint), "--input", 'topic="tea"', "--plan")["plan"]
     assert [step["stale"] for step in steps] == [["topic"], ["topic"], []]
     sent = filled(client, checkpoint, input__topic="tea")
     text = client.post(page(checkpoint, "fork-plan"), sent).content.decode()

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from viewer.launching.values import (
+from viewer.launching.requests.values import (
     MAX_CHARACTERS,
     InvalidValue,
-    Kind,
+    ValueKind,
     has_redacted_part,
     kind_of,
     parse_value,
@@ -21,32 +21,32 @@ from viewer.launching.values import (
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        ("AI", Kind.TEXT),
-        ("3", Kind.TEXT),
-        ("", Kind.TEXT),
-        ("two\nlines ", Kind.TEXT),
-        (3, Kind.WHOLE_NUMBER),
-        (-(2**70), Kind.WHOLE_NUMBER),
-        (0, Kind.WHOLE_NUMBER),
-        (0.1, Kind.NUMBER),
-        (3.0, Kind.NUMBER),
-        (1e300, Kind.NUMBER),
-        (True, Kind.YES_NO),
-        (False, Kind.YES_NO),
-        (["arXiv", "Hacker News"], Kind.LIST),
-        (["3", "true"], Kind.LIST),
-        ([1, 2], Kind.JSON),
-        ([], Kind.JSON),
-        (["a\nb"], Kind.JSON),
-        ([" a"], Kind.JSON),
-        (["a\u2028b"], Kind.JSON),
-        ({"a": [1, None]}, Kind.JSON),
-        (None, Kind.JSON),
-        ("a\0b", Kind.JSON),
-        ({"ü": "☃ <b>"}, Kind.JSON),
+        ("AI", ValueKind.TEXT),
+        ("3", ValueKind.TEXT),
+        ("", ValueKind.TEXT),
+        ("two\nlines ", ValueKind.TEXT),
+        (3, ValueKind.WHOLE_NUMBER),
+        (-(2**70), ValueKind.WHOLE_NUMBER),
+        (0, ValueKind.WHOLE_NUMBER),
+        (0.1, ValueKind.NUMBER),
+        (3.0, ValueKind.NUMBER),
+        (1e300, ValueKind.NUMBER),
+        (True, ValueKind.YES_NO),
+        (False, ValueKind.YES_NO),
+        (["arXiv", "Hacker News"], ValueKind.LIST),
+        (["3", "true"], ValueKind.LIST),
+        ([1, 2], ValueKind.JSON),
+        ([], ValueKind.JSON),
+        (["a\nb"], ValueKind.JSON),
+        ([" a"], ValueKind.JSON),
+        (["a\u2028b"], ValueKind.JSON),
+        ({"a": [1, None]}, ValueKind.JSON),
+        (None, ValueKind.JSON),
+        ("a\0b", ValueKind.JSON),
+        ({"ü": "☃ <b>"}, ValueKind.JSON),
     ],
 )
-def test_a_value_survives_the_form(value: Any, kind: Kind) -> None:
+def test_a_value_survives_the_form(value: Any, kind: ValueKind) -> None:
     assert kind_of(value) is kind
     back = parse_value(text_of(value, kind), kind)
     assert type(back) is type(value)
@@ -54,59 +54,65 @@ def test_a_value_survives_the_form(value: Any, kind: Kind) -> None:
 
 
 def test_line_endings_stay_as_they_were_stored() -> None:
-    assert parse_value("a\r\nb", Kind.TEXT) == "a\nb"
-    assert parse_value("a\r\n\r\n b \r\n", Kind.LIST) == ["a", "b"]
+    assert parse_value("a\r\nb", ValueKind.TEXT) == "a\nb"
+    assert parse_value("a\r\n\r\n b \r\n", ValueKind.LIST) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("3.5", Kind.WHOLE_NUMBER),
-        ("", Kind.WHOLE_NUMBER),
-        ("three", Kind.WHOLE_NUMBER),
-        ("1_000", Kind.WHOLE_NUMBER),
-        ("٣", Kind.WHOLE_NUMBER),
-        ("9" * 400, Kind.WHOLE_NUMBER),
-        ("nan", Kind.NUMBER),
-        ("inf", Kind.NUMBER),
-        ("1e999", Kind.NUMBER),
-        ("", Kind.NUMBER),
-        ("yes", Kind.YES_NO),
-        ("", Kind.YES_NO),
-        ("{", Kind.JSON),
-        ("", Kind.JSON),
-        ("NaN", Kind.JSON),
-        ("[Infinity]", Kind.JSON),
-        ("1e999", Kind.JSON),
-        ("[" * 60 + "]" * 60, Kind.JSON),
-        ("[" * 100_000, Kind.JSON),
-        ("9" * 5_000, Kind.JSON),
-        ("x" * (MAX_CHARACTERS + 1), Kind.TEXT),
+        ("3.5", ValueKind.WHOLE_NUMBER),
+        ("", ValueKind.WHOLE_NUMBER),
+        ("three", ValueKind.WHOLE_NUMBER),
+        ("1_000", ValueKind.WHOLE_NUMBER),
+        ("٣", ValueKind.WHOLE_NUMBER),
+        ("9" * 400, ValueKind.WHOLE_NUMBER),
+        ("nan", ValueKind.NUMBER),
+        ("inf", ValueKind.NUMBER),
+        ("1e999", ValueKind.NUMBER),
+        ("", ValueKind.NUMBER),
+        ("yes", ValueKind.YES_NO),
+        ("", ValueKind.YES_NO),
+        ("{", ValueKind.JSON),
+        ("", ValueKind.JSON),
+        ("NaN", ValueKind.JSON),
+        ("[Infinity]", ValueKind.JSON),
+        ("1e999", ValueKind.JSON),
+        ("[" * 60 + "]" * 60, ValueKind.JSON),
+        ("[" * 100_000, ValueKind.JSON),
+        ("9" * 5_000, ValueKind.JSON),
+        ("x" * (MAX_CHARACTERS + 1), ValueKind.TEXT),
     ],
 )
-def test_an_invalid_value_is_refused_with_a_message(text: str, kind: Kind) -> None:
+def test_an_invalid_value_is_refused_with_a_message(text: str, kind: ValueKind) -> None:
     with pytest.raises(InvalidValue) as refused:
         parse_value(text, kind)
     assert str(refused.value).endswith(".")
 
 
+def test_half_of_a_surrogate_pair_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="UTF-8"):
+        parse_value('["caf\\udce9"]', ValueKind.JSON)
+    assert parse_value('["\\ud83e\\uddea"]', ValueKind.JSON) == ["🧪"]
+
+
 def test_invalid_json_names_the_position() -> None:
     with pytest.raises(InvalidValue, match="line 2, column 6"):
-        parse_value('{\n "a" 3}', Kind.JSON)
+        parse_value('{\n "a" 3}', ValueKind.JSON)
 
 
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("key: [redacted]", Kind.TEXT),
-        ("[redacted]", Kind.TEXT),
-        ("a\n[redacted]", Kind.LIST),
-        ('{"a": "[redacted]"}', Kind.JSON),
-        ('{"a": "\\u005bredacted]"}', Kind.JSON),
-        ('{"[redacted]": 1}', Kind.JSON),
+        ("key: [redacted]", ValueKind.TEXT),
+        ("[redacted]", ValueKind.TEXT),
+        ("a\n[redacted]", ValueKind.LIST),
+        ('{"a": "[redacted]"}', ValueKind.JSON),
+        ('{"a": "\\u005bredacted]"}', ValueKind.JSON),
+        ('{"[redacted]": 1}', ValueKind.JSON),
     ],
 )
-def test_the_mark_of_a_secret_is_refused_as_a_value(text: str, kind: Kind) -> None:
+def test_the_mark_of_a_secret_is_refused_as_a_value(text: str, kind: ValueKind) -> None:
     with pytest.raises(InvalidValue, match="redacted"):
         parse_value(text, kind)
 
@@ -130,7 +136,7 @@ def test_a_secret_is_found_at_any_depth() -> None:
 def test_every_accepted_json_value_can_be_encoded() -> None:
     for text in ('{"a": 1e308}', '["\\ud800"]', "1" * 200, '"' + "x" * 1000 + '"'):
         try:
-            value = parse_value(text, Kind.JSON)
+            value = parse_value(text, ValueKind.JSON)
         except InvalidValue:
             continue
         assert json.loads(json.dumps(value, allow_nan=False)) == value

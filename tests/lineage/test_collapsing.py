@@ -26,7 +26,7 @@ def rows_of(nodes: list[Node]) -> tuple[list[OutlineRow], dict[str, int]]:
             keys.get(one.parent or ""),
             one.branch,
             "task_started" if int(keys[one.key]) % 2 == 0 else "task_completed",
-            one.edge,
+            one.parent_link,
         )
         for one in lineage.nodes
     ]

@@ -8,13 +8,18 @@ from viewer.lineage.drawing import (
     draw_dots,
     draw_window,
 )
-from viewer.lineage.tree import Edge
+from viewer.lineage.tree import ParentLink
 
 
 def node(
-    row: int, parent: int | None = None, *, lane: int = 0, parent_lane: int = 0, edge: Edge | None = None
+    row: int,
+    parent: int | None = None,
+    *,
+    lane: int = 0,
+    parent_lane: int = 0,
+    parent_link: ParentLink | None = None,
 ) -> GraphNode:
-    link = edge or (Edge.ROOT if parent is None else Edge.RECORDED)
+    link = parent_link or (ParentLink.ROOT if parent is None else ParentLink.RECORDED)
     return GraphNode(str(row), row, lane, lane, "done", link, parent, None if parent is None else parent_lane)
 
 
@@ -41,8 +46,8 @@ def test_a_line_from_above_runs_through_the_window() -> None:
 
 
 def test_a_gap_without_an_ancestor_is_a_stub() -> None:
-    drawing = draw_window([node(0, edge=Edge.MISSING)], [], 1)
-    assert [(line.path, line.edge) for line in drawing.lines] == [("M22 15V37", Edge.MISSING)]
+    drawing = draw_window([node(0, parent_link=ParentLink.MISSING)], [], 1)
+    assert [(line.path, line.stroke) for line in drawing.lines] == [("M22 15V37", ParentLink.MISSING)]
 
 
 def test_many_lanes_move_together() -> None:

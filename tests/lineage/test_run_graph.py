@@ -6,11 +6,15 @@ import pytest
 
 from viewer.lineage.drawing import NoLayout
 from viewer.lineage.run_graph import MAX_NODES, NODE_HEIGHT, NODE_WIDTH, Chain, Link, collapse, lay_out
-from viewer.lineage.tree import Edge
+from viewer.lineage.tree import ParentLink
 
 
-def link(key: int, parent: int | None = None, branch: str = "main", edge: Edge | None = None) -> Link:
-    return Link(key, parent, branch, edge or (Edge.ROOT if parent is None else Edge.RECORDED))
+def link(
+    key: int, parent: int | None = None, branch: str = "main", parent_link: ParentLink | None = None
+) -> Link:
+    return Link(
+        key, parent, branch, parent_link or (ParentLink.ROOT if parent is None else ParentLink.RECORDED)
+    )
 
 
 def program(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
@@ -29,8 +33,8 @@ def test_a_chain_without_forks_is_one_node() -> None:
 
 
 def test_a_gap_splits_a_chain() -> None:
-    chains, _ = collapse([link(0), link(1, 0, edge=Edge.MISSING)])
-    assert [(one.last, one.edge) for one in chains] == [(0, Edge.ROOT), (1, Edge.MISSING)]
+    chains, _ = collapse([link(0), link(1, 0, parent_link=ParentLink.MISSING)])
+    assert [(one.last, one.parent_link) for one in chains] == [(0, ParentLink.ROOT), (1, ParentLink.MISSING)]
 
 
 def test_parents_in_a_circle_are_left_out() -> None:
@@ -67,12 +71,12 @@ def test_a_failing_dot_process_does_not_fail_the_page(
 
 
 def test_too_many_forks_are_not_laid_out() -> None:
-    chains = [Chain(number, "main", Edge.ROOT, None) for number in range(MAX_NODES + 1)]
+    chains = [Chain(number, "main", ParentLink.ROOT, None) for number in range(MAX_NODES + 1)]
     with pytest.raises(NoLayout, match="too many"):
         lay_out(chains)
 
 
 def test_dot_receives_no_text_of_a_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program(tmp_path, monkeypatch, f"/bin/cat > {tmp_path}/asked\necho 'graph 1 1 1'")
-    lay_out([Chain(1, '<b>"evil" URL=x', Edge.ROOT, None)])
+    lay_out([Chain(1, '<b>"evil" URL=x', ParentLink.ROOT, None)])
     assert "evil" not in (tmp_path / "asked").read_text()

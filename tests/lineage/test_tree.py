@@ -8,23 +8,23 @@ from dataclasses import replace
 import pytest
 
 from tests.lineage.forests import by_key, chain, node, nodes_of, random_nodes
-from viewer.lineage.tree import Edge, FaultCode, build_forest
+from viewer.lineage.tree import FaultCode, ParentLink, build_forest
 
 
 def test_a_recorded_parent_is_followed() -> None:
     nodes_by_key = nodes_of(node("b", "a", second=1), node("a"))
-    assert (nodes_by_key["a"].parent, nodes_by_key["a"].edge) == (None, Edge.ROOT)
-    assert (nodes_by_key["b"].parent, nodes_by_key["b"].edge) == ("a", Edge.RECORDED)
+    assert (nodes_by_key["a"].parent, nodes_by_key["a"].parent_link) == (None, ParentLink.ROOT)
+    assert (nodes_by_key["b"].parent, nodes_by_key["b"].parent_link) == ("a", ParentLink.RECORDED)
 
 
 def test_a_missing_parent_leaves_a_gap_with_its_id() -> None:
     found = nodes_of(node("b", "a"))["b"]
-    assert (found.parent, found.edge, found.missing_id) == (None, Edge.MISSING, "a")
+    assert (found.parent, found.parent_link, found.missing_id) == (None, ParentLink.MISSING, "a")
 
 
 def test_a_checkpoint_after_a_gap_is_connected_to_its_nearest_ancestor() -> None:
     found = nodes_of(node("a", events="12"), node("d", "pruned", second=9, events="123456"))["d"]
-    assert (found.parent, found.edge, found.missing_id) == ("a", Edge.MISSING, "pruned")
+    assert (found.parent, found.parent_link, found.missing_id) == ("a", ParentLink.MISSING, "pruned")
 
 
 def test_an_inferred_parent_has_the_largest_subset_of_its_events() -> None:
@@ -32,28 +32,31 @@ def test_an_inferred_parent_has_the_largest_subset_of_its_events() -> None:
         node("a", events="1"), node("b", events="123"), node("x", events="19"), node("c", events="12345")
     )
     assert [nodes_by_key[key].parent for key in "abxc"] == [None, "a", "a", "b"]
-    assert [nodes_by_key[key].edge for key in "abxc"] == [
-        Edge.ROOT,
-        Edge.INFERRED,
-        Edge.INFERRED,
-        Edge.INFERRED,
+    assert [nodes_by_key[key].parent_link for key in "abxc"] == [
+        ParentLink.ROOT,
+        ParentLink.INFERRED,
+        ParentLink.INFERRED,
+        ParentLink.INFERRED,
     ]
 
 
 def test_checkpoints_with_equal_events_are_not_parents_of_each_other() -> None:
     nodes_by_key = nodes_of(node("a", events="12"), node("b", events="12"), node("c", events="123"))
-    assert (nodes_by_key["a"].edge, nodes_by_key["b"].edge) == (Edge.ROOT, Edge.ROOT)
+    assert (nodes_by_key["a"].parent_link, nodes_by_key["b"].parent_link) == (
+        ParentLink.ROOT,
+        ParentLink.ROOT,
+    )
     assert nodes_by_key["c"].parent == "a"
 
 
 def test_nothing_is_inferred_across_runs() -> None:
     nodes_by_key = nodes_of(node("a", events="1", run="one"), node("b", events="12", run="two"))
-    assert nodes_by_key["b"].edge == Edge.ROOT
+    assert nodes_by_key["b"].parent_link == ParentLink.ROOT
 
 
 def test_a_recorded_parent_takes_precedence_over_events() -> None:
     nodes_by_key = nodes_of(node("a", events="1"), node("b", "a", events="12"), node("c", "a", events="123"))
-    assert (nodes_by_key["c"].parent, nodes_by_key["c"].edge) == ("a", Edge.RECORDED)
+    assert (nodes_by_key["c"].parent, nodes_by_key["c"].parent_link) == ("a", ParentLink.RECORDED)
 
 
 def test_a_fork_with_another_run_key_belongs_to_the_run_of_its_parent() -> None:
@@ -80,7 +83,7 @@ def test_a_head_has_no_children_on_its_branch() -> None:
 def test_a_node_that_is_its_own_parent_is_reported_and_left_with_a_gap() -> None:
     forest = build_forest([node("a", "a")])
     found, fault = forest.lineages[0].nodes[0], forest.lineages[0].faults[0]
-    assert (found.parent, found.edge, found.missing_id) == (None, Edge.MISSING, "a")
+    assert (found.parent, found.parent_link, found.missing_id) == (None, ParentLink.MISSING, "a")
     assert (fault.code, fault.checkpoint_ids) == (FaultCode.SELF_PARENT, ("a",))
 
 
@@ -99,7 +102,7 @@ def test_a_cycle_is_reported_and_cut_at_its_earliest_node() -> None:
     assert [(found.key, found.parent) for found in lineage.nodes] == [
         ("a", None), ("b", "a"), ("c", "b"), ("d", "c"),
     ]  # fmt: skip
-    assert lineage.nodes[0].edge == Edge.MISSING
+    assert lineage.nodes[0].parent_link == ParentLink.MISSING
 
 
 def test_of_two_nodes_with_one_id_the_parent_is_on_the_same_branch() -> None:

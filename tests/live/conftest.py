@@ -100,12 +100,20 @@ def event(job: Job, seq: int, kind: str = "tool_started", **data: object) -> Job
 Receive = Callable[[], Awaitable[str]]
 
 
-@pytest.fixture
-def server(transactional_db: None) -> Iterator[Server]:
+@pytest.fixture(scope="session")
+def shared_server() -> Iterator[Server]:
+    """Return a web server for all tests of this process. Starting one takes longer than most tests."""
     server = Server()
-    server.start()
     yield server
     server.end()
+
+
+@pytest.fixture
+def server(transactional_db: None, shared_server: Server) -> Server:
+    """Return a running web server, which the test may stop and start."""
+    if not shared_server.is_running():
+        shared_server.start()
+    return shared_server
 
 
 @pytest.fixture

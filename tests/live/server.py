@@ -25,7 +25,10 @@ class Server:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
     def end(self) -> None:
-        assert self.process
-        self.process.kill()
-        self.process.wait()
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()

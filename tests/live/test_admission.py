@@ -177,7 +177,7 @@ async def test_other_commits_close_no_socket(connect: Connect, job: Job) -> None
     await sync_to_async(teammate, thread_sensitive=False)("bob", "run")
     await event(job, 1).asave()
     for socket in sockets[:2]:
-        assert "data-seq" in await socket.receive_from(timeout=30)
+        assert '"seq":1' in await socket.receive_from(timeout=30)
     assert all([await socket.receive_nothing(timeout=0.6) for socket in sockets])
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.jobs.conftest import wait_until
 from tests.live.server import Server
@@ -138,6 +138,23 @@ def test_focus_stays_at_a_cancelled_job(page: Page, job: Job) -> None:
     page.goto(job.get_absolute_url())
     page.get_by_role("button", name="Cancel").press("Enter")
     expect(page.get_by_role("button", name="Cancelling…")).to_be_disabled()
+    expect(page.locator(".job-head a").first).to_be_focused()
+
+
+def test_focus_stays_at_a_cancelled_job_whose_response_comes_later(page: Page, job: Job) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+        route.fetch()
+
+    page.route("**/cancel/", hold)
+    page.goto(job.get_absolute_url())
+    page.get_by_role("button", name="Cancel").press("Enter")
+    # The button was disabled during the request, and lost the focus before the socket's message replaced it.
+    expect(page.get_by_role("button", name="Cancelling…")).to_be_disabled()
+    expect(page.locator(".job-head a").first).to_be_focused()
+    held[0].fulfill(status=204)
     expect(page.locator(".job-head a").first).to_be_focused()
 
 

@@ -4,10 +4,10 @@ import pytest
 from django.db.models import F
 from playwright.sync_api import Page, expect
 
-from quality.benchmarks.generated_runs import generated_run
 from tests.jobs.conftest import wait_until
+from tests.lineage.generated_runs import generated_run
 from tests.live.server import Server
-from viewer.models import Checkpoint, CheckpointBody, Job, Location, Run
+from viewer.models import Checkpoint, Job, Location, Run, StoredCopy
 
 pytestmark = pytest.mark.browser
 
@@ -21,8 +21,8 @@ def grow(run: Run, count: int = 1) -> list[Checkpoint]:
     """Add checkpoints as an import does."""
     made = []
     for _ in range(count):
-        last = run.checkpoints.select_related("body").latest("row")
-        body = CheckpointBody.objects.get(pk=last.pk)
+        last = run.checkpoints.select_related("stored_copy").latest("row")
+        body = StoredCopy.objects.get(pk=last.pk)
         new = Checkpoint.objects.get(pk=last.pk)
         new.pk, new.row, new.parent = None, last.row + 1, last
         new.checkpoint_id = new.source_key = f"new-{last.row + 1}"

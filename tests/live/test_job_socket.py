@@ -1,5 +1,6 @@
 """The socket of a job sends each event once and in order, also after reconnecting."""
 
+import json
 import re
 import uuid
 from pathlib import Path
@@ -15,12 +16,17 @@ from viewer.live.close_codes import LOGGED_OUT, NOT_THERE
 from viewer.models import Job, JobEvent
 from viewer.presentation.jobs.progress import NOT_RUN
 
-SEQ = re.compile(r'data-event="(\d+)"')
-LAST = re.compile(r'data-seq="(\d+)"')
+SEQ = re.compile(r'"event":(\d+)')
+LAST = re.compile(r'"seq":(\d+)')
 
 
 def address(job: Job, after: int = 0) -> str:
     return f"/ws/jobs/{job.pk}/?show=page&after={after}"
+
+
+def html_of(message: str) -> str:
+    """Return the fragments of the page in a message."""
+    return str(json.loads(message).get("html", ""))
 
 
 async def received(socket: WebsocketCommunicator, last: int) -> list[int]:
@@ -29,7 +35,7 @@ async def received(socket: WebsocketCommunicator, last: int) -> list[int]:
     while True:
         message = await socket.receive_from(timeout=30)
         seqs += [int(seq) for seq in SEQ.findall(message)]
-        if f'data-seq="{last}"' in message:
+        if LAST.findall(message) == [str(last)]:
             return seqs
 
 
@@ -128,8 +134,9 @@ async def test_the_end_is_sent_last_and_closes_the_socket(connect: Connect, job:
         messages.append(output["text"])
     assert output == {"type": "websocket.close", "code": 1000}
     assert LAST.findall(messages[-1]) == ["3"]
-    assert "the &lt;b&gt;tool&lt;/b&gt; broke" in messages[-1]
-    assert 'class="job-step is-failed"' in messages[-1] and "is-running" not in messages[-1]
+    html = html_of(messages[-1])
+    assert "the &lt;b&gt;tool&lt;/b&gt; broke" in html
+    assert 'class="job-step is-failed"' in html and "is-running" not in html
     assert sum("is-failed" in message and "job-outcome" in message for message in messages) == 1
 
 
@@ -139,9 +146,14 @@ async def test_streamed_text_is_appended_to_its_row(connect: Connect, job: Job) 
     await socket.connect()
     await socket.receive_from()
     await event(job, 2, "text", text=" holds <i>", agent="Checker").asave()
-    message = await socket.receive_from(timeout=30)
-    assert f'<span id="job-{job.pk}-text-1" hx-swap-oob="beforeend"> holds &lt;i&gt;</span>' in message
-    assert not SEQ.findall(message)
+    message = json.loads(await socket.receive_from(timeout=30))
+    assert message == {
+        "job": str(job.pk),
+        "seq": 2,
+        "text": "The claim holds <i>",
+        "added_to": 1,
+        "added": " holds <i>",
+    }
     await event(job, 3, "text", text="Another", agent="Writer").asave()
     assert SEQ.findall(await socket.receive_from(timeout=30)) == ["3"]
 
@@ -152,8 +164,8 @@ async def test_the_bar_receives_no_event_rows(connect: Connect, job: Job) -> Non
     await socket.receive_from()
     await event(job, 1, "task_started", task="a", position=1, agent="Researcher").asave()
     message = await socket.receive_from(timeout=30)
-    assert "Forking to <strong>what-if</strong></a>: Research" in " ".join(message.split())
-    assert "job-event" not in message
+    assert "Forking to <strong>what-if</strong></a>: Research" in " ".join(html_of(message).split())
+    assert "rows" not in json.loads(message)
     assert "pinned" in NOT_RUN
 
 

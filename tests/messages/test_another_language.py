@@ -1,6 +1,5 @@
 """Errors of locations and files are shown in the reader's language."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from pytest_django import Settings
 
 from tests.imported import imported_location
 from tests.messages.catalogue import write_catalogue
+from tests.terminal import Terminal
 from viewer.importing import import_location
 from viewer.messages.message import plain_text
 from viewer.models import Location, Problem
@@ -43,42 +43,39 @@ def location(tmp_path: Path, settings: Settings) -> Location:
     return imported_location(folder)
 
 
-def shown(reader: Client, location: Location, language: str) -> str:
-    return reader.get(location.get_absolute_url(), headers={"Accept-Language": language}).content.decode()
+def shown(runner: Client, location: Location, language: str) -> str:
+    return runner.get(location.get_absolute_url(), headers={"Accept-Language": language}).content.decode()
 
 
-def test_a_problem_is_translated_with_its_values(reader: Client, location: Location) -> None:
-    page = shown(reader, location, "de")
+def test_a_problem_is_translated_with_its_values(runner: Client, location: Location) -> None:
+    page = shown(runner, location, "de")
     assert "Mit 1,101 Bytes ist sie größer als 1,000." in page
     assert "Sie wird noch geschrieben. Sie bricht ab." in page
-    assert "The limit is 1,000." in shown(reader, location, "en")
+    assert "The limit is 1,000." in shown(runner, location, "en")
 
 
-def test_the_error_of_a_missing_location_is_translated(reader: Client, location: Location) -> None:
+def test_the_error_of_a_missing_location_is_translated(runner: Client, location: Location) -> None:
     shutil.rmtree(location.path)
     address = reverse("location-refresh", args=[location.uid])
-    answer = reader.post(address, headers={"Accept-Language": "de"}, follow=True)
+    answer = runner.post(address, headers={"Accept-Language": "de"}, follow=True)
     assert "Der Ort ist nicht lesbar: Hier ist nichts." in answer.content.decode()
-    assert "There is nothing at this path." in shown(reader, location, "en")
+    assert "There is nothing at this path." in shown(runner, location, "en")
 
 
-def test_the_terminal_prints_translated_errors(
-    location: Location, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_terminal_prints_translated_errors(location: Location, terminal: Terminal) -> None:
     with override("de"):
-        call_command("checkpoints", "list", location.path, "--json")
-        problems = json.loads(capsys.readouterr().out)["problems"]
+        problems = terminal.document("list", location.path)["problems"]
         with pytest.raises(CommandError, match="Hier ist nichts"):
             call_command("import_checkpoints", f"{location.path}/nowhere")
     assert problems[1] == {"path": "large.json", "reason": "Mit 1,101 Bytes ist sie größer als 1,000."}
 
 
-def test_a_reason_stored_as_text_is_shown_unchanged(reader: Client, location: Location) -> None:
+def test_a_reason_stored_as_text_is_shown_unchanged(runner: Client, location: Location) -> None:
     Problem.objects.create(
         location=location, source_key="old.json", reason=plain_text("It is 100% old."), kind="broken"
     )
     Location.objects.update(read_error=plain_text("Gone by 50%."))
-    page = shown(reader, location, "de")
+    page = shown(runner, location, "de")
     assert "It is 100% old." in page and "Gone by 50%." in page
 
 

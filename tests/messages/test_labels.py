@@ -3,7 +3,7 @@
 import pytest
 from django.utils.translation import override
 
-from viewer.engines.plan import Action, EditRefused, Reason
+from viewer.engines.planning.plan import Action, EditRefused, Reason
 from viewer.messages.catalog import CATALOG
 from viewer.messages.labels import (
     ACTIONS,

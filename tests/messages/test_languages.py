@@ -19,9 +19,9 @@ def arabic(tmp_path: Path, settings: Settings) -> None:
     settings.LANGUAGES = [("en", "English"), ("ar", "العربية")]
 
 
-def test_a_language_without_a_catalogue_is_not_announced(reader: Client, settings: Settings) -> None:
+def test_a_language_without_a_catalogue_is_not_announced(runner: Client, settings: Settings) -> None:
     settings.LANGUAGES = site.LANGUAGES
-    answer = reader.get("/", headers={"Accept-Language": "de"})
+    answer = runner.get("/", headers={"Accept-Language": "de"})
     assert answer["Content-Language"] == "en" and '<html lang="en" dir="ltr"' in answer.content.decode()
 
 
@@ -35,16 +35,16 @@ def test_only_complete_and_compiled_languages_are_offered(
 
 
 @pytest.mark.usefixtures("arabic")
-def test_the_chosen_language_wins_over_the_browsers(reader: Client) -> None:
-    page = reader.post("/settings/save/", {"language": "ar"}, follow=True).content.decode()
+def test_the_chosen_language_wins_over_the_browsers(runner: Client) -> None:
+    page = runner.post("/settings/save/", {"language": "ar"}, follow=True).content.decode()
     assert '<html lang="ar" dir="rtl"' in page and "تم الحفظ." in page
-    page = reader.get("/settings/", headers={"Accept-Language": "en"}).content.decode()
+    page = runner.get("/settings/", headers={"Accept-Language": "en"}).content.decode()
     assert "<h1>الإعدادات</h1>" in page
 
 
 @pytest.mark.usefixtures("arabic")
-def test_without_a_choice_the_browser_decides(reader: Client) -> None:
-    page = reader.get("/settings/", headers={"Accept-Language": "ar-EG"}).content.decode()
+def test_without_a_choice_the_browser_decides(runner: Client) -> None:
+    page = runner.get("/settings/", headers={"Accept-Language": "ar-EG"}).content.decode()
     assert '<html lang="ar" dir="rtl"' in page
-    page = reader.post("/settings/save/", {"language": "xx"}, follow=True).content.decode()
+    page = runner.post("/settings/save/", {"language": "xx"}, follow=True).content.decode()
     assert '<html lang="en" dir="ltr"' in page

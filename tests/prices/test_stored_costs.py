@@ -12,37 +12,31 @@ from viewer.prices import price_job
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def imported(tmp_path: Path, settings: Any) -> Location:
-    settings.CHECKPOINT_ROOTS = [tmp_path]
-    return imported_location(copy_of("1.15.30/json", tmp_path))
-
-
-def test_a_run_shows_its_tokens_cost_model_and_time(imported: Location) -> None:
-    run = imported.runs.get()
+def test_a_run_shows_its_tokens_cost_model_and_time(crew_location: Location) -> None:
+    run = crew_location.runs.get()
     # Two calls on main, and two more on the fork.
     assert run.tokens == run.tokens_in + run.tokens_out == 20 * run.usage[0][1]
     assert (run.model, run.unpriced_calls) == ("gpt-4o-mini", 0)
     assert run.cost == pytest.approx(run.tokens_in * 0.15e-6 + run.tokens_out * 0.6e-6)
 
 
-def test_the_time_between_a_run_and_its_fork_is_not_counted(imported: Location) -> None:
-    run = imported.runs.get()
+def test_the_time_between_a_run_and_its_fork_is_not_counted(crew_location: Location) -> None:
+    run = crew_location.runs.get()
     assert run.first_at and run.last_at and (run.last_at - run.first_at).total_seconds() > 60
     assert run.seconds is not None and 1 < run.seconds < 6
 
 
-def test_another_import_keeps_the_cost(imported: Location) -> None:
-    before = imported.runs.values().get()
-    assert not import_location(imported).is_news
-    assert imported.runs.values().get() == before
+def test_another_import_keeps_the_cost(crew_location: Location) -> None:
+    before = crew_location.runs.values().get()
+    assert not import_location(crew_location).is_news
+    assert crew_location.runs.values().get() == before
 
 
-def test_a_changed_price_changes_the_cost(imported: Location, tmp_path: Path, settings: Any) -> None:
+def test_a_changed_price_changes_the_cost(crew_location: Location, tmp_path: Path, settings: Any) -> None:
     settings.PRICES_FILE = tmp_path / "prices.toml"
     settings.PRICES_FILE.write_text('["gpt-4o-mini"]\ninput = 1000000\noutput = 0\n')
-    assert import_location(imported).is_news
-    run = imported.runs.get()
+    assert import_location(crew_location).is_news
+    run = crew_location.runs.get()
     assert run.cost == run.tokens_in
 
 
@@ -56,18 +50,18 @@ def test_a_run_of_an_unknown_model_has_no_price(tmp_path: Path, settings: Any) -
     assert run.cost is None and run.unpriced_calls == run.usage[0][1] > 0 and run.tokens > 0
 
 
-def test_an_import_reads_again_what_the_version_before_stored(imported: Location) -> None:
-    run = imported.runs.get()
+def test_an_import_reads_again_what_the_version_before_stored(crew_location: Location) -> None:
+    run = crew_location.runs.get()
     expected = run.tokens, run.cost, run.seconds
     Run.objects.update(usage=[], tokens_in=0, tokens_out=0, model="", cost=None, seconds=None)
-    imported.checkpoints.update(fingerprint="")
-    import_location(imported)
+    crew_location.checkpoints.update(fingerprint="")
+    import_location(crew_location)
     run.refresh_from_db()
     assert (run.tokens, run.cost, run.seconds) == expected
 
 
-def test_a_job_stores_what_its_calls_used_by_model(imported: Location) -> None:
-    job = Job.objects.create(kind="run", location=imported, tokens=45)
+def test_a_job_stores_what_its_calls_used_by_model(crew_location: Location) -> None:
+    job = Job.objects.create(kind="run", location=crew_location, tokens=45)
     calls = [("gpt-4o-mini", 10, 5), ("gpt-4o-mini", 10, 5), ("offline", 5, 10)]
     for number, (model, tokens_in, tokens_out) in enumerate(calls):
         used = {"model": model, "tokens": 15, "tokens_in": tokens_in, "tokens_out": tokens_out}

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.engine_runs.runs import DESK, LINE
-from viewer.engines.crewai.source import definitions
-from viewer.engines.crewai.source.definitions import FILE, parse_jsonc, read_definition
-from viewer.engines.crewai.source.entry_points import (
+from viewer.engines.crewai.project_source import definitions
+from viewer.engines.crewai.project_source.definitions import FILE, parse_jsonc, read_definition
+from viewer.engines.crewai.project_source.entry_points import (
     entry_point_for,
     entry_point_kinds,
     find_entry_points,
     is_entry_point,
     title_of,
 )
-from viewer.engines.crewai.source.input_names import input_names
+from viewer.engines.crewai.project_source.input_names import input_names
 from viewer.engines.entry_points import EntryPoint, InputName
 
 CREW = '{"name": "papers", "agents": ["a"], "tasks": [{"description": "Write {topic}"}]}'

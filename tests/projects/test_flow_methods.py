@@ -5,11 +5,18 @@ from pathlib import Path
 import pytest
 
 from tests.engine_runs.runs import LINE, PRESS
-from viewer.engines.crewai.planning.flow_plan import Condition, FlowMethod, Following, Route, Turn, following
-from viewer.engines.crewai.source.flow_methods import flow_methods
+from viewer.engines.crewai.planning.flow_plan import (
+    Condition,
+    FlowMethod,
+    Following,
+    Route,
+    RouterDecision,
+    following,
+)
+from viewer.engines.crewai.project_source.flow_methods import flow_methods
 
 LOOP = "press_loop:LoopFlow"
-RETRY = Turn("judge", (Route("retry", ("write",)), Route("done", ("publish",))), False)
+RETRY = RouterDecision("judge", (Route("retry", ("write",)), Route("done", ("publish",))), False)
 
 
 def methods_of(folder: Path, source: str, entry_point: str = "flow:A") -> dict[str, FlowMethod]:
@@ -131,9 +138,9 @@ def test_a_router_with_unknown_results_leads_to_all_unclaimed_routes() -> None:
     ahead = following(methods, {}, {})
     assert ahead.certain == ("a", "e")
     assert ahead.possible == ("b", "d", "c")
-    assert ahead.turns == (
-        Turn("a", (Route("x", ("b",)), Route("y", ("b",))), True),
-        Turn("e", (Route("z", ("c",)),), False),
+    assert ahead.decisions == (
+        RouterDecision("a", (Route("x", ("b",)), Route("y", ("b",))), True),
+        RouterDecision("e", (Route("z", ("c",)),), False),
     )
 
 

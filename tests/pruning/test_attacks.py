@@ -7,18 +7,21 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.real_stores import hashes_below
-from viewer.importing.limits import address_of
-from viewer.models import Location
-from viewer.pruning import Rules, plan_prune
+from tests.imported import imported_location
+from tests.real_stores import copy_of, hashes_below
+from viewer.importing import import_location, stored_body
+from viewer.importing.addresses import address_of
+from viewer.models import Checkpoint, Location, StoredCopy
+from viewer.pruning import PruneRefused, Rules, fresh_plan, plan_prune, prune
 from viewer.pruning.plan import PrunePlan
+from viewer.pruning.prune import recorded_in
 from viewer.stores.deleting import delete_entries
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
 
-pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -40,7 +43,7 @@ def test_a_link_in_place_of_a_file_is_left_alone(folder: Location, plan: PrunePl
     victim, target = Path(folder.path) / plan.rows[0].source_key, tmp_path / "precious.json"
     victim.rename(target)
     victim.symlink_to(target)
-    kept = delete_entries(address_of(folder), plan.entries)
+    kept = delete_entries(address_of(folder), plan.entries, recorded_in(plan))
     assert [one.key for one in kept] == [plan.rows[0].source_key]
     assert target.exists() and victim.is_symlink()
 
@@ -50,7 +53,9 @@ def test_a_linked_folder_is_not_entered(folder: Location, plan: PrunePlan, tmp_p
     main.rename(moved)
     main.symlink_to(moved)
     before = hashes_below(moved)
-    kept = delete_entries(address_of(folder), [one for one in plan.entries if one.key.startswith("main/")])
+    kept = delete_entries(
+        address_of(folder), [one for one in plan.entries if one.key.startswith("main/")], recorded_in(plan)
+    )
     assert kept and hashes_below(moved) == before
 
 
@@ -61,7 +66,7 @@ def test_a_file_that_was_replaced_by_an_equal_one_is_left_alone(folder: Location
     shutil.copy2(victim, copy)
     copy.rename(victim)
     os.utime(victim, ns=(status.st_atime_ns, status.st_mtime_ns))
-    kept = delete_entries(address_of(folder), plan.entries[:1])
+    kept = delete_entries(address_of(folder), plan.entries[:1], recorded_in(plan))
     assert [one.reason.code for one in kept] == ["prune.changed"] and victim.exists()
 
 
@@ -71,7 +76,7 @@ def test_a_replaced_location_is_left_alone(folder: Location, plan: PrunePlan, tm
     shutil.copytree(moved, path)
     before = hashes_below(tmp_path)
     with pytest.raises(LocationReplaced):
-        delete_entries(address_of(folder), plan.entries)
+        delete_entries(address_of(folder), plan.entries, recorded_in(plan))
     assert hashes_below(tmp_path) == before
 
 
@@ -83,7 +88,7 @@ def test_a_key_that_leads_elsewhere_deletes_nothing(folder: Location, tmp_path: 
 
     outside = tmp_path / "1.15.30" / "outside.json"
     outside.write_text("{}")
-    kept = delete_entries(address_of(folder), [Entry(key, "1:1:1:1", 1)])
+    kept = delete_entries(address_of(folder), [Entry(key, "1:1:1:1", 1)], lambda *_: True)
     assert [one.reason.code for one in kept] == ["prune.not_a_checkpoint"] and outside.exists()
 
 
@@ -95,8 +100,78 @@ def test_one_changed_row_keeps_all_rows(database: Location) -> None:
     connection.close()
     before = rows_in(database)
     with pytest.raises(LocationUnreadable):
-        delete_entries(address_of(database), plan.entries)
+        delete_entries(address_of(database), plan.entries, recorded_in(plan))
     assert rows_in(database) == before
+
+
+@pytest.fixture
+def rows(db: None, tmp_path: Path, settings: Any) -> Location:
+    """A database with all columns that CrewAI has written so far."""
+    settings.CHECKPOINT_ROOTS = [tmp_path]
+    path = copy_of("1.14.1/cp.db", tmp_path)
+    for column in ("parent_id TEXT", "branch TEXT NOT NULL DEFAULT 'main'"):
+        change(path, f"ALTER TABLE checkpoints ADD COLUMN {column}")
+    return imported_location(path)
+
+
+def change(path: Path | str, statement: str, *values: object) -> None:
+    """Run a statement on a file, as another program would."""
+    connection = sqlite3.connect(path)
+    connection.execute(statement, values)
+    connection.commit()
+    connection.close()
+
+
+def rewrite(location: Location, key: str) -> None:
+    """Replace the data of a row by other data of the same type and size."""
+    connection = sqlite3.connect(location.path)
+    (data,) = connection.execute("SELECT data FROM checkpoints WHERE id = ?", [key]).fetchone()
+    connection.close()
+    changed = data.replace(b"research", b"researsh")
+    assert changed != data
+    change(location.path, "UPDATE checkpoints SET data = ? WHERE id = ?", changed, key)
+
+
+@pytest.mark.parametrize("has_time", [True, False])
+def test_a_row_that_was_rewritten_with_the_same_size_is_kept(rows: Location, *, has_time: bool) -> None:
+    if not has_time:
+        change(rows.path, "ALTER TABLE checkpoints DROP COLUMN created_at")
+        import_location(rows)
+    plan = plan_prune(rows, Rules(days=0))
+    rewrite(rows, plan.rows[0].source_key)
+    assert fresh_plan(rows, Rules(days=0)).digest == plan.digest, "No fingerprint shows the change."
+    before = rows_in(rows)
+    with pytest.raises(PruneRefused) as refused:
+        prune(rows, Rules(days=0), plan.digest)
+    assert refused.value.message.code == "prune.row_changed" and rows_in(rows) == before
+
+
+@pytest.mark.parametrize("column", ["created_at", "parent_id", "branch"])
+def test_a_row_with_another_value_in_a_column_is_kept(rows: Location, column: str) -> None:
+    plan = plan_prune(rows, Rules(days=0))
+    change(rows.path, f"UPDATE checkpoints SET {column} = 'other' WHERE id = ?", plan.rows[0].source_key)
+    before = rows_in(rows)
+    with pytest.raises(LocationUnreadable):
+        delete_entries(address_of(rows), plan.entries, recorded_in(plan))
+    assert rows_in(rows) == before
+
+
+def test_a_changed_row_is_read_again_and_deleted_once_it_is_confirmed(rows: Location) -> None:
+    plan = plan_prune(rows, Rules(days=0))
+    key = plan.rows[0].source_key
+    rewrite(rows, key)
+    before = stored_body(Checkpoint.objects.get(source_key=key))
+    with pytest.raises(PruneRefused):
+        prune(rows, Rules(days=0), plan.digest)
+    again = fresh_plan(rows, Rules(days=0))
+    assert stored_body(Checkpoint.objects.get(source_key=key)) != before
+    assert prune(rows, Rules(days=0), again.digest).count == len(plan.rows)
+
+
+def test_rows_that_an_older_version_read_are_read_again(rows: Location) -> None:
+    StoredCopy.objects.update(source_digest="")
+    plan = fresh_plan(rows, Rules(days=0))
+    assert plan.rows and prune(rows, Rules(days=0), plan.digest).count == len(plan.rows)
 
 
 def test_a_table_with_a_trigger_is_left_alone(database: Location) -> None:
@@ -109,7 +184,7 @@ def test_a_table_with_a_trigger_is_left_alone(database: Location) -> None:
     connection.close()
     before = rows_in(database)
     with pytest.raises(LocationUnreadable):
-        delete_entries(address_of(database), plan.entries)
+        delete_entries(address_of(database), plan.entries, recorded_in(plan))
     assert rows_in(database) == before
 
 
@@ -118,7 +193,7 @@ import os, signal, sqlite3, sys
 from pathlib import Path
 from viewer.stores import deleting
 from viewer.stores.location_reader import LocationAddress
-from viewer.stores.protocol import Entry, Limits
+from viewer.stores.protocol import Entry, ReadLimits
 from viewer.stores.safe_open import Identity
 path, root, identity, *parts = sys.argv[1:]
 entries = [Entry(key, mark, 1) for key, mark in zip(parts[::2], parts[1::2])]
@@ -138,8 +213,8 @@ class Killing(sqlite3.Connection):
         return super().execute(statement, *given)
 os.unlink = killing_unlink
 sqlite3.connect = lambda *given, **named: connect(*given, factory=Killing, **named)
-address = LocationAddress(Path(path), Limits(), [Path(root)], Identity.parse(identity))
-deleting.delete_entries(address, entries)
+address = LocationAddress(Path(path), ReadLimits(), [Path(root)], Identity.parse(identity))
+deleting.delete_entries(address, entries, lambda *_: True)
 """
 
 

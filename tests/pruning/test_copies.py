@@ -23,13 +23,13 @@ from viewer.launching.refusals import checkpoint_refusals, copy_refusals
 from viewer.models import (
     Annotation,
     Checkpoint,
-    CheckpointBody,
     Job,
     Location,
     PreflightCheck,
     SearchedCheckpoint,
     SearchEntry,
     ShareLink,
+    StoredCopy,
 )
 from viewer.pruning import PrunePlan, PruneRefused, Rules, plan_prune, prune
 from viewer.search.indexing import index_some
@@ -82,8 +82,8 @@ def test_the_tree_and_what_people_wrote_survive(folder: Location) -> None:
 def test_protected_checkpoints_keep_their_copies(folder: Location) -> None:
     plan = pruned_with_copies(folder)
     kept = folder.checkpoints.exclude(pk__in=[row.pk for row in plan.rows])
-    assert all(body_of(row) for row in kept.select_related("body"))
-    assert not CheckpointBody.objects.filter(checkpoint__in=kept, data=b"").exists()
+    assert all(body_of(row) for row in kept.select_related("stored_copy"))
+    assert not StoredCopy.objects.filter(checkpoint__in=kept, data=b"").exists()
 
 
 def test_the_contents_are_gone_from_the_database(folder: Location) -> None:
@@ -93,7 +93,7 @@ def test_the_contents_are_gone_from_the_database(folder: Location) -> None:
     assert SearchedCheckpoint.objects.filter(pk__in=[row.pk for row in rows]).count() == len(rows)
     plan = pruned_with_copies(folder)
     gone = [row.pk for row in plan.rows]
-    assert not CheckpointBody.objects.filter(pk__in=gone).exclude(data=b"").exists()
+    assert not StoredCopy.objects.filter(pk__in=gone).exclude(data=b"").exists()
     assert not SearchedCheckpoint.objects.filter(pk__in=gone).exists()
     assert not SearchEntry.objects.filter(checkpoint__in=gone).exists()
     assert not PreflightCheck.objects.exists()
@@ -101,7 +101,7 @@ def test_the_contents_are_gone_from_the_database(folder: Location) -> None:
     assert not SearchEntry.objects.filter(checkpoint__in=gone).exists()
     assert SearchEntry.objects.filter(location=folder).exclude(kind="note").exists()
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM viewer_checkpointbody WHERE length(data) = 0")
+        cursor.execute("SELECT count(*) FROM viewer_storedcopy WHERE length(data) = 0")
         assert cursor.fetchone() == (len(gone),)
 
 
@@ -128,10 +128,10 @@ def test_a_checkpoint_that_is_back_is_read_again(folder: Location) -> None:
     data = path.read_bytes()
     row = pruned_with_copies(folder).rows[0]
     with pytest.raises(NotReadable):
-        body_of(folder.checkpoints.select_related("body").get(pk=row.pk))
+        body_of(folder.checkpoints.select_related("stored_copy").get(pk=row.pk))
     path.write_bytes(data)
     import_location(folder)
-    again = folder.checkpoints.select_related("body").get(pk=row.pk)
+    again = folder.checkpoints.select_related("stored_copy").get(pk=row.pk)
     assert again.state == Checkpoint.State.PRESENT and stored_body(again)
 
 
@@ -196,7 +196,7 @@ def test_every_page_of_it_works_and_offers_no_start(folder: Location) -> None:
 
 def test_the_forms_say_why_nothing_starts(tmp_path: Path) -> None:
     row = stored(create_location(tmp_path / "newsroom"), CREW)
-    CheckpointBody.objects.filter(pk=row.pk).update(data=b"")
+    StoredCopy.objects.filter(pk=row.pk).update(data=b"")
     Checkpoint.objects.filter(pk=row.pk).update(state=Checkpoint.State.NO_COPY)
     client = browser("run")
     for name in ("fork", "resume", "new-sweep"):
@@ -235,4 +235,6 @@ def test_the_terminal_deletes_copies_only_with_the_option(folder: Location) -> N
     done = listed(folder.path, "--days", "0", "--delete-copies", "--confirm", found["digest"])
     assert done["copies_deleted"] == done["deleted"] == len(found["checkpoints"]) > 0
     assert json.dumps(done)
-    assert not folder.checkpoints.filter(Q(body__data=b"") & ~Q(state=Checkpoint.State.NO_COPY)).exists()
+    assert not folder.checkpoints.filter(
+        Q(stored_copy__data=b"") & ~Q(state=Checkpoint.State.NO_COPY)
+    ).exists()

@@ -55,6 +55,15 @@ def test_without_rules_nothing_can_be_confirmed(folder: Location) -> None:
     assert client.post(address, {"days": "-1", "digest": ""}).status_code == 422
 
 
+def test_pruning_is_offered_where_it_is_possible(folder: Location, tmp_path: Path) -> None:
+    threads = imported_location(copy_of("langgraph/lg12.db", tmp_path / "threads"))
+    for location, offered in ((folder, "Prune checkpoints"), (threads, "Delete stored copies")):
+        address = reverse("prune", args=[location.uid])
+        page = browser("run").get(location.get_absolute_url()).content.decode()
+        assert address in page and offered in page
+        assert address not in browser("view").get(location.get_absolute_url()).content.decode()
+
+
 def test_threads_are_refused_with_the_reason(tmp_path: Path, settings: Any) -> None:
     settings.CHECKPOINT_ROOTS = [tmp_path]
     location = imported_location(copy_of("langgraph/lg12.db", tmp_path))

@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 from viewer.importing import import_location
-from viewer.models import Annotation, Checkpoint, CheckpointBody, Job, Location
+from viewer.models import Annotation, Checkpoint, Job, Location, StoredCopy
 from viewer.pruning import Protected, PruneRefused, Rules, plan_prune, prune
-
-pytestmark = pytest.mark.django_db
 
 
 def files(location: Location) -> set[str]:
@@ -41,7 +39,7 @@ def test_rules_are_combined(folder: Location) -> None:
 def test_what_a_job_started_from_and_what_has_no_copy_is_protected(folder: Location) -> None:
     first, second, *_ = plan_prune(folder, Rules(days=0)).rows
     Job.objects.create(kind="fork", location=folder, checkpoint=first, status=Job.Status.SUCCEEDED)
-    CheckpointBody.objects.filter(pk=second.pk).delete()
+    StoredCopy.objects.filter(pk=second.pk).delete()
     plan = plan_prune(folder, Rules(days=0))
     assert first not in plan.rows and second not in plan.rows
     assert plan.protected[Protected.IN_USE] == plan.protected[Protected.NO_COPY] == 1
@@ -60,7 +58,7 @@ def test_pruning_deletes_the_list_and_keeps_copies_and_other_files(folder: Locat
         folder.checkpoints.filter(pk__in=[row.pk for row in plan.rows]).values_list("state", flat=True)
     )
     assert states == {Checkpoint.State.PRUNED}
-    assert CheckpointBody.objects.filter(pk__in=[row.pk for row in plan.rows]).count() == len(plan.rows)
+    assert StoredCopy.objects.filter(pk__in=[row.pk for row in plan.rows]).count() == len(plan.rows)
 
 
 def test_another_list_than_the_confirmed_one_is_refused(folder: Location) -> None:

@@ -18,7 +18,7 @@ from viewer.redaction.marker import MARKER
 from viewer.redaction.names.secrecy import secrecy_of
 from viewer.redaction.texts import redact_text
 from viewer.redaction.values import redact
-from viewer.stores.protocol import Entry, Limits, RawCheckpoint, RecordedIds
+from viewer.stores.protocol import Entry, RawCheckpoint, ReadLimits, RecordedIds
 from viewer.stores.snapshots import snapshot_of
 
 
@@ -127,7 +127,7 @@ def test_an_image_in_a_text_is_not_changed() -> None:
     data = json.dumps(body).encode()
     ids = RecordedIds("20260101T000000_00000000", None, "main")
     raw = RawCheckpoint(Entry("a.json", "1", len(data)), data, lambda _format: ids)
-    read = snapshot_of(raw, [STORE_FORMAT], Limits(), time.monotonic())
+    read = snapshot_of(raw, [STORE_FORMAT], ReadLimits(), time.monotonic())
     assert read.body == data
 
 

@@ -9,10 +9,11 @@ from django.db import connection
 from django.utils import timezone
 
 from tests.retention.test_retention import ended, kinds_of, location
+from viewer.jobs.execution.following.follow import stopping
 from viewer.jobs.queue import worker
 from viewer.jobs.storage import storage_of
 from viewer.locks import lock_named
-from viewer.models import Annotation, Checkpoint, CheckpointBody, Job, JobEvent, Location
+from viewer.models import Annotation, Checkpoint, Job, JobEvent, Location, StoredCopy
 from viewer.retention.daily import LOCK, remove_once_a_day
 
 __all__ = ["location"]
@@ -66,10 +67,10 @@ def test_unfinished_jobs_and_what_people_have_stay(location: Location, settings:
         storage_of(job).create()
         unfinished.append(job)
     Job.objects.update(created_at=past)
-    before = [model.objects.count() for model in (Checkpoint, CheckpointBody, Annotation, Location)]
+    before = [model.objects.count() for model in (Checkpoint, StoredCopy, Annotation, Location)]
     assert remove_once_a_day() == (0, 0)
     assert all(kinds_of(job) == ["text"] for job in unfinished)
-    assert [model.objects.count() for model in (Checkpoint, CheckpointBody, Annotation, Location)] == before
+    assert [model.objects.count() for model in (Checkpoint, StoredCopy, Annotation, Location)] == before
 
 
 def test_it_ends_early_when_the_worker_stops(location: Location, settings: Any) -> None:
@@ -84,5 +85,5 @@ def test_the_worker_removes(location: Location, settings: Any, monkeypatch: pyte
     job = ended(location, 61, Job.Status.FAILED)
     # The connection is the test's own.
     monkeypatch.setattr(connection, "close", lambda: None)
-    worker.remove_old_data()
+    worker.in_thread("removing old data", remove_once_a_day, stopping.is_set)
     assert not Job.objects.filter(pk=job.pk).exists()

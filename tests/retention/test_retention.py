@@ -15,9 +15,8 @@ from django.utils import timezone
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of, hashes_below
-from viewer.access.login_links import teammate
 from viewer.jobs.storage import storage_of
-from viewer.models import Checkpoint, CheckpointBody, Job, JobEvent, Location
+from viewer.models import Checkpoint, Job, JobEvent, Location, StoredCopy
 from viewer.retention.removing import old_data, remove
 
 pytestmark = pytest.mark.django_db
@@ -85,11 +84,11 @@ def test_a_job_whose_scratch_store_holds_a_checkpoint_stays(location: Location) 
 
 def test_checkpoints_copies_and_files_stay(location: Location) -> None:
     ended(location, 900, Job.Status.FAILED)
-    before = hashes_below(Path(location.path)), CheckpointBody.objects.count(), location.checkpoints.count()
+    before = hashes_below(Path(location.path)), StoredCopy.objects.count(), location.checkpoints.count()
     remove(old_data(2, 2))
     assert before == (
         hashes_below(Path(location.path)),
-        CheckpointBody.objects.count(),
+        StoredCopy.objects.count(),
         location.checkpoints.count(),
     )
 
@@ -110,10 +109,8 @@ def test_the_command_counts_removes_and_shows_sizes(location: Location) -> None:
         cleaned("--jobs", "0")
 
 
-def test_the_page_shows_the_sizes(location: Location) -> None:
-    client = Client()
-    client.force_login(teammate("reader"))
-    html = client.get(reverse("stored-data")).content.decode()
+def test_the_page_shows_the_sizes(location: Location, reader: Client) -> None:
+    html = reader.get(reverse("stored-data")).content.decode()
     assert "Stored copies of checkpoints" in html and "Events of jobs" in html
 
 

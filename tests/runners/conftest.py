@@ -15,16 +15,13 @@ from tests.conftest import made_once
 from tests.engine_runs import runs as children
 from tests.engine_runs.model import TestModel, model_server
 from tests.engine_runs.prewarmed import WarmPython
-from tests.engine_runs.runs import ROOT_CERTIFICATE, Ended
+from tests.engine_runs.runs import ROOT_CERTIFICATE, Ended, succeeded
 
-pytestmark = pytest.mark.engine
 RECORDINGS = {
     "crew": ("crew", "json"),
     "store.db": ("crew", "sqlite"),
     "flow": ("flow", "json"),
-    "loop": ("loop", "json"),
     "desk": ("desk crew", "json"),
-    "line": ("line", "json"),
     "agent": ("agent", "json"),
     "plain": ("plain", "json"),
 }
@@ -87,6 +84,23 @@ class Engine:
 
     def run(self, request: dict[str, Any], **variables: str) -> Ended:
         return children.run(self.python, self.model, self.job(), request, **variables)
+
+    def completed(self, request: dict[str, Any], **variables: str) -> Ended:
+        """Run a job that has to succeed."""
+        return succeeded(self.run(request, **variables))
+
+    def answered(self, request: dict[str, Any], *answers: str, **variables: str) -> Ended:
+        """Run a job that has to succeed, with these answers to its questions."""
+        folder = self.job()
+        with children.started(self.python, self.model, folder, request, **variables) as child:
+            return succeeded(children.answered(folder, child, answers))
+
+    def refused(self, request: dict[str, Any], **variables: str) -> str:
+        """Return the error of a job that has to fail before it calls a model."""
+        end = self.run(request, **variables).end
+        assert end["status"] == "failed", end
+        assert self.model.requests == []
+        return str(end["error"])
 
     def interrupt(self, request: dict[str, Any], *signals: int) -> Ended:
         """Send the signals while the model is called and does not answer."""

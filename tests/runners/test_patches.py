@@ -120,12 +120,10 @@ def run_in_engine(python: Path, program: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-@pytest.mark.engine
 def test_a_run_waits_for_each_checkpoint(engine_python: Path, tmp_path: Path) -> None:
     run_in_engine(engine_python, HANDLER, tmp_path)
 
 
-@pytest.mark.engine
 def test_environment_files_and_sign_in_are_hidden_at_import(engine_python: Path, tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("CANARY=1\n")
     run_in_engine(engine_python, SECRETS, tmp_path)

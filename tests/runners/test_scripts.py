@@ -3,22 +3,17 @@
 import subprocess
 from pathlib import Path
 
-import pytest
-
-from tests.engine_runs.checkpoints import after_task, written
+from tests.engine_runs.checkpoints import crew_after, written
 from tests.engine_runs.model import TestModel
-from tests.engine_runs.runs import PRESS, environment, marks
+from tests.engine_runs.runs import PRESS, environment
 from viewer.engines import engine_named
 from viewer.engines.reproduction import Reproduction
-
-pytestmark = pytest.mark.engine
 
 
 def test_a_script_forks_a_crew_with_an_edited_output(
     engine_python: Path, model: TestModel, stores: Path, tmp_path: Path
 ) -> None:
-    location, before = stores / "crew", marks(stores / "crew")
-    start = after_task(location, 2)
+    location, start, before = crew_after(stores, 2)
     text, answer = (str(task["id"]) for task in start.root["tasks"][:2])
     what = Reproduction(
         kind="fork",

@@ -10,8 +10,6 @@ from django.core.management.base import CommandError
 
 from viewer.models import Location
 
-pytestmark = pytest.mark.django_db
-
 
 def printed(*arguments: str) -> str:
     output = StringIO()
@@ -30,7 +28,7 @@ def test_a_search_indexes_what_is_new_and_marks_its_matches(crew_location: Locat
     assert "not indexed" not in lines
 
 
-def test_the_document_names_checkpoints_and_places(crew_location: Location) -> None:
+def test_the_document_names_checkpoints_and_addresses(crew_location: Location) -> None:
     found = document("expert", "--kind", "prompt", "--limit", "1")
     (one,) = found["results"]
     assert found["is_fully_indexed"] and found["count"] >= 1

@@ -10,7 +10,7 @@ from django.db import connection
 
 from tests.search.indexed import found, index_all
 from tests.views.forking import CREW, create_location, stored
-from viewer.annotations import Subject, annotate
+from viewer.annotations import AnnotatedObject, annotate
 from viewer.importing import import_location, open_location, remove_location
 from viewer.models import (
     Checkpoint,
@@ -36,7 +36,7 @@ def test_texts_of_every_kind_are_found_at_their_checkpoint(crew_location: Locati
     assert {"input", "output", "prompt", "message", "name"} <= kinds
     for entry in SearchEntry.objects.exclude(text="").select_related("checkpoint"):
         assert entry.checkpoint.location_id == crew_location.pk
-        assert entry.place.startswith("tab=")
+        assert entry.query_string.startswith("tab=")
 
 
 def test_a_repeated_text_is_one_entry_at_its_first_checkpoint(crew_location: Location) -> None:
@@ -52,7 +52,7 @@ def test_threads_are_read_at_their_source(threads: Callable[[str], Location]) ->
     assert progress() is None
     assert any(entry.unit for entry in found("drafted"))
     assert SearchedCheckpoint.objects.filter(location=location).exists()
-    assert not location.checkpoints.exclude(body=None).exists(), "Nothing is copied."
+    assert not location.checkpoints.exclude(stored_copy=None).exists(), "Nothing is copied."
 
 
 def test_what_has_not_changed_is_not_indexed_again(
@@ -120,7 +120,7 @@ def test_a_secret_that_becomes_known_is_never_found_and_is_removed(tmp_path: Pat
     Project.objects.update(environment_file=str(environment))
     location = Location.objects.get()
     import_location(location)
-    checkpoint = location.checkpoints.select_related("body").get()
+    checkpoint = location.checkpoints.select_related("stored_copy").get()
     stale = Location.objects.get()
     stale.secrets_digest = ""
     with pytest.raises(Superseded):
@@ -169,15 +169,17 @@ def test_a_checkpoint_that_cannot_be_decoded_does_not_stop_the_others(
 
 def test_names_labels_and_notes_are_found_until_they_change(crew_run: Run) -> None:
     first = crew_run.checkpoints.earliest("row")
-    annotate(Subject(crew_run), None, name="The oolong run", labels=["final"])
-    annotate(Subject(crew_run, checkpoint_id=first.checkpoint_id), None, note="Ask **Ada** about sencha.")
+    annotate(AnnotatedObject(crew_run), None, name="The oolong run", labels=["final"])
+    annotate(
+        AnnotatedObject(crew_run, checkpoint_id=first.checkpoint_id), None, note="Ask **Ada** about sencha."
+    )
     index_all()
     (note,) = found("sencha ada")
     assert (note.kind, note.checkpoint) == ("note", first)
     (name,) = found("oolong final")
     assert name.checkpoint == crew_run.checkpoints.latest("row")
-    annotate(Subject(crew_run, checkpoint_id=first.checkpoint_id), None, note="")
-    annotate(Subject(crew_run), None, name="The matcha run")
+    annotate(AnnotatedObject(crew_run, checkpoint_id=first.checkpoint_id), None, note="")
+    annotate(AnnotatedObject(crew_run), None, name="The matcha run")
     index_all()
     assert not found("sencha") and not found("oolong") and found("matcha")
 

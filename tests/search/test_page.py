@@ -1,4 +1,4 @@
-"""The search page: its address is the whole search, and its results link to their place."""
+"""The search page: its address is the whole search, and its results link to the tab with the text."""
 
 import re
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def test_a_match_is_marked_and_links_to_its_tab(reader: Client, crew_location: L
     shown = page(reader, f"q={word}&kind=output")
     assert f"<mark>{word}</mark>" in shown
     assert f'href="{entry.checkpoint.get_absolute_url()}&tab=tasks"' in shown
-    assert reader.get(f"{entry.checkpoint.get_absolute_url()}&{entry.place}").status_code == 200
+    assert reader.get(f"{entry.checkpoint.get_absolute_url()}&{entry.query_string}").status_code == 200
 
 
 def test_texts_are_escaped(reader: Client, crew_location: Location) -> None:
@@ -56,6 +56,14 @@ def test_threads_are_found_by_node(reader: Client, threads: Callable[[str], Loca
     assert "Nothing found" in page(reader, f"q={word}&unit=nowhere")
 
 
+def test_the_ends_of_runs_are_found(reader: Client, threads: Callable[[str], Location]) -> None:
+    ends = threads("lg12").checkpoints.filter(trigger__endswith="_ended")
+    index_all()
+    shown = page(reader, "status=completed")
+    assert 0 < ends.count() == shown.count('class="search-result"')
+    assert ends[0].get_absolute_url() in shown
+
+
 @pytest.mark.parametrize(
     ("query", "count"),
     [
@@ -70,6 +78,7 @@ def test_threads_are_found_by_node(reader: Client, threads: Callable[[str], Loca
         ("until=2020-01-01", 0),
         ("status=failed", 0),
         ("status=waiting", 0),
+        ("status=completed", 0),
         ("status=pruned", 0),
         ("edited=1", 0),
         ("unattended=1", 0),
@@ -153,12 +162,12 @@ def test_pages_follow_each_other(
     seen, address = list[str](), query
     while address:
         shown = page(reader, address)
-        seen += re.findall(r'class="search-place"><a href="([^"]+)"', shown)
+        seen += re.findall(r'class="search-link"><a href="([^"]+)"', shown)
         older = re.search(r'href="\?([^"]+)">Older results', shown)
         address = older[1] if older else ""
     assert len(seen) > 3
     monkeypatch.setattr("viewer.search.results.search.__defaults__", (None, 1000))
-    assert seen == re.findall(r'class="search-place"><a href="([^"]+)"', page(reader, query))
+    assert seen == re.findall(r'class="search-link"><a href="([^"]+)"', page(reader, query))
 
 
 def test_nothing_is_found_while_a_secret_may_be_indexed(reader: Client, crew_location: Location) -> None:

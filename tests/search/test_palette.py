@@ -16,7 +16,7 @@ def shown(client: Client, query: str = "") -> str:
 
 
 def test_it_leads_to_every_page(reader: Client, db: None) -> None:
-    for address in ("/", "/locations/", "/jobs/", "/inbox/", "/search/"):
+    for address in ("/", "/locations/", "/jobs/", "/inbox/", "/search/", "/settings/", "/data/"):
         assert f'href="{address}"' in shown(reader)
     assert "/jobs/" in shown(reader, "jo") and "/inbox/" not in shown(reader, "jo")
 
@@ -42,6 +42,9 @@ def test_only_who_can_run_is_offered_new_runs(
     assert "New run in" not in shown(reader)
     reader.force_login(django_user_model.objects.create_superuser("owner"))
     assert "New run in json" in shown(reader)
+    for query, address in (("prune", "prune"), ("project json", "project"), ("run json", "run")):
+        assert f'href="{crew_location.get_absolute_url()}{address}/"' in shown(reader, query)
+    assert "#day-limits" in shown(reader, "daily limits") and "/settings/" in shown(reader, "theme")
 
 
 def test_saved_searches_are_their_users(reader: Client, db: None) -> None:

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psutil
@@ -41,11 +42,26 @@ def answers(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-@pytest.fixture
-def server(transactional_db: None) -> Iterator[WebServer]:
+@contextmanager
+def started_server() -> Iterator[WebServer]:
+    """Return a web server that answers. It is killed at the end."""
     port = free_port()
     process = subprocess.Popen(SERVER, cwd=ROOT, env=environment_with(PORT=str(port)))
     wait_until(lambda: answers(port))
     yield WebServer(port, process)
     process.kill()
     process.wait()
+
+
+@pytest.fixture(scope="module")
+def server(django_db_setup: None) -> Iterator[WebServer]:
+    """Return a web server for the tests that store nothing and do not stop it."""
+    with started_server() as started:
+        yield started
+
+
+@pytest.fixture
+def own_server(transactional_db: None) -> Iterator[WebServer]:
+    """Return a web server for one test."""
+    with started_server() as started:
+        yield started

@@ -66,29 +66,29 @@ def test_large_headers_are_refused(server: WebServer) -> None:
         assert client.recv(100).startswith(b"HTTP/1.1 400 ")
 
 
-def test_each_thread_has_one_database_connection(server: WebServer) -> None:
+def test_each_thread_has_one_database_connection(own_server: WebServer) -> None:
     with ThreadPoolExecutor(20) as clients:
-        statuses = list(clients.map(lambda _: server.get("/login/?next=/").status, range(200)))
+        statuses = list(clients.map(lambda _: own_server.get("/login/?next=/").status, range(200)))
     assert set(statuses) == {200}
     # Each connection opens the database and its log.
-    assert server.database_descriptors() <= 2 * (PAGE_THREADS + SOCKET_THREADS + 2)
+    assert own_server.database_descriptors() <= 2 * (PAGE_THREADS + SOCKET_THREADS + 2)
 
 
-async def test_shutdown_closes_open_sockets(server: WebServer, tmp_path: object) -> None:
+async def test_shutdown_closes_open_sockets(own_server: WebServer, tmp_path: object) -> None:
     job = await asyncio.to_thread(open_job, str(tmp_path))
-    cookie = await asyncio.to_thread(session_cookie, server.port)
-    site = f"127.0.0.1:{server.port}"
+    cookie = await asyncio.to_thread(session_cookie, own_server.port)
+    site = f"127.0.0.1:{own_server.port}"
     address = f"ws://{site}/ws/jobs/{job.pk}/"
     async with connect(
         address, origin=Origin(f"http://{site}"), additional_headers={"Cookie": cookie}
     ) as page:
         await page.recv()
-        server.process.send_signal(signal.SIGTERM)
+        own_server.process.send_signal(signal.SIGTERM)
         with pytest.raises(ConnectionClosed):
             while True:
                 await page.recv()
         assert page.close_code == 1012
-    assert await asyncio.to_thread(server.process.wait, 30) == 0
+    assert await asyncio.to_thread(own_server.process.wait, 30) == 0
 
 
 def open_job(path: str) -> Job:

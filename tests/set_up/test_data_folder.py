@@ -17,7 +17,7 @@ from checkpoint_site import settings
 from tests.environments import environment_with
 from tests.real_stores import copy_of
 from viewer.data_folder import failure_text, rename_former
-from viewer.data_folder.copies import KEPT
+from viewer.data_folder.backups import KEPT
 from viewer.data_folder.inspection import APPLICATION_ID
 from viewer.data_folder.versions import version_number, version_text
 

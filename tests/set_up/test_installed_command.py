@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from http.cookiejar import CookieJar
 from pathlib import Path
-from urllib.request import HTTPCookieProcessor, build_opener
+from urllib.request import HTTPCookieProcessor, OpenerDirector, Request, build_opener
 
 import pytest
 
@@ -46,15 +46,36 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    folder = tmp_path / "project"
-    shutil.copytree(STORE, folder / ".checkpoints")
+    return project_in(tmp_path)
+
+
+def project_in(folder: Path) -> Project:
+    """Return a project with checkpoints and without a data folder."""
+    shutil.copytree(STORE, folder / "project/.checkpoints")
     stored = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    return Project(folder, {**stored, "XDG_DATA_HOME": str(tmp_path / "data"), "PORT": str(free_port())})
+    environment = {**stored, "XDG_DATA_HOME": str(folder / "data"), "PORT": str(free_port())}
+    return Project(folder / "project", environment)
 
 
-@pytest.fixture
-def served(forkline: Path, project: Project) -> Iterator[str]:
+@dataclass(frozen=True)
+class Visit:
+    """A browser that used the printed login link, and the page that the link opened."""
+
+    site: str
+    browser: OpenerDirector
+    first_page: str
+
+
+@pytest.fixture(scope="module")
+def visit(served: str) -> Visit:
+    browser = build_opener(HTTPCookieProcessor(CookieJar()))
+    return Visit(served.partition("/login")[0], browser, browser.open(served).read().decode())
+
+
+@pytest.fixture(scope="module")
+def served(forkline: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Yield the login link of ``forkline``, started without arguments in the project's folder."""
+    project = project_in(tmp_path_factory.mktemp("served"))
     server = subprocess.Popen(
         [forkline],
         cwd=project.folder,
@@ -83,36 +104,30 @@ def run(forkline: Path, project: Project, *arguments: str) -> subprocess.Complet
     )
 
 
-def test_the_command_lists_the_checkpoints_of_another_folder(forkline: Path, project: Project) -> None:
+def test_the_command_lists_another_folder_and_stores_its_data_in_the_users_data_folder(
+    forkline: Path, project: Project
+) -> None:
     listed = run(forkline, project, "list", ".checkpoints", "--json")
 
     assert listed.returncode == 0, listed.stderr
     stored = len(list((project.folder / ".checkpoints").rglob("*.json")))
     assert sum(len(found["checkpoints"]) for found in json.loads(listed.stdout)["runs"]) == stored
-
-
-def test_the_command_stores_its_data_in_the_users_data_folder(forkline: Path, project: Project) -> None:
-    run(forkline, project, "list", ".checkpoints")
-
     assert (Path(project.environment["XDG_DATA_HOME"]) / "forkline/forkline.sqlite3").exists()
 
 
-def test_without_arguments_it_serves_the_checkpoints_of_the_folder(served: str) -> None:
-    browser = build_opener(HTTPCookieProcessor(CookieJar()))
-    page = browser.open(served).read().decode()
+def test_without_arguments_it_serves_the_checkpoints_of_the_folder(visit: Visit) -> None:
+    page = visit.first_page
 
     assert ".checkpoints" in page
     styles = re.findall(r'href="(/static/[^"]+\.css)"', page)
     assert styles, page[:2000]
-    site = served.partition("/login")[0]
-    assert all(browser.open(site + style).status == 200 for style in styles)
+    assert all(visit.browser.open(visit.site + style).status == 200 for style in styles)
 
 
-def test_its_pages_are_in_the_language_of_the_browser(served: str) -> None:
-    browser = build_opener(HTTPCookieProcessor(CookieJar()))
-    browser.addheaders = [("Accept-Language", "ar")]
+def test_its_pages_are_in_the_language_of_the_browser(visit: Visit) -> None:
+    arabic = Request(f"{visit.site}/", headers={"Accept-Language": "ar"})
 
-    assert '<html lang="ar" dir="rtl"' in browser.open(served).read().decode()
+    assert '<html lang="ar" dir="rtl"' in visit.browser.open(arabic).read().decode()
 
 
 def test_without_checkpoints_the_command_asks_for_a_location(forkline: Path, project: Project) -> None:

@@ -1,17 +1,17 @@
 """Rows of the previous version keep their values under new names, and their messages get codes."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.apps.registry import Apps
 
-from tests.migrating import single_migrations
+from tests.migrating import database_after, migrate_to_newest
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Problem, Run
 
-BEFORE = [("viewer", "0009_known_secrets")]
 TOO_LARGE = {
     "text": "It has %(size)s bytes, more than the %(most)s that are read.",
     "values": {"size": "9", "most": "5"},
@@ -19,13 +19,12 @@ TOO_LARGE = {
 
 
 @pytest.fixture
-def migrated(transactional_db: None) -> None:
-    """Return a migrated database of the previous version with a row of each renamed kind."""
-    executor = single_migrations()
-    executor.migrate(BEFORE)
-    fill(executor.loader.project_state(BEFORE).apps)
-    executor = single_migrations()
-    executor.migrate(executor.loader.graph.leaf_nodes())
+def migrated(transactional_db: None, tmp_path: Path) -> Iterator[None]:
+    """Use a migrated database of an earlier version with a row of each renamed kind."""
+    with database_after("0009_known_secrets", tmp_path) as models:
+        fill(models)
+        migrate_to_newest()
+        yield
 
 
 def fill(apps: Apps) -> None:

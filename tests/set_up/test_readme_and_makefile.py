@@ -19,6 +19,9 @@ TARGETS = (
     "chaos",
     "fuzz",
     "matrix",
+    "matrix-crewai",
+    "matrix-crewai-new",
+    "matrix-langgraph",
     "screens",
     "screenshots",
     "clean-demo",
@@ -59,6 +62,15 @@ def committed_texts() -> list[tuple[str, str]]:
 def test_the_makefile_has_the_target(target: str) -> None:
     shown = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
     assert shown.returncode == 0, shown.stderr
+
+
+def test_make_matrix_runs_the_rows_of_every_engine() -> None:
+    shown = subprocess.run(["make", "-n", "matrix"], cwd=ROOT, capture_output=True, text=True, check=True)
+    parts = re.findall(r"-m (quality\.compatibility\S*)$", shown.stdout, re.M)
+    assert parts == ["quality.compatibility", "quality.compatibility.graphs"]
+    chosen = ["make", "-n", "matrix", "VERSIONS=1.0.5"]
+    refused = subprocess.run(chosen, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert refused.returncode and "matrix-crewai and matrix-langgraph only" in refused.stderr
 
 
 @pytest.mark.parametrize("name", REQUIREMENTS)

@@ -19,7 +19,11 @@ from tests.environments import environment_with
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests" / "recorded_data_folder" / "0.1.0.tar.xz"
 DATABASE = "forkline.sqlite3"
-RENAMED_TABLES = {"viewer_look": "viewer_preflightcheck", "viewer_variations": "viewer_sweep"}
+RENAMED_TABLES = {
+    "viewer_look": "viewer_preflightcheck",
+    "viewer_variations": "viewer_sweep",
+    "viewer_checkpointbody": "viewer_storedcopy",
+}
 RENAMED_COLUMNS = {
     "viewer_job": {
         "asked": "request_digest",

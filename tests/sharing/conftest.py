@@ -7,12 +7,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from tests.views.conftest import client, crew_location, crew_run, imported, location, reader, runner
+from tests.views.conftest import location
 from viewer.access.login_links import teammate
 from viewer.models import Run, ShareLink
 from viewer.sharing import Subject, find_shared, make_link
 
-__all__ = ["client", "crew_location", "crew_run", "imported", "location", "reader", "runner"]
+__all__ = ["location"]
 
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 Share = Callable[..., str]

@@ -13,11 +13,11 @@ import pytest
 from tests.real_stores import copy_of, hashes_below, one_checkpoint, write_checkpoint
 from viewer.stores import store_at
 from viewer.stores.errors import Unreadable
-from viewer.stores.protocol import Entry, Limits, ReadProblem
+from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
 from viewer.stores.snapshots import read_snapshot
 
 WHOLE = json.dumps(one_checkpoint()).encode()
-LIMITS = Limits(max_bytes=2 * 1024 * 1024, max_depth=100, max_seconds=5)
+LIMITS = ReadLimits(max_bytes=2 * 1024 * 1024, max_depth=100, max_seconds=5)
 
 
 def deep(levels: int) -> bytes:

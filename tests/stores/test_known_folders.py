@@ -5,7 +5,7 @@ from pathlib import Path
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.polling.added_files import added_files
 from viewer.stores.polling.known_folders import MAX_STEP_SECONDS, KnownFolders
-from viewer.stores.protocol import Limits
+from viewer.stores.protocol import ReadLimits
 
 
 class Clock:
@@ -69,7 +69,7 @@ def test_trusted_folders_are_not_read(tmp_path: Path) -> None:
     clock = Clock()
     known = KnownFolders(clock)
     for _listing in range(2):
-        with JsonFolder(tmp_path, Limits(), []) as folder:
+        with JsonFolder(tmp_path, ReadLimits(), []) as folder:
             list(folder.entries(known))
         clock.now += MAX_STEP_SECONDS + 1
 
@@ -77,8 +77,8 @@ def test_trusted_folders_are_not_read(tmp_path: Path) -> None:
         def names(self, key: str) -> list[tuple[str, int]]:
             raise AssertionError(key)
 
-    with Unreadable(tmp_path, Limits(), []) as folder:
+    with Unreadable(tmp_path, ReadLimits(), []) as folder:
         assert added_files(folder, known) == []
     (tmp_path / "main" / "b.json").write_text("{}")
-    with JsonFolder(tmp_path, Limits(), []) as folder:
+    with JsonFolder(tmp_path, ReadLimits(), []) as folder:
         assert added_files(folder, known) == ["main/b.json"]

@@ -12,10 +12,10 @@ import pytest
 
 import checkpoint_site  # noqa: F401 - one recent SQLite for the whole process
 from tests.real_stores import copy_of, hashes_below
-from viewer.stores.errors import LocationRefused, LocationUnreadable
+from viewer.stores.errors import LocationLimitExceeded, LocationUnreadable
 from viewer.stores.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, Limits, ReadProblem
+from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
 
 # A statement that inserts a row with this id and the data of another row.
 ONE_MORE = (
@@ -24,13 +24,13 @@ ONE_MORE = (
 
 
 @contextmanager
-def opened(path: Path, limits: Limits | None = None) -> Iterator[LocationReader]:
+def opened(path: Path, limits: ReadLimits | None = None) -> Iterator[LocationReader]:
     """The store in a reader process: two SQLite libraries in one process release each other's locks."""
-    with open_reader(LocationAddress(path.resolve(), limits or Limits())) as store:
+    with open_reader(LocationAddress(path.resolve(), limits or ReadLimits())) as store:
         yield store
 
 
-def read_all(path: Path, limits: Limits | None = None) -> tuple[list[str], dict[str, str]]:
+def read_all(path: Path, limits: ReadLimits | None = None) -> tuple[list[str], dict[str, str]]:
     """The ids that can be read, and the reasons of the rest by key."""
     with opened(path, limits) as store:
         listed = list(store.entries())
@@ -225,14 +225,14 @@ def test_a_slow_query_is_interrupted(tmp_path: Path) -> None:
         f"INSERT INTO checkpoints {many} SELECT x, '{{}}' FROM n",
     )
     started = time.monotonic()
-    with pytest.raises(LocationRefused, match=r"more than 0\.01 seconds"):
-        read_all(path, Limits(max_seconds=0.01))
+    with pytest.raises(LocationLimitExceeded, match=r"more than 0\.01 seconds"):
+        read_all(path, ReadLimits(max_seconds=0.01))
     assert time.monotonic() - started < 10
 
 
 def read_or_refused(path: Path) -> None:
     try:
-        read, problems = read_all(path, Limits(max_seconds=1))
+        read, problems = read_all(path, ReadLimits(max_seconds=1))
     except LocationUnreadable as error:
         assert str(error)
     else:
@@ -266,8 +266,8 @@ def test_a_lock_is_waited_for_and_then_reported(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", locking], stdin=pipe, stdout=pipe, text=True) as other:
         assert other.stdout and other.stdout.readline()
         with pytest.raises(LocationUnreadable, match="locked") as caught:
-            read_all(path, Limits(lock_seconds=0.2))
-        assert not isinstance(caught.value, LocationRefused)
+            read_all(path, ReadLimits(lock_seconds=0.2))
+        assert not isinstance(caught.value, LocationLimitExceeded)
     assert len(read_all(path)[0]) == 3
 
 

@@ -132,7 +132,7 @@ def test_the_process_that_has_the_port_is_named(folder: Path) -> None:
     other.kill()
     other.wait()
     assert answer.returncode == 1
-    assert f"127.0.0.1:{port} is taken by {sys.executable} -c import socket" in answer.stderr
+    assert f"127.0.0.1:{port} is in use by {sys.executable} -c import socket" in answer.stderr
     assert f"(process {other.pid})" in answer.stderr
 
 

@@ -77,7 +77,7 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
             text=True,
         )
     assert answer.returncode == 1
-    assert f"127.0.0.1:{port} is taken" in answer.stderr
+    assert f"127.0.0.1:{port} is in use" in answer.stderr
     assert "PORT=" in answer.stderr
 
 

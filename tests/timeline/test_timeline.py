@@ -8,11 +8,11 @@ from viewer.engines.spans import Span
 from viewer.presentation.spans.axis import Axis
 from viewer.presentation.spans.timeline import timeline_of, window_in, zoom_of
 from viewer.prices import PriceList
-from viewer.prices.own_prices import OwnPrice, OwnPrices
+from viewer.prices.price_file import FilePrice, PriceFile
 from viewer.stores.model_calls import ModelCall
 
 BEGIN = datetime(2026, 11, 20, tzinfo=UTC)
-PRICES = PriceList(OwnPrices({"m": OwnPrice(1.0, 2.0, 0.5)}))
+PRICES = PriceList(PriceFile({"m": FilePrice(1.0, 2.0, 0.5)}))
 
 
 def at(seconds: float) -> datetime:
@@ -76,10 +76,21 @@ def test_calls_are_added_up_by_agent_and_model_with_what_has_no_price() -> None:
     assert (view.total.cost.amount, view.total.cost.unpriced_calls) == (8, 1)
 
 
+def test_an_attempt_is_labelled_unless_calls_are_drawn_on_it() -> None:
+    attempts = [
+        Span(name, "attempt", "failed attempt", at(start), at(start + 4), name[-1], "failed")
+        for name, start in (("x-a", 0), ("x-b", 10))
+    ]
+    spans = [unit("a", 0, 10), unit("b", 10, 20), call("c", "a", 1, 3), *attempts]
+    first, second = timeline_of(spans, prices=PRICES).tracks
+    assert [bar.is_labelled for bar in first.bars] == [False, True]
+    assert [(bar.is_labelled, bar.room) for bar in second.bars] == [(True, "phone")]
+
+
 def test_the_time_after_a_failed_call_is_a_retry() -> None:
     spans = [unit("a", 0, 10), call("c", "a", 1, 2, status="failed"), call("d", "a", 5, 6)]
     kinds = sorted(bar.kind for bar in timeline_of(spans, prices=PRICES).tracks[0].bars)
-    assert kinds == ["failed", "model", "wait"]
+    assert kinds == ["failed", "model", "retry"]
 
 
 def test_a_unit_that_ran_again_is_numbered() -> None:
@@ -101,10 +112,9 @@ def test_an_address_with_another_window_shows_everything(window: tuple[str, str]
 
 
 def test_zooming_in_and_out_leads_back_to_everything() -> None:
-    whole = zoom_of((0.0, 100.0))
-    assert whole.farther is whole.earlier is whole.later is None and whole.nearer == (25.0, 75.0)
-    assert zoom_of((25.0, 75.0)).farther == (0.0, 100.0)
-    assert zoom_of((0.0, 0.6)).nearer is None
+    assert zoom_of((0.0, 100.0)) == {"Zoom in": (25.0, 75.0)}
+    assert zoom_of((25.0, 75.0))["Zoom out"] == (0.0, 100.0)
+    assert "Zoom in" not in zoom_of((0.0, 0.6))
 
 
 def test_ticks_are_round_and_within_the_window() -> None:

@@ -1,6 +1,6 @@
 """Names, stars, labels and notes of runs, branches and checkpoints."""
 
-from viewer.annotations.annotating import Subject, annotate, annotation_of
+from viewer.annotations.annotating import AnnotatedObject, annotate, annotation_of
 from viewer.annotations.finding import (
     RunAnnotations,
     annotations_in,
@@ -12,8 +12,8 @@ from viewer.annotations.finding import (
 )
 
 __all__ = [
+    "AnnotatedObject",
     "RunAnnotations",
-    "Subject",
     "annotate",
     "annotation_of",
     "annotations_in",

@@ -16,7 +16,7 @@ MAX_NOTE, MAX_LABEL, MAX_LABELS = 20_000, 40, 12
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class AnnotatedObject:
     """What an annotation is about: a run, one of its branches, or one of its checkpoints."""
 
     run: Run
@@ -34,14 +34,14 @@ class Subject:
         }
 
 
-def annotation_of(subject: Subject) -> Annotation:
+def annotation_of(subject: AnnotatedObject) -> Annotation:
     """Return what was written about it; an empty annotation that is not stored if nothing was."""
     return Annotation.objects.filter(**subject.ids).first() or Annotation(**subject.ids)
 
 
 @transaction.atomic
 def annotate(
-    subject: Subject,
+    subject: AnnotatedObject,
     person: Any,
     *,
     name: str | None = None,

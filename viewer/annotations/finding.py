@@ -19,9 +19,9 @@ class RunAnnotations:
 
 def annotations_in(run: Run) -> RunAnnotations:
     """Return what was written about a run and anything in it."""
-    own = {one.branch: one for one in run.annotations if not one.checkpoint_id}
+    by_branch = {one.branch: one for one in run.annotations if not one.checkpoint_id}
     checkpoints = {one.checkpoint_id: one for one in run.annotations if one.checkpoint_id}
-    return RunAnnotations(own.pop("", None), own, checkpoints)
+    return RunAnnotations(by_branch.pop("", None), by_branch, checkpoints)
 
 
 def annotations_of_runs(runs: Iterable[Run]) -> dict[int, Annotation]:

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
@@ -18,14 +19,17 @@ WAIT_SECONDS = 0.5
 
 
 @contextmanager
-def in_background(name: str, step: Callable[[], bool], quiet_seconds: float) -> Iterator[None]:
+def in_background(
+    name: str, step: Callable[[], bool], quiet_seconds: float, max_wait: float = float("inf")
+) -> Iterator[None]:
     """Call ``step`` in a thread until the end of the block: at once, and when something has changed.
 
-    While it returns True it is called again. Otherwise changes within ``quiet_seconds`` count as one.
+    While it returns True it is called again. Otherwise changes within ``quiet_seconds`` count as one. Without
+    a change, it is called again after ``max_wait`` seconds.
     """
     stopping = threading.Event()
     thread = threading.Thread(
-        target=_work, args=(name, step, quiet_seconds, stopping), name=name, daemon=True
+        target=_work, args=(name, step, quiet_seconds, max_wait, stopping), name=name, daemon=True
     )
     thread.start()
     try:
@@ -35,14 +39,18 @@ def in_background(name: str, step: Callable[[], bool], quiet_seconds: float) -> 
         thread.join()
 
 
-def _work(name: str, step: Callable[[], bool], quiet_seconds: float, stopping: threading.Event) -> None:
+def _work(
+    name: str, step: Callable[[], bool], quiet_seconds: float, max_wait: float, stopping: threading.Event
+) -> None:
     with closing(changes_of_data()) as changes:
-        is_changed = True
+        is_due, due_at = True, 0.0
         while not stopping.is_set():
-            more = is_changed and _logged(name, step)
-            stopping.wait(PAUSE_SECONDS if more else quiet_seconds if is_changed else 0)
+            more = is_due and _logged(name, step)
+            if is_due:
+                due_at = time.monotonic() + max_wait
+            stopping.wait(PAUSE_SECONDS if more else quiet_seconds if is_due else 0)
             # While there is more to do, nothing has to change.
-            is_changed = more or changes.wait(WAIT_SECONDS)
+            is_due = more or changes.wait(WAIT_SECONDS) or time.monotonic() >= due_at
     connection.close()
 
 

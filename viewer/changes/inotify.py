@@ -6,6 +6,7 @@ import select
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 # Of inotify(7).
@@ -43,7 +44,9 @@ class FileChanges:
 def file_changes(folders: Sequence[Path]) -> FileChanges:
     """The changes of these folders. Tests with the first one whether notifications arrive."""
     changes = FileChanges(watching(folders))
-    os.utime(folders[0])
+    # The folder may be gone, which is for the caller to find out.
+    with suppress(OSError):
+        os.utime(folders[0])
     if not changes.wait(SELF_TEST_SECONDS):
         # Such as a network file system. From now on, it polls.
         changes.close()

@@ -5,7 +5,7 @@ from importlib import import_module
 
 from viewer.cli.output import Subcommand
 
-# The names by folder. Each module has HELP, add_arguments(parser) and answer(options).
+# The names by folder. Each module has HELP, add_arguments(parser) and handle(options).
 COMMANDS = {
     "checkpoints": ("list", "info", "note", "diff", "search", "export", "shares"),
     "launching": ("fork", "resume", "publish", "sweep", "run", "answer", "score"),

@@ -12,9 +12,10 @@ from typing import Literal
 import django
 from django.conf import settings
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from viewer.data_folder import DataFolderFailure, failure_text
-from viewer.data_folder.copies import refuse_damaged
+from viewer.data_folder.backups import refuse_damaged
 from viewer.data_folder.failures import database_path
 from viewer.data_folder.inspection import inspect, opened_to_read, refuse_newer
 from viewer.data_folder.permissions import restrict
@@ -24,57 +25,76 @@ from viewer.jobs.execution.following.orphans import end_orphan_processes, finish
 from viewer.jobs.execution.starting.start import JobRefused, runnable
 from viewer.messages.translation import translate
 from viewer.models import Job, Project
+from viewer.prices.price_file import read_price_file
 from viewer.projects.proposing import engine_version, python_version
 
-State = Literal["ok", "warning", "error"]
+CheckState = Literal["ok", "warning", "error"]
 SPACE_ERROR, SPACE_WARNING = 100 * 1024**2, 1024**3
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """One line of the report. ``state`` decides the exit status."""
 
     check: str
-    state: State
+    state: CheckState
     text: str
 
 
-def of_versions() -> Iterator[Finding]:
+def of_versions() -> Iterator[CheckResult]:
     """Report the versions."""
-    text = _("Forkline %(own)s, Python %(python)s, SQLite %(sqlite)s, Django %(django)s")
+    text = _("Forkline %(forkline)s, Python %(python)s, SQLite %(sqlite)s, Django %(django)s")
     values = {
-        "own": settings.VERSION,
+        "forkline": settings.VERSION,
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
         "django": django.get_version(),
     }
-    yield Finding("versions", "ok", text % values)
+    yield CheckResult("versions", "ok", text % values)
     if os.geteuid() == 0:
-        yield Finding("user", "warning", _("This runs as root, and so do the programs of projects."))
+        yield CheckResult("user", "warning", _("This runs as root, and so do the programs of projects."))
 
 
-def of_permissions() -> Iterator[Finding]:
+def of_permissions() -> Iterator[CheckResult]:
     """Restrict the data folder to its owner and report what was open."""
     found = restrict(settings.DATA_DIR, thorough=True)
     if found.paths:
-        text = _("%(count)d files and folders were open to other users; now only their owner can read them.")
-        yield Finding("permissions", "warning", text % {"count": len(found.paths)})
+        count = len(found.paths)
+        text = ngettext(
+            "%(count)s file or folder was open to other users; now only its owner can read it.",
+            "%(count)s files and folders were open to other users; now only their owner can read them.",
+            count,
+        )
+        yield CheckResult("permissions", "warning", text % {"count": f"{count:,}"})
     for name in found.left:
         text = _("%(path)s is open to other users. This was not changed.")
-        yield Finding("permissions", "warning", text % {"path": settings.DATA_DIR / name})
+        yield CheckResult("permissions", "warning", text % {"path": settings.DATA_DIR / name})
     if not found.paths and not found.left:
-        yield Finding("permissions", "ok", _("Only their owner can read the files of the data folder."))
+        yield CheckResult("permissions", "ok", _("Only their owner can read the files of the data folder."))
 
 
-def of_space() -> Iterator[Finding]:
+def of_space() -> Iterator[CheckResult]:
     """Report the free disk space."""
     free = shutil.disk_usage(settings.DATA_DIR).free
-    state: State = "error" if free < SPACE_ERROR else "warning" if free < SPACE_WARNING else "ok"
+    state: CheckState = "error" if free < SPACE_ERROR else "warning" if free < SPACE_WARNING else "ok"
     text = _("%(free)s MB are free on the disk of %(path)s.")
-    yield Finding("space", state, text % {"free": f"{free // 1024**2:,}", "path": settings.DATA_DIR})
+    yield CheckResult("space", state, text % {"free": f"{free // 1024**2:,}", "path": settings.DATA_DIR})
 
 
-def of_database() -> Iterator[Finding]:
+def of_prices() -> Iterator[CheckResult]:
+    """Report a file of prices, and why it cannot be used."""
+    if (path := settings.PRICES_FILE) is None:
+        return
+    file = read_price_file(path)
+    if file.fault:
+        text = _("The prices in %(path)s are not used: %(reason)s")
+        yield CheckResult("prices", "warning", text % {"path": path, "reason": file.fault})
+    else:
+        text = ngettext("%(path)s has %(count)s price.", "%(path)s has %(count)s prices.", len(file.prices))
+        yield CheckResult("prices", "ok", text % {"path": path, "count": f"{len(file.prices):,}"})
+
+
+def of_database() -> Iterator[CheckResult]:
     """Check the database. After an error here, no check that reads rows can run."""
     path = database_path()
     try:
@@ -82,35 +102,43 @@ def of_database() -> Iterator[Finding]:
         refuse_newer(path, found)
         if found.is_new:
             text = _("There is no database in %(path)s yet.")
-            yield Finding("database", "error", text % {"path": path.parent})
+            yield CheckResult("database", "error", text % {"path": path.parent})
             return
         with opened_to_read(path) as database:
             refuse_damaged(database, path)
     except (sqlite3.Error, DataFolderFailure) as error:
-        yield Finding("database", "error", failure_text(error) or f"{path}: {error}")
+        yield CheckResult("database", "error", failure_text(error) or f"{path}: {error}")
         return
-    yield Finding("database", "ok", _("%(path)s is not damaged.") % {"path": path})
+    yield CheckResult("database", "ok", _("%(path)s is not damaged.") % {"path": path})
 
 
-def of_jobs() -> Iterator[Finding]:
+def of_jobs() -> Iterator[CheckResult]:
     """Check the jobs, and end those whose process was killed."""
     for job in finish_orphans():
         text = _("Job %(job)s was left by a process that was killed: it was ended as %(status)s.")
-        yield Finding("jobs", "warning", text % {"job": job.pk, "status": job.get_status_display()})
+        yield CheckResult("jobs", "warning", text % {"job": job.pk, "status": job.get_status_display()})
     for job in end_orphan_processes():
         text = _("Processes of job %(job)s still ran after its end: they were stopped.")
-        yield Finding("processes", "warning", text % {"job": job.pk})
+        yield CheckResult("processes", "warning", text % {"job": job.pk})
     under_way, queued = Job.objects.under_way().count(), Job.objects.queued().count()
-    text = _("%(under_way)d jobs under way, %(queued)d queued")
-    yield Finding("jobs", "ok", text % {"under_way": under_way, "queued": queued})
+    yield CheckResult("jobs", "ok", _counted(under_way, queued))
     if workers.worker_is_up():
-        yield Finding("worker", "ok", _("A worker is running."))
+        yield CheckResult("worker", "ok", _("A worker is running."))
     else:
-        state: State = "warning" if queued or under_way else "ok"
-        yield Finding("worker", state, _("No worker is running, so no job starts."))
+        state: CheckState = "warning" if queued or under_way else "ok"
+        yield CheckResult("worker", state, _("No worker is running, so no job starts."))
 
 
-def of_projects() -> Iterator[Finding]:
+def _counted(under_way: int, queued: int) -> str:
+    running = ngettext("%(count)s job under way", "%(count)s jobs under way", under_way)
+    waiting = ngettext("%(count)s job queued", "%(count)s jobs queued", queued)
+    return _("%(under_way)s, %(queued)s") % {
+        "under_way": running % {"count": f"{under_way:,}"},
+        "queued": waiting % {"count": f"{queued:,}"},
+    }
+
+
+def of_projects() -> Iterator[CheckResult]:
     """Report projects that cannot run."""
     for project in Project.objects.order_by("pk"):
         interpreter = Path(project.interpreter)
@@ -118,18 +146,18 @@ def of_projects() -> Iterator[Finding]:
             if project.is_confirmed:
                 runnable(project)
         except JobRefused as refused:
-            yield Finding("projects", "warning", f"{project.folder}: {translate(refused)}")
+            yield CheckResult("projects", "warning", f"{project.folder}: {translate(refused)}")
             continue
         found = [(one.title, engine_version(interpreter, one.name)) for one in all_engines()]
         engines = ", ".join(f"{title} {version}" for title, version in found if version)
         values = {"python": python_version(interpreter) or "?", "engines": engines or _("no engine")}
         text = _("%(folder)s: Python %(python)s, %(engines)s")
-        yield Finding("projects", "ok", text % {"folder": project.folder, **values})
+        yield CheckResult("projects", "ok", text % {"folder": project.folder, **values})
 
 
-def of_roots() -> Iterator[Finding]:
+def of_roots() -> Iterator[CheckResult]:
     """Report allowed folders that cannot be read."""
     for root in settings.CHECKPOINT_ROOTS:
         is_there = root.is_dir() and os.access(root, os.R_OK | os.X_OK)
         text = _("%(path)s is allowed.") if is_there else _("%(path)s cannot be read.")
-        yield Finding("roots", "ok" if is_there else "warning", text % {"path": root})
+        yield CheckResult("roots", "ok" if is_there else "warning", text % {"path": root})

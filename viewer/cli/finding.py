@@ -83,7 +83,7 @@ def with_called_runs(run: Run) -> list[Run]:
 
 
 def _by_id(location: Location, identifier: str) -> Checkpoint:
-    rows = location.checkpoints.select_related("location__project", "run", "body")
+    rows = location.checkpoints.select_related("location__project", "run", "stored_copy")
     if is_indexed(location):
         key, slash, identifier = identifier.rpartition("/")
         if not slash:
@@ -107,7 +107,9 @@ def _by_file(file: Path) -> Checkpoint:
     location = imported_location(_folder_of(file))
     key = stored_key(location, file.relative_to(location.path).as_posix())
     row = (
-        location.checkpoints.select_related("location__project", "run", "body").filter(source_key=key).first()
+        location.checkpoints.select_related("location__project", "run", "stored_copy")
+        .filter(source_key=key)
+        .first()
     )
     if row is None:
         problem = location.problems.filter(source_key=key).first()

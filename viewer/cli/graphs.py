@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from viewer.launching.preview.code_graph import code_graph_of
 from viewer.models import Checkpoint
-from viewer.presentation.run.unit_graph import PlainGraph, UnitEdge, plain_graph_of
+from viewer.presentation.run.units.graph import PlainGraph, UnitEdge, plain_graph_of
 
 # How DOT draws a unit of a status; others are drawn plainly.
 STYLES = {
@@ -29,7 +29,7 @@ def graph_at(checkpoint: Checkpoint) -> PlainGraph:
     code = code_graph_of(checkpoint.run, "")
     graph = plain_graph_of(checkpoint.run, checkpoint, code.graph if code else None)
     if graph is None:
-        raise CommandError(_("No graph is known of this checkpoint."))
+        raise CommandError(_("The graph of this checkpoint is not known."))
     return graph
 
 

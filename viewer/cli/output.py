@@ -1,4 +1,4 @@
-"""The answer of a subcommand of ``manage.py checkpoints``, and how it is printed."""
+"""The output of a subcommand of ``manage.py checkpoints``, and how it is printed."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from django.utils.functional import Promise
 
 from viewer.cli.safe_lines import UNSAFE, one_line
 
-__all__ = ["Answer", "Subcommand", "as_json", "lines_of", "one_line", "plain"]
+__all__ = ["Output", "Subcommand", "as_json", "lines_of", "one_line", "plain"]
 
 
 def plain(text: str) -> str:
@@ -30,19 +30,21 @@ def as_json(document: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Output:
     """``document`` is what ``--json`` prints, ``lines`` what a person reads, ``status`` the exit status.
 
-    Each line is printed as one line, whatever file, branch or unit names it holds.
+    Each line is printed as one line, whatever file, branch or unit names it holds. ``file`` is the text of a
+    file, printed instead of the lines.
     """
 
     document: Mapping[str, Any]
     lines: Sequence[str]
     status: int = 0
+    file: str = ""
 
 
 class Subcommand(Protocol):
-    """The module of a subcommand. It returns its answer and writes nothing to stdout."""
+    """The module of a subcommand. It returns its output and writes nothing to stdout."""
 
     @property
     def HELP(self) -> Promise:  # noqa: N802
@@ -51,5 +53,5 @@ class Subcommand(Protocol):
     def add_arguments(self, parser: CommandParser) -> None:
         """Add its arguments, without ``--json``."""
 
-    def answer(self, options: Mapping[str, Any]) -> Answer:
+    def handle(self, options: Mapping[str, Any]) -> Output:
         """Run it. Raises CommandError with a message for a person."""

@@ -1,4 +1,4 @@
-"""A checkpoint's row as JSON, the same in every answer."""
+"""A checkpoint's row as JSON, the same in every output."""
 
 from datetime import UTC
 from typing import Any

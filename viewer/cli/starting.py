@@ -1,9 +1,8 @@
 """Starts a fork or resume from the terminal, and reports its outcome."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC
-from pathlib import Path
 from typing import Any, TypeVar
 
 from django.core.management.base import CommandError, CommandParser
@@ -14,25 +13,25 @@ from viewer.cli.arguments.checkpointing import add_checkpoint_arguments, checkpo
 from viewer.cli.arguments.choices import choices_of
 from viewer.cli.arguments.edits import add_edit_arguments, edits_of
 from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
-from viewer.cli.arguments.projects import add_project_arguments, entry_point_of, project_for, source_of
+from viewer.cli.arguments.projects import add_project_arguments, source_of, with_project
 from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_settings_of
-from viewer.cli.output import Answer, lines_of
+from viewer.cli.output import Output, lines_of
 from viewer.cli.prompt import questions_asked
 from viewer.cli.refused import effects_in, refusal_lines
 from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
-from viewer.engines.plan import Step, plain_steps
+from viewer.engines.planning.plan import Step, plain_steps
 from viewer.engines.protocol import Contents
 from viewer.importing import stored_contents
-from viewer.jobs.limits.usage import limit_label
 from viewer.launching.enqueue import run_here
 from viewer.launching.preview.launch_preview import LaunchPreview
 from viewer.launching.preview.next_units import ask_next
 from viewer.launching.refusals import Code, LaunchRefused, copy_refusals, messages_of
-from viewer.launching.requests import ForkRequest
+from viewer.launching.requests.requests import ForkRequest
 from viewer.messages.labels import loss_label, step_text
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job
+from viewer.presentation.jobs.limit_labels import limit_label
 from viewer.presentation.jobs.status import hint, status_label
 from viewer.presentation.jobs.warnings import warnings_of
 
@@ -91,7 +90,7 @@ def started(
     preview_of: Callable[[R], LaunchPreview],
     start: Callable[[R], Job],
     options: Mapping[str, Any],
-) -> Answer:
+) -> Output:
     """The job, and its outcome if it was waited for. Raises CommandError for invalid arguments."""
     preview = preview_of(request)
     steps = preview.plan.steps
@@ -100,9 +99,7 @@ def started(
         return refusal(request.branch, steps, LaunchRefused(early))
     if options["plan"]:
         return _planned(preview)
-    project = project_for(request.checkpoint.location, options)
-    entry_point = entry_point_of(project, request.contents, options)
-    request = replace(request, project=project, folder=Path(project.folder), entry_point=entry_point)
+    request = with_project(request, options)
     try:
         job = start(request)
     except LaunchRefused as refused:
@@ -110,25 +107,23 @@ def started(
     return outcome_of(job, steps, options["wait"])
 
 
-def next_units_of(request: ForkRequest, options: Mapping[str, Any]) -> Answer:
+def next_units_of(request: ForkRequest, options: Mapping[str, Any]) -> Output:
     """What would run next for each unit that the edits can be attributed to. Raises CommandError."""
-    project = project_for(request.checkpoint.location, options)
-    entry_point = entry_point_of(project, request.contents, options)
-    asked = ask_next(replace(request, project=project, folder=Path(project.folder), entry_point=entry_point))
+    next_units = ask_next(with_project(request, options))
     document = {
-        "error": asked.refused,
+        "error": next_units.refused,
         "next": [
             {"node": one.unit, "next": list(one.following), "after": dict(one.after), "error": one.error}
-            for one in asked.units
+            for one in next_units.units
         ],
     }
-    lines = [f"{one.unit or '-'}: {one.error or ', '.join(one.following) or '-'}" for one in asked.units]
-    lines += [f"{name} = {text}" for name, text in asked.after.items()]
-    status = 1 if asked.refused else 0
-    return Answer(document, [*lines, asked.refused or _("Nothing has been started.")], status=status)
+    lines = [f"{one.unit or '-'}: {one.error or ', '.join(one.following) or '-'}" for one in next_units.units]
+    lines += [f"{name} = {text}" for name, text in next_units.after.items()]
+    status = 1 if next_units.refused else 0
+    return Output(document, [*lines, next_units.refused or _("Nothing has been started.")], status=status)
 
 
-def outcome_of(job: Job, steps: Sequence[Step], waits: bool) -> Answer:
+def outcome_of(job: Job, steps: Sequence[Step], waits: bool) -> Output:
     """The job now, or once it has ended if ``waits``."""
     if waits:
         _wait(job)
@@ -146,22 +141,22 @@ def _wait(job: Job) -> None:
         job.refresh_from_db()
 
 
-def _planned(preview: LaunchPreview) -> Answer:
+def _planned(preview: LaunchPreview) -> Output:
     steps, plan = preview.plan.steps, preview.plan
     lines = [*(step_text(step) for step in steps), *plan.then, "", _("Nothing has been started.")]
     document = _document("planned", preview.request.branch, steps)
     document["then"] = [asdict(decision) for decision in plan.decisions]
-    return Answer(document, lines)
+    return Output(document, lines)
 
 
-def refusal(branch: str, steps: Sequence[Step], refused: LaunchRefused) -> Answer:
-    """The answer if nothing was started."""
+def refusal(branch: str, steps: Sequence[Step], refused: LaunchRefused) -> Output:
+    """The output if nothing was started."""
     document = _document("refused", branch, steps, error=str(refused))
-    return Answer({**document, "effects": effects_in(refused)}, refusal_lines(refused), status=1)
+    return Output({**document, "effects": effects_in(refused)}, refusal_lines(refused), status=1)
 
 
 def _document(status: str, branch: str, steps: Sequence[Step], error: str = "") -> dict[str, Any]:
-    """The JSON of an answer without a job."""
+    """The JSON of output without a job."""
     return {
         "job": None,
         "status": status,
@@ -180,7 +175,7 @@ def _document(status: str, branch: str, steps: Sequence[Step], error: str = "") 
     }
 
 
-def _answer(job: Job, steps: Sequence[Step]) -> Answer:
+def _answer(job: Job, steps: Sequence[Step]) -> Output:
     ids = list(job.events.filter(kind="checkpoint").order_by("seq").values_list("data__id", flat=True))
     rows = {
         row.checkpoint_id: row
@@ -215,7 +210,7 @@ def _answer(job: Job, steps: Sequence[Step]) -> Answer:
     ]
     for ending in (translate(job.error), job.result):
         lines += lines_of(ending.rstrip()) if ending.strip() else []
-    return Answer(document, lines, status=0 if is_well(job) else 1)
+    return Output(document, lines, status=0 if is_well(job) else 1)
 
 
 def report_of(job: Job) -> dict[str, Any] | None:

@@ -8,17 +8,17 @@ from viewer.comparison.diff.alignment import Block, Clock, align
 from viewer.comparison.diff.folding import Stretch, folded, merged
 from viewer.comparison.diff.structure import json_difference, json_text
 from viewer.comparison.diff.words import Piece, Pieces, difference
-from viewer.comparison.table import Cell, Row
-from viewer.engines.editable import MISSING
+from viewer.comparison.table import Cell, ComparedRow
+from viewer.engines.planning.editable import MISSING
 
 # Characters that a page shows of all sides together, and seconds in which they are compared.
-MAX_SHOWN, SECONDS = 4_000_000, 2.0
+MAX_SHOWN, DIFF_SECONDS = 4_000_000, 2.0
 # Equal lines around a change at the terminal.
 CONTEXT = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class DetailColumn:
     """A side's value. ``is_cut`` if it is longer than what is shown."""
 
     cell: Cell
@@ -30,12 +30,12 @@ class Column:
 class Detail:
     """A row in full. ``unit`` is what folds count: words of a text, or lines of JSON."""
 
-    row: Row
+    row: ComparedRow
     unit: str
-    columns: tuple[Column, ...]
+    columns: tuple[DetailColumn, ...]
 
 
-def detail_of(row: Row, *, max_shown: int = MAX_SHOWN, clock: Clock | None = None) -> Detail:
+def detail_of(row: ComparedRow, *, max_shown: int = MAX_SHOWN, clock: Clock | None = None) -> Detail:
     """The values of a row, compared with the baseline. Equal to it, they are not repeated.
 
     ``max_shown`` is in characters of all sides together; ``clock`` may be shared with other rows.
@@ -44,9 +44,10 @@ def detail_of(row: Row, *, max_shown: int = MAX_SHOWN, clock: Clock | None = Non
     is_text = all(isinstance(value, str) or value is MISSING for value in values)
     unit = "words" if is_text else "lines"
     max_pieces = max_shown // len(values)
-    sides = _pieces(values, row.cells, is_text, clock or Clock(SECONDS))
+    sides = _pieces(values, row.cells, is_text, clock or Clock(DIFF_SECONDS))
     columns = tuple(
-        Column(cell, *_shown(pieces, unit, max_pieces)) for cell, pieces in zip(row.cells, sides, strict=True)
+        DetailColumn(cell, *_shown(pieces, unit, max_pieces))
+        for cell, pieces in zip(row.cells, sides, strict=True)
     )
     return Detail(row, unit, columns)
 
@@ -54,7 +55,7 @@ def detail_of(row: Row, *, max_shown: int = MAX_SHOWN, clock: Clock | None = Non
 def _pieces(values: Sequence[Any], cells: Sequence[Cell], is_text: bool, clock: Clock) -> list[Pieces]:
     """The pieces of each value; none for one that is the same as the baseline or missing."""
     base = values[0]
-    own: list[Pieces] = []
+    baseline: list[Pieces] = []
     others: list[Pieces] = []
     for value, cell in zip(values[1:], cells[1:], strict=True):
         if value is MISSING or cell.is_same:
@@ -63,11 +64,11 @@ def _pieces(values: Sequence[Any], cells: Sequence[Cell], is_text: bool, clock: 
             others.append([Piece(_text(value), True)])
         else:
             before, after = _compared(base, value, is_text, clock)
-            own.append(before)
+            baseline.append(before)
             others.append(after)
     if base is MISSING:
         return [[], *others]
-    return [merged(own) if own else [Piece(_text(base), False)], *others]
+    return [merged(baseline) if baseline else [Piece(_text(base), False)], *others]
 
 
 def _compared(base: Any, value: Any, is_text: bool, clock: Clock) -> tuple[Pieces, Pieces]:
@@ -100,7 +101,7 @@ def changed_lines(before: Any, after: Any) -> Iterator[str]:
     Equal lines are left out, except those around a change.
     """
     old, new = ([] if value is MISSING else _text(value).split("\n") for value in (before, after))
-    blocks = align(old, new, Clock(SECONDS)) or [Block(False, slice(0, len(old)), slice(0, len(new)))]
+    blocks = align(old, new, Clock(DIFF_SECONDS)) or [Block(False, slice(0, len(old)), slice(0, len(new)))]
     for at, (is_equal, olds, news) in enumerate(blocks):
         if is_equal:
             yield from _context(old[olds], is_first=at == 0, is_last=at == len(blocks) - 1)

@@ -1,7 +1,6 @@
 """What the rows of checkpoints say about them: run, branch, state, tokens and time."""
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import Any, TypeVar
 
 from django.utils.formats import date_format, number_format
@@ -10,15 +9,16 @@ from django.utils.translation import gettext as _
 
 from viewer.comparison.ancestry import duration_of
 from viewer.comparison.scores import best_of, score_of, score_text, scores_of
-from viewer.comparison.sides import Key, Side
-from viewer.engines.editable import MISSING
+from viewer.comparison.sides import Side, ValueKey
+from viewer.engines.planning.editable import MISSING
+from viewer.presentation.amounts import duration, money
 from viewer.presentation.run.triggers import title_of
 from viewer.prices import current_prices
 
 # What the keys of scores begin with, before the function.
 SCORE = "score "
 R = TypeVar("R")
-MakeRow = Callable[[Key, str, Sequence[Any]], R]
+MakeRow = Callable[[ValueKey, str, Sequence[Any]], R]
 
 
 def facts_of(sides: Sequence[Side], row: MakeRow[R]) -> list[R]:
@@ -26,7 +26,7 @@ def facts_of(sides: Sequence[Side], row: MakeRow[R]) -> list[R]:
     facts: list[tuple[str, str, list[str]]] = [
         ("run", _("Run"), [f"{side.checkpoint.run}" for side in sides]),
         ("checkpoint", _("Checkpoint"), [title_of(side.checkpoint) for side in sides]),
-        ("duration", _("Duration"), [duration_text(duration_of(side.line)) for side in sides]),
+        ("duration", _("Duration"), [_duration(side) for side in sides]),
         ("models", _("Models"), [", ".join(sorted(filter(None, _models(side)))) for side in sides]),
         ("tokens", _("Tokens so far"), [_number(_tokens(side)) for side in sides]),
         ("cost", _("Cost so far"), [_cost(side) for side in sides]),
@@ -55,12 +55,17 @@ def _tokens(side: Side) -> int:
     return side.checkpoint.tokens or sum(used.tokens for used in side.usage)
 
 
+def _duration(side: Side) -> str:
+    """The time between its checkpoints; empty for none."""
+    return duration(duration_of(side.line).total_seconds() or None)
+
+
 def _cost(side: Side) -> str:
     """The price of the model calls so far, in US dollars; empty if no price is known."""
     cost = current_prices().cost(side.usage, side.checkpoint.created_at)
     if cost.amount is None:
         return ""
-    shown = f"${number_format(cost.amount, decimal_pos=4)}"
+    shown = money(cost.amount)
     return _("at least %(cost)s") % {"cost": shown} if cost.unpriced_calls else shown
 
 
@@ -71,19 +76,3 @@ def _moment(side: Side) -> str:
 
 def _number(value: int) -> str:
     return number_format(value, force_grouping=True) if value else ""
-
-
-def duration_text(duration: timedelta) -> str:
-    """A duration such as ``44 s`` or ``3 min 20 s``; empty for none."""
-    seconds = duration.total_seconds()
-    if not seconds:
-        return ""
-    if seconds < 10:
-        return _("%(seconds)s s") % {"seconds": number_format(round(seconds, 1), decimal_pos=1)}
-    if seconds < 60:
-        return _("%(seconds)s s") % {"seconds": round(seconds)}
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return _("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
-    hours, minutes = divmod(minutes, 60)
-    return _("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}

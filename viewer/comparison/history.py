@@ -10,7 +10,7 @@ from viewer.comparison.detail import Detail, detail_of
 from viewer.comparison.diff.alignment import Clock
 from viewer.comparison.table import row_of
 from viewer.engines import engine_of
-from viewer.engines.editable import MISSING
+from viewer.engines.planning.editable import MISSING
 from viewer.importing import bodies_of
 from viewer.models import Checkpoint
 from viewer.presentation.run.edits import edited_checkpoints
@@ -18,11 +18,11 @@ from viewer.presentation.run.edits import edited_checkpoints
 # How many checkpoints one part of a history reads, and of how many bytes, both at their source.
 MAX_READ, MAX_BYTES = 60, 64 * 1024 * 1024
 # Characters of both sides of one change, and seconds in which the changes of a part are compared.
-MAX_SHOWN, SECONDS = 60_000, 2.0
+MAX_SHOWN, DIFF_SECONDS = 60_000, 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ValueChange:
     """A checkpoint whose value differs from that of its parent.
 
     ``edit`` is what the fork edited that begins here. ``is_inexact`` if it may have changed before, in a
@@ -55,7 +55,7 @@ class History:
     """
 
     name: str = ""
-    changes: list[Change] = field(default_factory=list)
+    changes: list[ValueChange] = field(default_factory=list)
     read: int = 0
     unreadable: int = 0
     older: Checkpoint | None = None
@@ -69,7 +69,7 @@ def history_of(checkpoint: Checkpoint, part: str, *, count: int = MAX_READ) -> H
     line = nearest_ancestors(checkpoint, count + 1)
     keys = _bounded(line)
     is_whole = len(keys) == len(line) <= count
-    with_copies = Checkpoint.objects.select_related("location__project", "run", "parent", "body")
+    with_copies = Checkpoint.objects.select_related("location__project", "run", "parent", "stored_copy")
     found = with_copies.in_bulk(keys)
     rows = [found[key] for key in keys if key in found]
     names: dict[str, str] = {}
@@ -117,10 +117,10 @@ def _changes(
     name: str,
     *,
     is_whole: bool,
-) -> list[Change]:
+) -> list[ValueChange]:
     """The changes between the checkpoints that are known. ``is_whole`` if the rows reach the start."""
-    clock, edits = Clock(SECONDS), edited_checkpoints(rows[0].run)
-    places = {row.pk: at for at, row in enumerate(rows)}
+    clock, edits = Clock(DIFF_SECONDS), edited_checkpoints(rows[0].run)
+    positions = {row.pk: at for at, row in enumerate(rows)}
     pairs: list[tuple[Checkpoint, Checkpoint | None]] = [*pairwise(known)]
     if known and is_whole:
         pairs.append((known[-1], None))
@@ -130,9 +130,9 @@ def _changes(
         compared = row_of(("", name, ""), name, [old, values[row.pk]])
         if not compared.differs:
             continue
-        skipped = (places[before.pk] if before else len(rows)) - places[row.pk] > 1
+        skipped = (positions[before.pk] if before else len(rows)) - positions[row.pk] > 1
         changes.append(
-            Change(
+            ValueChange(
                 row,
                 detail_of(compared, max_shown=MAX_SHOWN, clock=clock),
                 edits.get(row.pk, ""),

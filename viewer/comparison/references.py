@@ -49,7 +49,9 @@ def checkpoint_of(reference: Reference) -> Checkpoint | None:
     if run is None:
         return None
     import_run(run)
-    rows = Checkpoint.objects.filter(run=run).select_related("run__location__project", "location", "body")
+    rows = Checkpoint.objects.filter(run=run).select_related(
+        "run__location__project", "location", "stored_copy"
+    )
     if reference.checkpoint:
         return rows.filter(checkpoint_id=reference.checkpoint).order_by("-row").first()
     return (rows.filter(branch=reference.branch) if reference.branch else rows).order_by("-row").first()

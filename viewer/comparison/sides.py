@@ -16,7 +16,7 @@ from viewer.stores.model_calls import ModelUsage, PackedCall, usage_by_model
 
 # How many checkpoints are compared at once, and how many ancestors of each are read.
 MAX_SIDES, MAX_STEPS = 24, 40
-Key = tuple[str, str, str]
+ValueKey = tuple[str, str, str]
 
 
 @dataclass(slots=True)
@@ -30,21 +30,26 @@ class Side:
     checkpoint: Checkpoint
     colour: int
     line: Line
-    parts: dict[Key, Part] = field(default_factory=dict)
+    parts: dict[ValueKey, Part] = field(default_factory=dict)
     usage: list[ModelUsage] = field(default_factory=list)
     problem: UserMessage | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Comparison:
     """Sides, the baseline first, and their newest common ancestor. ``unknown`` are texts that name none."""
 
     sides: list[Side]
     unknown: list[str]
     ancestor: Checkpoint | None = None
 
+    @property
+    def has_several_runs(self) -> bool:
+        """Whether a branch's name alone would not say which side it is."""
+        return len({side.checkpoint.run_id for side in self.sides}) > 1
 
-def compared(texts: Sequence[str]) -> Compared:
+
+def compared(texts: Sequence[str]) -> Comparison:
     """The sides that these references name, each once."""
     found: list[tuple[Reference, Checkpoint]] = []
     unknown: list[str] = []
@@ -60,7 +65,7 @@ def compared(texts: Sequence[str]) -> Compared:
 
 def compared_checkpoints(
     found: Sequence[tuple[Reference, Checkpoint]], unknown: Sequence[str] = ()
-) -> Compared:
+) -> Comparison:
     """The sides of these checkpoints, the baseline first."""
     sides = [
         Side(reference, row, branch_colours(row.run).get(row.branch, 0), line_of(row))
@@ -71,7 +76,7 @@ def compared_checkpoints(
         _read(side, ancestor)
     rows = Checkpoint.objects.select_related("run", "parent")
     shared = rows.filter(pk=ancestor).first() if ancestor is not None else None
-    return Compared(sides, list(unknown), shared)
+    return Comparison(sides, list(unknown), shared)
 
 
 def _read(side: Side, ancestor: int | None) -> None:
@@ -82,15 +87,15 @@ def _read(side: Side, ancestor: int | None) -> None:
     except NotReadable as error:
         side.problem = error.message
         return
-    body = getattr(side.checkpoint, "body", None)
-    calls = [PackedCall(*call).call for call in body.calls] if body else engine.model_calls(contents)
+    copy = getattr(side.checkpoint, "stored_copy", None)
+    calls = [PackedCall(*call).call for call in copy.calls] if copy else engine.model_calls(contents)
     side.usage = usage_by_model(calls)
     steps = _steps(side, ancestor) if engine.compares_steps else []
     for part in engine.comparable(contents, steps):
         side.parts[_free_key(side.parts, part)] = part
 
 
-def _free_key(parts: dict[Key, Part], part: Part) -> Key:
+def _free_key(parts: dict[ValueKey, Part], part: Part) -> ValueKey:
     """The part's key, with a number if it is not the first with it."""
     key, number = (str(part.section), part.key, part.trait), 1
     while key in parts:
@@ -104,7 +109,7 @@ def _steps(side: Side, ancestor: int | None) -> list[Any]:
     line = since(side.line, ancestor)[:-1]
     if len(line) > 1 and line[0].pk == ancestor and line[0].branch != line[1].branch:
         line = line[1:]
-    rows = Checkpoint.objects.select_related("location__project", "run", "body")
+    rows = Checkpoint.objects.select_related("location__project", "run", "stored_copy")
     found = rows.in_bulk([one.pk for one in line[-MAX_STEPS:]])
     engine = engine_of(side.checkpoint.location)
     return [engine.contents_of(stored_body(found[one.pk])) for one in line[-MAX_STEPS:] if one.pk in found]

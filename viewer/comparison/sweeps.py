@@ -11,7 +11,7 @@ def members_of(sweep: Sweep) -> dict[str, str]:
     """
     origin = sweep.checkpoint
     members = {str(_newest_of(origin)): ""} if origin else {}
-    jobs = sweep.jobs.select_related("run").exclude(run=None).order_by("created_at")
+    jobs = sweep.branches.select_related("run").exclude(run=None)
     for job in jobs:
         if job.run and job.run.checkpoints.filter(branch=job.branch).exists():
             members[str(Reference(job.run.uid, branch=job.branch))] = job.variation
@@ -20,7 +20,7 @@ def members_of(sweep: Sweep) -> dict[str, str]:
 
 def unfinished_members(sweep: Sweep) -> int:
     """How many members have not ended."""
-    return sweep.jobs.exclude(status__in=Job.ENDED).count()
+    return sweep.branches.exclude(status__in=Job.ENDED).count()
 
 
 def _newest_of(origin: Checkpoint) -> Reference:

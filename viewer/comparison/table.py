@@ -9,9 +9,9 @@ from django.utils.translation import gettext
 from viewer.comparison.diff.structure import same_json
 from viewer.comparison.facts import SCORE, facts_of
 from viewer.comparison.labels import SECTIONS, summary
-from viewer.comparison.sides import Key, Side
+from viewer.comparison.sides import Side, ValueKey
 from viewer.engines.comparable import Section, part_id
-from viewer.engines.editable import MISSING
+from viewer.engines.planning.editable import MISSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparedRow:
     """One value of all sides, the baseline first. ``key`` names it in the address.
 
     ``score`` is the function that the values of a score are from.
@@ -41,6 +41,12 @@ class Row:
     score: str = ""
 
     @property
+    def title(self) -> str:
+        """Its section and name: an output and the messages of one unit have the same name."""
+        label = SECTIONS[Section(self.section)] if self.section else gettext("Overview")
+        return f"{label}: {self.name}"
+
+    @property
     def differs(self) -> bool:
         return not all(cell.is_same for cell in self.cells)
 
@@ -50,8 +56,8 @@ class Group:
     """The rows of a section that are shown, and the names of those that are the same."""
 
     label: str
-    rows: tuple[Row, ...]
-    same: tuple[Row, ...]
+    rows: tuple[ComparedRow, ...]
+    same: tuple[ComparedRow, ...]
 
 
 def table_of(sides: Sequence[Side], *, shows_same: bool) -> list[Group]:
@@ -59,15 +65,15 @@ def table_of(sides: Sequence[Side], *, shows_same: bool) -> list[Group]:
     rows = [*facts_of(sides, row_of), *_rows_of_parts(sides)]
     groups = []
     for section, label in {"": gettext("Overview"), **SECTIONS}.items():
-        own = [row for row in rows if row.section == section]
-        shown = tuple(row for row in own if row.differs or shows_same)
-        same = tuple(row for row in own if not row.differs)
-        if own:
+        members = [row for row in rows if row.section == section]
+        shown = tuple(row for row in members if row.differs or shows_same)
+        same = tuple(row for row in members if not row.differs)
+        if members:
             groups.append(Group(str(label), shown, () if shows_same else same))
     return groups
 
 
-def row_in(groups: Sequence[Group], key: str) -> Row | None:
+def row_in(groups: Sequence[Group], key: str) -> ComparedRow | None:
     """The row with this key, or else the output that differs first, or any row that does."""
     rows = [row for group in groups for row in (*group.rows, *group.same)]
     differing = [row for row in rows if row.differs and row.section]
@@ -76,7 +82,7 @@ def row_in(groups: Sequence[Group], key: str) -> Row | None:
     return next(iter([*named, *outputs, *differing]), None)
 
 
-def _rows_of_parts(sides: Sequence[Side]) -> list[Row]:
+def _rows_of_parts(sides: Sequence[Side]) -> list[ComparedRow]:
     """A row for each part of any side, in the order of the sections and of the sides' engine."""
     keys = dict.fromkeys(key for side in sides for key in side.parts)
     order = list(SECTIONS)
@@ -89,7 +95,7 @@ def _rows_of_parts(sides: Sequence[Side]) -> list[Row]:
     return rows
 
 
-def row_of(key: Key, name: str, values: Sequence[Any]) -> Row:
+def row_of(key: ValueKey, name: str, values: Sequence[Any]) -> ComparedRow:
     """The row of these values, the baseline first; MISSING where a side lacks it."""
     section, base = key[0], values[0]
     cells = []
@@ -97,4 +103,4 @@ def row_of(key: Key, name: str, values: Sequence[Any]) -> Row:
         is_same = value is base or (value is not MISSING and base is not MISSING and same_json(value, base))
         cells.append(Cell(value, "" if value is MISSING else summary(section, value), is_same))
     score = key[1].removeprefix(SCORE) if not section and key[1].startswith(SCORE) else ""
-    return Row(part_id(*key), section, name, tuple(cells), score)
+    return ComparedRow(part_id(*key), section, name, tuple(cells), score)

@@ -27,8 +27,8 @@ class JobConsumer(RowsConsumer):
         self.polling = asyncio.Event()
         feed = job_feed.JobFeed(
             pk=self.address["pk"],
-            after=number_in(self.asked("after")) or 0,
-            whole=self.asked("show") == "page",
+            after=number_in(self.query_parameter("after")) or 0,
+            whole=self.query_parameter("show") == "page",
             can_run=self.can_run,
         )
         # Admission is checked while the tail polls, also before the broadcast has begun.

@@ -10,8 +10,9 @@ from django.http import HttpRequest
 from django.utils.translation import get_language_from_request, override
 
 from viewer.access.permissions import can_run
-from viewer.live import admission, tail
+from viewer.live import admission, tail, watch
 from viewer.live.close_codes import LOGGED_OUT, NOT_THERE, RIGHT_CHANGED
+from viewer.models import Location
 from viewer.models.reader_settings import chosen_language
 
 
@@ -49,7 +50,7 @@ class RowsConsumer(AsyncWebsocketConsumer):
         self.can_run = await database_sync_to_async(can_run)(user)
         self.language = await database_sync_to_async(chosen_language)(user) or self.browser_language
         # A page rendered before the permission changed has the wrong buttons.
-        shown = self.asked("may")
+        shown = self.query_parameter("may")
         if shown and shown != ("run" if self.can_run else "view"):
             return RIGHT_CHANGED
         return None if await self.is_there() else NOT_THERE
@@ -77,7 +78,7 @@ class RowsConsumer(AsyncWebsocketConsumer):
         self.has_ended = True
         admission.unwatch(self)
 
-    def asked(self, name: str) -> str:
+    def query_parameter(self, name: str) -> str:
         """Return a query parameter of the socket's address; empty if it is missing."""
         query: bytes = self.scope["query_string"]
         return parse_qs(query.decode("latin-1")).get(name, [""])[0]
@@ -101,10 +102,16 @@ class FeedConsumer(RowsConsumer):
     """Send messages from the consumer's own feed whenever rows have changed."""
 
     group = ""
+    # The key of what is polled while the socket is open.
+    watched: int | None = None
 
     def next_message(self) -> str | None:
         """Return the next message of the feed; None if the page is up to date."""
         raise NotImplementedError
+
+    def watch(self, location: Location | None) -> None:
+        """Poll this location, or all locations in turn, while the socket is open."""
+        self.watched = watch.begin(location)
 
     async def join(self, group: str) -> None:
         """Join the group, then send the current state. In this order no change is missed."""
@@ -129,6 +136,9 @@ class FeedConsumer(RowsConsumer):
         return True
 
     async def disconnect(self, code: int) -> None:
+        if self.watched is not None:
+            watch.end(self.watched)
+            self.watched = None
         await super().disconnect(code)
         if self.group:
             await tail.leave(self.group, self.channel_name)

@@ -7,7 +7,7 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 
 from viewer.consumers.rows import FeedConsumer
-from viewer.live import tail, watch
+from viewer.live import tail
 from viewer.live.close_codes import NOT_THERE
 from viewer.models import Location, ShareLink
 from viewer.sharing.states import open_link, state_of
@@ -18,7 +18,6 @@ class ShareConsumer(FeedConsumer):
 
     link: ShareLink | None = None
     location: Location | None = None
-    is_watching = False
     sent_state = ""
     expiring: asyncio.Task[None] | None = None
 
@@ -37,8 +36,7 @@ class ShareConsumer(FeedConsumer):
     async def begin(self) -> None:
         assert self.link
         if self.location:
-            watch.begin(self.location)
-            self.is_watching = True
+            self.watch(self.location)
         self.expiring = asyncio.create_task(self.end_when_expired(self.link))
         await self.join(tail.share_group(self.link.pk))
         # The link may have been revoked before the group was joined.
@@ -69,7 +67,4 @@ class ShareConsumer(FeedConsumer):
     async def disconnect(self, code: int) -> None:
         if self.expiring:
             self.expiring.cancel()
-        if self.location and self.is_watching:
-            self.is_watching = False
-            watch.end(self.location)
         await super().disconnect(code)

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 
 from viewer import sqlite_pragmas
 from viewer.data_folder import identity
-from viewer.data_folder.copies import copy_database, kept_copy, prune_copies
+from viewer.data_folder.backups import backup_path, copy_database, delete_old_backups
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
 from viewer.data_folder.inspection import APPLICATION_ID, Inspected, inspect, refuse_newer
 from viewer.data_folder.permissions import Restricted, restrict
@@ -57,8 +57,8 @@ def bring_up_to_date(folder: Path) -> None:
     refuse_newer(path, found)
     if found.unapplied:
         if not found.is_new:
-            copy_database(path, kept_copy(folder, "before-upgrade"))
-            prune_copies(folder, "before-upgrade")
+            copy_database(path, backup_path(folder, "before-upgrade"))
+            delete_old_backups(folder, "before-upgrade")
         elif any((folder / "jobs").glob("*")):
             text = _("The database in %(folder)s was missing. A new, empty one was created.")
             sys.stderr.write(text % {"folder": folder} + "\n")

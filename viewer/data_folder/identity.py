@@ -37,7 +37,7 @@ def remember() -> None:
         _opened = _from_parent() or Opened(mark_of(folder), mark_of(database), held)
 
 
-def forget() -> None:
+def discard() -> None:
     """Discard the recorded data folder."""
     global _opened  # noqa: PLW0603
     if _opened:

@@ -1,8 +1,8 @@
 """Which application and version made a database, and whether this version can use it. Read-only."""
 
+import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -36,14 +36,10 @@ class Inspected:
     unknown: frozenset[Migration] = frozenset()
 
 
-@contextmanager
-def opened_to_read(path: Path) -> Iterator[sqlite3.Connection]:
-    """Return a read-only connection. Raises sqlite3.Error."""
-    database = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=TIMEOUT_SECONDS)
-    try:
-        yield database
-    finally:
-        database.close()
+def opened_to_read(path: Path) -> closing[sqlite3.Connection]:
+    """Return a read-only connection for a ``with`` block, which closes it. Raises sqlite3.Error."""
+    address = f"file:{quote(os.fsencode(path))}?mode=ro"
+    return closing(sqlite3.connect(address, uri=True, timeout=TIMEOUT_SECONDS))
 
 
 def inspect(path: Path) -> Inspected:
@@ -106,13 +102,13 @@ def refuse_newer(path: Path, found: Inspected) -> None:
     later = found.version > version_number(settings.VERSION)
     version = version_text(found.version) if later else _("a later version")
     text = _(
-        "%(path)s was created by Forkline %(version)s; this is %(own)s, which cannot read it (%(unknown)s)."
-        " Use that version, or restore a copy from before: %(backups)s."
+        "%(path)s was created by Forkline %(version)s; this is %(installed)s, which cannot read it"
+        " (%(unknown)s). Use that version, or restore a copy from before: %(backups)s."
     )
     unknown = ", ".join(sorted(f"{app}.{name}" for app, name in found.unknown))
     values = {
         "version": version,
-        "own": settings.VERSION,
+        "installed": settings.VERSION,
         "unknown": unknown,
         "backups": path.parent / "backups",
     }

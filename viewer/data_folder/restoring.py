@@ -12,12 +12,12 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from viewer import sqlite_pragmas
-from viewer.data_folder.copies import SIDE_FILES, copy_database, kept_copy, prune_copies
+from viewer.data_folder.backups import SIDE_FILES, backup_path, copy_database, delete_old_backups
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
 from viewer.data_folder.inspection import inspect, refuse_newer
 from viewer.data_folder.use import nobody_else
 from viewer.messages.message import UserMessage
-from viewer.models.jobs import EDITS, Job
+from viewer.models.jobs.job import EDITS, Job
 
 
 def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | None:
@@ -32,7 +32,7 @@ def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | 
         if is_running():
             text = _("A run has not ended in %(path)s. Wait until it ends, or cancel it, then try again.")
             raise DataFolderFailure(text % {"path": folder})
-        staged = kept_copy(folder, "restoring")
+        staged = backup_path(folder, "restoring")
         try:
             copy_database(copy, staged)
             make_harmless(staged)
@@ -42,7 +42,7 @@ def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | 
             raise DataFolderFailure(failure_text(error) or str(error)) from error
         finally:
             staged.unlink(missing_ok=True)
-        prune_copies(folder, "replaced")
+        delete_old_backups(folder, "replaced")
     return replaced
 
 
@@ -121,7 +121,7 @@ def put_aside(folder: Path) -> Path | None:
     with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as database:
         # A damaged one is kept with its log, as it is.
         sqlite_pragmas.empty_log(database)
-    aside = kept_copy(folder, "replaced")
+    aside = backup_path(folder, "replaced")
     os.link(path, aside)
     for side in SIDE_FILES:
         with suppress(FileNotFoundError):

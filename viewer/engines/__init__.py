@@ -55,12 +55,42 @@ def engine_with(kind: "RootKind") -> str:
 
 def unit_subjects() -> tuple[str, ...]:
     """What the runners of all engines call a unit in their events."""
-    return tuple(dict.fromkeys(subject for engine in all_engines() for subject in engine.unit_subjects))
+    return _unit_subjects(tuple(ENGINES))
 
 
 def unit_events(happened: str) -> tuple[str, ...]:
     """The names of the runners' events of units. ``happened`` is ``started``, ``completed`` or ``failed``."""
-    return tuple(f"{subject}_{happened}" for subject in unit_subjects())
+    return _unit_events(tuple(ENGINES), happened)
+
+
+def event_label(kind: str) -> str:
+    """The label of an event that an engine defines; empty if none does."""
+    return _event_values(tuple(ENGINES), "event_labels").get(kind, "")
+
+
+def event_detail(kind: str) -> str:
+    """The name of the value that an expanded event shows, if an engine defines it; empty if none does."""
+    return _event_values(tuple(ENGINES), "event_details").get(kind, "")
+
+
+# Asked for each event of each job.
+@lru_cache(maxsize=64)
+def _event_values(engines: tuple[str, ...], name: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for engine in reversed(engines):
+        found |= getattr(engine_named(engine), name)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _unit_subjects(engines: tuple[str, ...]) -> tuple[str, ...]:
+    found = (subject for name in engines for subject in engine_named(name).unit_subjects)
+    return tuple(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=64)
+def _unit_events(engines: tuple[str, ...], happened: str) -> tuple[str, ...]:
+    return tuple(f"{subject}_{happened}" for subject in _unit_subjects(engines))
 
 
 def engine_name(recorded: Any) -> str:

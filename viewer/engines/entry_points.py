@@ -1,7 +1,20 @@
 """The entry points that the source of a project declares, and their inputs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+# The types of annotations that a form has fields for.
+ANNOTATIONS: Mapping[str, type] = {one.__name__: one for one in (str, int, float, bool, list, dict)}
+# The Python types of the types of a JSON schema.
+JSON_TYPES: Mapping[str, type] = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,14 @@ class TextKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SearchText:
-    """One text. ``place`` is the query string of the page that shows it, such as ``tab=inputs``.
+    """One text. ``query_string`` is the query string of the page that shows it, such as ``tab=inputs``.
 
     ``unit``, ``agent`` and ``model`` are empty if it belongs to none.
     """
 
     kind: TextKind
     text: str
-    place: str
+    query_string: str
     unit: str = ""
     agent: str = ""
     model: str = ""

@@ -7,10 +7,10 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.engines.editable import MISSING, EditableOutput
-from viewer.launching.values import (
+from viewer.engines.planning.editable import MISSING, EditableOutput
+from viewer.launching.requests.values import (
     InvalidValue,
-    Kind,
+    ValueKind,
     has_redacted_part,
     kind_of,
     normal_line_ends,
@@ -24,12 +24,12 @@ from viewer.redaction.marker import MARKER
 Parsed = TypeVar("Parsed")
 # The kind of a value by the type that a source gives it.
 KINDS = {
-    str: Kind.TEXT,
-    int: Kind.WHOLE_NUMBER,
-    float: Kind.NUMBER,
-    bool: Kind.YES_NO,
-    list: Kind.LIST,
-    dict: Kind.JSON,
+    str: ValueKind.TEXT,
+    int: ValueKind.WHOLE_NUMBER,
+    float: ValueKind.NUMBER,
+    bool: ValueKind.YES_NO,
+    list: ValueKind.LIST,
+    dict: ValueKind.JSON,
 }
 
 
@@ -65,12 +65,14 @@ class ValueField(forms.Field):
     ``wanted`` is the kind of a value that is not stored yet.
     """
 
-    def __init__(self, group: str, number: int, name: str, stored: Any, wanted: Kind | None = None) -> None:
+    def __init__(
+        self, group: str, number: int, name: str, stored: Any, wanted: ValueKind | None = None
+    ) -> None:
         is_open = stored is MISSING or stored == MARKER
         self.name, self.stored = name, stored
-        self.kind = (wanted or Kind.TEXT) if is_open else kind_of(stored)
+        self.kind = (wanted or ValueKind.TEXT) if is_open else kind_of(stored)
         self.stored_text = "" if is_open else text_of(stored, self.kind)
-        self.json_name = "" if self.kind is Kind.JSON else f"{group}-json:{name}"
+        self.json_name = "" if self.kind is ValueKind.JSON else f"{group}-json:{name}"
         widget = ValueInput(self.json_name, f"{group}-{number}")
         super().__init__(required=False, label=name, initial=Typed(self.stored_text), widget=widget)
 
@@ -95,7 +97,7 @@ class ValueField(forms.Field):
             return self.stored
         if not json.strip() and normal_line_ends(text) == normal_line_ends(self.stored_text):
             return self.stored
-        typed, kind = (json, Kind.JSON) if json.strip() else (text, self.kind)
+        typed, kind = (json, ValueKind.JSON) if json.strip() else (text, self.kind)
         new = parsed(lambda: parse_value(typed, kind))
         return self.stored if not self.is_missing and same_value(new, self.stored) else new
 
@@ -111,7 +113,7 @@ class MoreValuesField(forms.CharField):
 
     def to_python(self, value: Any) -> Any:
         text = super().to_python(value) or ""
-        values = parsed(lambda: parse_value(text, Kind.JSON)) if text.strip() else {}
+        values = parsed(lambda: parse_value(text, ValueKind.JSON)) if text.strip() else {}
         if not isinstance(values, dict):
             raise forms.ValidationError(_('This must be a JSON object, such as {"name": "value"}.'))
         doubled = [name for name in values if name in self.taken]

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.forms.fields import parsed
 from viewer.forms.launch.valid_values import valid_values
-from viewer.launching.option_values import parse_limit
+from viewer.launching.requests.option_values import parse_limit
 
 NAMES = {"tokens": "limit_tokens", "seconds": "limit_minutes", "steps": "limit_steps"}
 

@@ -10,7 +10,7 @@ from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
 from viewer.forms.fields import parsed
 from viewer.forms.launch.valid_values import valid_values
-from viewer.launching.option_values import (
+from viewer.launching.requests.option_values import (
     ALL_AGENTS,
     MIN_AGENTS_TO_WARM_UP,
     STRATEGIES,
@@ -53,8 +53,8 @@ class ModelsForm(forms.Form):
     def __init__(self, data: Any, stored: Mapping[str, str], *, may_warm_up: bool) -> None:
         super().__init__(data)
         self.may_warm_up = may_warm_up
-        own = [role for role in stored if role != ALL_AGENTS]
-        numbers = {ALL_AGENTS: "all"} | {role: str(number) for number, role in enumerate(own, 1)}
+        roles = [role for role in stored if role != ALL_AGENTS]
+        numbers = {ALL_AGENTS: "all"} | {role: str(number) for number, role in enumerate(roles, 1)}
         for role, model in stored.items():
             self.fields[name_of(role)] = ModelField(role, f"model-{numbers[role]}", model)
         cache_warmup = self.fields[CACHE_WARMUP]

@@ -14,6 +14,7 @@ from viewer.engines import all_engines
 from viewer.engines.protocol import Engine
 from viewer.forms.location import allowed_folders
 from viewer.models import Project
+from viewer.projects.stored_paths import is_storable
 
 INTERPRETER = re.compile(r"(python|pypy)[0-9.]*(\.exe)?")
 MAX_ENTRY_POINTS = 50
@@ -44,7 +45,7 @@ class ProjectForm(forms.Form):
         self.fields["entry_points"].choices = choices  # type: ignore[attr-defined]
 
     def clean_folder(self) -> str:
-        folder = _absolute(self.cleaned_data["folder"]).resolve()
+        folder = _resolved(self.cleaned_data["folder"])
         _refuse_outside(folder)
         if not folder.is_dir():
             raise forms.ValidationError(_("This folder does not exist."))
@@ -58,13 +59,13 @@ class ProjectForm(forms.Form):
         if not os.access(interpreter, os.X_OK):
             raise forms.ValidationError(_("This file is not executable."))
         if not INTERPRETER.fullmatch(interpreter.name):
-            raise forms.ValidationError(_("This must be a Python, such as …/.venv/bin/python."))
+            raise forms.ValidationError(_("This must be a Python interpreter, such as …/.venv/bin/python."))
         return str(interpreter)
 
     def clean_environment_file(self) -> str:
         if not self.cleaned_data["environment_file"]:
             return ""
-        path = _absolute(self.cleaned_data["environment_file"]).resolve()
+        path = _resolved(self.cleaned_data["environment_file"])
         _refuse_outside(path)
         if not path.is_file():
             raise forms.ValidationError(_("This file does not exist. Leave this empty if there is none."))
@@ -109,6 +110,14 @@ def _absolute(text: str) -> Path:
         raise forms.ValidationError(_("Enter an absolute path."))
     # Removes ".." without following links.
     return Path(os.path.normpath(text))
+
+
+def _resolved(text: str) -> Path:
+    path = _absolute(text).resolve()
+    # A link may lead to names that are not UTF-8.
+    if not is_storable(path):
+        raise forms.ValidationError(_("This path cannot be opened."))
+    return path
 
 
 def _refuse_outside(path: Path) -> None:

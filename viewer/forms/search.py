@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from viewer.engines import all_engines
 from viewer.models import Location, SavedSearch, SearchEntry, SearchFacet
 from viewer.presentation.run.triggers import trigger_label
-from viewer.search.filters import FAILED, PRUNED, WAITING, Filters
+from viewer.search.filters import COMPLETED, FAILED, PRUNED, WAITING, Filters
 
 # Values in one list.
 MAX_OFFERED = 200
@@ -35,6 +35,7 @@ class SearchForm(forms.Form):
             ("", _("Any")),
             (FAILED, _("failed")),
             (WAITING, _("waiting for an answer")),
+            (COMPLETED, _("completed")),
             (PRUNED, _("pruned at its source")),
         ],
     )

@@ -4,17 +4,20 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from viewer.sharing.links import DAYS
+from viewer.sharing.links import EXPIRY_DAYS
 
 
 def _choices() -> list[tuple[str, str]]:
-    return [(str(days), ngettext("%(count)s day", "%(count)s days", days) % {"count": days}) for days in DAYS]
+    return [
+        (str(days), ngettext("%(count)s day", "%(count)s days", days) % {"count": days})
+        for days in EXPIRY_DAYS
+    ]
 
 
 class ShareForm(forms.Form):
     """How long a link works, and whether it unfurls in a chat."""
 
-    days = forms.ChoiceField(label=_("Expires after"), choices=_choices, initial=str(DAYS[0]))
+    days = forms.ChoiceField(label=_("Expires after"), choices=_choices, initial=str(EXPIRY_DAYS[0]))
     unfurls = forms.BooleanField(label=_("Show a preview where the link is pasted"), required=False)
 
     @property

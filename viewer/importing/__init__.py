@@ -1,5 +1,6 @@
 """Import the checkpoints of a location into rows, incrementally. The location is only ever read."""
 
+from viewer.importing.addresses import NotConfigured, server_variables
 from viewer.importing.importing import (
     import_added,
     import_location,
@@ -8,8 +9,6 @@ from viewer.importing.importing import (
     is_indexed,
     redact_stored,
 )
-from viewer.importing.indexing import called_runs
-from viewer.importing.limits import NotConfigured, server_variables
 from viewer.importing.location_list.file_urls import NotLocal, path_of
 from viewer.importing.location_list.locations import UnknownLocation, addable_databases, open_location
 from viewer.importing.location_list.remove import WouldBeLost, removal_blocker, remove_location
@@ -20,12 +19,14 @@ from viewer.importing.location_list.write_targets import (
     write_target_of,
 )
 from viewer.importing.reader import prepare_import
+from viewer.importing.reconciling.called import called_runs
 from viewer.importing.scratch import import_scratch
 from viewer.importing.stored_copies.project_secrets import secrets_for, stored_key
 from viewer.importing.stored_copies.stored import (
     NotReadable,
     bodies_of,
     body_of,
+    shown_body,
     stored_body,
     stored_bytes,
     stored_contents,
@@ -61,6 +62,7 @@ __all__ = [
     "remove_location",
     "secrets_for",
     "server_variables",
+    "shown_body",
     "stored_body",
     "stored_bytes",
     "stored_contents",

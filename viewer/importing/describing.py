@@ -10,10 +10,10 @@ from typing import Any
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import Engine
-from viewer.importing.reconciling.rows import update_many
 from viewer.importing.reconciling.runs import status_after
 from viewer.importing.stored_copies.stored import decoded_copy, stored_body
 from viewer.models import Checkpoint, Location, Run
+from viewer.models.many_rows import update_many
 
 # Seconds of one import, and runs of one batch.
 MAX_SECONDS, BATCH = 0.4, 50
@@ -37,13 +37,14 @@ def describe_stored(location: Location) -> bool:
 
 def _describe_from_copy(run: Run, engine: Engine[Any]) -> None:
     """Describe a run by the inputs in its first checkpoint."""
-    rows = run.checkpoints.select_related("location", "body").order_by("row")
+    rows = run.checkpoints.select_related("location", "stored_copy").order_by("row")
     readable = rows.exclude(state=Checkpoint.State.NO_COPY)
     recorded = rows.exclude(source_key__startswith=Checkpoint.SCRATCH)
-    first, newest = readable.first(), recorded.values_list("trigger", flat=True).last()
+    first, newest = readable.first(), recorded.last()
     inputs = described_inputs(engine, [stored_body(first)]) if first else []
     # Runs that an earlier version imported have no status yet.
-    Run.objects.filter(pk=run.pk).update(inputs=inputs, status=status_after(newest or ""), is_described=True)
+    status = status_after(newest) if newest else ""
+    Run.objects.filter(pk=run.pk).update(inputs=inputs, status=status, is_described=True)
 
 
 def describe_indexed(engine: Engine[Any], read: Mapping[int, Sequence[bytes]]) -> None:

@@ -7,17 +7,17 @@ from pathlib import Path
 from django.utils import timezone
 
 from viewer.engines import engine_name, store_format_named
+from viewer.importing.addresses import address_of
 from viewer.importing.describing import describe_stored
 from viewer.importing.import_lock import import_lock
 from viewer.importing.indexing import forget_index, update_run, update_runs
-from viewer.importing.limits import address_of
 from viewer.importing.polling import update_polled
 from viewer.importing.stored_copies.project_secrets import redact_known_secrets
-from viewer.importing.updating import ImportSummary, update_all, update_newest, update_one
+from viewer.importing.updating import ImportSummary, update_all, update_newest, update_some
 from viewer.messages.message import UserMessage
 from viewer.models import Location, Run
 from viewer.prices import price_runs
-from viewer.stores.errors import LocationRefused, LocationReplaced, LocationUnreadable
+from viewer.stores.errors import LocationLimitExceeded, LocationReplaced, LocationUnreadable
 from viewer.stores.location_reader import LocationReader, open_reader
 
 # How often imports without changes are recorded. Open locations are imported every second.
@@ -79,8 +79,11 @@ def _update(location: Location, reader: LocationReader, *, is_poll: bool) -> Imp
     return summary
 
 
-def import_run(run: Run) -> ImportSummary:
+def import_run(run: Run, *, newest_first: bool = False) -> ImportSummary:
     """Bring the checkpoints of a run up to date, if its location is only indexed.
+
+    With ``newest_first``, a long run that was never listed is only partly listed: a page shows the newest
+    checkpoints, and the worker or the next request lists the others.
 
     A read error is not recorded, since other runs of the location may be readable.
     """
@@ -91,8 +94,11 @@ def import_run(run: Run) -> ImportSummary:
         with import_lock(location):
             if not refresh(location):
                 return ImportSummary()
-            summary = _with_reader(location, lambda reader: update_run(run, reader))
-            summary.is_news |= price_runs(location)
+            summary = _with_reader(
+                location, lambda reader: update_run(run, reader, newest_first=newest_first)
+            )
+            if not newest_first:
+                summary.is_news |= price_runs(location)
             if summary.is_news and not summary.read_error:
                 record(location, summary)
     except OSError as error:
@@ -111,7 +117,7 @@ def import_one(location: Location, source: str) -> ImportSummary:
     with import_lock(location):
         if not refresh(location):
             return ImportSummary()
-        summary = _with_reader(location, lambda reader: update_one(location, reader, key))
+        summary = _with_reader(location, lambda reader: update_some(location, reader, [key]))
         summary.is_news |= price_runs(location)
         if not summary.read_error:
             record(location, summary)
@@ -158,7 +164,7 @@ def _with_reader(location: Location, update: Callable[[LocationReader], ImportSu
             return update(reader)
     except LocationReplaced as error:
         return ImportSummary(read_error=error.message, replaced_by=error.identity)
-    except LocationRefused as error:
+    except LocationLimitExceeded as error:
         return ImportSummary(read_error=error.message, refused_fingerprint=mark)
     except LocationUnreadable as error:
         return ImportSummary(read_error=error.message)

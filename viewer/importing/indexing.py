@@ -14,25 +14,23 @@ from django.db.models import Case, Q, When
 from viewer.engines import engine_of
 from viewer.importing.describing import describe_indexed
 from viewer.importing.garbage_collection import collection_paused
+from viewer.importing.newest_first import store_newest
 from viewer.importing.problems import Problems
-from viewer.importing.published import adopt, with_stored_branches
+from viewer.importing.reconciling.appended import reconcile_appended, usable_state
+from viewer.importing.reconciling.called import called_runs
+from viewer.importing.reconciling.published import adopt, with_stored_branches
 from viewer.importing.reconciling.reconcile import reconcile
-from viewer.importing.reconciling.rows import (
-    in_slices,
-    insert_many,
-    known_rows,
-    mark_states,
-    moment,
-    update_many,
-)
+from viewer.importing.reconciling.rows import in_slices, known_rows, mark_states, moment
 from viewer.importing.updating import ImportSummary
 from viewer.models import Checkpoint, Location, Run, run_uid
+from viewer.models.many_rows import insert_many, update_many
 from viewer.models.usage import usage_values
+from viewer.stores.indexed_run import IndexedRun
 from viewer.stores.location_reader import LocationReader
 from viewer.stores.model_calls import ModelCall, usage_by_model
 from viewer.stores.packing import Packed
 from viewer.stores.polling.run_parts import digests_of, part_of
-from viewer.stores.protocol import Entry, IndexedRun
+from viewer.stores.protocol import Entry, RunIndex
 
 # The newest runs, whose status is read at every change of the store: a pending write changes no head.
 MAX_WATCHED = 100
@@ -112,7 +110,10 @@ def _mark_gone(pks: Sequence[int]) -> None:
     """Delete missing runs. Of runs with stored copies, mark the checkpoints as pruned instead."""
     for some in in_slices(pks):
         source = Checkpoint.objects.exclude(source_key__startswith=Checkpoint.SCRATCH)
-        source.filter(run__in=some).update(state=Checkpoint.State.PRUNED)
+        source = source.exclude(state__in=(Checkpoint.State.PRUNED, Checkpoint.State.NO_COPY))
+        if source.filter(run__in=[*some, *called_runs(some)]).update(state=Checkpoint.State.PRUNED):
+            # If a run is there again, all of its checkpoints are compared.
+            Run.objects.filter(pk__in=some).update(indexed_fingerprint="", listed_state="")
         Run.objects.filter(pk__in=some, checkpoints=None, jobs=None).delete()
 
 
@@ -175,57 +176,61 @@ def _describe_inputs(location: Location, reader: LocationReader) -> bool:
     return is_news
 
 
-def update_run(run: Run, reader: LocationReader) -> ImportSummary:
+def update_run(run: Run, reader: LocationReader, *, newest_first: bool = False) -> ImportSummary:
     """Bring the checkpoints of a run, and of the runs that it called, up to date. Requires the import lock.
 
-    Raises LocationUnreadable.
+    With ``newest_first``, store only those of a long new run that a page shows first. Raises
+    LocationUnreadable.
     """
-    # Another process may have forgotten the index since the run was loaded.
-    run.refresh_from_db(fields=["parent", "indexed_fingerprint"])
-    top = run.outermost
     summary, mark = ImportSummary(), reader.mark
+    # Another process may have deleted the run, or forgotten its index, since it was loaded.
+    try:
+        run.refresh_from_db(fields=["parent", "indexed_fingerprint"])
+    except Run.DoesNotExist:
+        return summary
+    top = run.outermost
     if top.indexed_fingerprint == mark:
         return summary
     with collection_paused():
-        _update_index(run, top, reader, mark, summary)
+        is_first, runs = newest_first and not top.checkpoints.exists(), [top.pk, *called_runs([top.pk])]
+        index = reader.index(top.key, newest_first=is_first, since=usable_state(top, runs))
+        if index.outline:
+            summary.added = store_newest(top, index)
+            summary.is_news = True
+            return summary
+        adopt(run.location, runs, index.snapshots)
+        with transaction.atomic():
+            if index.is_appended:
+                summary.added, summary.changed = reconcile_appended(run.location, index.snapshots)
+            else:
+                _reconcile_all(run.location, runs, index, summary)
+            store_runs(run.location, index.runs, mark)
+            listed = {"indexed_fingerprint": mark, "listed_state": index.state, "is_partly_listed": False}
+            Run.objects.filter(pk=top.pk).update(**listed)
+    summary.is_news = bool(summary.added or summary.changed or summary.pruned)
     return summary
 
 
-def _update_index(run: Run, top: Run, reader: LocationReader, mark: str, summary: ImportSummary) -> None:
-    """List the checkpoints of a thread, store what has changed, and count it."""
-    index, runs = reader.index(top.key), [top.pk, *called_runs(top)]
-    adopt(run.location, runs, index.snapshots)
-    packed = [Packed(one, b"", b"", []) for one in with_stored_branches(run.location, index.snapshots)]
-    known = known_rows(run.location, runs=runs)
+def _reconcile_all(location: Location, runs: Sequence[int], index: RunIndex, summary: ImportSummary) -> None:
+    """Store what has changed in a thread, and count it. Requires a transaction."""
+    packed = [Packed(one, b"", b"", []) for one in with_stored_branches(location, index.snapshots)]
+    known = known_rows(location, runs=runs)
     due = [
         one
         for one in packed
         if one.key not in known or known[one.key].fingerprint != one.snapshot.fingerprint
     ]
     listed = {one.key for one in packed}
+    no_copy, pruned = Checkpoint.State.NO_COPY, Checkpoint.State.PRUNED
     # Checkpoints in scratch stores are in no location.
-    gone = [key for key in known if key not in listed and not key.startswith(Checkpoint.SCRATCH)]
-    with transaction.atomic():
-        if due:
-            reconcile(run.location, due, runs_of_read=runs)
-        summary.pruned = mark_states(run.location, gone, Checkpoint.State.PRUNED)
-        _store_runs(run.location, index.runs, mark)
+    missing = [key for key in known if key not in listed and not key.startswith(Checkpoint.SCRATCH)]
+    restored = [key for key, row in known.items() if key in listed and row.state == pruned]
+    if due:
+        reconcile(location, due, runs_of_read=runs)
+    summary.pruned = mark_states(location, [key for key in missing if known[key].state != no_copy], pruned)
+    mark_states(location, restored, Checkpoint.State.PRESENT)
     summary.added = sum(one.key not in known for one in due)
     summary.changed = len(due) - summary.added
-    summary.is_news = bool(due or summary.pruned)
-
-
-def called_runs(run: Run) -> list[int]:
-    """The keys of the runs that it called, directly or not."""
-    found, level = list[int](), [run.pk]
-    while level := list(Run.objects.filter(parent__in=level).order_by().values_list("pk", flat=True)):
-        found += level
-    return found
-
-
-def store_called(location: Location, runs: Sequence[IndexedRun]) -> None:
-    """Store the runs that were called in a scratch store."""
-    _store_runs(location, runs, "")
 
 
 def forget_index(location: Location) -> None:
@@ -234,16 +239,21 @@ def forget_index(location: Location) -> None:
     Runs remain, because open pages show them, as do checkpoints with jobs or stored copies.
     """
     with transaction.atomic():
-        referred = Q(body__isnull=False) | Q(jobs__isnull=False) | Q(sweeps__isnull=False)
+        referred = Q(stored_copy__isnull=False) | Q(jobs__isnull=False) | Q(sweeps__isnull=False)
         kept = location.checkpoints.filter(referred).order_by().values("pk")
         location.checkpoints.exclude(pk__in=kept).delete()
-        location.runs.update(indexed_fingerprint="", described_head="")
+        location.runs.update(
+            indexed_fingerprint="", listed_state="", described_head="", is_partly_listed=False
+        )
         Location.objects.filter(pk=location.pk).update(listed_fingerprint="")
     location.listed_fingerprint = ""
 
 
-def _store_runs(location: Location, runs: Sequence[IndexedRun], mark: str) -> None:
-    """Store the indexed columns of a run and of the runs that it called, callers first."""
+def store_runs(location: Location, runs: Sequence[IndexedRun], mark: str) -> None:
+    """Store the indexed columns of a run and of the runs that it called, callers first.
+
+    ``mark`` is that of the store, and empty for runs that were called in a scratch store.
+    """
     pks = dict(location.runs.filter(key__in=[run.key for run in runs]).order_by().values_list("key", "pk"))
     for run in runs:
         location.runs.filter(key=run.key).update(

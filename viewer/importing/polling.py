@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from viewer.importing.limits import limits
+from viewer.importing.addresses import read_limits
 from viewer.importing.updating import ImportSummary, update_all, update_some
 from viewer.models import Location
 from viewer.stores.location_reader import LocationReader
@@ -66,7 +66,7 @@ def _is_current(listed: _Listed, location: Location) -> bool:
 
 
 def _context(location: Location) -> Sequence[str]:
-    return location.identity, location.engine, location.secrets_digest, limits().mark
+    return location.identity, location.engine, location.secrets_digest, read_limits().mark
 
 
 def _remember(location: Location, listed: _Listed, summary: ImportSummary) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from django.conf import settings
 from django.utils import timezone
 
-from viewer.importing.limits import limits
+from viewer.importing.addresses import read_limits
 from viewer.importing.reconciling.rows import in_slices
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location, Problem
@@ -30,7 +30,7 @@ _RETRIED_KINDS = (Problem.Kind.WRITING, Problem.Kind.UNAVAILABLE)
 
 def _stored_fingerprint(fingerprint: str, kind: str) -> str:
     """The stored fingerprint of a problem. Includes the limits, since larger ones may allow the entry."""
-    return f"{fingerprint} {limits().mark}" if kind == Problem.Kind.REFUSED else fingerprint
+    return f"{fingerprint} {read_limits().mark}" if kind == Problem.Kind.REFUSED else fingerprint
 
 
 class Problems:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from django.db import transaction
 
+from viewer.importing.addresses import read_limits
 from viewer.importing.import_lock import import_lock
-from viewer.importing.importing import record, refresh
-from viewer.importing.indexing import called_runs, store_called
-from viewer.importing.limits import limits
+from viewer.importing.importing import import_run, record, refresh
+from viewer.importing.indexing import store_runs
+from viewer.importing.reconciling.called import called_runs
 from viewer.importing.reconciling.reconcile import reconcile
 from viewer.importing.reconciling.rows import known_rows
 from viewer.importing.stored_copies.project_secrets import secrets_for
@@ -26,12 +27,14 @@ from viewer.stores.protocol import Entry, Snapshot
 
 def import_scratch(run: Run, store: Path, job: str, branch: str) -> ImportSummary:
     """Import the new checkpoints of a job's scratch store into the run that the job forked."""
+    if Run.objects.filter(pk=run.outermost.pk, is_partly_listed=True).exists():
+        import_run(run)
     location = run.location
     with import_lock(location):
         if not refresh(location):
             return ImportSummary()
         secrets = secrets_for(location.project)
-        address = LocationAddress(store, limits(), [store.parent], None, secrets, location.engine)
+        address = LocationAddress(store, read_limits(), [store.parent], None, secrets, location.engine)
         try:
             with open_reader(address) as reader:
                 summary = _import(run.outermost, reader, f"{Checkpoint.SCRATCH}{job}/", branch)
@@ -44,7 +47,7 @@ def import_scratch(run: Run, store: Path, job: str, branch: str) -> ImportSummar
 
 def _import(run: Run, reader: LocationReader, prefix: str, branch: str) -> ImportSummary:
     location, index = run.location, reader.index(run.key)
-    runs = [run.pk, *called_runs(run)]
+    runs = [run.pk, *called_runs([run.pk])]
     stored = Checkpoint.objects.filter(run__in=runs).exclude(source_key__startswith=prefix)
     others = set(stored.values_list("checkpoint_id", flat=True))
     known = known_rows(location, runs=runs)
@@ -60,7 +63,7 @@ def _import(run: Run, reader: LocationReader, prefix: str, branch: str) -> Impor
     listed = set(location.runs.filter(key__in=[one.key for one in index.runs]).values_list("key", flat=True))
     with transaction.atomic():
         reconcile(location, packed, connects_runs=False)
-        store_called(location, [one for one in index.runs if one.key not in listed])
+        store_runs(location, [one for one in index.runs if one.key not in listed], "")
     return ImportSummary(added=len(packed), is_news=bool(packed))
 
 

@@ -83,17 +83,8 @@ def update_all(location: Location, reader: LocationReader, seen: KnownFolders | 
         and row.state not in (Checkpoint.State.PRUNED, Checkpoint.State.NO_COPY)
         and not any(problem.may_hide(key) for problem in listing.problems)
     ]
-    restored = [entry.key for entry in listing.entries if _is_restored(known.get(entry.key), entry)]
-    for problem in listing.problems:
-        problems.add(problem)
-    summary.unavailable += _unavailable(listing.problems)
-    with transaction.atomic():
-        mark_states(location, pruned, Checkpoint.State.PRUNED)
-        mark_states(location, restored, Checkpoint.State.PRESENT)
-        summary.is_news |= problems.save()
-    summary.pruned, summary.problems = len(pruned), len(problems)
-    summary.is_news |= bool(pruned or restored or summary.added or summary.changed)
-    summary.read_again, summary.listing_seconds = _read_again(listing, problems), listing_seconds
+    _store_states(location, listing, known, problems, pruned, summary)
+    summary.listing_seconds = listing_seconds
     return summary
 
 
@@ -113,11 +104,6 @@ def update_newest(location: Location, reader: LocationReader, limit: int) -> Imp
     return summary
 
 
-def update_one(location: Location, reader: LocationReader, key: str) -> ImportSummary:
-    """Update the row of one key of an open location. Requires the import lock. Raises LocationUnreadable."""
-    return update_some(location, reader, [key])
-
-
 def update_some(location: Location, reader: LocationReader, keys: Sequence[str]) -> ImportSummary:
     """Update the rows of some keys of the store. Keys without an entry are left out.
 
@@ -129,17 +115,30 @@ def update_some(location: Location, reader: LocationReader, keys: Sequence[str])
     known, problems = known_rows(location, stored_keys), Problems(location, stored_keys)
     listing = _compare(found, known, problems)
     summary = _read_and_store(location, reader, listing.due, known, problems)
+    _store_states(location, listing, known, problems, [], summary)
+    return summary
+
+
+def _store_states(
+    location: Location,
+    listing: _Listing,
+    known: dict[str, KnownRow],
+    problems: Problems,
+    pruned: Sequence[str],
+    summary: ImportSummary,
+) -> None:
+    """Store which checkpoints were pruned or restored, and the problems of the listing. Count them."""
+    restored = [entry.key for entry in listing.entries if _is_restored(known.get(entry.key), entry)]
     for problem in listing.problems:
         problems.add(problem)
     summary.unavailable += _unavailable(listing.problems)
-    restored = [entry.key for entry in listing.entries if _is_restored(known.get(entry.key), entry)]
     with transaction.atomic():
+        mark_states(location, pruned, Checkpoint.State.PRUNED)
         mark_states(location, restored, Checkpoint.State.PRESENT)
         summary.is_news |= problems.save()
-    summary.problems = len(problems)
-    summary.is_news |= bool(restored or summary.added or summary.changed)
+    summary.pruned, summary.problems = len(pruned), len(problems)
+    summary.is_news |= bool(pruned or restored or summary.added or summary.changed)
     summary.read_again = _read_again(listing, problems)
-    return summary
 
 
 def _read_again(listing: _Listing, problems: Problems) -> list[str] | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 from django.conf import settings
@@ -27,6 +27,7 @@ from viewer.jobs.spool import (
     read_events,
 )
 from viewer.locks.file_lock import FileLock
+from viewer.models.runs import SCRATCH_STORE
 
 # Held by the process that starts or follows a job.
 FOLLOWER_LOCK = "follower.lock"
@@ -35,7 +36,6 @@ MAX_LOG_BYTES, KEPT_LOG_BYTES = 16 * 1024 * 1024, 1024 * 1024
 CUT = b"[Earlier output was cut because the log grew too long.]\n"
 # Secrets are searched in chunks of whole lines, because some secrets span lines.
 CHUNK_BYTES = 1024 * 1024
-PREFLIGHTS = "preflight"
 UUID_NAME = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -151,6 +151,15 @@ class LocalJobStorage:
         # A killed runner leaves its copy of the checkpoint there, with the secrets.
         shutil.rmtree(self.path / SCRATCH, ignore_errors=True)
 
+    def scratch_store_written_at(self) -> float | None:
+        try:
+            return (self.path / SCRATCH_STORE).stat().st_mtime
+        except FileNotFoundError:
+            return None
+
+    def delete_scratch_store(self) -> None:
+        (self.path / SCRATCH_STORE).unlink(missing_ok=True)
+
     def acquire_runner_lock(self) -> int | None:
         return FileLock(self.path / LOCK).acquire()
 
@@ -169,14 +178,9 @@ def has_any_runner(data_folder: Path) -> bool:
     return any(LocalJobStorage(path).has_runner() for path in (data_folder / "jobs").glob("*"))
 
 
-def preflight_folder() -> Path:
-    """The folder of all preflight checks."""
-    return Path(settings.DATA_DIR) / PREFLIGHTS
-
-
-def preflight_storages() -> Iterator[LocalJobStorage]:
-    """The files of every preflight check on disk. Folders whose name is not a UUID are not ours."""
-    for path in preflight_folder().glob("*"):
+def storages(kind: Literal["jobs", "preflight"]) -> Iterator[LocalJobStorage]:
+    """The files of every job or preflight check on disk. Folders whose name is not a UUID are not ours."""
+    for path in (Path(settings.DATA_DIR) / kind).glob("*"):
         if UUID_NAME.fullmatch(path.name):
             yield LocalJobStorage(path)
 

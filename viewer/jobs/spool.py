@@ -11,7 +11,7 @@ started                pid, engine, engine_version, python_version
 steps                  steps: the plan as the runner found it (see ``Step`` in plan.py)
 task_started           task (id), position (from 1), description, agent
 task_completed         task, position, agent, output (its first 2,000 characters)
-task_failed            task, position, agent, error
+task_failed, _retried  task, position, agent, error; retried: waited (seconds since it failed)
 method_started         method
 method_completed       method
 method_failed          method, error
@@ -24,7 +24,7 @@ tool_failed            tool, agent, error
 text                   text (streamed since the last event of this kind), agent
 node_started           node (its name, below the nodes whose graphs it is in), id, step
 node_completed         node, id, output (its first 2,000 characters)
-node_failed            node, id, error
+node_failed, _retried  node, id, error; retried: waited (seconds since it failed)
 node_interrupted       node, id (it waits for a person)
 breakpoint             nodes: those before which the run stopped at a breakpoint
 custom                 value (what a node has streamed, as text)

@@ -3,11 +3,12 @@
 ``viewer/jobs/spool.py`` says what each file holds. Only the implementation knows where they are.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
-from viewer.jobs.local_storage import LocalJobStorage
+from viewer.jobs import local_storage
 from viewer.jobs.spool import SpoolEvent
 from viewer.models import Job, PreflightCheck
 
@@ -76,6 +77,11 @@ class JobStorage(Protocol):
     def clean_up(self, redact: Callable[[str], str]) -> None:
         """Redact the log and delete every other file. Called when no process of the job runs any more."""
 
+    def scratch_store_written_at(self) -> float | None:
+        """When the job's scratch store was last written, in seconds since the epoch; None if it has none."""
+
+    def delete_scratch_store(self) -> None: ...
+
     def acquire_runner_lock(self) -> int | None:
         """A descriptor of the acquired lock, for the runner to inherit; None if a runner holds the lock."""
 
@@ -90,4 +96,19 @@ class JobStorage(Protocol):
 
 def storage_of(owner: Job | PreflightCheck) -> JobStorage:
     """The files of this job or preflight check."""
-    return LocalJobStorage(owner.folder)
+    return local_storage.LocalJobStorage(owner.folder)
+
+
+def job_storages() -> Iterator[JobStorage]:
+    """The files of every job, also of jobs whose rows are gone."""
+    return local_storage.storages("jobs")
+
+
+def preflight_storages() -> Iterator[JobStorage]:
+    """The files of every preflight check, also of checks whose rows are gone."""
+    return local_storage.storages("preflight")
+
+
+def has_any_runner(data_folder: Path) -> bool:
+    """Whether the runner of any job in this data folder is alive. Needs no database."""
+    return local_storage.has_any_runner(data_folder)

@@ -13,11 +13,12 @@ from viewer.jobs.execution.ending.cancel import request_cancel
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.starting.request import REPEATABLE_EDITS
 from viewer.jobs.execution.starting.start import runnable
+from viewer.jobs.limits.usage import reached_shared_limit
 from viewer.jobs.queue.scheduling import enqueue_if_ready
 from viewer.jobs.workers import worker_is_up
 from viewer.launching.branch_reservation import refuse_taken
-from viewer.launching.options import LaunchOptions, request_digest
-from viewer.launching.retry import kept_edits
+from viewer.launching.requests.options import LaunchOptions, request_digest
+from viewer.launching.requests.retry import kept_edits
 from viewer.models import Checkpoint, Job, Location, Project
 
 POLL_SECONDS = 0.1
@@ -40,22 +41,17 @@ def start_job(
     Returns the job that an earlier call stored with the same key, if any. The run writes to ``branch``.
     Raises JobRefused if the project cannot run, and BranchTaken if another job writes to the branch.
     """
-    key = idempotency_key or uuid4()
-    existing = Job.objects.filter(idempotency_key=key).first()
-    if existing:
-        return existing
     values = {
         "kind": kind,
         "location": checkpoint.location,
         "run": checkpoint.run,
         "checkpoint": checkpoint,
-        "project": runnable(project),
         "requested_by": requested_by,
         "branch": branch,
         "request": dict(request),
         "plan": [dict(step) for step in plan],
     }
-    return _queued(values, key, options)
+    return _queued(values, project, idempotency_key or uuid4(), options)
 
 
 def start_run(
@@ -70,34 +66,31 @@ def start_run(
 
     ``job.run`` is None until the first checkpoint is imported. Raises JobRefused if the project cannot run.
     """
-    key = idempotency_key or uuid4()
-    existing = Job.objects.filter(idempotency_key=key).first()
-    if existing:
-        return existing
     values = {
         "kind": Job.Kind.RUN,
         "location": location,
-        "project": runnable(project),
         "requested_by": requested_by,
         "branch": request["branch"],
         "request": dict(request),
     }
-    return _queued(values, key, options)
+    return _queued(values, project, idempotency_key or uuid4(), options)
 
 
-def _queued(values: Mapping[str, Any], key: UUID, options: LaunchOptions) -> Job:
+def _queued(values: Mapping[str, Any], project: Project | None, key: UUID, options: LaunchOptions) -> Job:
     """The job with this key. It is stored and enqueued if it does not exist."""
+    if existing := Job.objects.filter(idempotency_key=key).first():
+        return existing
     agreed = {
+        "project": runnable(project),
         "start_at": options.start_at,
         "limits": dict(options.limits),
         "request_digest": request_digest(values["request"], options),
     }
     with transaction.atomic():
-        existing = Job.objects.filter(idempotency_key=key).first()
-        if existing:
+        if existing := Job.objects.filter(idempotency_key=key).first():
             return existing
         refuse_taken(values["kind"], values["location"], values.get("run"), values["branch"])
-        kept = {REPEATABLE_EDITS: kept_edits(values["request"], values["project"])}
+        kept = {REPEATABLE_EDITS: kept_edits(values["request"], project)}
         stored = {**values, "request": {**values["request"], **kept}}
         job = Job.objects.create(idempotency_key=key, **stored, **agreed)
         transaction.on_commit(lambda: enqueue_if_ready(job))
@@ -115,11 +108,11 @@ def move_start(job: Job, start_at: datetime | None) -> bool:
 def run_here(job: Job) -> None:
     """Wait until the job has ended. A worker runs it, or this process if no worker is up.
 
-    Returns early if the job missed its start time: a person has to start it. Ctrl-C cancels the job. The
-    KeyboardInterrupt is raised once the job has ended.
+    Returns early if it will not start: it missed its start time, or its sweep has used up a limit. Ctrl-C
+    cancels the job. The KeyboardInterrupt is raised once the job has ended.
     """
     interrupted: KeyboardInterrupt | None = None
-    while not (job.has_ended or job.is_missed):
+    while not (job.has_ended or job.is_missed or _is_held(job)):
         try:
             if not worker_is_up():
                 Job.objects.filter(pk=job.pk).mark_due()
@@ -133,3 +126,11 @@ def run_here(job: Job) -> None:
             request_cancel(job)
     if interrupted:
         raise interrupted
+
+
+def _is_held(job: Job) -> bool:
+    """Whether a limit of its sweep is used up, which stays so: the usage never decreases."""
+    if job.status != Job.Status.QUEUED or job.sweep_id is None:
+        return False
+    limit = reached_shared_limit(job)
+    return limit is not None and limit.whose == "sweep"

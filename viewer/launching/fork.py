@@ -2,7 +2,7 @@
 
 from viewer.launching.preview.launch_preview import LaunchPreview, preview_launch
 from viewer.launching.refusals import branch_refusals
-from viewer.launching.requests import ForkRequest
+from viewer.launching.requests.requests import ForkRequest
 from viewer.launching.start import start
 from viewer.models import Job
 

@@ -11,18 +11,17 @@ from viewer.jobs.execution.starting.request import request_for_run, store_kind_o
 from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.request import LocationTarget
 from viewer.launching.enqueue import start_run
-from viewer.launching.options import is_same_request
 from viewer.launching.preview.findings import CheckedLaunch, read_findings
 from viewer.launching.refusals import (
-    AlreadyStarted,
     Code,
     LaunchRefused,
     Refusal,
     project_refusals,
     settings_refusals,
+    text_refusals,
 )
-from viewer.launching.requests import NewRunRequest
-from viewer.launching.start import unchecked_options
+from viewer.launching.requests.requests import NewRunRequest
+from viewer.launching.start import earlier_job, unchecked_options
 from viewer.messages.translation import translate
 from viewer.models import Job, Location
 
@@ -45,6 +44,7 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
     preview = NewRunPreview(request=request)
     kind = request.kind
     preview.checks = [*project_refusals(request.project), *settings_refusals(request.settings, kind)]
+    preview.checks += text_refusals(request.inputs)
     if kind.prompt and not request.inputs.get(kind.prompt):
         message = _("Enter a prompt for the %(kind)s.") % {"kind": _(kind.label)}
         preview.checks.append(Refusal(Code.INPUTS, message, "input-0", kind.prompt))
@@ -85,7 +85,7 @@ def new_run(request: NewRunRequest) -> Job:
         options.update(unchecked_options(request))
     if request.thread:
         options["thread"] = request.thread
-    asked = request_for_run(
+    job_request = request_for_run(
         LocationTarget(path=target.path, store_kind=store_kind_of(target)),
         request.kind.name,
         request.name,
@@ -94,14 +94,11 @@ def new_run(request: NewRunRequest) -> Job:
         options or None,
         request.settings,
     )
-    earlier = Job.objects.filter(idempotency_key=request.key).first()
-    if earlier and is_same_request(earlier, asked, request.options):
+    if earlier := earlier_job(request, job_request):
         return earlier
-    if earlier:
-        raise AlreadyStarted
     try:
         location = open_write_target(target, project, engine_with(request.kind))
-        return start_run(location, project, asked, request.requested_by, request.key, request.options)
+        return start_run(location, project, job_request, request.requested_by, request.key, request.options)
     except UnknownLocation as refused:
         raise LaunchRefused([Refusal(Code.TARGET, translate(refused))]) from refused
     except JobRefused as refused:

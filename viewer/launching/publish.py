@@ -10,12 +10,9 @@ from viewer.engines.protocol import kind_of
 from viewer.engines.root_kinds import RootKind
 from viewer.importing.stored_copies.stored import stored_contents
 from viewer.jobs.execution.starting.request import request_for_publication
-from viewer.jobs.execution.starting.start import JobRefused
-from viewer.launching.enqueue import start_job
-from viewer.launching.options import is_same_request
-from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, project_refusals
-from viewer.launching.requests import PublishRequest
-from viewer.messages.translation import translate
+from viewer.launching.refusals import Code, LaunchRefused, Refusal, project_refusals
+from viewer.launching.requests.requests import PublishRequest
+from viewer.launching.start import earlier_job, queued
 from viewer.models import Checkpoint, Job, JobEvent
 
 SCRATCH, NEW_THREAD, THREAD = "scratch", "new-thread", "thread"
@@ -77,37 +74,21 @@ def published_as(checkpoint: Checkpoint) -> list[str]:
     """The keys of the runs that the fork of a scratch checkpoint was published as."""
     if not checkpoint.is_scratch:
         return []
-    own = JobEvent.objects.filter(kind="published", job_id=checkpoint.scratch_job)
+    published = JobEvent.objects.filter(kind="published", job_id=checkpoint.scratch_job)
     prefix = f"{Checkpoint.SCRATCH}{checkpoint.scratch_job}/"
     later = JobEvent.objects.filter(
         kind="published", job__kind=Job.Kind.PUBLISH, job__checkpoint__source_key__startswith=prefix
     )
-    return sorted({str(event.data.get("thread")) for event in [*own, *later]})
+    return sorted({str(event.data.get("thread")) for event in [*published, *later]})
 
 
 def publish(request: PublishRequest) -> Job:
     """Queue the publication, once per request key. Raises LaunchRefused."""
     preview = preview_publish(request)
     checkpoint = request.checkpoint
-    asked = request_for_publication(checkpoint, request.into, checkpoint.scratch_job)
-    earlier = Job.objects.filter(idempotency_key=request.key).first()
-    if earlier and is_same_request(earlier, asked, request.options):
+    job_request = request_for_publication(checkpoint, request.into, checkpoint.scratch_job)
+    if earlier := earlier_job(request, job_request):
         return earlier
-    if earlier:
-        raise AlreadyStarted
     if preview.checks:
         raise LaunchRefused(preview.checks)
-    try:
-        return start_job(
-            checkpoint,
-            request.project,
-            Job.Kind.PUBLISH,
-            checkpoint.branch,
-            asked,
-            [],
-            requested_by=request.requested_by,
-            idempotency_key=request.key,
-            options=request.options,
-        )
-    except JobRefused as refused:
-        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
+    return queued(request, Job.Kind.PUBLISH, job_request, [])

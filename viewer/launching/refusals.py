@@ -1,14 +1,16 @@
 """The reasons why a launch cannot start, shared by the browser and the terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from django.utils.translation import gettext as _
 
+from viewer.engines.planning.run_settings import RunSettings
 from viewer.engines.root_kinds import RootKind
-from viewer.engines.run_settings import RunSettings
 from viewer.jobs.execution.starting.start import JobRefused, runnable
+from viewer.launching.requests.values import is_utf8
 from viewer.lineage.branch_names import BranchRefused, checked_branch
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Project
@@ -118,9 +120,20 @@ def project_refusals(project: Project | None) -> list[Refusal]:
 def settings_refusals(settings: RunSettings, kind: RootKind) -> list[Refusal]:
     """Why a run of this kind cannot have these settings."""
     if not settings or kind.has_run_settings:
-        return []
+        return text_refusals(settings.configurable, settings.context)
     message = _("A %(kind)s has no breakpoints, configurable values or context.")
     return [Refusal(Code.PLAN, message % {"kind": _(kind.label)})]
+
+
+def text_refusals(*values: Mapping[str, Any] | None) -> list[Refusal]:
+    """Why no run can have these values: a text of them, or a name, cannot be written as UTF-8."""
+    message = _("The value of %(name)s is not UTF-8 text.")
+    named = [(name, value) for some in values for name, value in (some or {}).items()]
+    return [
+        Refusal(Code.PLAN, message % {"name": name.encode("utf-8", "backslashreplace").decode()})
+        for name, value in named
+        if not is_utf8([name, value])
+    ]
 
 
 def branch_refusals(branch: str, taken: Iterable[str]) -> list[Refusal]:

@@ -6,7 +6,7 @@ from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
 from viewer.launching.preview.launch_preview import LaunchPreview, preview_launch
 from viewer.launching.refusals import Code, Refusal
-from viewer.launching.requests import ResumeRequest
+from viewer.launching.requests.requests import ResumeRequest
 from viewer.launching.start import start
 from viewer.models import Job
 

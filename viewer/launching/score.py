@@ -10,8 +10,8 @@ from viewer.jobs.execution.ending.sweep_score import SCORE_SECONDS
 from viewer.jobs.execution.starting.request import request_for_score
 from viewer.jobs.execution.starting.start import JobRefused
 from viewer.launching.enqueue import start_job
-from viewer.launching.options import LaunchOptions
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, project_refusals
+from viewer.launching.requests.options import LaunchOptions
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project
 

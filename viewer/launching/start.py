@@ -1,17 +1,26 @@
 """Starts a previewed fork or resume, once."""
 
-from viewer.engines.plan import plain_steps
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from viewer.engines.planning.plan import plain_steps
 from viewer.jobs.execution.starting.request import request_for
 from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.preflight.checks import unaccepted_effects
-from viewer.jobs.request import Options
+from viewer.jobs.request import Options, Request
 from viewer.launching.branch_reservation import BranchTaken
 from viewer.launching.enqueue import start_job
-from viewer.launching.options import is_same_request
 from viewer.launching.preview.findings import Effects, effects_refusal
 from viewer.launching.preview.launch_preview import LaunchPreview
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, plan_changed
-from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, LaunchRequest
+from viewer.launching.requests.options import is_same_request
+from viewer.launching.requests.requests import (
+    ACCEPT_ALL,
+    CheckpointRequest,
+    ForkRequest,
+    LaunchRequest,
+    PublishRequest,
+)
 from viewer.messages.translation import translate
 from viewer.models import Job, accept_effects
 
@@ -27,7 +36,7 @@ class EffectsRefused(LaunchRefused):
 def start(preview: LaunchPreview) -> Job:
     """Store and return the queued job, or the earlier job with the same key. Raises LaunchRefused."""
     request = preview.request
-    asked = request_for(
+    job_request = request_for(
         request.checkpoint,
         request.kind,
         request.branch,
@@ -37,30 +46,45 @@ def start(preview: LaunchPreview) -> Job:
         options_of(request, preview),
         request.settings,
     )
-    earlier = Job.objects.filter(idempotency_key=request.key).first()
-    if earlier and is_same_request(earlier, asked, request.options):
+    if earlier := earlier_job(request, job_request):
         return earlier
-    if earlier:
-        raise AlreadyStarted
     if request.seen_plan not in (None, preview.plan_digest):
         raise plan_changed()
     if preview.refusals:
         raise LaunchRefused(preview.refusals)
     check_effects(request)
+    return queued(request, request.kind, job_request, plain_steps(preview.plan.steps))
+
+
+def earlier_job(request: LaunchRequest, job_request: Request) -> Job | None:
+    """The job that this request has started before; None if it has not. Raises AlreadyStarted."""
+    earlier = Job.objects.filter(idempotency_key=request.key).first()
+    if earlier and not is_same_request(earlier, job_request, request.options):
+        raise AlreadyStarted
+    return earlier
+
+
+def queued(
+    request: ForkRequest | PublishRequest,
+    kind: Job.Kind,
+    job_request: Request,
+    plan: Sequence[Mapping[str, Any]],
+) -> Job:
+    """Store and return the job of a request from a checkpoint. Raises LaunchRefused."""
     try:
         return start_job(
             request.checkpoint,
             request.project,
-            request.kind,
-            asked["branch"],
-            asked,
-            plain_steps(preview.plan.steps),
+            kind,
+            job_request["branch"],
+            job_request,
+            plan,
             requested_by=request.requested_by,
             idempotency_key=request.key,
             options=request.options,
         )
     except JobRefused as refused:
-        raise LaunchRefused([refusal_of(refused, request.kind)]) from refused
+        raise LaunchRefused([refusal_of(refused, kind)]) from refused
 
 
 def options_of(request: LaunchRequest, preview: LaunchPreview) -> Options:

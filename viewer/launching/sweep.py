@@ -12,18 +12,25 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from viewer.engines.plan import plain_steps
+from viewer.engines.planning.plan import plain_steps
 from viewer.jobs.execution.starting.request import request_for
 from viewer.jobs.execution.starting.start import JobRefused, runnable
 from viewer.jobs.queue.scheduling import enqueue_if_ready
 from viewer.jobs.request import Options
 from viewer.launching.branch_reservation import refuse_taken
-from viewer.launching.options import LaunchOptions
 from viewer.launching.preview.findings import CheckedLaunch, read_findings
 from viewer.launching.preview.launch_preview import source_refusals
 from viewer.launching.preview.redacted_parts import find_redacted_parts
-from viewer.launching.refusals import Code, LaunchRefused, Refusal, branch_refusals, plan_changed
-from viewer.launching.requests import ACCEPT_ALL, SweepRequest
+from viewer.launching.refusals import (
+    Code,
+    LaunchRefused,
+    Refusal,
+    branch_refusals,
+    plan_changed,
+    text_refusals,
+)
+from viewer.launching.requests.options import LaunchOptions
+from viewer.launching.requests.requests import ACCEPT_ALL, SweepRequest
 from viewer.launching.score import function_refusals
 from viewer.launching.start import check_effects, unchecked_options
 from viewer.launching.variations.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
@@ -71,6 +78,7 @@ def preview_sweep(request: SweepRequest) -> SweepPreview:
     """The variations with their plans, and the reasons why they cannot start."""
     preview = SweepPreview(request=request, count=variation_count(request.dimensions))
     preview.checks = source_refusals(request)
+    preview.checks += text_refusals({one.key: list(one.values) for one in request.dimensions})
     if preview.count > MAX_VARIATIONS:
         message = _("This would start %(count)d branches. The limit is %(most)d.")
         values = {"count": preview.count, "most": MAX_VARIATIONS}
@@ -161,7 +169,7 @@ def _planned(preview: SweepPreview, variation: Variation) -> Planned:
     options.update(preview.findings.options if preview.findings else unchecked_options(request))
     if variation.models:
         options["models"] = variation.models
-    asked = request_for(
+    job_request = request_for(
         request.checkpoint,
         Job.Kind.FORK,
         variation.branch,
@@ -171,7 +179,7 @@ def _planned(preview: SweepPreview, variation: Variation) -> Planned:
         options,
         variation.settings,
     )
-    return Planned(variation.label, variation.branch, asked, plain_steps(steps))
+    return Planned(variation.label, variation.branch, job_request, plain_steps(steps))
 
 
 def start_variations(

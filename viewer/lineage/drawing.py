@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from viewer.lineage.tree import Edge
+from viewer.lineage.tree import ParentLink
 from viewer.messages.message import UserFacingError
 
 # A fold represents several checkpoints.
@@ -36,7 +36,7 @@ class GraphNode:
     lane: int
     colour: int
     shape: Shape
-    edge: Edge
+    parent_link: ParentLink
     parent_row: int | None = None
     parent_lane: int | None = None
     running: bool = False
@@ -47,11 +47,11 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
-    """SVG path data. ``edge`` determines the stroke: inferred is dashed, missing and folded are dotted."""
+    """SVG path data. ``stroke`` says how it is drawn: inferred is dashed, missing and folded are dotted."""
 
     path: str
     colour: int
-    edge: Edge | Literal["folded"]
+    stroke: ParentLink | Literal["folded"]
     muted: bool = False
 
 
@@ -105,23 +105,23 @@ def draw_dots(nodes: Sequence[GraphNode], lanes: int) -> Drawing:
 
 
 def _plot(nodes: Sequence[GraphNode], top: int, lanes: int) -> "_Plot":
-    places = {node.row: place for place, node in enumerate(nodes)}
-    return _Plot(places, {node.row for node in nodes if node.shape == "fold"}, top, lanes)
+    lines = {node.row: line for line, node in enumerate(nodes)}
+    return _Plot(lines, {node.row for node in nodes if node.shape == "fold"}, top, lanes)
 
 
 class _Plot:
     """The positions of rows and lanes, in pixels.
 
-    ``places`` maps rows to lines of the page. ``folds`` are rows that represent several checkpoints.
+    ``lines`` maps rows to lines of the page. ``folds`` are rows that represent several checkpoints.
     """
 
-    def __init__(self, places: Mapping[int, int], folds: Collection[int], top: int, lanes: int) -> None:
-        self._places = places
+    def __init__(self, lines: Mapping[int, int], folds: Collection[int], top: int, lanes: int) -> None:
+        self._lines = lines
         self._folds = folds
         self._top = top
-        self._height = len(places) * ROW
+        self._height = len(lines) * ROW
         # Lines without a row, such as failed attempts, have negative numbers.
-        self._bottom = min((row for row in places if row >= 0), default=0)
+        self._bottom = min((row for row in lines if row >= 0), default=0)
         columns = lane_columns(lanes)
         self._step = LANE if lanes <= columns else LANE * (columns - 1) / (lanes - 1)
         self.width = 2 * MARGIN + LANE * (columns - 1)
@@ -130,8 +130,8 @@ class _Plot:
         return round(MARGIN + lane * self._step, 1)
 
     def y(self, row: int) -> float:
-        if row in self._places:
-            return self._places[row] * ROW + ROW / 2
+        if row in self._lines:
+            return self._lines[row] * ROW + ROW / 2
         if row < self._bottom:
             return self._height + (self._bottom - row) * ROW - ROW / 2
         return (self._top - row) * ROW + ROW / 2
@@ -144,12 +144,12 @@ class _Plot:
         """Return the line from a node down to its parent, or the stub of a missing one."""
         x, y = self.x(node.lane), max(self.y(node.row), 0)
         if node.parent_row is None or node.parent_lane is None:
-            if node.edge is not Edge.MISSING:
+            if node.parent_link is not ParentLink.MISSING:
                 return None
-            return GraphEdge(f"M{x:g} {y:g}V{y + GAP_STUB:g}", node.colour, node.edge, node.muted)
+            return GraphEdge(f"M{x:g} {y:g}V{y + GAP_STUB:g}", node.colour, node.parent_link, node.muted)
         path = self._path(x, y, self.x(node.parent_lane), self.y(node.parent_row))
         is_folded = node.hides_rows or node.row in self._folds or node.parent_row in self._folds
-        return GraphEdge(path, node.colour, "folded" if is_folded else node.edge, node.muted)
+        return GraphEdge(path, node.colour, "folded" if is_folded else node.parent_link, node.muted)
 
     def _path(self, x: float, y: float, parent_x: float, parent_y: float) -> str:
         if x == parent_x or parent_y > self._height + ROW:

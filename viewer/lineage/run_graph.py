@@ -8,7 +8,7 @@ from typing import NamedTuple
 import graphviz
 
 from viewer.lineage.drawing import DOT_SECONDS, POINTS_AN_INCH, NoLayout, ask_dot, inches
-from viewer.lineage.tree import Edge
+from viewer.lineage.tree import ParentLink
 
 # A graph with more nodes is not drawn, since it would be slow and unreadable.
 MAX_NODES = 1500
@@ -23,20 +23,20 @@ class Link(NamedTuple):
     key: int
     parent: int | None
     branch: str
-    edge: str
+    parent_link: str
 
 
 @dataclass(slots=True)
 class Chain:
     """Consecutive checkpoints of one branch without a fork between them.
 
-    ``last`` is the key of its newest checkpoint, ``edge`` links its oldest one, and ``parent`` is the
-    position of the chain that it continues.
+    ``last`` is the key of its newest checkpoint, ``parent`` the position of the chain that it continues, and
+    ``parent_link`` says how the parent of its oldest checkpoint is known.
     """
 
     last: int
     branch: str
-    edge: str
+    parent_link: str
     parent: int | None
     count: int = 1
 
@@ -65,14 +65,16 @@ def collapse(links: Sequence[Link]) -> tuple[list[Chain], dict[int, int]]:
             chains[at].last = link.key
             chains[at].count += 1
         else:
-            chains.append(Chain(link.key, link.branch, link.edge, at))
+            chains.append(Chain(link.key, link.branch, link.parent_link, at))
             at = len(chains) - 1
         chain_of[link.key] = at
     return chains, chain_of
 
 
 def _continues(chain: Chain, link: Link, children: Counter[int | None]) -> bool:
-    return chain.branch == link.branch and children[link.parent] == 1 and link.edge == Edge.RECORDED
+    return (
+        chain.branch == link.branch and children[link.parent] == 1 and link.parent_link == ParentLink.RECORDED
+    )
 
 
 def lay_out(chains: Sequence[Chain], seconds: float = DOT_SECONDS) -> GraphLayout:

@@ -17,7 +17,7 @@ from heapq import heapify, heappop, heappush
 from viewer.lineage.inference import Inference
 
 
-class Edge(StrEnum):
+class ParentLink(StrEnum):
     """How the parent of a node is known."""
 
     RECORDED = "recorded"
@@ -57,7 +57,7 @@ class LineageNode:
 
     key: str
     parent: str | None
-    edge: Edge
+    parent_link: ParentLink
     missing_id: str | None
     branch: str
     # No child continues its branch, so the branch's name is shown here.
@@ -91,7 +91,7 @@ class Forest:
 @dataclass(slots=True)
 class _Link:
     parent: int | None = None
-    edge: Edge = Edge.ROOT
+    parent_link: ParentLink = ParentLink.ROOT
     missing_id: str | None = None
 
 
@@ -144,12 +144,12 @@ def _links(nodes: Sequence[Node]) -> tuple[list[_Link], list[Fault]]:
             found = []
         if node.parent_id is None:
             link.parent = inference.parent_of(index)
-            link.edge = Edge.ROOT if link.parent is None else Edge.INFERRED
+            link.parent_link = ParentLink.ROOT if link.parent is None else ParentLink.INFERRED
         elif found:
-            link.parent, link.edge = _likeliest(nodes, node, found), Edge.RECORDED
+            link.parent, link.parent_link = _likeliest(nodes, node, found), ParentLink.RECORDED
         else:
             link.parent = inference.parent_of(index)
-            link.edge, link.missing_id = Edge.MISSING, node.parent_id
+            link.parent_link, link.missing_id = ParentLink.MISSING, node.parent_id
     return links, faults
 
 
@@ -180,7 +180,7 @@ def _cut_cycles(nodes: Sequence[Node], links: list[_Link]) -> list[Fault]:
             cycle.append(at)
             at = links[at].parent
         first = min(cycle)
-        links[first] = _Link(None, Edge.MISSING, nodes[first].parent_id)
+        links[first] = _Link(None, ParentLink.MISSING, nodes[first].parent_id)
         faults.append((FaultCode.CYCLE, sorted(cycle)))
     return faults
 
@@ -260,4 +260,6 @@ def _components(nodes: Sequence[Node], links: Sequence[_Link], order: Sequence[i
 def _lineage_node(nodes: Sequence[Node], link: _Link, index: int, continued: set[int]) -> LineageNode:
     node = nodes[index]
     parent = None if link.parent is None else nodes[link.parent].key
-    return LineageNode(node.key, parent, link.edge, link.missing_id, node.branch, index not in continued)
+    return LineageNode(
+        node.key, parent, link.parent_link, link.missing_id, node.branch, index not in continued
+    )

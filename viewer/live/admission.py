@@ -36,7 +36,7 @@ class Admission(NamedTuple):
     can_run: bool
 
 
-class Socket(Protocol):
+class AdmittedSocket(Protocol):
     """An open socket that can be closed at any time."""
 
     async def end(self, code: int) -> None: ...
@@ -54,7 +54,7 @@ class Access(NamedTuple):
 class Guard:
     """The open sockets of one event loop. ``version`` is the tail's at the last check."""
 
-    sockets: dict[Socket, Admission] = field(default_factory=dict)
+    sockets: dict[AdmittedSocket, Admission] = field(default_factory=dict)
     version: int | None = None
     expires: datetime | None = None
     task: asyncio.Task[None] | None = None
@@ -64,7 +64,7 @@ class Guard:
 guards: dict[asyncio.AbstractEventLoop, Guard] = {}
 
 
-def watch(socket: Socket, admission: Admission) -> None:
+def watch(socket: AdmittedSocket, admission: Admission) -> None:
     """Start checking this socket. It must have joined the tail."""
     guard = guards.setdefault(asyncio.get_running_loop(), Guard())
     guard.sockets[socket] = admission
@@ -74,7 +74,7 @@ def watch(socket: Socket, admission: Admission) -> None:
         guard.task = asyncio.create_task(keep_checking(guard))
 
 
-def unwatch(socket: Socket) -> None:
+def unwatch(socket: AdmittedSocket) -> None:
     """Stop checking this socket. Checks end with the last one."""
     loop = asyncio.get_running_loop()
     guard = guards.get(loop)

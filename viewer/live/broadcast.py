@@ -1,14 +1,17 @@
-"""One feed for all sockets that show a job alike: each message is rendered once and sent to all of them."""
+"""One feed for all sockets that show a job alike: each message is encoded once and sent to all of them.
+
+All feeds of a web process are read in rounds, with the same few queries for any number of jobs.
+"""
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from copy import deepcopy
-from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, Protocol
-from uuid import UUID
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
@@ -17,50 +20,24 @@ from django.utils.translation import override
 from viewer.live import tail
 from viewer.live.close_codes import INTERNAL_ERROR, NORMAL_CLOSURE, NOT_THERE
 from viewer.live.job_feed import JobFeed, next_message
-from viewer.models import Job
+from viewer.live.rounds import Audience, Broadcast, FeedSocket, RoundResult, Rounds, results_of
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
+
+# After a round, the next one waits for this multiple of its duration: a page of a quiet server receives an
+# event at once, and messages of a busy server hold several.
+PAUSE_FACTOR = 2
+MAX_PAUSE_SECONDS = 0.05
 
 # One thread renders for all broadcasts. Events written in the meantime share the next message, since a
 # message costs more than an event in it.
 renderer = ThreadPoolExecutor(1, thread_name_prefix="broadcast")
 
 
-class Socket(Protocol):
-    """An open socket. ``send`` waits until the page has received the earlier messages."""
-
-    has_ended: bool
-
-    async def send(self, text_data: str) -> None: ...
-    def put(self, message: str) -> None: ...
-    def put_end(self, code: int) -> None: ...
-
-
-class Audience(NamedTuple):
-    """The values that are equal for all sockets with the same messages."""
-
-    pk: UUID
-    whole: bool
-    can_run: bool
-    language: str
-
-
-@dataclass(eq=False)
-class Broadcast:
-    """The feed of an audience."""
-
-    audience: Audience
-    feed: JobFeed
-    sockets: set[Socket] = field(default_factory=set)
-    # Set when rows have changed.
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    # Held while a message is sent, so that a socket joins between two messages.
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    task: asyncio.Task[None] | None = None
-
-
 # By event loop: a web process has one.
-all_broadcasts: dict[asyncio.AbstractEventLoop, dict[Audience, Broadcast]] = {}
+all_rounds: dict[asyncio.AbstractEventLoop, Rounds] = {}
 
 
 # The first messages that are being rendered, by event loop.
@@ -68,17 +45,18 @@ _Rendering = dict[tuple[Audience, int], tuple[asyncio.Future[str | None], JobFee
 all_first_messages: WeakKeyDictionary[asyncio.AbstractEventLoop, _Rendering] = WeakKeyDictionary()
 
 
-def first_messages() -> _Rendering:
-    """Return the first messages that are being rendered in the running event loop."""
-    return all_first_messages.setdefault(asyncio.get_running_loop(), {})
+def current_rounds() -> Rounds:
+    """Return the rounds of the running event loop."""
+    return all_rounds.setdefault(asyncio.get_running_loop(), Rounds())
 
 
 def broadcasts() -> dict[Audience, Broadcast]:
     """Return the broadcasts of the running event loop."""
-    return all_broadcasts.setdefault(asyncio.get_running_loop(), {})
+    rounds = all_rounds.get(asyncio.get_running_loop())
+    return rounds.broadcasts if rounds else {}
 
 
-async def join(socket: Socket, feed: JobFeed, language: str) -> None:
+async def join(socket: FeedSocket, feed: JobFeed, language: str) -> None:
     """Send this socket the messages that its page missed, then every message of its audience."""
     audience = Audience(feed.pk, feed.whole, feed.can_run, language)
     first, feed = await shared_first(audience, feed)
@@ -92,15 +70,14 @@ async def join(socket: Socket, feed: JobFeed, language: str) -> None:
         if feed.has_ended or feed.sent_state is None:
             socket.put_end(NORMAL_CLOSURE if feed.has_ended else NOT_THERE)
             return
-        broadcast = broadcasts().setdefault(audience, Broadcast(audience, feed))
+        rounds = current_rounds()
+        broadcast = rounds.broadcasts.setdefault(audience, Broadcast(audience, feed))
         async with broadcast.lock:
             # It may have ended in the meantime.
             if broadcasts().get(audience) is broadcast:
                 await align(broadcast, socket, feed)
                 broadcast.sockets.add(socket)
-                if broadcast.task is None:
-                    await tail.join(tail.job_group(feed.pk), broadcast.changed)
-                    broadcast.task = asyncio.create_task(send_repeatedly(broadcast))
+                await begin(rounds, broadcast)
                 return
 
 
@@ -110,7 +87,7 @@ async def shared_first(audience: Audience, feed: JobFeed) -> tuple[str | None, J
     Pages that are opened at the same time share its rendering: it holds all of the job's state.
     """
     key = (audience, feed.after)
-    rendering = first_messages()
+    rendering = all_first_messages.setdefault(asyncio.get_running_loop(), {})
     if key not in rendering:
         started = asyncio.ensure_future(rendered(partial(next_message, feed), audience.language))
         rendering[key] = (started, feed)
@@ -119,61 +96,6 @@ async def shared_first(audience: Audience, feed: JobFeed) -> tuple[str | None, J
     message = await asyncio.shield(running)
     # One job row is enough for all of them, but their progress differs from here on.
     return message, deepcopy(shared, {id(shared.job): shared.job})
-
-
-async def align(broadcast: Broadcast, socket: Socket, feed: JobFeed) -> None:
-    """Advance the broadcast or this feed, whichever is behind, to the event of the other."""
-    while broadcast.feed.last < feed.last and await send_next(broadcast):
-        pass
-    rest = partial(next_message, feed, until=broadcast.feed.last)
-    while message := await rendered(rest, broadcast.audience.language):
-        socket.put(message)
-
-
-async def leave(socket: Socket) -> None:
-    """Remove a socket. Its broadcast ends with the last one."""
-    for broadcast in list(broadcasts().values()):
-        broadcast.sockets.discard(socket)
-        if not broadcast.sockets and broadcast.task:
-            discard(broadcast)
-            broadcast.task.cancel()
-
-
-def discard(broadcast: Broadcast) -> None:
-    """Let no more sockets join this broadcast."""
-    if broadcasts().get(broadcast.audience) is broadcast:
-        del broadcasts()[broadcast.audience]
-    if not broadcasts():
-        del all_broadcasts[asyncio.get_running_loop()]
-
-
-async def send_repeatedly(broadcast: Broadcast) -> None:
-    """Send each change until the job has ended or is gone."""
-    try:
-        code = await send_until_end(broadcast)
-    except Exception:
-        logger.exception("sending the changes of job %s", broadcast.audience.pk)
-        code = INTERNAL_ERROR
-    finally:
-        await tail.leave(tail.job_group(broadcast.audience.pk), broadcast.changed)
-    discard(broadcast)
-    for socket in broadcast.sockets:
-        socket.put_end(code)
-
-
-async def send_until_end(broadcast: Broadcast) -> int:
-    """Return the code to close the sockets with."""
-    while True:
-        broadcast.changed.clear()
-        has_sent = False
-        async with broadcast.lock:
-            while await send_next(broadcast):
-                has_sent = True
-        if broadcast.feed.has_ended:
-            return NORMAL_CLOSURE
-        if not has_sent and not await Job.objects.filter(pk=broadcast.audience.pk).aexists():
-            return NOT_THERE
-        await broadcast.changed.wait()
 
 
 async def send_next(broadcast: Broadcast) -> bool:
@@ -186,6 +108,82 @@ async def send_next(broadcast: Broadcast) -> bool:
     return True
 
 
+async def align(broadcast: Broadcast, socket: FeedSocket, feed: JobFeed) -> None:
+    """Advance the broadcast or this feed, whichever is behind, to the event of the other."""
+    while broadcast.feed.last < feed.last and await send_next(broadcast):
+        pass
+    rest = partial(next_message, feed, until=broadcast.feed.last)
+    while message := await rendered(rest, broadcast.audience.language):
+        socket.put(message)
+
+
+async def begin(rounds: Rounds, broadcast: Broadcast) -> None:
+    """Send the changes of this broadcast in rounds."""
+    if broadcast.has_joined:
+        return
+    broadcast.has_joined = True
+    await tail.join(tail.job_group(broadcast.audience.pk), rounds.changed)
+    # Its job may have changed before.
+    rounds.changed.set()
+    if rounds.task is None:
+        rounds.task = asyncio.create_task(send_repeatedly(rounds))
+
+
+async def leave(socket: FeedSocket) -> None:
+    """Remove a socket. Its broadcast ends with the last one."""
+    for broadcast in list(broadcasts().values()):
+        broadcast.sockets.discard(socket)
+        if not broadcast.sockets and broadcast.has_joined:
+            await end(current_rounds(), broadcast)
+
+
+async def end(rounds: Rounds, broadcast: Broadcast, code: int | None = None) -> None:
+    """Let no more sockets join this broadcast. Close those it has with this code."""
+    if rounds.broadcasts.get(broadcast.audience) is not broadcast:
+        return
+    del rounds.broadcasts[broadcast.audience]
+    if not rounds.broadcasts:
+        all_rounds.pop(asyncio.get_running_loop(), None)
+        # It ends on its own after the present round.
+        if rounds.task and rounds.task is not asyncio.current_task():
+            rounds.task.cancel()
+    for socket in broadcast.sockets:
+        if code is not None:
+            socket.put_end(code)
+    await tail.leave(tail.job_group(broadcast.audience.pk), rounds.changed)
+
+
+async def send_repeatedly(rounds: Rounds) -> None:
+    """Send the changes of all broadcasts, as long as there are any."""
+    while rounds.broadcasts:
+        await rounds.changed.wait()
+        rounds.changed.clear()
+        started_at = time.monotonic()
+        await send_round(rounds)
+        # Events that are written in the meantime share the next messages.
+        await asyncio.sleep(min(PAUSE_FACTOR * (time.monotonic() - started_at), MAX_PAUSE_SECONDS))
+
+
+async def send_round(rounds: Rounds) -> None:
+    """Send the news of each broadcast."""
+    async with AsyncExitStack() as held:
+        locked = [one for one in rounds.broadcasts.values() if one.has_joined]
+        for broadcast in locked:
+            await held.enter_async_context(broadcast.lock)
+        present = [one for one in locked if rounds.broadcasts.get(one.audience) is one]
+        try:
+            outcomes = await in_renderer(partial(results_of, rounds, present))
+        except Exception:
+            logger.exception("reading the changes of jobs")
+            outcomes = [RoundResult([], INTERNAL_ERROR)] * len(present)
+        for broadcast, outcome in zip(present, outcomes, strict=True):
+            for message in outcome.messages:
+                for socket in broadcast.sockets:
+                    socket.put(message)
+            if outcome.code is not None:
+                await end(rounds, broadcast, outcome.code)
+
+
 async def rendered(render: Callable[[], str | None], language: str) -> str | None:
     """Call this function in the renderer's thread and in this language. Return its result."""
 
@@ -193,7 +191,10 @@ async def rendered(render: Callable[[], str | None], language: str) -> str | Non
         with override(language):
             return render()
 
-    message: str | None = await database_sync_to_async(
-        translated, thread_sensitive=False, executor=renderer
-    )()
-    return message
+    return await in_renderer(translated)
+
+
+async def in_renderer(function: Callable[[], T]) -> T:
+    """Call this function in the renderer's thread. Return its result."""
+    result: T = await database_sync_to_async(function, thread_sensitive=False, executor=renderer)()
+    return result

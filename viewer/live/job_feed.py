@@ -1,6 +1,10 @@
-"""Updates for open pages of a job: their own partials, with each event once and in order."""
+"""Updates for open pages of a job, with each event once and in order.
 
-from collections.abc import Sequence
+Events and streamed text are sent as data, which the page shows (``viewer/live/job_update.py``). All else is
+sent as the page's own partials, only if it has changed.
+"""
+
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -8,6 +12,7 @@ from uuid import UUID
 from django.template.loader import render_to_string
 
 from viewer.engines import unit_subjects
+from viewer.live.job_update import encoded
 from viewer.models import Job, JobEvent, Question
 from viewer.presentation.jobs.event_list import EventList, add_events
 from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
@@ -18,6 +23,14 @@ MAX_EVENTS = 200
 ASKING = frozenset({"question", "answered", "withdrawn"})
 # The fields of the job that a page shows.
 STATE = ("status", "cancel_requested_at", "run_id", "limit_hit", "start_at", "became_due_at")
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """The values of ``STATE``, None if the job is gone, and at most ``MAX_EVENTS`` new events in order."""
+
+    state: tuple[Any, ...] | None
+    events: Sequence[JobEvent]
 
 
 @dataclass(slots=True)
@@ -33,6 +46,9 @@ class JobFeed:
     event_list: EventList = field(default_factory=EventList)
     # The last state that was sent.
     sent_state: tuple[Any, ...] | None = None
+    # What was last sent of the progress as HTML.
+    sent_shape: tuple[Any, ...] | None = None
+    sent_text: str = ""
     has_begun: bool = False
     # The job as it was when it had ``loaded_state``: loading it costs more than rendering ten events.
     job: Job | None = None
@@ -75,36 +91,57 @@ def questions_in(
 
 
 def next_message(feed: JobFeed, until: int | None = None) -> str | None:
-    """Return the next HTML fragments for the page, at most to this event; None if it is up to date."""
-    # Read the job first: once it has ended, all its events are stored.
-    job = job_of(feed)
+    """Return the next message for the page, at most to this event; None if it is up to date."""
+    return message_of(feed, read(feed), until)
+
+
+def read(feed: JobFeed) -> News:
+    """Return what has changed since the feed's last message."""
+    # Read the state first: once the job has ended, all its events are stored.
+    state = states_of([feed.pk]).get(feed.pk)
+    if state is None:
+        return News(None, [])
+    if not feed.has_begun and (job := job_of(feed, state)):
+        begin(feed, job)
+    return News(state, list(JobEvent.objects.filter(job=feed.pk, seq__gt=feed.last)[:MAX_EVENTS]))
+
+
+def states_of(jobs: Collection[UUID]) -> dict[UUID, tuple[Any, ...]]:
+    """Return the values of ``STATE`` of these jobs, without those that are gone."""
+    return {pk: tuple(state) for pk, *state in Job.objects.filter(pk__in=jobs).values_list("pk", *STATE)}
+
+
+def message_of(feed: JobFeed, news: News, until: int | None = None) -> str | None:
+    """Return the message with this news, of which no events were sent; None if the page is up to date."""
+    job = job_of(feed, news.state)
     if job is None:
         return None
-    if not feed.has_begun:
-        begin(feed, job)
-    found = list(JobEvent.objects.filter(job=job, seq__gt=feed.last)[:MAX_EVENTS])
-    events = [event for event in found if until is None or event.seq <= until]
+    events = [event for event in news.events if until is None or event.seq <= until]
     state = feed.loaded_state
     # The end is the last message.
-    is_last = len(events) == len(found) < MAX_EVENTS
+    is_last = len(events) == len(news.events) < MAX_EVENTS
     is_news = is_last and state != feed.sent_state
     if not events and not is_news:
         return None
     for event in events:
         advance(feed.progress, event.seq, event.kind, event.data)
-    add_events(feed.event_list, events)
+    if feed.whole:
+        add_events(feed.event_list, events)
     if any(event.kind in ASKING for event in events):
         job = feed.job = with_questions(job)
     if is_news:
         feed.sent_state = state
         if job.has_ended:
             halt(feed.progress, job.status == Job.Status.FAILED)
-    return message_of(feed, job, events, is_news=is_news)
+    html = fragments(feed, job, events, is_news=is_news)
+    rows = feed.event_list.pop_new() if feed.whole else EventList()
+    is_text_new = feed.progress.text != feed.sent_text
+    feed.sent_text = feed.progress.text
+    return encoded(job, feed.progress, rows, html, text=feed.sent_text if is_text_new and not html else "")
 
 
-def job_of(feed: JobFeed) -> Job | None:
+def job_of(feed: JobFeed, state: tuple[Any, ...] | None) -> Job | None:
     """Return the job, which is loaded again if its state has changed; None if there is none."""
-    state = next(iter(Job.objects.filter(pk=feed.pk).values_list(*STATE)), None)
     if state is None:
         feed.job = None
     elif feed.job is None or state != feed.loaded_state:
@@ -127,15 +164,18 @@ def with_questions(job: Job) -> Job:
     return job
 
 
-def message_of(feed: JobFeed, job: Job, events: Sequence[JobEvent], *, is_news: bool) -> str:
-    """Return the fragments that these events change, and the job's state if it is news."""
+def fragments(feed: JobFeed, job: Job, events: Sequence[JobEvent], *, is_news: bool) -> str:
+    """Return the HTML of what has changed besides rows and text, and of the job's state if it is news."""
     asked, answered = questions_in(job, events, everything=is_news and job.has_ended)
     moving = ("steps", *(f"{subject}_" for subject in unit_subjects()))
     moved = is_news or any(event.kind.startswith(moving) or event.kind in ASKING for event in events)
+    shape = feed.progress.shape
+    if not moved and shape == feed.sent_shape:
+        return ""
+    feed.sent_shape = shape
     context = {
         "job": job,
         "progress": feed.progress,
-        "event_list": feed.event_list.pop_new(),
         "whole": feed.whole,
         "can_run": feed.can_run,
         "is_news": is_news,

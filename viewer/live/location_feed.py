@@ -1,6 +1,5 @@
 """Updates for an open page of a location or run: its revision, and the bars of new jobs."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -20,11 +19,6 @@ class LocationFeed:
     can_run: bool = False
     # The last revision and number of ended jobs that were sent.
     sent_state: tuple[int, int] | None = None
-
-
-def feed_for(uid: UUID, shown: Collection[str], *, can_run: bool = False) -> LocationFeed:
-    """Return the feed of a page that shows the bars of these jobs."""
-    return LocationFeed(uid, set(shown), can_run)
 
 
 def next_message(feed: LocationFeed) -> str | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from contextlib import closing
@@ -20,10 +21,17 @@ from viewer.sharing.states import states_of
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.015
+# The next poll waits for this multiple of the time that the last one took.
+PAUSE_FACTOR = 4
+MAX_PAUSE_SECONDS = 0.05
 # The message to a consumer. It has no content: the consumer reads the rows.
 WAKE = {"type": "rows.changed"}
 # The group of the sockets that show the home page.
 HOME = "home"
+# The state of each group's rows; None if they are gone.
+States = dict[str, tuple[object, ...] | None]
+# Differs from every state.
+UNSEEN = object()
 
 
 def job_group(pk: UUID) -> str:
@@ -46,13 +54,14 @@ class Tail:
     """The number of listeners of each group, and the state at the last poll."""
 
     groups: Counter[str] = field(default_factory=Counter)
-    events: defaultdict[str, set[asyncio.Event]] = field(default_factory=lambda: defaultdict(set))
+    # How often each event has joined a group.
+    events: defaultdict[str, Counter[asyncio.Event]] = field(default_factory=lambda: defaultdict(Counter))
     task: asyncio.Task[None] | None = None
     # The number of polls that found commits.
     version: int = 0
     last_event: int | None = None
-    # The state at the last poll of each job and location that is shown, by group.
-    seen: dict[str, tuple[object, ...]] = field(default_factory=dict)
+    # The states at the last poll.
+    seen: States = field(default_factory=dict)
 
 
 # By event loop: a web process has one.
@@ -63,7 +72,7 @@ async def join(group: str, listener: str | asyncio.Event) -> None:
     """Start notifying this channel, or setting this event, when the group's rows change."""
     tail = tails.setdefault(asyncio.get_running_loop(), Tail())
     if isinstance(listener, asyncio.Event):
-        tail.events[group].add(listener)
+        tail.events[group][listener] += 1
     else:
         await get_channel_layer().group_add(group, listener)
     tail.groups[group] += 1
@@ -77,7 +86,7 @@ async def leave(group: str, listener: str | asyncio.Event) -> None:
     if isinstance(listener, str):
         await get_channel_layer().group_discard(group, listener)
     elif tail:
-        tail.events[group].discard(listener)
+        tail.events[group] -= Counter([listener])
     if tail is None or not tail.groups[group]:
         return
     tail.groups[group] -= 1
@@ -101,6 +110,7 @@ async def poll_repeatedly(tail: Tail) -> None:
     has_failed = False
     with closing(changes_of_rows()) as changes:
         while True:
+            started_at = time.monotonic()
             try:
                 if changes.wait() or has_failed:
                     tail.version += 1
@@ -110,7 +120,9 @@ async def poll_repeatedly(tail: Tail) -> None:
                 logger.exception("polling for changes")
                 has_failed = True
                 await asyncio.sleep(1)
-            await asyncio.sleep(POLL_SECONDS)
+            # Commits of a busy server share the next poll.
+            pause = PAUSE_FACTOR * (time.monotonic() - started_at)
+            await asyncio.sleep(min(max(POLL_SECONDS, pause), MAX_PAUSE_SECONDS))
 
 
 async def wake_changed(tail: Tail) -> None:
@@ -126,28 +138,33 @@ async def wake_changed(tail: Tail) -> None:
 def changed(tail: Tail, groups: Collection[str]) -> set[str]:
     """Return the groups whose rows differ from the last poll, including new groups."""
     found = with_new_events(tail)
-    present: dict[str, tuple[object, ...]] = {}
-    jobs = [group.partition(".")[2] for group in groups if group.startswith("job.")]
-    fields = ("status", "cancel_requested_at", "limit_hit", "start_at", "became_due_at")
-    for pk, *state in Job.objects.filter(pk__in=jobs).values_list("pk", *fields):
-        present[job_group(pk)] = tuple(state)
-    locations = [group.partition(".")[2] for group in groups if group.startswith("location.")]
-    shown_locations = Location.objects.filter(uid__in=locations).annotate(
-        made=Count("jobs"), ended=Count("jobs", filter=Q(jobs__status__in=Job.ENDED))
-    )
-    for uid, *numbers in shown_locations.values_list("uid", "revision", "made", "ended"):
-        present[location_group(uid)] = tuple(numbers)
+    # None for rows that are gone: they may have been deleted before the first poll.
+    present = dict.fromkeys(groups) | states_of_jobs(groups) | states_of_locations(groups)
     links = [group.partition(".")[2] for group in groups if group.startswith("share.")]
     present |= {f"share.{pk}": (state,) for pk, state in states_of(links).items()}
     if HOME in groups:
         present[HOME] = (home_state(),)
-    found |= {group for group, row in present.items() if tail.seen.get(group) != row}
-    gone = {group for group in groups if group in tail.seen and group not in present}
-    found |= gone
-    for group in gone:
-        tail.seen.pop(group, None)
+    found |= {group for group, state in present.items() if tail.seen.get(group, UNSEEN) != state}
     tail.seen |= present
     return found
+
+
+def states_of_jobs(groups: Collection[str]) -> States:
+    """Return the states of the jobs that exist, by group."""
+    jobs = [group.partition(".")[2] for group in groups if group.startswith("job.")]
+    fields = ("status", "cancel_requested_at", "limit_hit", "start_at", "became_due_at")
+    rows = Job.objects.filter(pk__in=jobs).values_list("pk", *fields)
+    return {job_group(pk): tuple(state) for pk, *state in rows}
+
+
+def states_of_locations(groups: Collection[str]) -> States:
+    """Return the states of the locations that exist, by group."""
+    locations = [group.partition(".")[2] for group in groups if group.startswith("location.")]
+    shown = Location.objects.filter(uid__in=locations).annotate(
+        made=Count("jobs"), ended=Count("jobs", filter=Q(jobs__status__in=Job.ENDED))
+    )
+    rows = shown.values_list("uid", "revision", "made", "ended")
+    return {location_group(uid): tuple(state) for uid, *state in rows}
 
 
 def with_new_events(tail: Tail) -> set[str]:

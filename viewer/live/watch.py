@@ -31,33 +31,18 @@ EVERYTHING = 0
 all_watches: dict[asyncio.AbstractEventLoop, Watches] = {}
 
 
-def begin(location: Location) -> None:
-    """Add a socket that shows this location."""
+def begin(location: Location | None) -> int:
+    """Add a socket that shows this location, or every location. Return the key with which it is removed."""
     watches = all_watches.setdefault(asyncio.get_running_loop(), Watches())
-    watches.sockets[location.pk] += 1
-    if location.pk not in watches.polls:
-        watches.polls[location.pk] = asyncio.create_task(poll_repeatedly(location))
+    key = location.pk if location else EVERYTHING
+    watches.sockets[key] += 1
+    if key not in watches.polls:
+        watches.polls[key] = asyncio.create_task(poll_repeatedly(location) if location else poll_in_turn())
+    return key
 
 
-def begin_all() -> None:
-    """Add a socket that shows every location."""
-    watches = all_watches.setdefault(asyncio.get_running_loop(), Watches())
-    watches.sockets[EVERYTHING] += 1
-    if EVERYTHING not in watches.polls:
-        watches.polls[EVERYTHING] = asyncio.create_task(poll_in_turn())
-
-
-def end(location: Location) -> None:
+def end(key: int) -> None:
     """Remove a socket. Polling ends with the last one."""
-    _end(location.pk)
-
-
-def end_all() -> None:
-    """Remove a socket that shows every location."""
-    _end(EVERYTHING)
-
-
-def _end(key: int) -> None:
     loop = asyncio.get_running_loop()
     watches = all_watches.get(loop)
     if watches is None or key not in watches.polls:

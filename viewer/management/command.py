@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.utils import DatabaseError
 from django.utils.translation import gettext as _
 
-from viewer.cli.output import as_json, one_line
+from viewer.cli.output import as_json, one_line, plain
 from viewer.data_folder import DataFolderFailure, failure_text
 
 # The exit status of a program that a closed pipe ends: 128 and the number of SIGPIPE.
@@ -26,7 +26,7 @@ class OutputFailed(Exception):
 WARNED = "FORKLINE_WARNED_OF_ROOT"
 
 
-class OwnCommand(BaseCommand):
+class ForklineCommand(BaseCommand):
     """Prints safe lines, and one line on an error."""
 
     # System checks take as long as many commands, and concern few of them.
@@ -51,6 +51,13 @@ class OwnCommand(BaseCommand):
             text = one_line(str(error))
             self._say_failure(text, options)
             raise CommandError(text, returncode=error.returncode) from error
+        except UnicodeEncodeError as error:
+            # Python reads bytes of an argument that are not UTF-8 as surrogates.
+            if not any("\ud800" <= sign <= "\udfff" for sign in error.object[error.start : error.end]):
+                raise
+            text = _("This text is not UTF-8: %(text)s") % {"text": one_line(error.object)}
+            self._say_failure(text, options)
+            raise CommandError(text) from error
         except (DatabaseError, DataFolderFailure, OSError) as error:
             if not (text := failure_text(error)):
                 raise
@@ -71,6 +78,10 @@ class OwnCommand(BaseCommand):
     def say_json(self, document: Mapping[str, Any]) -> None:
         """Print one JSON document. Raises OutputFailed."""
         self._write(as_json(document))
+
+    def say_file(self, text: str) -> None:
+        """Print the text of a file unchanged, or safe lines if a terminal shows it. Raises OutputFailed."""
+        self._write(plain(text) if self.stdout.isatty() else text)
 
     def _write(self, text: str) -> None:
         try:

@@ -9,8 +9,8 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.engines import all_engines
-from viewer.engines.outlook import Decision
-from viewer.engines.plan import Action, Reason, Step
+from viewer.engines.planning.outlook import Decision
+from viewer.engines.planning.plan import Action, Reason, Step
 from viewer.engines.preflight import Component, PreflightLabels
 
 ACTIONS: dict[Action, str | Promise] = {

@@ -59,40 +59,18 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='Checkpoint',
+            name='Project',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('source_key', models.CharField(max_length=1000)),
-                ('fingerprint', models.CharField(max_length=200)),
-                ('checkpoint_id', models.CharField(max_length=300)),
-                ('parent_checkpoint_id', models.CharField(blank=True, max_length=300)),
-                ('run_key', models.CharField(blank=True, max_length=200)),
-                ('branch', models.CharField(max_length=300)),
-                ('trigger', models.CharField(blank=True, max_length=100)),
-                ('subject', models.CharField(blank=True, max_length=300)),
-                ('created_at', models.DateTimeField(null=True)),
-                ('engine_version', models.CharField(blank=True, max_length=50)),
-                ('entity', models.CharField(max_length=20)),
-                ('is_open_ended', models.BooleanField(default=False)),
-                ('name', models.CharField(blank=True, max_length=300)),
-                ('units_done', models.PositiveIntegerField(default=0)),
-                ('units_total', models.PositiveIntegerField(default=0)),
-                ('event_count', models.PositiveIntegerField(default=0)),
-                ('tokens', models.PositiveBigIntegerField(default=0)),
-                ('size', models.PositiveBigIntegerField(default=0)),
-                ('step', models.IntegerField(null=True)),
-                ('turn', models.PositiveIntegerField(db_default=0, default=0)),
-                ('units', models.JSONField(db_default=[], default=list)),
-                ('state', models.CharField(choices=[('present', 'present'), ('pruned', 'pruned at its source'), ('writing', 'still being written'), ('broken', 'broken since')], default='present', max_length=20)),
-                ('parent_link', models.CharField(choices=[('recorded', 'recorded'), ('inferred', 'inferred'), ('missing', 'parent missing'), ('root', 'start')], default='root', max_length=20)),
-                ('lane', models.PositiveIntegerField(default=0)),
-                ('row', models.PositiveIntegerField(default=0)),
-                ('is_branch_head', models.BooleanField(default=False)),
-                ('parent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='children', to='viewer.checkpoint')),
+                ('folder', models.CharField(max_length=1000)),
+                ('interpreter', models.CharField(max_length=1000)),
+                ('environment_file', models.CharField(blank=True, max_length=1000)),
+                ('entry_points', models.JSONField(blank=True, default=list)),
+                ('limits', models.JSONField(blank=True, default=dict)),
+                ('secrets_digest', models.CharField(blank=True, default='', max_length=64)),
+                ('confirmed_at', models.DateTimeField(blank=True, null=True)),
+                ('confirmed_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
-            options={
-                'ordering': ['-row'],
-            },
         ),
         migrations.CreateModel(
             name='Location',
@@ -115,6 +93,7 @@ class Migration(migrations.Migration):
                 ('import_state', models.CharField(blank=True, choices=[('requested', 'being imported'), ('cancelled', 'cancelled')], db_default='', default='', max_length=20)),
                 ('import_done', models.PositiveIntegerField(db_default=0, default=0)),
                 ('import_total', models.PositiveIntegerField(db_default=0, default=0)),
+                ('project', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='locations', to='viewer.project')),
             ],
             options={
                 'ordering': ['path'],
@@ -154,9 +133,67 @@ class Migration(migrations.Migration):
                 ('inputs', models.JSONField(blank=True, db_default=[], default=list)),
                 ('is_described', models.BooleanField(db_default=False, default=False)),
                 ('lineage_faults', models.JSONField(blank=True, default=list)),
+                ('location', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='runs', to='viewer.location')),
+                ('parent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='called_runs', to='viewer.run')),
             ],
             options={
                 'ordering': [models.OrderBy(models.F('last_at'), descending=True, nulls_last=True), '-pk'],
+                'indexes': [
+                    models.Index(fields=['location', '-last_at', '-id'], name='newest_runs'),
+                    models.Index(condition=models.Q(('is_priced', False)), fields=['location'], name='unpriced_runs'),
+                    models.Index(fields=['-last_at', '-id'], name='newest_runs_of_all'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('location', 'key'), name='unique_run_key'),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name='Checkpoint',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('source_key', models.CharField(max_length=1000)),
+                ('fingerprint', models.CharField(max_length=200)),
+                ('checkpoint_id', models.CharField(max_length=300)),
+                ('parent_checkpoint_id', models.CharField(blank=True, max_length=300)),
+                ('run_key', models.CharField(blank=True, max_length=200)),
+                ('branch', models.CharField(max_length=300)),
+                ('trigger', models.CharField(blank=True, max_length=100)),
+                ('subject', models.CharField(blank=True, max_length=300)),
+                ('created_at', models.DateTimeField(null=True)),
+                ('engine_version', models.CharField(blank=True, max_length=50)),
+                ('entity', models.CharField(max_length=20)),
+                ('is_open_ended', models.BooleanField(default=False)),
+                ('name', models.CharField(blank=True, max_length=300)),
+                ('units_done', models.PositiveIntegerField(default=0)),
+                ('units_total', models.PositiveIntegerField(default=0)),
+                ('event_count', models.PositiveIntegerField(default=0)),
+                ('tokens', models.PositiveBigIntegerField(default=0)),
+                ('size', models.PositiveBigIntegerField(default=0)),
+                ('step', models.IntegerField(null=True)),
+                ('turn', models.PositiveIntegerField(db_default=0, default=0)),
+                ('units', models.JSONField(db_default=[], default=list)),
+                ('state', models.CharField(choices=[('present', 'present'), ('pruned', 'pruned at its source'), ('writing', 'still being written'), ('broken', 'broken since')], default='present', max_length=20)),
+                ('parent_link', models.CharField(choices=[('recorded', 'recorded'), ('inferred', 'inferred'), ('missing', 'parent missing'), ('root', 'start')], default='root', max_length=20)),
+                ('lane', models.PositiveIntegerField(default=0)),
+                ('row', models.PositiveIntegerField(default=0)),
+                ('is_branch_head', models.BooleanField(default=False)),
+                ('parent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='children', to='viewer.checkpoint')),
+                ('location', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='checkpoints', to='viewer.location')),
+                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='checkpoints', to='viewer.run')),
+            ],
+            options={
+                'ordering': ['-row'],
+                'indexes': [
+                    models.Index(fields=['run', 'row'], name='viewer_chec_run_id_bb5dc8_idx'),
+                    models.Index(fields=['run', 'branch', 'row'], name='rows_of_branches'),
+                    models.Index(fields=['location', 'checkpoint_id'], name='viewer_chec_locatio_d69eae_idx'),
+                    models.Index(fields=['location', 'parent_checkpoint_id'], name='viewer_chec_locatio_889e1f_idx'),
+                    models.Index(fields=['location', 'run_key'], name='viewer_chec_locatio_e015fc_idx'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('location', 'source_key'), name='unique_checkpoint_source_key'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -188,30 +225,6 @@ class Migration(migrations.Migration):
                 ('mark', models.CharField(blank=True, default='', max_length=400)),
             ],
         ),
-        migrations.AddField(
-            model_name='checkpoint',
-            name='location',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='checkpoints', to='viewer.location'),
-        ),
-        migrations.CreateModel(
-            name='Project',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('folder', models.CharField(max_length=1000)),
-                ('interpreter', models.CharField(max_length=1000)),
-                ('environment_file', models.CharField(blank=True, max_length=1000)),
-                ('entry_points', models.JSONField(blank=True, default=list)),
-                ('limits', models.JSONField(blank=True, default=dict)),
-                ('secrets_digest', models.CharField(blank=True, default='', max_length=64)),
-                ('confirmed_at', models.DateTimeField(blank=True, null=True)),
-                ('confirmed_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-            ],
-        ),
-        migrations.AddField(
-            model_name='location',
-            name='project',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='locations', to='viewer.project'),
-        ),
         migrations.CreateModel(
             name='ReaderSettings',
             fields=[
@@ -231,21 +244,6 @@ class Migration(migrations.Migration):
                 ('mark', models.CharField(max_length=400)),
             ],
         ),
-        migrations.AddField(
-            model_name='run',
-            name='location',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='runs', to='viewer.location'),
-        ),
-        migrations.AddField(
-            model_name='run',
-            name='parent',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='called_runs', to='viewer.run'),
-        ),
-        migrations.AddField(
-            model_name='checkpoint',
-            name='run',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='checkpoints', to='viewer.run'),
-        ),
         migrations.CreateModel(
             name='SavedSearch',
             fields=[
@@ -256,6 +254,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['name'],
+                'constraints': [
+                    models.UniqueConstraint(fields=('user', 'name'), name='unique_saved_search'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -274,6 +275,11 @@ class Migration(migrations.Migration):
                 ('location', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='viewer.location')),
                 ('run', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='viewer.run')),
             ],
+            options={
+                'constraints': [
+                    models.UniqueConstraint(fields=('run', 'digest'), name='unique_search_entry'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='SearchFacet',
@@ -283,6 +289,11 @@ class Migration(migrations.Migration):
                 ('value', models.CharField(max_length=300)),
                 ('location', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='viewer.location')),
             ],
+            options={
+                'constraints': [
+                    models.UniqueConstraint(fields=('location', 'name', 'value'), name='unique_search_facet'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='ShareLink',
@@ -366,6 +377,13 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ['-created_at'],
                 'permissions': [('can_run', 'May start, cancel and answer runs, and change what they run with')],
+                'indexes': [
+                    models.Index(fields=['status'], name='viewer_job_status_f057c7_idx'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(condition=models.Q(('kind', 'fork'), ('run__isnull', False), ('status__in', ('queued', 'starting', 'running'))), fields=('location', 'branch'), name='unique_unfinished_fork'),
+                    models.UniqueConstraint(condition=models.Q(('kind', 'resume'), ('status__in', ('queued', 'starting', 'running'))), fields=('run', 'branch'), name='unique_unfinished_resume'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -485,70 +503,6 @@ class Migration(migrations.Migration):
                 'ordering': ['asked_at'],
                 'constraints': [models.UniqueConstraint(fields=('job', 'number'), name='unique_question_number')],
             },
-        ),
-        migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['location', '-last_at', '-id'], name='newest_runs'),
-        ),
-        migrations.AddIndex(
-            model_name='run',
-            index=models.Index(condition=models.Q(('is_priced', False)), fields=['location'], name='unpriced_runs'),
-        ),
-        migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['-last_at', '-id'], name='newest_runs_of_all'),
-        ),
-        migrations.AddConstraint(
-            model_name='run',
-            constraint=models.UniqueConstraint(fields=('location', 'key'), name='unique_run_key'),
-        ),
-        migrations.AddIndex(
-            model_name='checkpoint',
-            index=models.Index(fields=['run', 'row'], name='viewer_chec_run_id_bb5dc8_idx'),
-        ),
-        migrations.AddIndex(
-            model_name='checkpoint',
-            index=models.Index(fields=['run', 'branch', 'row'], name='rows_of_branches'),
-        ),
-        migrations.AddIndex(
-            model_name='checkpoint',
-            index=models.Index(fields=['location', 'checkpoint_id'], name='viewer_chec_locatio_d69eae_idx'),
-        ),
-        migrations.AddIndex(
-            model_name='checkpoint',
-            index=models.Index(fields=['location', 'parent_checkpoint_id'], name='viewer_chec_locatio_889e1f_idx'),
-        ),
-        migrations.AddIndex(
-            model_name='checkpoint',
-            index=models.Index(fields=['location', 'run_key'], name='viewer_chec_locatio_e015fc_idx'),
-        ),
-        migrations.AddConstraint(
-            model_name='checkpoint',
-            constraint=models.UniqueConstraint(fields=('location', 'source_key'), name='unique_checkpoint_source_key'),
-        ),
-        migrations.AddConstraint(
-            model_name='savedsearch',
-            constraint=models.UniqueConstraint(fields=('user', 'name'), name='unique_saved_search'),
-        ),
-        migrations.AddConstraint(
-            model_name='searchentry',
-            constraint=models.UniqueConstraint(fields=('run', 'digest'), name='unique_search_entry'),
-        ),
-        migrations.AddConstraint(
-            model_name='searchfacet',
-            constraint=models.UniqueConstraint(fields=('location', 'name', 'value'), name='unique_search_facet'),
-        ),
-        migrations.AddIndex(
-            model_name='job',
-            index=models.Index(fields=['status'], name='viewer_job_status_f057c7_idx'),
-        ),
-        migrations.AddConstraint(
-            model_name='job',
-            constraint=models.UniqueConstraint(condition=models.Q(('kind', 'fork'), ('run__isnull', False), ('status__in', ('queued', 'starting', 'running'))), fields=('location', 'branch'), name='unique_unfinished_fork'),
-        ),
-        migrations.AddConstraint(
-            model_name='job',
-            constraint=models.UniqueConstraint(condition=models.Q(('kind', 'resume'), ('status__in', ('queued', 'starting', 'running'))), fields=('run', 'branch'), name='unique_unfinished_resume'),
         ),
         migrations.RunPython(_search_text.create, _search_text.drop),
     ]

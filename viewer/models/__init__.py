@@ -1,16 +1,17 @@
 """The stored data: locations, the data imported from them, and jobs."""
 
 from viewer.models.annotations import Annotation
-from viewer.models.effects import AcceptedEffect, accept_effects
 from viewer.models.ids import uuid_of
-from viewer.models.job_events import JobEvent
-from viewer.models.jobs import Job
-from viewer.models.limits import DayLimits
+from viewer.models.jobs.effects import AcceptedEffect, accept_effects
+from viewer.models.jobs.events import JobEvent
+from viewer.models.jobs.job import Job
+from viewer.models.jobs.limits import DayLimits
+from viewer.models.jobs.preflight import PreflightCheck
+from viewer.models.jobs.questions import Question
+from viewer.models.jobs.sweeps import Sweep
 from viewer.models.locations import Location, Problem, Project
-from viewer.models.preflight import PreflightCheck
-from viewer.models.questions import Question
 from viewer.models.reader_settings import ReaderSettings
-from viewer.models.runs import Checkpoint, CheckpointBody, Run, run_uid
+from viewer.models.runs import Checkpoint, Run, run_uid
 from viewer.models.search import (
     SavedSearch,
     SearchedCheckpoint,
@@ -20,13 +21,12 @@ from viewer.models.search import (
     SearchFacet,
 )
 from viewer.models.share_links import ShareLink
-from viewer.models.sweeps import Sweep
+from viewer.models.stored_copies import StoredCopy
 
 __all__ = [
     "AcceptedEffect",
     "Annotation",
     "Checkpoint",
-    "CheckpointBody",
     "DayLimits",
     "Job",
     "JobEvent",
@@ -44,6 +44,7 @@ __all__ = [
     "SearchedLocation",
     "SearchedRun",
     "ShareLink",
+    "StoredCopy",
     "Sweep",
     "accept_effects",
     "run_uid",

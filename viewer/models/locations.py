@@ -26,7 +26,7 @@ class Project(models.Model):
     environment_file = models.CharField(max_length=1000, blank=True)
     # The names of entry points, such as "module:Name".
     entry_points = models.JSONField(default=list, blank=True)
-    # The daily limits of all its jobs together (viewer/models/limits.py).
+    # The daily limits of all its jobs together (viewer/models/jobs/limits.py).
     limits = models.JSONField(default=dict, blank=True)
     # A keyed digest of the secrets that are redacted in its jobs (jobs/execution/ending/redact_again.py).
     secrets_digest = models.CharField(max_length=64, blank=True, default="")

@@ -1,4 +1,4 @@
-"""Runs, their checkpoints, and the stored copies of checkpoints."""
+"""Runs and their checkpoints."""
 
 from __future__ import annotations
 
@@ -10,32 +10,18 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.models.annotations import Annotation
 from viewer.models.locations import Location
+from viewer.models.run_queries import WRITTEN_WITHIN, RunQuerySet
 from viewer.models.usage import Metered
 
 # In a job's folder (viewer/runners/forkline_langgraph/restore/scratch_store.py).
 SCRATCH_STORE = "threads.sqlite"
-
-
-class RunQuerySet(models.QuerySet["Run"]):
-    """Queries for runs."""
-
-    def top_level(self) -> RunQuerySet:
-        """The runs that no other run called."""
-        return self.filter(parent=None)
-
-    def undescribed(self) -> RunQuerySet:
-        """The runs whose newest checkpoint has changed since their status was read."""
-        return self.filter(parent=None).exclude(described_head=F("head"))
-
-    def without_inputs(self) -> RunQuerySet:
-        """The runs whose inputs have not been read, newest first."""
-        return self.filter(parent=None, is_described=False)
 
 
 class Run(Metered):
@@ -79,6 +65,13 @@ class Run(Metered):
     head = models.CharField(max_length=300, blank=True, default="", db_default="")
     described_head = models.CharField(max_length=300, blank=True, default="", db_default="")
     indexed_fingerprint = models.CharField(max_length=300, blank=True, default="", db_default="")
+    # What the store found then (``RunIndex.state``), so that the next listing may be of new checkpoints only.
+    listed_state = models.TextField(blank=True, default="", db_default="")
+    # The digest of the run's state when it last had all its stored copies, for indexed locations
+    # (viewer/importing/stored_copies/copying.py); empty if none were made.
+    copies_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
+    # Whether only its newest checkpoints, and the ends of its branches, are listed so far.
+    is_partly_listed = models.BooleanField(default=False, db_default=False)
     # The status in its newest checkpoint: waiting for an answer, failed or completed; empty if it has none.
     # And whether the engine forked it.
     status = models.CharField(max_length=20, choices=Status, blank=True, default="", db_default="")
@@ -99,6 +92,7 @@ class Run(Metered):
             models.Index(fields=["location", "-last_at", "-id"], name="newest_runs"),
             models.Index(fields=["location"], condition=Q(is_priced=False), name="unpriced_runs"),
             models.Index(fields=["-last_at", "-id"], name="newest_runs_of_all"),
+            models.Index(fields=["id"], condition=Q(is_partly_listed=True), name="partly_listed_runs"),
         ]
 
     def __str__(self) -> str:
@@ -120,6 +114,18 @@ class Run(Metered):
             run = run.parent
         return run
 
+    @property
+    def is_being_written(self) -> bool:
+        """Whether another program seems to write it now (``RunQuerySet.being_written``)."""
+        # Most runs need no query.
+        is_old = self.last_at is None or self.last_at < timezone.now() - WRITTEN_WITHIN
+        return not is_old and Run.objects.being_written().filter(pk=self.pk).exists()
+
+    @property
+    def listed_count(self) -> int:
+        """The number of its checkpoints that are listed so far."""
+        return self.checkpoints.count()
+
     @cached_property
     def branch_names(self) -> tuple[str, ...]:
         """Its branches, ordered by their first checkpoints. Cached on the instance."""
@@ -129,8 +135,8 @@ class Run(Metered):
     @cached_property
     def annotations(self) -> list[Annotation]:
         """The annotations of the run, its branches and the checkpoints of its location. Cached."""
-        own = Q(run_key=self.key) | ~Q(checkpoint_id="")
-        return list(Annotation.objects.filter(own, location_uid=self.location.uid))
+        of_run = Q(run_key=self.key) | ~Q(checkpoint_id="")
+        return list(Annotation.objects.filter(of_run, location_uid=self.location.uid))
 
 
 def run_uid(location_uid: uuid.UUID, key: str) -> uuid.UUID:
@@ -285,24 +291,3 @@ class Checkpoint(models.Model):
             key = self.source_key if "/" in self.source_key else self.checkpoint_id
             return f"{self.location.path}#{key}"
         return str(Path(self.location.path) / self.source_key)
-
-
-class CheckpointBody(models.Model):
-    """The stored copy of a checkpoint, redacted and compressed. It remains after its source is pruned.
-
-    If a person deleted the copy, ``data`` is empty. The other columns remain, since lineage and usage of the
-    run are computed from them. They hold ids of events, tokens and times, but no contents.
-    """
-
-    checkpoint = models.OneToOneField(
-        Checkpoint, primary_key=True, on_delete=models.CASCADE, related_name="body"
-    )
-    data = models.BinaryField()
-    # Sixteen bytes for each event of the record, oldest first. Unrecorded parents are inferred from them.
-    event_ids = models.BinaryField(default=bytes)
-    # The model calls among the events, and the stretches in which the run worked (stores/model_calls.py).
-    calls = models.JSONField(default=list)
-    sessions = models.JSONField(default=list, db_default=[])
-
-    def __str__(self) -> str:
-        return f"{self.pk}: {len(self.data)} bytes"

@@ -45,8 +45,8 @@ class SearchEntry(models.Model):
     # Sixteen bytes that differ for each text of a run.
     digest = models.BinaryField()
     kind = models.CharField(max_length=10, choices=Kind)
-    # The query of the address that shows it, such as "tab=inputs".
-    place = models.CharField(max_length=100, blank=True)
+    # That of the page with the text, such as "tab=inputs".
+    query_string = models.CharField(max_length=100, blank=True)
     unit = models.CharField(max_length=300, blank=True)
     agent = models.CharField(max_length=300, blank=True)
     model = models.CharField(max_length=200, blank=True)

@@ -11,6 +11,7 @@ from viewer.comparison.scores import Score, best_of, by_score, score_of, score_t
 from viewer.jobs.execution.ending.sweep_score import scoring_of
 from viewer.models import Job, Sweep
 from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
+from viewer.presentation.jobs.waiting import Wait, wait_of
 from viewer.presentation.listing import Column
 
 # The columns of the table of scores, whose rows ``in_order`` sorts.
@@ -21,10 +22,12 @@ COLUMNS = (
     Column("tokens", _("Tokens"), ""),
     Column("score", _("Score"), ""),
 )
+# The kinds of waits that do not end soon.
+_LONG_WAITS = frozenset({"limit", "time", "person"})
 
 
 @dataclass(slots=True)
-class Compared:
+class ComparedBranch:
     """One branch. ``pieces`` are the parts of its result, with differences from the baseline marked.
 
     ``scoring`` is the job that scores its end result, if any.
@@ -51,11 +54,11 @@ class Compared:
         return self.job.has_ended and (self.scoring is None or self.scoring.has_ended)
 
 
-def compared(group: Sweep, against: str = "") -> list[Compared]:
+def compared(group: Sweep, against: str = "") -> list[ComparedBranch]:
     """Return the sweep's branches in order, compared with the job ``against``, else the first result."""
-    jobs = list(group.jobs.select_related("run", "location", "checkpoint__run").order_by("created_at"))
+    jobs = list(group.branches.select_related("run", "location", "checkpoint__run"))
     scoring = scoring_of(jobs) if group.score else {}
-    found = [Compared(job, _progress(job), scoring.get(job.pk)) for job in jobs]
+    found = [ComparedBranch(job, _progress(job), scoring.get(job.pk)) for job in jobs]
     base = next((one for one in found if str(one.job.pk) == against), None) or _first_with_result(found)
     for one in found:
         one.is_base = one is base
@@ -67,13 +70,13 @@ def compared(group: Sweep, against: str = "") -> list[Compared]:
     return found
 
 
-def in_order(branches: Sequence[Compared], sort: str) -> list[Compared]:
+def in_order(branches: Sequence[ComparedBranch], sort: str) -> list[ComparedBranch]:
     """The branches in the order of a sorted column, ``-`` for the highest first; unknown values last."""
     column, is_high = sort.removeprefix("-"), sort.startswith("-")
     if column == "score":
         order = by_score([one.score for one in branches], highest_first=is_high)
         return [branches[at] for at in order]
-    keys: dict[str, Callable[[Compared], Any]] = {
+    keys: dict[str, Callable[[ComparedBranch], Any]] = {
         "branch": lambda one: one.job.branch.casefold(),
         "variation": lambda one: one.job.variation.casefold(),
         "status": lambda one: one.job.status,
@@ -82,12 +85,22 @@ def in_order(branches: Sequence[Compared], sort: str) -> list[Compared]:
     return sorted(branches, key=keys[column], reverse=is_high) if column in keys else list(branches)
 
 
-def winners(branches: Sequence[Compared]) -> list[Compared]:
+def winners(branches: Sequence[ComparedBranch]) -> list[ComparedBranch]:
     """The branches with the best score; empty until all have ended, or if all scores are equal."""
     return [one for one in branches if one.is_best] if all(one.has_ended for one in branches) else []
 
 
-def _first_with_result(found: Sequence[Compared]) -> Compared | None:
+def held_back(branches: Sequence[ComparedBranch]) -> Wait | None:
+    """Why no branch goes on, if all that have not ended wait for a limit, a time or a person; else None."""
+    found = None
+    for job in (job for one in branches for job in (one.job, one.scoring) if job and not job.has_ended):
+        found = wait_of(job)
+        if found is None or found.kind not in _LONG_WAITS:
+            return None
+    return found
+
+
+def _first_with_result(found: Sequence[ComparedBranch]) -> ComparedBranch | None:
     return next((one for one in found if one.job.result), None)
 
 

@@ -15,7 +15,7 @@ MAX_JOBS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RecentFailure:
     """A run or job that failed and was not retried.
 
     ``checkpoint`` is the failed checkpoint, if there is one; ``retry_url`` is empty if it cannot be retried.
@@ -38,23 +38,23 @@ class Attention:
     jobs: list[ShownJob]
     queued_count: int
     running_count: int
-    failures: list[Failure]
+    failures: list[RecentFailure]
     failure_count: int
 
 
 def attention() -> Attention:
     """Return the entries and totals of all three parts."""
-    asked = Question.objects.waiting().select_related("job__run", "job__location").order_by("asked_at")
+    questions = Question.objects.waiting().select_related("job__run", "job__location").order_by("asked_at")
     missed = [wait for wait in waiting() if wait.kind == "person"]
     paused = paused_runs()
     under_way = Job.objects.under_way().select_related("run", "location").order_by("created_at")
     running = under_way.exclude(pk__in=Question.objects.waiting().values("job"))
     failures, failure_count = _failures()
     return Attention(
-        questions=list(asked[:MAX_SHOWN]),
+        questions=list(questions[:MAX_SHOWN]),
         missed=missed[:MAX_SHOWN],
         waiting_runs=list(paused[:MAX_SHOWN]),
-        need_count=asked.count() + len(missed) + paused.count(),
+        need_count=questions.count() + len(missed) + paused.count(),
         jobs=[shown_job(job) for job in running[:MAX_SHOWN]],
         queued_count=Job.objects.queued().count() - len(missed),
         running_count=running.count(),
@@ -63,7 +63,7 @@ def attention() -> Attention:
     )
 
 
-def _failures() -> tuple[list[Failure], int]:
+def _failures() -> tuple[list[RecentFailure], int]:
     """Return the newest failures, newest first, and their total number."""
     jobs = _failed_jobs()
     by_run = {job.run_id: job for job in reversed(jobs) if job.run_id}
@@ -73,13 +73,13 @@ def _failures() -> tuple[list[Failure], int]:
     found = [(run.last_at, _failure_of(run, by_run.get(run.pk), last.get(run.pk))) for run in runs]
     failed_pks = set(failed.order_by().values_list("pk", flat=True))
     others = [job for job in jobs if job.run_id not in failed_pks]
-    found += [(job.ended_at, Failure(job.run, job, None, retry_url(job))) for job in others[:MAX_SHOWN]]
+    found += [(job.ended_at, RecentFailure(job.run, job, None, retry_url(job))) for job in others[:MAX_SHOWN]]
     found.sort(key=lambda pair: pair[0].timestamp() if pair[0] else 0, reverse=True)
     return [failure for _at, failure in found[:MAX_SHOWN]], len(failed_pks) + len(others)
 
 
-def _failure_of(run: Run, job: Job | None, checkpoint: Checkpoint | None) -> Failure:
-    return Failure(run, job, checkpoint, retry_url(job) if job else "")
+def _failure_of(run: Run, job: Job | None, checkpoint: Checkpoint | None) -> RecentFailure:
+    return RecentFailure(run, job, checkpoint, retry_url(job) if job else "")
 
 
 def _failed_jobs() -> list[Job]:

@@ -2,14 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from django.db.models import F
+from django.core.paginator import Page
+from django.db.models import F, Model
 from django.db.models.expressions import Combinable, OrderBy
 from django.http import QueryDict
 from django.utils.functional import Promise
 
 MAX_QUERY = 200
+# By the value in the address.
+Statuses = Mapping[str, str | Promise]
+M = TypeVar("M", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class Column:
 class Heading:
     """The heading of a column. ``url`` sorts by it, ``sorted`` is ascending, descending or empty."""
 
+    key: str
     label: str | Promise
     url: str
     sorted: str
@@ -34,12 +39,53 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TableFilter:
     """A filter above a table."""
 
     label: str | Promise
     url: str
     is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """The filter in the address of a list: of its status, of a text, and of a label."""
+
+    only: str
+    query: str
+    label: str
+    sort: str
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it excludes anything."""
+        return bool(self.only or self.query or self.label)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing(Generic[M]):
+    """A page of a list. ``page`` holds its position among all pages."""
+
+    page: Page[M]
+    filter: Filter
+    headings: list[Heading]
+    choices: list[TableFilter]
+
+    @property
+    def count(self) -> int:
+        """The number of rows on all pages."""
+        return self.page.paginator.count
+
+
+def filter_in(address: QueryDict, statuses: Statuses, columns: Iterable[Column], sort: str) -> Filter:
+    """Return the filter of an address, whose unknown values are ignored. ``sort`` is the usual order."""
+    only, query, label = (str(address.get(name, "")) for name in ("only", "q", "label"))
+    return Filter(
+        only=only if only in statuses else "",
+        query=query.strip()[:MAX_QUERY],
+        label=label[:MAX_QUERY],
+        sort=known_sort(str(address.get("sort", "")), columns, sort),
+    )
 
 
 def headings(columns: Iterable[Column], sort: str, address: QueryDict) -> list[Heading]:
@@ -53,6 +99,7 @@ def _heading(column: Column, sort: str, address: QueryDict) -> Heading:
     # A click on the sorted column turns its order round.
     goes_high = not is_high if is_sorted else column.starts_high
     return Heading(
+        key=column.key,
         label=column.label,
         url=address_with(address, sort=f"{'-' if goes_high else ''}{column.key}"),
         sorted=("descending" if is_high else "ascending") if is_sorted else "",
@@ -60,9 +107,9 @@ def _heading(column: Column, sort: str, address: QueryDict) -> Heading:
     )
 
 
-def choices(labels: Mapping[str, str | Promise], only: str, address: QueryDict) -> list[Choice]:
+def choices(labels: Statuses, only: str, address: QueryDict) -> list[TableFilter]:
     """Return the filters of a table of which ``only`` is chosen."""
-    return [Choice(label, address_with(address, only=key), key == only) for key, label in labels.items()]
+    return [TableFilter(label, address_with(address, only=key), key == only) for key, label in labels.items()]
 
 
 def order_of(columns: Iterable[Column], sort: str) -> OrderBy:

@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from django.conf import settings
 
-from viewer.prices.own_prices import OwnPrices, own_prices
+from viewer.prices.price_file import PriceFile, read_price_file
 from viewer.stores.model_calls import ModelUsage
 
 # How LiteLLM names providers before a model, where the package names them differently.
@@ -41,17 +41,17 @@ UNKNOWN = Cost(None)
 class PriceList:
     """All prices that are known at present."""
 
-    own: OwnPrices
+    file: PriceFile
 
     @property
     def digest(self) -> str:
         """A text that changes whenever a price may have changed."""
-        return f"{version('genai-prices')}:{self.own.digest[:40]}"
+        return f"{version('genai-prices')}:{self.file.digest[:40]}"
 
     @property
     def fault(self) -> str:
         """Why the file of prices cannot be used; empty if it can."""
-        return self.own.fault
+        return self.file.fault
 
     def price(
         self, model: str, tokens_in: int, tokens_out: int, cached: int = 0, at: datetime | None = None
@@ -62,8 +62,8 @@ class PriceList:
         """
         if not model or not tokens_in + tokens_out:
             return None
-        if (own := self.own.prices.get(model)) is not None:
-            return own.of(tokens_in, tokens_out, cached)
+        if (price := self.file.prices.get(model)) is not None:
+            return price.of(tokens_in, tokens_out, cached)
         return _published(model, tokens_in, tokens_out, cached, at)
 
     def cost(self, usage: Iterable[ModelUsage], at: datetime | None = None) -> Cost:
@@ -78,7 +78,7 @@ class PriceList:
 
 def current_prices() -> PriceList:
     """The present prices."""
-    return PriceList(own_prices(settings.PRICES_FILE))
+    return PriceList(read_price_file(settings.PRICES_FILE))
 
 
 def _published(model: str, tokens_in: int, tokens_out: int, cached: int, at: datetime | None) -> float | None:

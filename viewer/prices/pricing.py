@@ -3,6 +3,7 @@
 from django.db.models import Q
 
 from viewer.models import Job, JobEvent, Location, Run
+from viewer.models.many_rows import update_many
 from viewer.models.usage import usage_values
 from viewer.prices.price_list import PriceList, current_prices
 from viewer.stores.model_calls import ModelCall, ModelUsage, count_of, usage_by_model
@@ -19,10 +20,9 @@ def price_runs(location: Location) -> bool:
         Location.objects.filter(pk=location.pk).update(price_digest=prices.digest)
         location.price_digest = prices.digest
     due = list(location.runs.filter(is_priced=False).order_by()[:BATCH])
-    for run in due:
-        cost = prices.cost(usage_of(run), run.last_at)
-        run.cost, run.unpriced_calls, run.is_priced = cost.amount, cost.unpriced_calls, True
-    Run.objects.bulk_update(due, ("cost", "unpriced_calls", "is_priced"))
+    costs = [prices.cost(usage_of(run), run.last_at) for run in due]
+    rows = [(cost.amount, cost.unpriced_calls, True, run.pk) for run, cost in zip(due, costs, strict=True)]
+    update_many(Run, ("cost", "unpriced_calls", "is_priced"), rows)
     return bool(due)
 
 

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from viewer.data_folder.write_ahead_log import clear_log
 from viewer.importing.import_lock import import_lock
-from viewer.models import Checkpoint, CheckpointBody, Location, PreflightCheck, Run
+from viewer.models import Checkpoint, Location, PreflightCheck, StoredCopy
 from viewer.search.indexing.storing import remove_checkpoints
 
 logger = logging.getLogger("forkline.pruning")
@@ -19,7 +19,7 @@ BATCH = 200
 def delete_copies(location: Location, rows: Sequence[Checkpoint]) -> int:
     """Delete the copies of these checkpoints, apart from those that are not pruned. Returns how many.
 
-    Their rows stay, with their place in the lineage. If it is interrupted, the copies that are left are
+    Their rows stay, with their position in the lineage. If it is interrupted, the copies that are left are
     listed again.
     """
     deleted = 0
@@ -27,11 +27,10 @@ def delete_copies(location: Location, rows: Sequence[Checkpoint]) -> int:
         for at in range(0, len(rows), BATCH):
             deleted += _delete_some(location, [row.pk for row in rows[at : at + BATCH]])
         remove_checkpoints(location.pk, [row.pk for row in rows])
-        gone = Checkpoint.objects.filter(location=location, state=Checkpoint.State.NO_COPY)
-        for run in Run.objects.filter(pk__in=gone.order_by().values("run")):
-            if not run.checkpoints.exclude(state=Checkpoint.State.NO_COPY).exists():
-                # They were read from the copies.
-                Run.objects.filter(pk=run.pk).update(inputs=[])
+        left = location.checkpoints.exclude(state=Checkpoint.State.NO_COPY).order_by()
+        gone = location.runs.filter(checkpoints__state=Checkpoint.State.NO_COPY)
+        # The inputs of a run were read from its copies.
+        gone.exclude(pk__in=left.values("run")).update(inputs=[])
     # Deleted pages may still be in the log.
     clear_log()
     logger.info("deleted %d stored copies of %s", deleted, location.path)
@@ -42,7 +41,7 @@ def _delete_some(location: Location, keys: Sequence[int]) -> int:
     pruned = Checkpoint.objects.filter(pk__in=keys, location=location, state=Checkpoint.State.PRUNED)
     with transaction.atomic():
         found = list(pruned.order_by().values_list("pk", flat=True))
-        CheckpointBody.objects.filter(pk__in=found).update(data=b"")
+        StoredCopy.objects.filter(pk__in=found).update(data=b"")
         PreflightCheck.objects.filter(checkpoint__in=found).delete()
         # Without a fingerprint, it is read again if it is back at its source.
         pruned.update(state=Checkpoint.State.NO_COPY, fingerprint="")

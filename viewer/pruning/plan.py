@@ -1,16 +1,17 @@
 """The exact list of what would be deleted, and what is protected."""
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from django.db.models import Q
 from django.utils import timezone
 
 from viewer.importing import is_indexed
 from viewer.messages.message import UserMessage
-from viewer.models import Annotation, Checkpoint, Job, Location, Sweep
+from viewer.models import Annotation, Checkpoint, Location
 from viewer.pruning.rules import Rules
 from viewer.redaction.marker import MARKER
 from viewer.stores.protocol import Entry
@@ -66,11 +67,19 @@ class PrunePlan:
         return [Entry(row.source_key, row.fingerprint, row.size) for row in self.rows]
 
 
-def prune_blocker(location: Location) -> UserMessage | None:
-    """Why nothing of a location can be pruned; None if it can."""
-    if is_indexed(location) or location.store_kind == Location.StoreKind.POSTGRESQL:
+def is_prunable(location: Location) -> bool:
+    """Whether checkpoints of this kind of location can be deleted at their source.
+
+    Of others, only the stored copies of checkpoints that are no longer there can be deleted.
+    """
+    return not is_indexed(location) and location.store_kind != Location.StoreKind.POSTGRESQL
+
+
+def prune_blocker(location: Location, rules: Rules) -> UserMessage | None:
+    """Why nothing of a location can be pruned by these rules; None if it can."""
+    if not is_prunable(location) and not rules.copies:
         return UserMessage("prune.engine_not_supported")
-    if location.read_error or not location.identity:
+    if location.read_error or (location.is_local and not location.identity):
         return UserMessage("prune.unreadable")
     if location.jobs.unfinished().exists():
         return UserMessage("prune.job_unfinished")
@@ -81,15 +90,18 @@ def plan_prune(location: Location, rules: Rules) -> PrunePlan:
     """What these rules would delete of a location, as its rows have it. Empty without a rule."""
     if rules.is_empty:
         return PrunePlan(location)
-    now, places = timezone.now(), defaultdict[tuple[int, str], int](int)
+    now, newer = timezone.now(), defaultdict[tuple[int, str], int](int)
     rows, pruned, stays = list[Checkpoint](), list[Checkpoint](), defaultdict[Protected, int](int)
     in_use, forked, written_about = _in_use(location), _fork_points(location), _annotated(location)
-    copies = set(location.checkpoints.filter(body__isnull=False).order_by().values_list("pk", flat=True))
-    states = [Checkpoint.State.PRESENT, *([Checkpoint.State.PRUNED] if rules.copies else [])]
+    copies = set(
+        location.checkpoints.filter(stored_copy__isnull=False).order_by().values_list("pk", flat=True)
+    )
+    states = [Checkpoint.State.PRESENT] if is_prunable(location) else []
+    states += [Checkpoint.State.PRUNED] if rules.copies else []
     for row in location.checkpoints.filter(state__in=states).select_related("run").order_by("run", "-row"):
-        place = places[row.run_id, row.branch]
-        places[row.run_id, row.branch] += not row.is_pruned
-        if row.is_scratch or not rules.holds(row, place, now):
+        index = newer[row.run_id, row.branch]
+        newer[row.run_id, row.branch] += not row.is_pruned
+        if row.is_scratch or not rules.holds(row, index, now):
             continue
         is_annotated = bool(written_about & _subjects(row))
         reason = Protected.ANNOTATED if is_annotated else _why_protected(row, rules, forked, in_use, copies)
@@ -125,30 +137,24 @@ def _annotated(location: Location) -> set[tuple[str, str, str]]:
 
 def _subjects(row: Checkpoint) -> set[tuple[str, str, str]]:
     """What protects a checkpoint if somebody wrote about it; for the newest of a branch, that branch too."""
-    own = {("", "", row.checkpoint_id)}
-    return own | {(row.run.key, row.branch, ""), (row.run.key, "", "")} if row.is_branch_head else own
+    subjects = {("", "", row.checkpoint_id)}
+    if row.is_branch_head:
+        subjects |= {(row.run.key, row.branch, ""), (row.run.key, "", "")}
+    return subjects
 
 
 def _fork_points(location: Location) -> set[int]:
     """The checkpoints from which more than one branch or checkpoint continues."""
-    branches = dict(location.checkpoints.order_by().values_list("pk", "branch"))
-    children = defaultdict[int, int](int)
-    found = set[int]()
-    linked = location.checkpoints.exclude(parent=None).order_by().values_list("parent_id", "branch")
-    for parent, branch in linked:
+    children, found = Counter[int](), set[int]()
+    linked = location.checkpoints.exclude(parent=None).order_by()
+    for parent, branch, branch_of_parent in linked.values_list("parent_id", "branch", "parent__branch"):
         children[parent] += 1
-        if children[parent] > 1 or branches.get(parent) != branch:
+        if children[parent] > 1 or branch != branch_of_parent:
             found.add(parent)
     return found
 
 
 def _in_use(location: Location) -> set[int]:
     """The checkpoints that jobs started from, or that a sweep compares."""
-    started = Job.objects.filter(location=location, checkpoint__isnull=False)
-    compared = Sweep.objects.filter(checkpoint__location=location)
-    return {
-        pk
-        for rows in (started, compared)
-        for pk in rows.order_by().values_list("checkpoint_id", flat=True)
-        if pk is not None
-    }
+    used = location.checkpoints.filter(Q(jobs__isnull=False) | Q(sweeps__isnull=False))
+    return set(used.order_by().values_list("pk", flat=True))

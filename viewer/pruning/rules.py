@@ -8,7 +8,7 @@ from viewer.models import Checkpoint
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A checkpoint is pruned if all rules that are given hold: its age, its place and its branch.
+    """A checkpoint is pruned if all rules that are given hold: its age, its position and its branch.
 
     ``days`` is the least age, ``latest`` how many of the newest of each branch stay. With ``copies``, the
     stored copies are deleted, too, also those of matching checkpoints that were pruned before.
@@ -24,13 +24,13 @@ class Rules:
         """Whether no rule is given. Nothing is pruned then."""
         return self.days is None and self.latest is None and not self.branch
 
-    def holds(self, row: Checkpoint, place: int, now: datetime) -> bool:
-        """Whether a checkpoint is to be pruned. ``place`` is 0 for the newest of its branch in its run."""
+    def holds(self, row: Checkpoint, index: int, now: datetime) -> bool:
+        """Whether a checkpoint is to be pruned. ``index`` is 0 for the newest of its branch in its run."""
         if self.is_empty:
             return False
         if self.branch and row.branch != self.branch:
             return False
-        if self.latest is not None and place < self.latest:
+        if self.latest is not None and index < self.latest:
             return False
         if self.days is None:
             return True

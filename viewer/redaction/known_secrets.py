@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from viewer.redaction.patterns import Span, compiled, merged, without_spans
+from viewer.redaction.patterns import TextSpan, compiled, merged, without_spans
 
 # Beyond this size, texts are compared word by word: one search for all forms would need too much memory.
 MAX_SEARCHED_BYTES = 2 * 1024 * 1024
@@ -48,7 +48,7 @@ class KnownSecrets:
         """Return whether this text contains any of the secrets."""
         return next(iter(self.spans(data)), None) is not None
 
-    def spans(self, data: bytes) -> list[Span]:
+    def spans(self, data: bytes) -> list[TextSpan]:
         """Return the spans of the secrets in a text, in order."""
         if self._search is not None:
             return [(start, end) for _, start, end in self._search.find_matches_as_indexes(data)]

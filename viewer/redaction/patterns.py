@@ -9,7 +9,7 @@ from ahocorasick_rs import BytesAhoCorasick, MatchKind
 from viewer.redaction.marker import MARKER
 
 # The first byte of a match, and the byte after it.
-Span = tuple[int, int]
+TextSpan = tuple[int, int]
 
 _MARKER = MARKER.encode()
 _OPTIONS = re2.Options()
@@ -33,9 +33,9 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-def merged(spans: Iterable[Span]) -> list[Span]:
+def merged(spans: Iterable[TextSpan]) -> list[TextSpan]:
     """Return the spans in order, overlapping ones merged."""
-    result: list[Span] = []
+    result: list[TextSpan] = []
     for start, end in sorted(spans):
         if result and start < result[-1][1]:
             if end > result[-1][1]:
@@ -45,7 +45,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
     return result
 
 
-def without_spans(data: bytes, spans: Iterable[Span]) -> bytes:
+def without_spans(data: bytes, spans: Iterable[TextSpan]) -> bytes:
     """Return the text with the marker in place of these spans, which are in order and do not overlap."""
     parts: list[bytes] = []
     position = 0

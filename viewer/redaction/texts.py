@@ -4,7 +4,7 @@ import zlib
 
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.redaction.marker import MARKER
-from viewer.redaction.patterns import Span, merged, without_spans
+from viewer.redaction.patterns import TextSpan, merged, without_spans
 from viewer.redaction.rules.credentials import credential_spans
 from viewer.redaction.rules.keywords import may_hold_secret
 from viewer.redaction.rules.named_values import named_spans
@@ -18,7 +18,7 @@ _MARKER = MARKER.encode()
 MIN_BYTES = 6
 
 
-def spans_in(data: bytes) -> list[Span]:
+def spans_in(data: bytes) -> list[TextSpan]:
     """Return the spans of the secrets in a UTF-8 text, in order."""
     if not may_hold_secret(data):
         return []

@@ -1,6 +1,6 @@
 """The sizes of what the data folder holds."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from django.db.models.functions import Length
 from django.utils.translation import gettext as _
 
 from viewer.jobs.storage import storage_of
-from viewer.models import CheckpointBody, Job, JobEvent
+from viewer.models import Job, JobEvent, StoredCopy
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ def sizes() -> Iterator[Stored]:
     database = Path(str(settings.DATABASES["default"]["NAME"]))
     parts = [database, *(Path(f"{database}{ending}") for ending in ("-wal", "-shm"))]
     yield Stored(_("Database"), None, sum(part.stat().st_size for part in parts if part.exists()))
-    stored = CheckpointBody.objects.exclude(data=b"")
+    stored = StoredCopy.objects.exclude(data=b"")
     copies = stored.aggregate(size=Sum(Length("data") + Length("event_ids")))["size"]
     yield Stored(_("Stored copies of checkpoints"), stored.count(), copies or 0)
     events = JobEvent.objects.aggregate(size=Sum(Length("data")))["size"]
@@ -37,8 +37,7 @@ def sizes() -> Iterator[Stored]:
 
 
 def _folder_size(job: Job) -> int:
-    size: Callable[[], int] = storage_of(job).size
     try:
-        return size()
+        return storage_of(job).size()
     except OSError:
         return 0

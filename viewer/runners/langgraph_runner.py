@@ -4,7 +4,7 @@
 """
 
 from forkline_langgraph import job
-from forkline_runner.program import Engine, main
+from forkline_runner.program import EngineProgram, main
 
 if __name__ == "__main__":
-    main(Engine(job.run, job.flush, steps=("node",)))
+    main(EngineProgram(job.run, job.flush, steps=("node",)))

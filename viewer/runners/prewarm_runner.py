@@ -37,7 +37,7 @@ class Unfit(Exception):
 
 
 @dataclass
-class State:
+class PrewarmState:
     """The state of a prewarmed process.
 
     ``children`` has, by process descriptor, the process id of each running job and the connection on which
@@ -65,7 +65,7 @@ class State:
             connection.close()
 
 
-def main(arguments: list[str]) -> State:
+def main(arguments: list[str]) -> PrewarmState:
     """Import in advance, and start to listen. Return the process's state.
 
     Raises Unfit if the process cannot be forked safely.
@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> State:
     # Keep the garbage collector from touching, and so copying, these objects in each child.
     gc.collect()
     gc.freeze()
-    state = State(
+    state = PrewarmState(
         socket.socket(fileno=int(listener)),
         int(lock),
         float(idle_seconds),
@@ -130,7 +130,7 @@ def installed_packages() -> dict[str, int]:
     return {str(folder): folder.stat().st_mtime_ns for folder in folders if folder.is_dir()}
 
 
-def wait(state: State) -> socket.socket | None:
+def wait(state: PrewarmState) -> socket.socket | None:
     """Fork for each connection. Return the connection in the child, and None when this process may exit."""
     while not is_over(state):
         polled = select.poll()
@@ -151,13 +151,13 @@ def wait(state: State) -> socket.socket | None:
     return None
 
 
-def stop_accepting(state: State) -> None:
+def stop_accepting(state: PrewarmState) -> None:
     """Accept no more jobs; the end of running ones is still reported."""
     state.is_closed = True
     state.listener.close()
 
 
-def is_over(state: State) -> bool:
+def is_over(state: PrewarmState) -> bool:
     """Return whether this process may exit."""
     if state.is_closed:
         # Without its worker there is nobody to report to.
@@ -165,7 +165,7 @@ def is_over(state: State) -> bool:
     return not state.children and time.monotonic() - state.used >= state.idle_seconds
 
 
-def milliseconds_to_wait(state: State) -> float:
+def milliseconds_to_wait(state: PrewarmState) -> float:
     """Return the milliseconds to wait for a connection, or -1 for no limit."""
     if state.is_closed:
         return POLL_MILLISECONDS
@@ -174,7 +174,7 @@ def milliseconds_to_wait(state: State) -> float:
     return max(0.0, state.used + state.idle_seconds - time.monotonic()) * 1000 + 1
 
 
-def fork_for_one(state: State) -> socket.socket | None:
+def fork_for_one(state: PrewarmState) -> socket.socket | None:
     """Fork for a connection. Return the connection in the child, and None in the waiting process."""
     connection, _ = state.listener.accept()
     if user_of(connection) != os.getuid() or other_threads():
@@ -199,7 +199,7 @@ def user_of(connection: socket.socket) -> int:
     return int(struct.unpack("3i", credentials)[1])
 
 
-def report_end(state: State, descriptor: int) -> None:
+def report_end(state: PrewarmState, descriptor: int) -> None:
     """Report how a child ended: its exit status, or the signal as a negative number."""
     pid, connection = state.children.pop(descriptor)
     os.close(descriptor)

@@ -15,7 +15,7 @@ from viewer.search.words import MAX_QUERY
 
 # Characters of a value, and digits of a number.
 MAX_VALUE, MAX_DIGITS = 300, 15
-FAILED, WAITING, PRUNED = "failed", "waiting", "pruned"
+FAILED, WAITING, COMPLETED, PRUNED = STATUSES = "failed", "waiting", "completed", "pruned"
 # Filters that are conditions on an entry rather than its checkpoint.
 _OF_ENTRIES = ("kind", "agent", "unit", "model")
 
@@ -131,6 +131,8 @@ def _status(status: str, prefix: str) -> Q:
         return _failed(prefix)
     if status == WAITING:
         return Q(**{f"{prefix}run__status": "waiting", f"{prefix}checkpoint_id": F(f"{prefix}run__head")})
+    if status == COMPLETED:
+        return Q(**{f"{prefix}trigger__in": _end_triggers()})
     gone = (Checkpoint.State.PRUNED, Checkpoint.State.NO_COPY)
     return Q(**{f"{prefix}state__in": gone}) if status == PRUNED else Q()
 
@@ -141,6 +143,11 @@ def _failed(prefix: str) -> Q:
     for suffix in sorted(suffixes):
         wanted |= Q(**{f"{prefix}trigger__endswith": suffix})
     return wanted
+
+
+def _end_triggers() -> list[str]:
+    """The triggers of checkpoints that were written at the end of a run."""
+    return sorted({trigger for one in all_engines() for trigger in one.trigger_labels if one.is_end(trigger)})
 
 
 def _unattended(prefix: str) -> Q:

@@ -16,7 +16,7 @@ MAX_COUNTED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SearchResult:
     """A checkpoint, and the text in it that matches, if words were searched for."""
 
     checkpoint: Checkpoint
@@ -25,9 +25,9 @@ class Result:
 
     @property
     def address(self) -> str:
-        """The address of the place: the tab of the checkpoint that shows the text."""
-        place = self.checkpoint.get_absolute_url()
-        return f"{place}&{self.entry.place}" if self.entry and self.entry.place else place
+        """The address of the tab of the checkpoint that shows the text."""
+        address = self.checkpoint.get_absolute_url()
+        return f"{address}&{self.entry.query_string}" if self.entry and self.entry.query_string else address
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Results:
     ``count`` is that of all pages, at most ``MAX_COUNTED``.
     """
 
-    results: Sequence[Result] = ()
+    results: Sequence[SearchResult] = ()
     count: int = 0
     before: int | None = None
 
@@ -64,7 +64,7 @@ def search(
     chosen = list(pks[: most + 1])
     found = Checkpoint.objects.select_related("run", "location", "parent").in_bulk(chosen[:most])
     last = chosen[most - 1] if len(chosen) > most else None
-    return Results([Result(found[pk]) for pk in chosen[:most] if pk in found], len(newest), last)
+    return Results([SearchResult(found[pk]) for pk in chosen[:most] if pk in found], len(newest), last)
 
 
 def _texts(filters: Filters, locations: QuerySet[Location], before: int | None, most: int) -> Results:
@@ -79,7 +79,7 @@ def _texts(filters: Filters, locations: QuerySet[Location], before: int | None, 
     related = Checkpoint.objects.select_related("run", "location", "parent")
     checkpoints = related.in_bulk([row.checkpoint_id for row in rows.values()])
     results = [
-        Result(checkpoint, entry, excerpt)
+        SearchResult(checkpoint, entry, excerpt)
         for pk, excerpt in chosen.items()
         if (entry := rows.get(pk)) and (checkpoint := checkpoints.get(entry.checkpoint_id))
     ]

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,26 +52,13 @@ class SqliteIndex:
     ) -> list[tuple[int, Excerpt]]:
         if not words:
             return []
-        try:
-            subquery, values = _exists(entries)
-        except EmptyResultSet:
-            return []
         highest = _HIGHEST if before is None else before
-        rows = _rows(
-            _FIND.format(entries=subquery),
-            [BEGIN, END, EXCERPT_WORDS, expression(words), highest, *values, limit],
-        )
+        rows = _rows(_FIND, [BEGIN, END, EXCERPT_WORDS, expression(words), highest], entries, limit)
         return [(pk, parts(excerpt)) for pk, excerpt in rows]
 
     def count(self, words: Words, entries: QuerySet[SearchEntry], limit: int) -> int:
-        if not words:
-            return 0
-        try:
-            subquery, values = _exists(entries)
-        except EmptyResultSet:
-            return 0
-        ((count,),) = _rows(_COUNT.format(entries=subquery), [expression(words), *values, limit])
-        return int(count)
+        rows = _rows(_COUNT, [expression(words)], entries, limit) if words else []
+        return int(rows[0][0]) if rows else 0
 
 
 def expression(words: Words) -> str:
@@ -92,20 +79,15 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def _exists(entries: QuerySet[SearchEntry]) -> tuple[str, tuple[Any, ...]]:
-    """A subquery that has a row if the entry of a matching text is among these.
-
-    Raises EmptyResultSet if there can be none.
-    """
+def _rows(statement: str, values: Sequence[Any], entries: QuerySet[SearchEntry], limit: int) -> list[Any]:
+    """The rows of a statement about the matching texts of these entries. Raises SearchTooSlow."""
     matched = entries.filter(pk=RawSQL("viewer_searchtext.rowid", ())).order_by()
-    sql, values = matched.values("pk").query.sql_with_params()
-    return sql, tuple(values)
-
-
-def _rows(statement: str, values: list[Any]) -> list[Any]:
-    """The rows of a statement. Raises SearchTooSlow."""
+    try:
+        subquery, of_entries = matched.values("pk").query.sql_with_params()
+    except EmptyResultSet:
+        return []
     with connection.cursor() as cursor, _time_limit():
-        cursor.execute(statement, values)
+        cursor.execute(statement.format(entries=subquery), [*values, *of_entries, limit])
         rows: list[Any] = cursor.fetchall()
         return rows
 

@@ -14,7 +14,7 @@ from viewer.models import Location, ShareLink
 from viewer.sharing.subjects import Shared, find_shared, subject_in
 
 # The choices of how long a link works, in days. The first is the default.
-DAYS = (7, 1, 30, 90)
+EXPIRY_DAYS = (7, 1, 30, 90)
 TOKEN_BYTES = 32
 # Longer texts are no tokens.
 MAX_TOKEN = 100
@@ -26,7 +26,7 @@ def hash_of(token: str) -> str:
 
 
 def make_link(
-    shared: Shared, maker: User, *, days: int = DAYS[0], unfurls: bool = False
+    shared: Shared, maker: User, *, days: int = EXPIRY_DAYS[0], unfurls: bool = False
 ) -> tuple[ShareLink, str]:
     """Store a link to an object. Return it with its token, which cannot be found out again."""
     token = secrets.token_urlsafe(TOKEN_BYTES)

@@ -13,7 +13,7 @@ from viewer.models import Checkpoint, Run
 MAX_CHECKPOINTS, MAX_NODES = 5_000, 40
 # Characters of a branch's name.
 MAX_NAME = 28
-SECONDS = 3.0
+DRAWING_SECONDS = 3.0
 COLOURS = ("#3959f9", "#077b5b", "#b64a09", "#9438b0", "#0e7593", "#8a6400")
 
 
@@ -31,7 +31,7 @@ def _drawn(run: int, _checkpoints: int, _branches: int, _last_at: datetime | Non
     newest = Checkpoint.objects.filter(run=run).order_by("-row")
     rows = list(newest.values_list("pk", "parent_id", "branch", "parent_link")[:MAX_CHECKPOINTS])
     chains, _chain_of = collapse([Link(*row) for row in reversed(rows)])
-    return draw_picture(picture_source(chains), SECONDS)
+    return draw_picture(picture_source(chains), DRAWING_SECONDS)
 
 
 def picture_source(chains: list[Chain]) -> str:

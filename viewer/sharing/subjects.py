@@ -110,8 +110,8 @@ def _comparison(subject: Subject) -> Shared | None:
         "run": sides[0][1].run,
         "branches": ", ".join(dict.fromkeys(row.branch for row in rows.values())),
     }
-    places = tuple(sorted({row.location_id for row in rows.values()}))
-    return Shared(Subject(Kind.COMPARISON, target), title, places, sides=sides)
+    locations = tuple(sorted({row.location_id for row in rows.values()}))
+    return Shared(Subject(Kind.COMPARISON, target), title, locations, sides=sides)
 
 
 def _members(text: str) -> list[str]:

@@ -11,17 +11,17 @@ from viewer.engines import packages, store_format_in
 from viewer.redaction.known_secrets import NONE_KNOWN
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.json_folder import JsonFolder
-from viewer.stores.protocol import Limits, Store
+from viewer.stores.protocol import ReadLimits, Store
 from viewer.stores.safe_open import found_at
-from viewer.stores.sqlite_header import check_is_sqlite
+from viewer.stores.sqlite.header import check_is_sqlite
 
 
-def store_at(path: Path, limits: Limits | None = None) -> Store:
+def store_at(path: Path, limits: ReadLimits | None = None) -> Store:
     """The store at a path, recognised by its content, to be read in this process.
 
     Raises LocationUnreadable.
     """
-    limits = limits or Limits()
+    limits = limits or ReadLimits()
     formats = [store_format_in(package) for package in packages()]
     with found_at(path.resolve()) as found:
         if found.is_folder:
@@ -29,7 +29,7 @@ def store_at(path: Path, limits: Limits | None = None) -> Store:
         check_is_sqlite(found)
     # Imported only if needed: it loads a second SQLite library, and two in one process release each other's
     # locks.
-    from viewer.stores.sqlite import SqliteStore
+    from viewer.stores.sqlite.store import SqliteStore
 
     for store_format in formats:
         store = store_format.indexed_store(path, limits, formats, NONE_KNOWN)

@@ -2,27 +2,40 @@
 
 This is the only module that changes a location. A file is deleted through descriptors that follow no link,
 if it is still the regular file that was listed. Rows are deleted in one transaction, if each of them still
-has the rowid, id, type and size that were listed. Nothing is renamed and no file is created, so a process
-that is killed leaves checkpoints either deleted or as they were.
+has the contents that were read when the list was made. Nothing is renamed and no file is created, so a
+process that is killed leaves checkpoints either deleted or as they were.
 """
 
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from viewer.messages.message import UserMessage
+from viewer.sqlite_pragmas import COLUMNS_OF_TABLE
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
 from viewer.stores.json_folder import fingerprint_of
 from viewer.stores.location_reader import LocationAddress
 from viewer.stores.protocol import Entry
 from viewer.stores.safe_open import Found, found_at, identity_of, open_folder
+from viewer.stores.sqlite.file import MAX_SHORT_BYTES
+from viewer.stores.sqlite.row_digest import COLUMNS, row_digest
 
 TABLE = "checkpoints"
+# Whether an entry was read from a row with this digest (``row_digest``).
+IsRecorded = Callable[[Entry, str], bool]
+
+
+class RowChanged(LocationUnreadable):
+    """A row is not the one that was listed, so no row was deleted. ``key`` is its entry's."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__("prune.row_changed", key=key)
+        self.key = key
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +46,18 @@ class Kept:
     reason: UserMessage
 
 
-def delete_entries(address: LocationAddress, entries: Sequence[Entry]) -> list[Kept]:
+def delete_entries(address: LocationAddress, entries: Sequence[Entry], is_recorded: IsRecorded) -> list[Kept]:
     """Delete these checkpoints of a folder or an SQLite file. Returns those that were not deleted.
 
-    Raises LocationUnreadable; nothing was deleted then.
+    A row is deleted only if ``is_recorded`` accepts its digest. Raises LocationUnreadable; nothing was
+    deleted then.
     """
     with found_at(address.path, address.roots) as found:
         if address.identity is None or not address.identity.matches(found.identity):
             raise LocationReplaced("store.replaced")
         if found.is_folder:
             return list(_delete_files(found.folder, entries))
-        _delete_rows(address.path, found, entries)
+        _delete_rows(address.path, found, entries, is_recorded)
         return []
 
 
@@ -78,16 +92,20 @@ def _delete_file(root: int, entry: Entry) -> UserMessage | None:
     return None
 
 
-def _delete_rows(path: Path, found: Found, entries: Sequence[Entry]) -> None:
+def _delete_rows(path: Path, found: Found, entries: Sequence[Entry], is_recorded: IsRecorded) -> None:
     """Delete rows in one transaction, all or none. Raises LocationUnreadable."""
-    address = f"file:{quote(str(path))}?mode=rw"
+    # A path may have bytes that are not UTF-8.
+    address = f"file:{quote(os.fsencode(path))}?mode=rw"
     try:
         with closing(sqlite3.connect(address, uri=True, timeout=5, isolation_level=None)) as database:
             database.execute("BEGIN IMMEDIATE")
             # Checked after SQLite has opened the file, so that it is the file that was found.
             _check_is_same(path, found)
             _check_table(database)
+            select = _select_row(database)
             for entry in entries:
+                if not is_recorded(entry, _digest(database, select, entry)):
+                    raise RowChanged(entry.key)
                 _delete_row(database, entry)
             database.execute("COMMIT")
     except sqlite3.Error as error:
@@ -113,13 +131,42 @@ def _check_table(database: sqlite3.Connection) -> None:
         raise LocationUnreadable("prune.not_a_plain_table")
 
 
-def _delete_row(database: sqlite3.Connection, entry: Entry) -> None:
-    """Delete the row that was listed with this fingerprint. Raises LocationUnreadable if it has changed."""
-    rowid, kind, size, _checksum = entry.fingerprint.split(":")
-    deleted = database.execute(
-        f"DELETE FROM {TABLE} WHERE rowid = ? AND id = ?"  # noqa: S608
-        " AND typeof(data) = ? AND length(CAST(data AS BLOB)) = ?",
-        (int(rowid), entry.real_key, kind, int(size)),
+def _select_row(database: sqlite3.Connection) -> str:
+    """The statement that reads what the digest of a row is made of, as ``SqliteStore`` reads it."""
+    found = database.execute(COLUMNS_OF_TABLE, (TABLE,)).fetchall()
+    plain = {bytes(name).decode(errors="replace") for name, hidden in found if not hidden}
+    columns = ", ".join(_short(column) if column in plain else "NULL" for column in COLUMNS)
+    return (
+        f"SELECT typeof(data), CAST(data AS BLOB), {columns} FROM {TABLE}"  # noqa: S608
+        " WHERE rowid = ? AND id = ?"
     )
+
+
+def _short(column: str) -> str:
+    """As ``sqlite.file.short_text``, without ``octet_length``, which older versions of SQLite lack."""
+    return (
+        f"CASE WHEN length(CAST({column} AS BLOB)) > {MAX_SHORT_BYTES} THEN NULL "
+        f"WHEN typeof({column}) = 'text' THEN CAST({column} AS BLOB) "
+        f"WHEN typeof({column}) = 'blob' THEN NULL ELSE +{column} END"
+    )
+
+
+def _digest(database: sqlite3.Connection, select: str, entry: Entry) -> str:
+    """The digest of the row that was listed. Raises RowChanged if there is none."""
+    row = database.execute(select, _row_of(entry)).fetchone()
+    if row is None or row[1] is None:
+        raise RowChanged(entry.key)
+    kind, data, *columns = row
+    return row_digest(kind, data, columns)
+
+
+def _delete_row(database: sqlite3.Connection, entry: Entry) -> None:
+    """Delete the row that was listed. Raises RowChanged if there is none."""
+    deleted = database.execute(f"DELETE FROM {TABLE} WHERE rowid = ? AND id = ?", _row_of(entry))  # noqa: S608
     if deleted.rowcount != 1:
-        raise LocationUnreadable("prune.row_changed", key=entry.key)
+        raise RowChanged(entry.key)
+
+
+def _row_of(entry: Entry) -> tuple[int, str]:
+    """The rowid and the id of the row that was listed."""
+    return int(entry.fingerprint.partition(":")[0]), entry.real_key

@@ -3,11 +3,11 @@
 Unreadable                   one file or row; its neighbours are unaffected
 ├── Incomplete               it does not parse, and may still be being written
 ├── Broken                   it is damaged
-├── Refused                  reading it exceeds a limit
+├── LimitExceeded            reading it exceeds a limit
 ├── Foreign                  it is not a checkpoint
 └── Unavailable              its bytes could not be read, so nothing is known about them
 LocationUnreadable           the whole location
-├── LocationRefused          reading it exceeds a limit
+├── LocationLimitExceeded    reading it exceeds a limit
 └── LocationReplaced         its path leads to something other than what was added
 """
 
@@ -41,7 +41,7 @@ class Broken(Unreadable):
     """It is damaged."""
 
 
-class Refused(Unreadable):
+class LimitExceeded(Unreadable):
     """It is larger or deeper, or takes more time or memory, than the limits allow."""
 
     kind: ProblemKind = "refused"
@@ -63,7 +63,7 @@ class LocationUnreadable(UserFacingError):
     """Nothing at the location can be read. The message says why, and what to do."""
 
 
-class LocationRefused(LocationUnreadable):
+class LocationLimitExceeded(LocationUnreadable):
     """Listing the location exceeds a limit. It is not tried again until the location changes."""
 
 

@@ -9,9 +9,7 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from heapq import nlargest
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -19,7 +17,7 @@ from typing import Literal, Self
 from viewer.messages.message import UserMessage
 from viewer.stores.errors import LocationUnreadable, Unavailable
 from viewer.stores.polling.known_folders import KnownFolders, folder_fingerprint
-from viewer.stores.protocol import Entry, Limits, RawCheckpoint, ReadProblem, StoreFormat
+from viewer.stores.protocol import Entry, RawCheckpoint, ReadLimits, ReadProblem, StoreFormat
 from viewer.stores.safe_open import open_file, open_folder
 from viewer.stores.snapshots import too_large
 
@@ -44,7 +42,7 @@ class JsonFolder:
 
     kind: Literal["json"] = "json"
 
-    def __init__(self, folder: Path | int, limits: Limits, formats: Sequence[StoreFormat]) -> None:
+    def __init__(self, folder: Path | int, limits: ReadLimits, formats: Sequence[StoreFormat]) -> None:
         self.formats, self.limits = formats, limits
         self._folder = folder
         self._seen: KnownFolders | None = None
@@ -74,34 +72,6 @@ class JsonFolder:
             folder, depth = pending.pop()
             yield from self._in_folder(folder, depth, pending)
 
-    def newest(self, limit: int) -> list[Entry | ReadProblem]:
-        """The last files by name, in the order of their names. The name of a checkpoint begins with its time.
-
-        Folders that cannot be listed are left out: ``entries`` lists them as problems.
-        """
-        found: list[tuple[str, str]] = []
-        pending = [("", 0)]
-        while pending:
-            folder, depth = pending.pop()
-            with suppress(OSError):
-                names = os.listdir(self._descriptor(folder.rstrip("/")))  # noqa: PTH208
-                files = [name for name in names if name.endswith(".json")]
-                found += ((name, folder) for name in nlargest(limit, files))
-                if len(files) < len(names) and depth < MAX_FOLDER_DEPTH:
-                    below = self._folders_among(names, folder)
-                    pending += ((f"{folder}{name}/", depth + 1) for name in below)
-        newest = nlargest(limit, found)
-        return [item for name, folder in reversed(newest) if (item := self.entry(folder + name))]
-
-    def _folders_among(self, names: Sequence[str], folder: str) -> Iterator[str]:
-        """The names in a folder that are names of folders. Links are not followed."""
-        for name in (name for name in names if not name.endswith(".json")):
-            # Another program may have removed one of them since they were listed.
-            with suppress(FileNotFoundError):
-                status = os.stat(name, dir_fd=self._descriptor(folder.rstrip("/")), follow_symlinks=False)
-                if stat.S_ISDIR(status.st_mode):
-                    yield name
-
     def _in_folder(
         self, folder: str, depth: int, pending: list[tuple[str, int]]
     ) -> Iterator[Entry | ReadProblem]:
@@ -109,7 +79,7 @@ class JsonFolder:
         try:
             # Determined before the names are read, so that the next poll finds what is added in between.
             fingerprint = self.fingerprint(folder.rstrip("/"))
-            with os.scandir(self._descriptor(folder.rstrip("/"))) as found:
+            with os.scandir(self.descriptor(folder.rstrip("/"))) as found:
                 files = list(found)
         except FileNotFoundError:
             return
@@ -136,14 +106,14 @@ class JsonFolder:
 
     def fingerprint(self, key: str) -> str:
         """The fingerprint of a folder, as ``polling`` compares it. Raises OSError, also for a link."""
-        return folder_fingerprint(os.fstat(self._descriptor(key)))
+        return folder_fingerprint(os.fstat(self.descriptor(key)))
 
     def names(self, key: str) -> list[tuple[str, int]]:
         """The names and inodes of the files and folders in a folder. Raises OSError, also for a link.
 
         Names of folders end with a slash. Other names than those of JSON files are left out.
         """
-        with os.scandir(self._descriptor(key)) as found:
+        with os.scandir(self.descriptor(key)) as found:
             return list(_names_and_inodes(found))
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
@@ -152,7 +122,7 @@ class JsonFolder:
         if not key.endswith(".json") or any(part in ("", ".", "..") for part in key.split("/")):
             return None
         try:
-            status = os.stat(name, dir_fd=self._descriptor(folder), follow_symlinks=False)
+            status = os.stat(name, dir_fd=self.descriptor(folder), follow_symlinks=False)
             return _entry_or_problem(key, status)
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
@@ -173,7 +143,7 @@ class JsonFolder:
         if entry.size > self.limits.max_bytes:
             raise too_large(entry.size, self.limits)
         try:
-            file = open_file(name, self._descriptor(folder))
+            file = open_file(name, self.descriptor(folder))
         except OSError as error:
             raise unavailable(error) from None
         try:
@@ -213,8 +183,8 @@ class JsonFolder:
             self._open[""] = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         return self._open[""]
 
-    def _descriptor(self, folder: str) -> int:
-        """A descriptor of the folder with this key. Raises OSError, also if its path contains a link."""
+    def descriptor(self, folder: str) -> int:
+        """An open descriptor of the folder with this key. Raises OSError, also for a path with a link."""
         root = self._root()
         if not folder:
             return root

@@ -18,29 +18,20 @@ from viewer.engines import packages
 from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.marker import MARKER
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
+from viewer.stores.indexed_run import IndexedRun
 from viewer.stores.json_folder import JsonFolder
+from viewer.stores.newest_files import newest_files
 from viewer.stores.packing import Packed
 from viewer.stores.polling.added_files import added_files
 from viewer.stores.polling.known_folders import KnownFolders
 from viewer.stores.postgresql.address import ServerAddress
-from viewer.stores.protocol import Entry, IndexedRun, Limits, ReadProblem, RunIndex, RunList, StoreKind
+from viewer.stores.protocol import Entry, ReadLimits, ReadProblem, RunIndex, RunList, StoreKind
 from viewer.stores.reader.pool import Readers, readers_on
 from viewer.stores.reader.reading import Reading, answered
-from viewer.stores.reader.wire import (
-    Answer,
-    Details,
-    Find,
-    Identify,
-    Index,
-    List,
-    ListRuns,
-    Mark,
-    Open,
-    Question,
-)
+from viewer.stores.reader.wire import Details, Find, Identify, Index, List, ListRuns, Mark, Open, Query, Reply
 from viewer.stores.redacted_keys import with_redacted_key
 from viewer.stores.safe_open import Found, Identity, found_at
-from viewer.stores.sqlite_header import check_is_sqlite
+from viewer.stores.sqlite.header import check_is_sqlite
 
 # For fewer entries, starting a second reader takes longer than reading them.
 MIN_ENTRIES_FOR_SEVERAL = 300
@@ -57,7 +48,7 @@ class LocationAddress:
     """
 
     path: Path
-    limits: Limits
+    limits: ReadLimits
     roots: Sequence[Path] = ()
     identity: Identity | None = None
     secrets: tuple[str, ...] = ()
@@ -112,11 +103,11 @@ class LocationReader:
     def newest(self, limit: int) -> list[Entry]:
         """The newest entries by their names or rows, oldest first, with redacted keys.
 
-        Raises LocationUnreadable.
+        Of a large folder, those of its recently changed folders. Raises LocationUnreadable.
         """
         if self.kind == "json":
             with self._folder() as folder:
-                items = folder.newest(limit)
+                items = newest_files(folder, limit)
         else:
             items = self._ask(List(limit))
         return [with_redacted_key(item, self._known) for item in items if isinstance(item, Entry)]
@@ -162,7 +153,7 @@ class LocationReader:
             found += part.problems
         return found
 
-    def _answers(self, question: Question) -> list[Answer]:
+    def _answers(self, question: Query) -> list[Reply]:
         return answered(self._readers, question, self._address.limits)
 
     def engine(self) -> str:
@@ -186,11 +177,15 @@ class LocationReader:
         """More about some runs of an indexed store. Raises LocationUnreadable."""
         return [run for part in self._answers(Details(keys)) for run in part.runs]
 
-    def index(self, key: str) -> RunIndex:
+    def index(self, key: str, *, newest_first: bool = False, since: str = "") -> RunIndex:
         """A run of an indexed store, without bodies. Raises LocationUnreadable."""
-        parts = self._answers(Index(key))
+        parts = self._answers(Index(key, newest_first, since))
         return RunIndex(
-            [run for part in parts for run in part.runs], [one for part in parts for one in part.snapshots]
+            [run for part in parts for run in part.runs],
+            [one for part in parts for one in part.snapshots],
+            [one for part in parts for one in part.outline],
+            parts[-1].state,
+            parts[-1].is_appended,
         )
 
 

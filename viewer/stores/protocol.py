@@ -9,7 +9,7 @@ never writes. A store
   in rows: an entry is read again only if its fingerprint differs.
 - reads one entry as the bytes that the engine wrote, as UTF-8 JSON, and the ids that are recorded outside
   these bytes.
-- enforces ``Limits`` as far as it can before all bytes are in memory.
+- enforces ``ReadLimits`` as far as it can before all bytes are in memory.
 - raises ``Unreadable`` for one entry and ``LocationUnreadable`` for the whole location, and nothing else.
 
 A store does not redact. ``snapshots.read_snapshot`` does, before anything leaves the reader process.
@@ -27,17 +27,18 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 from viewer.messages.message import UserMessage
 from viewer.redaction.known_secrets import KnownSecrets
 from viewer.stores.errors import ProblemKind
+from viewer.stores.indexed_run import IndexedRun
 from viewer.stores.model_calls import ModelCall
 
 if TYPE_CHECKING:
     from viewer.stores.postgresql.address import ServerAddress
-    from viewer.stores.readonly_sqlite import DatabaseFile
+    from viewer.stores.sqlite.readonly import DatabaseFile
 
 StoreKind = Literal["json", "sqlite", "postgresql"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadLimits:
     """Limits for each file or row: bytes, levels of nesting, seconds of processor time, bytes of memory."""
 
     max_bytes: int = 64 * 1024 * 1024
@@ -111,15 +112,17 @@ class RawCheckpoint:
     """What a store reads of one entry. ``data`` is unredacted.
 
     ``entry`` has another fingerprint than the listed one if the bytes have changed since. ``ids_by`` returns
-    the ids that are recorded outside the bytes, as a format understands them.
+    the ids that are recorded outside the bytes, as a format understands them. ``digest`` is the row's
+    (``row_digest``); empty for a store whose fingerprints suffice.
     """
 
     entry: Entry
     data: bytes = field(repr=False)
     ids_by: "Callable[[StoreFormat], RecordedIds]" = field(repr=False)
+    digest: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Snapshot:
     """One checkpoint, parsed and redacted: the columns of its row, and its body.
 
@@ -135,19 +138,19 @@ class Snapshot:
     parent_id: str | None
     branch: str
     trigger: str
-    subject: str
+    subject: str = ""
     created_at: datetime | None
-    engine_version: str
+    engine_version: str = ""
     # A root kind of the engine.
     entity: str
-    name: str
+    name: str = ""
     run_key: str
-    units_done: int
-    units_total: int
-    event_ids: tuple[str, ...]
-    calls: dict[str, ModelCall]
-    # The redacted checkpoint as JSON.
-    body: bytes = field(repr=False)
+    units_done: int = 0
+    units_total: int = 0
+    event_ids: tuple[str, ...] = ()
+    calls: dict[str, ModelCall] = field(default_factory=dict)
+    # The redacted checkpoint as JSON; empty if it is not stored.
+    body: bytes = field(default=b"", repr=False)
     # The engine that wrote it.
     engine: str = ""
     # The number that the engine gives its step, and the turn of the conversation that it belongs to.
@@ -156,36 +159,12 @@ class Snapshot:
     # The units that ran in its step or are pending after it, each with its status.
     units: list[tuple[str, str]] = field(default_factory=list)
     sessions: list[tuple[str, float, float]] = field(default_factory=list)
+    # The digest of what it was read from (``RawCheckpoint.digest``).
+    source_digest: str = ""
 
     @property
     def tokens(self) -> int:
         return sum(call.tokens for call in self.calls.values())
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedRun:
-    """A run as an indexed store lists it, redacted. ``head`` is the id of its newest checkpoint.
-
-    ``parent_key`` and ``called_from`` are the run and checkpoint that called it, if any did. ``count`` is the
-    number of its checkpoints; 0 if that is not known. ``calls`` and ``seconds`` are its model calls, and how
-    long it worked; None if they have not been read. ``copies`` are the source keys of its first and its
-    newest checkpoint, which say what the run is about; none if that is not known.
-    """
-
-    key: str
-    head: str
-    last_at: datetime | None = None
-    namespace: str = ""
-    name: str = ""
-    parent_key: str = ""
-    called_from: str = ""
-    status: str = ""
-    is_forked: bool = False
-    count: int = 0
-    first_at: datetime | None = None
-    calls: list[ModelCall] | None = None
-    seconds: float | None = None
-    copies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +179,21 @@ class RunList:
 
 @dataclass(frozen=True, slots=True)
 class RunIndex:
-    """One run with the runs that it called, and the columns of their checkpoints, without bodies."""
+    """One run with the runs that it called, and the columns of their checkpoints, without bodies.
+
+    If there is an ``outline``, ``snapshots`` has only the run's newest checkpoints, and the ends of its
+    branches. The outline has the id, the parent's id (or an empty text) and the branch of all of them, oldest
+    first.
+
+    ``state`` describes the run when it was listed, for the next listing; empty if that has to be complete.
+    If ``is_appended``, only what is new or has changed since a state is listed, and nothing was deleted.
+    """
 
     runs: list[IndexedRun]
     snapshots: list[Snapshot]
+    outline: list[tuple[str, str, str]] = field(default_factory=list)
+    state: str = field(default="", repr=False)
+    is_appended: bool = False
 
 
 class StoreFormat(Protocol):
@@ -216,6 +206,7 @@ class StoreFormat(Protocol):
     @property
     def is_indexed(self) -> bool:
         """Whether its databases are indexed stores."""
+        return False
 
     def ids_in_path(self, path: str) -> RecordedIds:
         """The ids in the relative path of a JSON file."""
@@ -226,7 +217,7 @@ class StoreFormat(Protocol):
     def indexed_store(
         self,
         database: "Path | DatabaseFile | ServerAddress",
-        limits: Limits,
+        limits: ReadLimits,
         formats: "Sequence[StoreFormat]",
         known: KnownSecrets,
     ) -> "IndexedStore | None":
@@ -234,6 +225,7 @@ class StoreFormat(Protocol):
 
         ``known`` secrets are redacted in all that the store lists.
         """
+        return None
 
     def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
         """The snapshot of a redacted body.
@@ -251,7 +243,7 @@ class Store(Protocol):
         """What rows record as the kind of the store."""
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ReadLimits:
         """The limits that the store enforces."""
 
     @property
@@ -295,5 +287,9 @@ class IndexedStore(Store, Protocol):
     def details(self, keys: Sequence[str]) -> list[IndexedRun]:
         """The runs with these keys, with their counts, times and calls. Raises LocationUnreadable."""
 
-    def index(self, key: str) -> RunIndex:
-        """The run with this key and its checkpoints. Raises LocationUnreadable."""
+    def index(self, key: str, *, newest_first: bool = False, since: str = "") -> RunIndex:
+        """The run with this key and its checkpoints, or those of a long run that a page shows first.
+
+        With ``since``, the state of an earlier listing, unchanged checkpoints may be left out. Raises
+        LocationUnreadable.
+        """

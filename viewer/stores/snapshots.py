@@ -1,7 +1,7 @@
 """From an entry of a store to its snapshot: read, checked, redacted, and decoded by the engine's format.
 
 ``snapshot_of`` redacts the bytes and the ids of a checkpoint before they are stored, logged or sent.
-This is the only place where checkpoints are redacted while they are read.
+Checkpoints that are read are redacted only here.
 """
 
 import re
@@ -14,8 +14,8 @@ from viewer.redaction.json.document import redacted_json
 from viewer.redaction.json.scan import scan
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.redaction.texts import redacted_name
-from viewer.stores.errors import Broken, Foreign, Incomplete, Refused, Unreadable
-from viewer.stores.protocol import Entry, Limits, RawCheckpoint, RecordedIds, Snapshot, Store, StoreFormat
+from viewer.stores.errors import Broken, Foreign, Incomplete, LimitExceeded, Unreadable
+from viewer.stores.protocol import Entry, RawCheckpoint, ReadLimits, RecordedIds, Snapshot, Store, StoreFormat
 
 # Python does not convert numbers with more than 4300 digits.
 MAX_DIGITS = 4000
@@ -48,7 +48,7 @@ def read_snapshot(store: Store, entry: Entry, known: KnownSecrets = NONE_KNOWN) 
 def snapshot_of(
     raw: RawCheckpoint,
     formats: Sequence[StoreFormat],
-    limits: Limits,
+    limits: ReadLimits,
     started: float,
     known: KnownSecrets = NONE_KNOWN,
 ) -> Snapshot:
@@ -68,6 +68,7 @@ def snapshot_of(
     except RecursionError:
         raise _too_deep(limits) from None
     _check_time(limits, started)
+    snapshot.source_digest = raw.digest
     return snapshot
 
 
@@ -91,7 +92,7 @@ def _redacted_ids(ids: RecordedIds, known: KnownSecrets) -> RecordedIds:
     return RecordedIds(redacted_name(ids.checkpoint_id, known), parent_id, redacted_name(ids.branch, known))
 
 
-def checked_text(data: bytes, limits: Limits) -> bytes:
+def checked_text(data: bytes, limits: ReadLimits) -> bytes:
     """The bytes as UTF-8, converted if they are in cp1252. Raises Unreadable."""
     if len(data) > limits.max_bytes:
         raise too_large(len(data), limits)
@@ -139,7 +140,7 @@ def _check_numbers(data: bytes) -> None:
             raise Broken("store.number_too_long", most=MAX_DIGITS)
 
 
-def _check_depth(data: bytes, limits: Limits, started: float) -> None:
+def _check_depth(data: bytes, limits: ReadLimits, started: float) -> None:
     depth = 0
     for count, match in enumerate(_STRINGS_AND_BRACKETS.finditer(data)):
         first = data[match.start()]
@@ -153,32 +154,32 @@ def _check_depth(data: bytes, limits: Limits, started: float) -> None:
             _check_time(limits, started)
 
 
-def _check_time(limits: Limits, started: float) -> None:
+def _check_time(limits: ReadLimits, started: float) -> None:
     if time.process_time() - started > limits.max_seconds:
         raise too_slow(limits)
 
 
-def too_slow(limits: Limits) -> Refused:
+def too_slow(limits: ReadLimits) -> LimitExceeded:
     """The error for an entry that takes too much processor time."""
-    return Refused("store.parse_timed_out", most=f"{limits.max_seconds:g}")
+    return LimitExceeded("store.parse_timed_out", most=f"{limits.max_seconds:g}")
 
 
-def too_large(size: int, limits: Limits) -> Refused:
+def too_large(size: int, limits: ReadLimits) -> LimitExceeded:
     """The error for an entry of this many bytes."""
-    return Refused(
+    return LimitExceeded(
         "store.file_too_large",
         size=f"{size:,}",
         most=f"{limits.max_bytes:,}",
     )
 
 
-def too_much_memory(limits: Limits) -> Refused:
+def too_much_memory(limits: ReadLimits) -> LimitExceeded:
     """The error for an entry that takes too much memory."""
-    return Refused("store.too_much_memory", most=limits.max_memory // 2**20)
+    return LimitExceeded("store.too_much_memory", most=limits.max_memory // 2**20)
 
 
-def _too_deep(limits: Limits) -> Refused:
-    return Refused("store.nested_json", most=limits.max_depth)
+def _too_deep(limits: ReadLimits) -> LimitExceeded:
+    return LimitExceeded("store.nested_json", most=limits.max_depth)
 
 
 def _not_json(error: Exception) -> Incomplete:

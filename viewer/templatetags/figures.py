@@ -16,6 +16,7 @@ from django.utils.timesince import timesince
 from django.utils.translation import gettext
 
 from viewer.comparison.diff.words import Piece
+from viewer.presentation.amounts import duration
 from viewer.presentation.markdown import as_html
 from viewer.presentation.run.triggers import trigger_label
 
@@ -92,12 +93,12 @@ def kind_of_value(value: Any) -> str:
 
 @register.filter
 def since(at: datetime | None, start: datetime | None) -> str:
-    """Return the time since ``start``, such as ``+0.12 s`` or ``+4:07``; empty if a time is missing."""
+    """Return the time since ``start``, such as ``+4 ms`` or ``+4:07``; empty if a time is missing."""
     if at is None or start is None:
         return ""
     gone = at - start
-    if gone < timedelta(minutes=1):
-        return gettext("+%(seconds)s s") % {"seconds": _rounded(gone.total_seconds(), 2)}
+    if round(gone.total_seconds()) < 60:
+        return f"+{duration(gone.total_seconds())}"
     minutes, seconds = divmod(int(gone.total_seconds()), 60)
     hours, minutes = divmod(minutes, 60)
     return f"+{hours}:{minutes:02}:{seconds:02}" if hours else f"+{minutes}:{seconds:02}"
@@ -122,33 +123,16 @@ def ago(at: datetime) -> str:
 
 
 @register.filter
-def short_cost(dollars: float | None) -> str:
-    """Return an amount in US dollars, such as ``$0.03``, with up to four decimals below a cent."""
-    if dollars is None:
-        return "—"
-    if 0 < dollars < 0.0001:
-        return f"< ${_rounded(0.0001, 4)}"
-    return f"${_rounded(dollars, 4 if 0 < dollars < 0.01 else 2)}"
-
-
-@register.filter
-def duration(seconds: float | None) -> str:
-    """Return seconds in their two largest units, such as ``44 s``, ``2 min 10 s`` or ``3 d 4 h``."""
-    if seconds is None:
-        return "—"
-    units = ((86_400, gettext("d")), (3_600, gettext("h")), (60, gettext("min")), (1, gettext("s")))
-    seconds = round(seconds)
-    at = next((place for place, (size, _) in enumerate(units) if seconds >= size), len(units) - 1)
-    size, unit = units[at]
-    parts = [f"{seconds // size} {unit}"]
-    if at + 1 < len(units) and (rest := seconds % size // units[at + 1][0]):
-        parts.append(f"{rest} {units[at + 1][1]}")
-    return " ".join(parts)
-
-
-@register.filter
 def beginning(text: str, max_length: int) -> str:
     """Return the first ``max_length`` characters, cut at a word."""
     if len(text) <= max_length:
         return text
     return text[:max_length].rsplit(" ", 1)[0] + " …"
+
+
+@register.filter
+def for_time(since: datetime) -> str:
+    """Return how long something has lasted: ``for 3 minutes``."""
+    if timezone.now() - since < timedelta(minutes=1):
+        return gettext("for less than a minute")
+    return gettext("for %(time)s") % {"time": timesince(since)}

@@ -5,7 +5,6 @@ from typing import Any
 
 from django import template
 
-from viewer.jobs.limits.usage import limit_label
 from viewer.messages import labels
 from viewer.models import Job, Location
 from viewer.presentation.jobs import status
@@ -17,6 +16,7 @@ from viewer.presentation.jobs.job_view import (
     shown_job,
     start_url,
 )
+from viewer.presentation.jobs.limit_labels import limit_label
 from viewer.presentation.jobs.waiting import wait_of
 from viewer.presentation.jobs.warnings import warnings_of
 from viewer.presentation.run.colors import job_colour

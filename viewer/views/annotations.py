@@ -9,7 +9,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from viewer.annotations import Subject, annotate, annotation_of, labels_in_use
+from viewer.annotations import AnnotatedObject, annotate, annotation_of, labels_in_use
 from viewer.models import Run
 
 
@@ -48,7 +48,7 @@ def star(request: HttpRequest, uid: UUID) -> HttpResponse:
     return render(request, "annotations/_star.html", {"run": subject.run, "is_starred": is_starred})
 
 
-def _subject(request: HttpRequest, uid: UUID) -> Subject:
+def _subject(request: HttpRequest, uid: UUID) -> AnnotatedObject:
     """What the address names. Raises Http404 if the run has no such branch or checkpoint."""
     run = get_object_or_404(Run.objects.select_related("location__project"), uid=uid)
     branch, at = request.GET.get("branch", ""), request.GET.get("at", "")
@@ -56,16 +56,16 @@ def _subject(request: HttpRequest, uid: UUID) -> Subject:
         raise Http404
     if branch and not at and branch not in run.branch_names:
         raise Http404
-    return Subject(run, "" if at else branch, at)
+    return AnnotatedObject(run, "" if at else branch, at)
 
 
-def _branch_of(subject: Subject) -> str:
+def _branch_of(subject: AnnotatedObject) -> str:
     """The branch, or that of the checkpoint; empty for a run."""
     rows = subject.run.checkpoints.filter(checkpoint_id=subject.checkpoint_id)
     return subject.branch or rows.values_list("branch", flat=True).first() or ""
 
 
-def _address_of(subject: Subject) -> str:
+def _address_of(subject: AnnotatedObject) -> str:
     """The page that shows it."""
     query = {"branch": subject.branch, "at": subject.checkpoint_id}
     kept = urlencode({name: value for name, value in query.items() if value})

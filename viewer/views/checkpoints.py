@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.utils.functional import Promise
-from django.utils.http import content_disposition_header
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
@@ -19,7 +18,7 @@ from viewer.annotations import annotations_in
 from viewer.engines import engine_of
 from viewer.engines.contents import EVENTS_A_PAGE
 from viewer.engines.protocol import Contents, Engine, kind_of
-from viewer.importing import NotReadable, body_of, stored_body, stored_bytes
+from viewer.importing import NotReadable, shown_body, stored_body, stored_bytes
 from viewer.launching.preview.code_graph import code_graph_of
 from viewer.launching.publish import published_as
 from viewer.lineage.drawing import NoLayout
@@ -30,7 +29,8 @@ from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run.colors import branch_colours
 from viewer.presentation.run.origin import origin_of
 from viewer.presentation.run.triggers import is_failure
-from viewer.presentation.run.unit_graph import unit_graph_of
+from viewer.presentation.run.units.graph import unit_graph_of
+from viewer.views.exports import download
 from viewer.views.launch.origins import is_from_our_page
 
 # The tabs that engines share.
@@ -50,16 +50,13 @@ def show(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 def raw(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the redacted copy as a download, which a browser never displays."""
-    checkpoint = get_object_or_404(Checkpoint.objects.select_related("location", "body"), pk=pk)
+    checkpoint = get_object_or_404(Checkpoint.objects.select_related("location", "stored_copy"), pk=pk)
     try:
         data = stored_bytes(checkpoint)
     except NotReadable as error:
         return HttpResponse(translate(error), status=503, content_type="text/plain; charset=utf-8")
-    response = HttpResponse(data, content_type="application/json")
     name = re.sub(r"[^\w.-]+", "_", checkpoint.checkpoint_id).strip("._") or "checkpoint"
-    response["Content-Disposition"] = content_disposition_header(True, f"{name}.json")
-    response["X-Content-Type-Options"] = "nosniff"
-    return response
+    return download(data, f"{name}.json", "application/json")
 
 
 def selected_checkpoint(run: Run, at: str, branch: str = "") -> Checkpoint | None:
@@ -67,7 +64,7 @@ def selected_checkpoint(run: Run, at: str, branch: str = "") -> Checkpoint | Non
 
     None where it is not there.
     """
-    rows = run.checkpoints.select_related("location", "parent", "body").order_by("-row")
+    rows = run.checkpoints.select_related("location", "parent", "stored_copy").order_by("-row")
     if at:
         return rows.filter(checkpoint_id=at).first()
     return (rows.filter(branch=branch).first() if branch else None) or rows.first()
@@ -92,7 +89,7 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     if checkpoint is None:
         return context
     try:
-        body = body_of(checkpoint)
+        body, context["copy_reason"] = shown_body(checkpoint)
     except NotReadable as error:
         body, context["not_readable"] = {}, error.message
     contents = engine.contents_of(body)
@@ -122,8 +119,9 @@ def _surroundings(
     kind = kind_of(engine, checkpoint.entity)
     # A called run continues only within its caller.
     can_edit = run.parent_id is None or engine.editable(contents).state is not None
+    is_lost = checkpoint.is_pruned if kind.needs_source else checkpoint.has_no_copy
     return {
-        "is_runnable": kind.is_runnable and can_edit and not checkpoint.has_no_copy,
+        "is_runnable": kind.is_runnable and can_edit and not is_lost,
         "is_resumable": not kind.resumes_last_only or checkpoint.is_last,
         "published": published_as(checkpoint),
         "annotations": annotated_parts(run, checkpoint),
@@ -151,14 +149,14 @@ def _engine_tab(
     request: HttpRequest, engine: Engine[Any], tab: str, checkpoint: Checkpoint, contents: Contents
 ) -> dict[str, Any]:
     """The template of a tab that the engine adds, and what it is given; empty for another tab."""
-    own = next((one for one in engine.tabs if one.name == tab), None)
-    if own is None:
+    engine_tab = next((one for one in engine.tabs if one.name == tab), None)
+    if engine_tab is None:
         return {}
-    compared = checkpoint.parent if own.compares_with == "parent" else origin_of(checkpoint)
+    compared = checkpoint.parent if engine_tab.compares_with == "parent" else origin_of(checkpoint)
     before = engine.contents_of(stored_body(compared)) if compared else None
-    shown: dict[str, Any] = {"tab_template": own.template, "shows_lineage": own.shows_lineage}
-    shown["shows_failure"] = own.shows_failure
-    if own.shows_unit_graph:
+    shown: dict[str, Any] = {"tab_template": engine_tab.template, "shows_lineage": engine_tab.shows_lineage}
+    shown["shows_failure"] = engine_tab.shows_failure
+    if engine_tab.shows_unit_graph:
         shown |= _unit_graph(request, checkpoint)
     return {**shown, **engine.tab_context(tab, contents, before)}
 

@@ -11,21 +11,20 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.cache import patch_vary_headers
-from django.utils.http import content_disposition_header
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.permissions import viewer_allowed
 from viewer.comparison.candidates import candidates_for
 from viewer.comparison.detail import detail_of
 from viewer.comparison.scores import sides_by_score
-from viewer.comparison.sides import Compared, Side, compared
+from viewer.comparison.sides import Comparison, Side, compared
 from viewer.comparison.sweeps import members_of, unfinished_members
 from viewer.comparison.table import row_in, table_of
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.score import score as start_score
 from viewer.models import Job, Sweep, uuid_of
 from viewer.presentation.export.comparisons import COMPARISON_FORMATS, comparison_file_name
+from viewer.views.exports import download
 
 
 @viewer_allowed
@@ -41,23 +40,35 @@ def show(request: HttpRequest) -> HttpResponse:
     is_adding = request.GET.get("add") == "1"
     if len(found.sides) > 1 and not is_adding:
         context["heads"] = [_head(request.GET, found, side, members) for side in found.sides]
-        groups = table_of(found.sides, shows_same=context["shows_same"])
-        row = row_in(groups, request.GET.get("row", ""))
-        context |= {"groups": groups, "row": row, "detail": detail_of(row) if row else None}
-        context["columns"] = zip(context["heads"], context["detail"].columns, strict=True) if row else []
-        context["differs"] = any(one.differs and one.section for group in groups for one in group.rows)
+        context |= table_context(request, found, context["heads"])
         context |= {"key": uuid4(), "function": _function(found)}
+        keys = [side.checkpoint.pk for side in found.sides]
+        context["scoring"] = Job.objects.unfinished().filter(kind="score", checkpoint__in=keys).count()
         target = _query(QueryDict(), found.sides)
         context["export_query"] = target
         context["share_url"] = reverse("share", query={"kind": "comparison", "target": target})
         context["add_url"] = f"?{_query(request.GET, found.sides)}&add=1"
-        context["same_count"] = sum(len(group.same) for group in groups)
     elif found.sides:
         context["candidates"] = _candidates(request.GET, found)
     is_part = request.headers.get("HX-Target") == "comparison"
     response = render(request, f"compare/{'_comparison' if is_part else 'page'}.html", context)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
+
+
+def table_context(request: HttpRequest, found: Comparison, heads: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the context of the table, with the details of the selected row."""
+    groups = table_of(found.sides, shows_same=request.GET.get("show") == "all")
+    row = row_in(groups, request.GET.get("row", ""))
+    detail = detail_of(row) if row else None
+    return {
+        "groups": groups,
+        "row": row,
+        "detail": detail,
+        "columns": zip(heads, detail.columns, strict=True) if detail else [],
+        "differs": any(one.differs and one.section for group in groups for one in group.rows),
+        "same_count": sum(len(group.same) for group in groups),
+    }
 
 
 @viewer_allowed
@@ -72,14 +83,11 @@ def export(request: HttpRequest) -> HttpResponse:
     if len(found.sides) < 2:
         # There is nothing to compare yet: the page offers what to choose.
         return redirect(f"{reverse('compare')}?{request.GET.urlencode()}")
-    response = HttpResponse(wanted.write(found), content_type=f"{wanted.media_type}; charset=utf-8")
     name = comparison_file_name(found, wanted)
-    response["Content-Disposition"] = content_disposition_header(True, name)
-    response["X-Content-Type-Options"] = "nosniff"
-    return response
+    return download(wanted.write(found), name, f"{wanted.media_type}; charset=utf-8")
 
 
-def _compared(query: QueryDict, members: Mapping[str, str]) -> Compared:
+def _compared(query: QueryDict, members: Mapping[str, str]) -> Comparison:
     """The sides that an address names, in its order."""
     found = compared([*query.getlist("a")[:1], *members, *query.getlist("b")])
     return replace(found, sides=sides_by_score(found.sides, query.get("sort", "")))
@@ -91,14 +99,14 @@ def _sweep(text: str) -> Sweep | None:
     return Sweep.objects.select_related("checkpoint__run").filter(pk=uid).first() if uid else None
 
 
-def _function(found: Compared) -> str:
+def _function(found: Comparison) -> str:
     """The function that scored the baseline last, or another side; empty if none has."""
     keys = [side.checkpoint.pk for side in found.sides]
     job = Job.objects.filter(kind=Job.Kind.SCORE, checkpoint__in=keys).order_by("-created_at").first()
     return str(job.request.get("function") or "") if job else ""
 
 
-def _head(query: QueryDict, found: Compared, side: Side, members: Mapping[str, str]) -> dict[str, Any]:
+def _head(query: QueryDict, found: Comparison, side: Side, members: Mapping[str, str]) -> dict[str, Any]:
     """A side, its label in a sweep, and the queries with it as the baseline and without it."""
     others = [one for one in found.sides if one is not side]
     return {
@@ -110,7 +118,7 @@ def _head(query: QueryDict, found: Compared, side: Side, members: Mapping[str, s
     }
 
 
-def _candidates(query: QueryDict, found: Compared) -> list[dict[str, Any]]:
+def _candidates(query: QueryDict, found: Comparison) -> list[dict[str, Any]]:
     """What can be added, with the query that adds it."""
     known = {side.checkpoint.pk for side in found.sides}
     groups = candidates_for(found.sides[0])
@@ -154,7 +162,4 @@ def score(request: HttpRequest) -> HttpResponse:
         except LaunchRefused as refused:
             messages.error(request, str(refused))
             break
-    else:
-        words = _("The scores appear here once their jobs have ended. Reload the page to see them.")
-        messages.info(request, words)
     return redirect(f"{reverse('compare')}?{_query(QueryDict(), found.sides)}" if found.sides else "compare")

@@ -1,4 +1,4 @@
-"""A run as a file."""
+"""A run as a file, and the response of every download."""
 
 from uuid import UUID
 
@@ -22,7 +22,12 @@ def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     run = get_object_or_404(Run.objects.select_related("location__project", "parent"), uid=uid)
     if import_run(run).is_news:
         run.refresh_from_db()
-    response = HttpResponse(wanted.write(run), content_type=f"{wanted.media_type}; charset=utf-8")
-    response["Content-Disposition"] = content_disposition_header(True, file_name(run, wanted))
+    return download(wanted.write(run), file_name(run, wanted), f"{wanted.media_type}; charset=utf-8")
+
+
+def download(data: str | bytes, name: str, media_type: str) -> HttpResponse:
+    """Return the response with this file, which a browser saves and never displays."""
+    response = HttpResponse(data, content_type=media_type)
+    response["Content-Disposition"] = content_disposition_header(True, name)
     response["X-Content-Type-Options"] = "nosniff"
     return response

@@ -74,8 +74,8 @@ def count(request: HttpRequest) -> HttpResponse:
 
 def _waiting() -> dict[str, QuerySet[Question] | QuerySet[Run]]:
     """The questions of running jobs, and the newest runs that wait while no job runs them."""
-    asked = Question.objects.waiting().select_related(*RELATED).order_by("asked_at", "pk")
-    return {"questions": asked, "paused": paused_runs()[:MAX_PAUSED]}
+    questions = Question.objects.waiting().select_related(*RELATED).order_by("asked_at", "pk")
+    return {"questions": questions, "paused": paused_runs()[:MAX_PAUSED]}
 
 
 def typed_answer(request: HttpRequest, question: Question) -> AnswersPart | None:

@@ -110,9 +110,9 @@ def _reproduction(job: Job) -> dict[str, Any]:
 def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Request cancellation of a job. Sockets update open pages."""
     job = get_object_or_404(Job, pk=pk)
-    asked = request_cancel(job)
+    is_cancelled = request_cancel(job)
     if request.headers.get("HX-Request"):
         return HttpResponse(status=204)
-    if not asked:
+    if not is_cancelled:
         messages.info(request, _("Nothing to cancel."))
     return redirect(job)

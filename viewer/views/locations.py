@@ -29,6 +29,7 @@ from viewer.importing import (
 from viewer.messages.translation import translate
 from viewer.models import Location, Problem
 from viewer.presentation.run_list.page import run_list
+from viewer.pruning import is_prunable
 
 PROBLEMS_SHOWN = 200
 FAILED_STARTS_SHOWN = 20
@@ -78,6 +79,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     context = {
         "location": location,
         "runs": run_list(location.runs.top_level(), request.GET, shows_location=False),
+        "is_prunable": is_prunable(location),
         "undescribed": location.runs.undescribed().count() if is_indexed(location) else 0,
         "is_listing": is_indexed(location) and not location.listed_fingerprint,
         "is_runnable": any(kind.is_runnable for kind in engine.kinds.values()),

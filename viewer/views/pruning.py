@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 from viewer.forms.pruning import RulesForm
 from viewer.messages.translation import translate
 from viewer.models import Location
-from viewer.pruning import PruneRefused, Rules, fresh_plan, prune
+from viewer.pruning import PruneRefused, Rules, fresh_plan, is_prunable, prune
 
 MAX_LISTED = 2_000
 
@@ -25,21 +25,23 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     status = 200
     if request.method == "POST":
         status = 422
-        if form.is_valid() and _deleted(request, location, _rules(form)):
+        if form.is_valid() and _deleted(request, location, _rules(location, form)):
             return redirect(location)
     context = {"location": location, "form": form, "most": MAX_LISTED}
+    context["only_copies"] = not is_prunable(location)
     if form.is_valid():
         try:
-            context["plan"] = fresh_plan(location, _rules(form))
-            context["rules"] = _rules(form)
+            context["plan"] = fresh_plan(location, _rules(location, form))
+            context["rules"] = _rules(location, form)
         except PruneRefused as error:
             context["blocker"] = translate(error)
     return render(request, "pruning/page.html", context, status=status)
 
 
-def _rules(form: RulesForm) -> Rules:
+def _rules(location: Location, form: RulesForm) -> Rules:
     given = form.cleaned_data
-    return Rules(given["days"], given["latest"], given["branch"], given["copies"])
+    copies = given["copies"] or not is_prunable(location)
+    return Rules(given["days"], given["latest"], given["branch"], copies)
 
 
 def _deleted(request: HttpRequest, location: Location, rules: Rules) -> bool:

@@ -21,15 +21,16 @@ from viewer.messages.translation import translate
 from viewer.models import Run, Sweep
 from viewer.presentation.export.formats import FORMATS
 from viewer.presentation.listing import MAX_QUERY
-from viewer.presentation.run.branches import branches_left_out, branches_of
+from viewer.presentation.run.branches import branch_list
 from viewer.presentation.run.faults import fault_texts
 from viewer.presentation.run.graph import graph_of
-from viewer.presentation.run.jumps import jump_target
-from viewer.presentation.run.listed import listing_texts
+from viewer.presentation.run.jumps import jump_target, offered_jumps
+from viewer.presentation.run.listed import copy_texts, listing_texts
 from viewer.presentation.run.visible import address
 from viewer.presentation.run.visible.picking import Wanted
 from viewer.presentation.run.window import window_of
 from viewer.views.checkpoints import detail_context, selected_checkpoint
+from viewer.views.timeline import timeline_branches
 
 FILTERS = ("failed",)
 # Maximum number of the newest ones that the head of a run names.
@@ -40,13 +41,16 @@ MAX_GROUPS = 5
 @require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show the page, or return only the checkpoint's detail to htmx."""
-    run = _imported(uid)
+    # A page without a selection shows the newest rows.
+    run = _imported(uid, newest_first=not request.GET)
     checkpoint = selected_checkpoint(run, request.GET.get("at", ""), request.GET.get("branch", ""))
     context = detail_context(request, run, checkpoint)
     if request.headers.get("HX-Target") == "detail":
         response = render(request, "checkpoints/_detail.html", context)
     else:
-        response = render(request, "runs/page.html", context | _lineage_context(request, run, context["at"]))
+        context |= _lineage_context(request, run, context["at"])
+        context["jumps"] = offered_jumps(run, context["branch"], checkpoint)
+        response = render(request, "runs/page.html", context)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
 
@@ -64,20 +68,26 @@ def rows(request: HttpRequest, uid: UUID) -> HttpResponse:
 @viewer_allowed
 @require_GET
 def branches(request: HttpRequest, uid: UUID) -> HttpResponse:
-    """Return the list of the branch picker with the branches whose names contain ``?named=``."""
+    """Return the list of the branch picker with the branches whose names contain ``?named=``.
+
+    They lead to the run's page, or with ``?of=timeline`` to its timeline.
+    """
     run = get_object_or_404(Run, uid=uid)
     at = request.GET.get("at", "")
     context = {"run": run, "at": at, "branch": request.GET.get("branch", "")}
-    context |= _branches(run, request.GET.get("named", "").strip()[:MAX_QUERY])
+    context |= branch_list(run, request.GET.get("named", "").strip()[:MAX_QUERY])
+    if request.GET.get("of") == "timeline":
+        return render(request, "runs/_branches.html", context | timeline_branches(run))
+    context |= _branch_links(run, request)
     context |= {"collapsing": address.Collapsing.from_query(request.GET)}
-    context["others"] = _kept_query(request, request.GET.get("only", ""), (*address.PARAMETERS, "named"))
+    context["others"] = kept_query(request, (*address.PARAMETERS, "named"))
     return render(request, "runs/_branches.html", context)
 
 
-def _branches(run: Run, wanted: str = "") -> dict[str, Any]:
-    """Return the context of the branch picker."""
-    found = branches_of(run, wanted)
-    return {"branches": found, "branches_left_out": branches_left_out(run, found, wanted)}
+def _branch_links(run: Run, request: HttpRequest) -> dict[str, Any]:
+    """Return where the branch picker of the run's page finds branches, and what its links open."""
+    finder = reverse("run-branches", args=[run.uid], query=request.GET)
+    return {"branch_page": run.get_absolute_url(), "branch_finder": finder, "toggles_branches": True}
 
 
 @viewer_allowed
@@ -98,11 +108,14 @@ def jump(request: HttpRequest, uid: UUID) -> HttpResponse:
     return redirect(reverse("run", args=[run.uid], query=kept))
 
 
-def _imported(uid: UUID) -> Run:
-    """Return the run, with its checkpoints up to date if its location is only indexed. Raises Http404."""
+def _imported(uid: UUID, *, newest_first: bool = False) -> Run:
+    """Return the run, with its checkpoints up to date if its location is only indexed. Raises Http404.
+
+    With ``newest_first``, it may be partly listed.
+    """
     runs = Run.objects.select_related("location__project", "parent")
     run = get_object_or_404(runs, uid=uid)
-    summary = import_run(run)
+    summary = import_run(run, newest_first=newest_first)
     if summary.is_news:
         run = get_object_or_404(runs, uid=uid)
     # Shown on this page only.
@@ -111,19 +124,22 @@ def _imported(uid: UUID) -> Run:
 
 
 def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
-    """Return the context of the list or graph, with the checkpoint ``at`` selected."""
+    """Return the context of the list or the picture of the lineage, with the checkpoint ``at`` selected."""
     only = request.GET.get("only", "")
     only = only if only in FILTERS else ""
     branch = request.GET.get("branch", "")
     context: dict[str, Any] = {"only": only, "branch": branch, "at": at, "view": "rows"}
-    context |= {"faults": [*listing_texts(run), *fault_texts(run)]}
-    context["keep"] = _kept_query(request, only)
-    context["others"] = _kept_query(request, only, address.PARAMETERS)
+    context |= {"faults": [*listing_texts(run), *copy_texts(run), *fault_texts(run)]}
+    if run.is_partly_listed:
+        # The next request lists the other checkpoints, unless the worker already has.
+        context["listing_trigger"] = ", load delay:2s" if "to" in request.GET else ", load"
+    context["keep"] = kept_query(request)
+    context["others"] = kept_query(request, address.PARAMETERS)
     context["collapsing"] = collapsing = address.Collapsing.from_query(request.GET)
     context["mutes"] = mutes = request.GET.get("muted") == "others"
     context["export_formats"] = FORMATS
     context["annotation"] = annotations_in(run).run
-    context |= _branches(run)
+    context |= branch_list(run) | _branch_links(run, request)
     context["groups"] = Sweep.objects.filter(checkpoint__run=run)[:MAX_GROUPS]
     if request.GET.get("view") == "graph":
         try:
@@ -137,11 +153,11 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     return context | {"window": window_of(run, wanted), "pruned_shown": pruned}
 
 
-def _kept_query(request: HttpRequest, only: str, besides: Sequence[str] = ()) -> str:
+def kept_query(request: HttpRequest, besides: Sequence[str] = ()) -> str:
     """Return the parameters that a row's link keeps, apart from the selection and those ``besides``."""
     kept = request.GET.copy()
     for name in ("at", "from", "to", *besides):
         kept.pop(name, None)
-    if not only:
+    if kept.get("only") not in FILTERS:
         kept.pop("only", None)
     return f"&{kept.urlencode()}" if kept else ""

@@ -11,6 +11,7 @@ from django.utils.cache import patch_vary_headers
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
+from viewer.access.addresses import number_in
 from viewer.access.permissions import can_run, viewer_allowed
 from viewer.forms.search import SavedSearchForm, SearchForm
 from viewer.models import Location, SavedSearch
@@ -33,10 +34,9 @@ def index(request: HttpRequest) -> HttpResponse:
     if not is_part and "" in request.GET.values():
         # The address of a submitted form, without its empty fields.
         return redirect(f"{reverse('search')}?{filters.query}")
-    before = request.GET.get("before", "")
+    position = number_in(request.GET.get("before", ""), max_digits=15)
     context = {"filters": filters, "results": Results(), "progress": progress()}
     try:
-        position = int(before) if before.isascii() and before.isdigit() and len(before) < 16 else None
         context |= {"results": search(filters, Location.objects.all(), position), "before": position}
     except SearchTooSlow as error:
         context["too_slow"] = error.message
@@ -56,12 +56,12 @@ def index(request: HttpRequest) -> HttpResponse:
 def save(request: HttpRequest) -> HttpResponse:
     """Save a search under a name. The same name replaces the search."""
     form = SavedSearchForm(request.POST)
-    own = SavedSearch.objects.filter(user=request.user.pk)
+    saved = SavedSearch.objects.filter(user=request.user.pk)
     if not form.is_valid():
         messages.error(request, _("A saved search needs a name of at most 100 characters."))
         return redirect("search")
     name, query = form.cleaned_data["name"], filters_from(dict(parse_qsl(form.cleaned_data["query"]))).query
-    if own.count() >= MAX_SAVED and not own.filter(name=name).exists():
+    if saved.count() >= MAX_SAVED and not saved.filter(name=name).exists():
         messages.error(request, _("You have too many saved searches. Remove one first."))
     else:
         user = get_object_or_404(User, pk=request.user.pk)
@@ -73,7 +73,7 @@ def save(request: HttpRequest) -> HttpResponse:
 @viewer_allowed
 @require_POST
 def remove(request: HttpRequest, pk: int) -> HttpResponse:
-    """Remove one of the user's own saved searches."""
+    """Remove a saved search of the user."""
     found = get_object_or_404(SavedSearch, pk=pk, user=request.user.pk)
     found.delete()
     messages.success(request, _("Removed the search “%(name)s”.") % {"name": found.name})

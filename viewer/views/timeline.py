@@ -5,6 +5,8 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_GET
 
 from viewer.access.permissions import viewer_allowed
@@ -12,7 +14,8 @@ from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
 from viewer.importing import import_run
 from viewer.models import Job, Run
-from viewer.presentation.run.branches import branches_of
+from viewer.presentation.run.branches import branch_list
+from viewer.presentation.spans.empty import failed_job, why_branch_is_empty, why_job_is_empty
 from viewer.presentation.spans.sources import BranchSpans, branch_spans, job_spans
 from viewer.presentation.spans.timeline import TimelineView, timeline_of, window_in
 
@@ -26,8 +29,22 @@ def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     found = branch_spans(run, request.GET.get("branch", ""))
     view = timeline_of(found.spans, request.GET.get("span", ""), _window(request))
     context = {"run": run, "location": run.location, "timeline": view, "found": found}
-    context |= {"branches": branches_of(run), "branch": found.branch, **_fork(run, found, view)}
+    context |= {"branch": found.branch, **_fork(run, found, view)}
+    if not found.spans:
+        context |= {"why_empty": why_branch_is_empty(found.checkpoints)}
+        context |= {"failed_job": failed_job(run, found.branch)}
+    context |= branch_list(run) | timeline_branches(run, found.branch)
     return render(request, "timeline/run.html", context)
+
+
+def timeline_branches(run: Run, branch: str = "") -> dict[str, Any]:
+    """Return where the branch picker of a timeline finds branches, and what its links open."""
+    query = {"of": "timeline", "branch": branch}
+    return {
+        "branch_page": reverse("run-timeline", args=[run.uid]),
+        "branch_finder": reverse("run-branches", args=[run.uid], query=query),
+        "branches_label": gettext("Show the timeline of one branch"),
+    }
 
 
 @viewer_allowed
@@ -36,7 +53,8 @@ def of_job(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show the timeline of a job."""
     job = get_object_or_404(Job.objects.select_related("location", "run"), pk=pk)
     view = timeline_of(job_spans(job), request.GET.get("span", ""), _window(request))
-    return render(request, "timeline/job.html", {"job": job, "location": job.location, "timeline": view})
+    context = {"job": job, "location": job.location, "timeline": view, "why_empty": why_job_is_empty(job)}
+    return render(request, "timeline/job.html", context)
 
 
 def _window(request: HttpRequest) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from quality.benchmarks.large_location import corpus
-from quality.temporary_data_folder import own_data
+from quality.temporary_data_folder import logged_in, temporary_data_folder
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else corpus.CHECKPOINTS
     # The form adds locations below these folders.
     os.environ["CHECKPOINT_ROOTS"] = tempfile.gettempdir()
-    with own_data() as folder:
+    with temporary_data_folder() as folder:
         source = folder / "checkpoints"
         kickoff = corpus.write(source, count)
         measure(source, kickoff)
@@ -36,7 +36,7 @@ def browse(data_folder: Path, kickoff: str) -> None:
 def measure(source: Path, kickoff: str) -> None:
     """Print how long the import and each page takes. Django is set up by now."""
     from quality.benchmarks.large_location.importing import report_import
-    from quality.benchmarks.large_location.pages import logged_in, report_pages
+    from quality.benchmarks.large_location.pages import report_pages
 
     client = logged_in()
     report_import(client, source)

@@ -1,14 +1,17 @@
-"""The page of the longest run in a real browser: its first picture, memory and scrolling."""
+"""The page of the longest run in a real browser: its first picture, memory and scrolling.
 
-import os
-import shutil
+The frames of a plain list of the same size, scrolled alike, are what the machine is able to draw.
+"""
+
 from pathlib import Path
 from statistics import median
 
 import psutil
-from playwright.sync_api import CDPSession, Page, sync_playwright
+from playwright.sync_api import CDPSession, Page
 
-from quality.benchmarks.live_latency import served
+from quality.benchmarks.timing import processor_seconds
+from quality.served import logged_in_page, served
+from quality.tables import print_heading, print_row
 
 GOAL_PICTURE, GOAL_MEGABYTES, GOAL_FRAMES = "1000 ms", "150 MB", 50
 OPENED, SCROLL_SECONDS = 5, 10
@@ -16,6 +19,15 @@ OPENED, SCROLL_SECONDS = 5, 10
 WORK = ("TaskDuration", "ScriptDuration", "RecalcStyleDuration", "LayoutDuration")
 FIRST_PICTURE = """
     () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime
+"""
+PLAIN_ROWS = 3000
+PLAIN = """
+    <!doctype html><title>Plain rows</title>
+    <style>
+      body { margin: 0; font: 13px/30px sans-serif }
+      #lineage { width: 918px; height: 740px; overflow: auto }
+    </style>
+    <div id="lineage">
 """
 # Scrolls by 30 pixels per frame, as a fast wheel does. Older rows are loaded meanwhile. Resolves with the
 # times between frames in milliseconds, the distance in pixels, and the number of rows at the end.
@@ -37,33 +49,36 @@ SCROLL = """
 
 def report_browser(data_folder: Path, address: str) -> None:
     """Serve the data folder, open the page of the run at this address, and print the table."""
-    executable = shutil.which("chromium")
-    assert executable, "chromium is not there: run `scripts/system-packages browser`"
-    # Playwright runs an event loop in this thread, which Django would refuse to block.
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
-    with served(str(data_folder)) as link, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
-        page.goto(link)
-        print("\n| in a browser | | goal |\n|---|---:|---|")
-        site = link.split("/login", maxsplit=1)[0]
-        pictures = [first_picture(page, f"{site}{address}") for _opening in range(OPENED)]
-        print(f"| first picture, median of {OPENED} | {median(pictures):.0f} ms | {GOAL_PICTURE} |")
+    viewport = {"width": 1440, "height": 900}
+    with served(data_folder) as dashboard, logged_in_page(dashboard.link, viewport=viewport) as page:
+        print()
+        print_heading("in a browser", "", "goal")
+        pictures = [first_picture(page, f"{dashboard.site}{address}") for _opening in range(OPENED)]
+        print_row(f"first picture, median of {OPENED}", f"{median(pictures):.0f} ms", GOAL_PICTURE)
         session = page.context.new_cdp_session(page)
         session.send("Performance.enable")
         report_memory(session, "opened")
-        before = metrics(session)
-        frames, distance, rows = page.evaluate(SCROLL, SCROLL_SECONDS)
-        after = metrics(session)
-        seconds = sum(frames) / 1000
-        late = sum(frame > 1000 / GOAL_FRAMES + 1 for frame in frames) / len(frames)
-        print(f"| frames a second while scrolling | {len(frames) / seconds:.0f} | {GOAL_FRAMES} |")
-        print(f"| frames that are late, slowest | {late:.1%}, {max(frames):.0f} ms | |")
-        worked = [f"{(after[name] - before[name]) / len(frames) * 1000:.1f}" for name in WORK]
-        print(f"| work for each frame; scripts, styles, layout | {'; '.join(worked)} ms | |")
-        print(f"| scrolled, rows loaded | {distance:,.0f} pixels, {rows} | |")
+        report_scrolling(page, session)
         report_memory(session, "scrolled")
-        browser.close()
+        page.goto("about:blank")
+        page.set_content(PLAIN + "<div>A plain row with a few words, 12:00:00</div>" * PLAIN_ROWS)
+        report_scrolling(page, session, "plain rows: ")
+
+
+def report_scrolling(page: Page, session: CDPSession, what: str = "") -> None:
+    """Scroll the list of a page, and print its frames and what they cost."""
+    process = [page_process()]
+    before, began = metrics(session), processor_seconds(process)
+    frames, distance, rows = page.evaluate(SCROLL, SCROLL_SECONDS)
+    after, processor = metrics(session), (processor_seconds(process) - began) / len(frames) * 1000
+    late = sum(frame > 1000 / GOAL_FRAMES + 1 for frame in frames) / len(frames)
+    rate, goal = len(frames) / sum(frames) * 1000, "" if what else GOAL_FRAMES
+    print_row(f"{what}frames a second while scrolling", f"{rate:.0f}", goal)
+    print_row(f"{what}frames that are late, slowest", f"{late:.1%}, {max(frames):.0f} ms", "")
+    parts = [f"{(after[name] - before[name]) / len(frames) * 1000:.1f}" for name in WORK]
+    print_row(f"{what}work for each frame; scripts, styles, layout", f"{'; '.join(parts)} ms", "")
+    print_row(f"{what}processor time of the page's process for each frame", f"{processor:.1f} ms", "")
+    print_row(f"{what}scrolled, rows loaded", f"{distance:,.0f} pixels, {rows}", "")
 
 
 def first_picture(page: Page, address: str) -> float:
@@ -83,9 +98,9 @@ def report_memory(session: CDPSession, when: str) -> None:
     session.send("HeapProfiler.collectGarbage")
     measured = metrics(session)
     megabytes = page_process().memory_full_info().uss // 2**20
-    print(f"| memory of the page's process, {when} | {megabytes} MB | {GOAL_MEGABYTES} |")
+    print_row(f"memory of the page's process, {when}", f"{megabytes} MB", GOAL_MEGABYTES)
     heap, nodes = measured["JSHeapUsedSize"] / 2**20, measured["Nodes"]
-    print(f"| its JavaScript objects, its nodes | {heap:.0f} MB, {nodes:,.0f} | |", flush=True)
+    print_row("its JavaScript objects, its nodes", f"{heap:.0f} MB, {nodes:,.0f}", "")
 
 
 def page_process() -> psutil.Process:

@@ -1,38 +1,24 @@
 """The pages of a large location: time on the server, without a browser."""
 
-import time
 from statistics import median
 
-from django.conf import settings
-from django.contrib.auth.models import User
 from django.test import Client
 
+from quality.benchmarks.timing import timed_requests
+from quality.tables import print_heading, print_row
 from viewer.models import Run
 
 REQUESTS = 11
 
 
-def logged_in() -> Client:
-    """A client that may run."""
-    client = Client(headers={"host": f"{settings.ALLOWED_HOSTS[0]}:{settings.PORT}"})
-    client.force_login(User.objects.create_superuser("bench"))
-    return client
-
-
 def report_pages(client: Client, kickoff: str) -> None:
     """Print the median response time of each page, and the processor time in it."""
-    print(f"| page | median ms of {REQUESTS} | processor ms | KB | goal |\n|---|---:|---:|---:|---|")
+    print_heading("page", f"median ms of {REQUESTS}", "processor ms", "KB", "goal")
     for name, address, goal in addresses(kickoff):
-        taken, worked, size = [], [], 0
-        for _request in range(REQUESTS + 1):
-            began, work = time.perf_counter(), time.process_time()
-            answer = client.get(address)
-            taken.append((time.perf_counter() - began) * 1000)
-            worked.append((time.process_time() - work) * 1000)
-            assert answer.status_code == 200, (name, answer.status_code)
-            size = len(answer.content)
-        values = f"{median(taken[1:]):.0f} | {median(worked[1:]):.0f} | {size / 1000:.0f}"
-        print(f"| {name} | {values} | {goal} |", flush=True)
+        size = len(client.get(address).content)
+        taken = timed_requests(client, address, REQUESTS)
+        milliseconds = [median(values) * 1000 for values in zip(*taken, strict=True)]
+        print_row(name, f"{milliseconds[1]:.0f}", f"{milliseconds[2]:.0f}", f"{size / 1000:.0f}", goal)
 
 
 def addresses(kickoff: str) -> list[tuple[str, str, str]]:

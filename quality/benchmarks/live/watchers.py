@@ -1,7 +1,7 @@
 """Opens many sockets of each job, and records when events arrive: watchers.py COUNT ADDRESSES ORIGIN COOKIE.
 
-Prints ``open`` once all of them are. At the end: the number of reconnects, and for each page a list of
-[event's seq, seconds since 1970].
+Prints ``open`` once all of them are. At the end: the number of reconnects, for each page a list of
+[event's seq, seconds since 1970], and the processor time in seconds since all were open.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
-EVENT = re.compile(r'data-event="(\d+)"')
+EVENT = re.compile(r'"event":(\d+)')
 MAX_SECONDS = 300
 # The job has ended and every event was sent.
 NORMAL_CLOSURE = 1000
@@ -24,6 +24,7 @@ async def main(count: int, addresses: str, origin: str, cookie: str) -> None:
     pages = [address for address in addresses.split(",") for _ in range(count)]
     opening = [await opened(address, 0, origin, cookie) for address in pages]
     print("open", flush=True)
+    started_at = time.process_time()
     cut_off = 0
 
     async def received(address: str, socket: ClientConnection) -> list[tuple[int, float]]:
@@ -36,7 +37,7 @@ async def main(count: int, addresses: str, origin: str, cookie: str) -> None:
 
     async with asyncio.timeout(MAX_SECONDS):
         all_received = await asyncio.gather(*map(received, pages, opening))
-    print(json.dumps([cut_off, all_received]), flush=True)
+    print(json.dumps([cut_off, all_received, time.process_time() - started_at]), flush=True)
 
 
 async def read(socket: ClientConnection, seen: list[tuple[int, float]]) -> int | None:

@@ -1,4 +1,4 @@
-"""``make matrix-graphs``: runs the rows on several versions of LangGraph, and writes the table.
+"""``make matrix-langgraph``: runs the rows on several versions of LangGraph, and writes the table.
 
     python -m quality.compatibility.graphs
 

@@ -1,10 +1,8 @@
 """One environment for each version of LangGraph."""
 
-import subprocess
-import sys
 from pathlib import Path
 
-from quality.compatibility.environments import HOME, MAX_SECONDS, ROOT
+from quality.compatibility.environments import HOME, installed
 
 VERSIONS = ("0.2.76", "0.6.11", "1.0.5")
 # The savers, the driver of PostgreSQL, and LangGraph's own tests of savers.
@@ -36,14 +34,4 @@ def packages_of(version: str) -> list[str]:
 
 def python_of(version: str) -> Path:
     """Return the interpreter with this version. Create its environment if it is missing."""
-    folder = HOME / f"langgraph-{version}"
-    python, stamp = folder / "bin/python", folder / "installed.txt"
-    packages = packages_of(version)
-    if not stamp.exists() or stamp.read_text().split() != packages:
-        print(f"Installing LangGraph {version} into {folder.relative_to(ROOT)}", file=sys.stderr, flush=True)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        uv = str(Path(sys.executable).parent / "uv")
-        install = [uv, "pip", "install", "-q", "--compile-bytecode", "-p", str(python)]
-        subprocess.run([*install, *packages], check=True, timeout=MAX_SECONDS)
-        stamp.write_text("\n".join(packages))
-    return python
+    return installed(HOME / f"langgraph-{version}", packages_of(version))

@@ -1,27 +1,28 @@
 """Agents without a crew."""
 
+from pathlib import Path
+
 from quality.compatibility.rows import row
-from quality.compatibility.sandbox import Sandbox, grown, holds, missing, same, succeeded
+from quality.compatibility.sandbox import Sandbox, grown, holds, missing, same
 from tests.engine_runs.runs import Saved, marks, request_for, saved_in
-from viewer.engines.plan import Edits
+from viewer.engines.planning.plan import Edits
 
 ENTRY_POINT = "press_agent:interviewer"
 
 
-def at(sandbox: Sandbox, trigger: str) -> tuple[Saved, dict[str, str]]:
+def at(sandbox: Sandbox, trigger: str) -> tuple[Path, Saved, dict[str, str]]:
+    """Return a recorded run, its first checkpoint of this trigger, and a hash of each of its files."""
     location = sandbox.recorded("agent")
     found = [saved for saved in saved_in(location) if saved.body.get("trigger") == trigger]
     if not found:
         raise missing(location, "checkpoint of a lone agent")
-    return found[0], marks(location)
+    return location, found[0], marks(location)
 
 
 @row("agent", "resume with its own messages")
 def resumed(sandbox: Sandbox) -> None:
-    start, before = at(sandbox, "lite_agent_execution_started")
-    location = sandbox.folder / "agent.json/store"
-    run = sandbox.run(request_for(start, location, entity="agent", kind="resume"))
-    succeeded(run)
+    location, start, before = at(sandbox, "lite_agent_execution_started")
+    sandbox.completed(request_for(start, location, kind="resume"))
     same("model calls", len(sandbox.model.requests), 1)
     holds("it is asked what it was asked", "Ask about AI" in sandbox.model.prompts()[0])
     holds("it is not told to resume", "Resume execution" not in sandbox.model.prompts()[0])
@@ -30,11 +31,9 @@ def resumed(sandbox: Sandbox) -> None:
 
 @row("agent", "fork with an edited input")
 def forked(sandbox: Sandbox) -> None:
-    start, before = at(sandbox, "lite_agent_execution_completed")
-    location = sandbox.folder / "agent.json/store"
+    location, start, before = at(sandbox, "lite_agent_execution_completed")
     edits = Edits(inputs={"messages": "Ask about tea"})
-    run = sandbox.run(request_for(start, location, entity="agent", edits=edits, entry_point=ENTRY_POINT))
-    succeeded(run)
+    sandbox.completed(request_for(start, location, edits=edits, entry_point=ENTRY_POINT))
     same("model calls", len(sandbox.model.requests), 1)
     holds("it is asked the new input", "Ask about tea" in sandbox.model.prompts()[0])
     holds("it is not asked the old one", "Ask about AI" not in sandbox.model.prompts()[0])
@@ -47,10 +46,8 @@ def forked(sandbox: Sandbox) -> None:
 
 @row("agent", "a finished agent does not run again")
 def finished(sandbox: Sandbox) -> None:
-    start, before = at(sandbox, "lite_agent_execution_completed")
-    location = sandbox.folder / "agent.json/store"
-    run = sandbox.run(request_for(start, location, entity="agent", kind="resume"))
-    succeeded(run)
+    location, start, before = at(sandbox, "lite_agent_execution_completed")
+    run = sandbox.completed(request_for(start, location, kind="resume"))
     same("model calls", len(sandbox.model.requests), 0)
     holds("its result is reported", run.end["result"])
     same("files changed", marks(location), before)

@@ -1,18 +1,17 @@
 """Components that a checkpoint lacks and the project's code provides."""
 
 from quality.compatibility.rows import row
-from quality.compatibility.rows.crews import after
-from quality.compatibility.sandbox import Sandbox, grown, holds, same, succeeded, tasks_called
+from quality.compatibility.rows.crews import after, recorded_after
+from quality.compatibility.sandbox import Sandbox, grown, holds, same
 from tests.engine_runs.runs import Ended, marks, request_for, saved_in
 
 
 def continued(sandbox: Sandbox, entry_point: str, kind: str = "simple") -> Ended:
     """Resume after two tasks with the project's crew, and check the checkpoints and calls."""
-    location = sandbox.recorded(kind)
-    start, before = after(location, 2), marks(location)
-    run = sandbox.run(request_for(start, location, kind="resume", entry_point=f"press_parts:{entry_point}"))
-    succeeded(run)
-    same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])
+    location, start, before = recorded_after(sandbox, kind, 2)
+    run = sandbox.continued(
+        request_for(start, location, kind="resume", entry_point=f"press_parts:{entry_point}"), "Write Title"
+    )
     new = grown(location, before, start, "main")
     triggers = [saved.body.get("trigger") for saved in new]
     same("checkpoints written", triggers, ["task_started", "task_completed"] * 2)
@@ -26,8 +25,9 @@ def context(sandbox: Sandbox) -> None:
     start = after(location, 2)
     for entry_point in ("press_parts:plain", ""):
         sandbox.model.reset()
-        run = sandbox.run(request_for(start, location, branch=f"b{entry_point[:5]}", entry_point=entry_point))
-        succeeded(run)
+        run = sandbox.completed(
+            request_for(start, location, branch=f"b{entry_point[:5]}", entry_point=entry_point)
+        )
         # Old engines keep an agent's earlier tasks in the conversation. The last message is current.
         title = sandbox.model.requests[-1]["messages"][-1]["content"]
         holds("the last task is given the first one's output", start.tasks[0]["output"]["raw"] in title)
@@ -52,8 +52,7 @@ def class_tool_alone(sandbox: Sandbox) -> None:
     location = sandbox.recorded("class tool")
     sandbox.model.calls_tools = True
     start, before = after(location, 2), marks(location)
-    run = sandbox.run(request_for(start, location, kind="resume"))
-    succeeded(run)
+    sandbox.completed(request_for(start, location, kind="resume"))
     same("called", sandbox.traced(), ["class tool words"])
     same("finished tasks at the end", grown(location, before, start, "main")[-1].done, 4)
 
@@ -68,10 +67,7 @@ def function_tool(sandbox: Sandbox) -> None:
     location = sandbox.folder / "simple.json/store"
     sandbox.model.reset()
     ours = next(saved for saved in reversed(saved_in(location)) if saved.done == 3)
-    refused = sandbox.run(request_for(ours, location, branch="alone"))
-    same("status without the project's code", refused.end["status"], "failed")
-    holds("it is refused in words", "is a function" in refused.end["error"])
-    same("model calls when refused", len(sandbox.model.requests), 0)
+    sandbox.refused(request_for(ours, location, branch="alone"), "is a function")
 
 
 @row("components", "guardrail, task and step callbacks")

@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 from quality.compatibility.rows import row
-from quality.compatibility.rows.crews import after
-from quality.compatibility.sandbox import Sandbox, grown, holds, same, storage_in, succeeded, tasks_called
+from quality.compatibility.rows.crews import recorded_after
+from quality.compatibility.sandbox import Sandbox, grown, holds, same, storage_in, tasks_called
 from tests.engine_runs.runs import PRESS, Ended, marks, request_for, saved_in
 
 MARIGOLD = "The archive's key is kept under the marigold."
@@ -18,12 +18,9 @@ def warns(run: Ended, text: str) -> bool:
 
 @row("components", "knowledge")
 def knowledge(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("knowing")
-    start, before = after(location, 2), marks(location)
+    location, start, before = recorded_after(sandbox, "knowing", 2)
     own = request_for(start, location, entry_point="press_memory:knowing")
-    run = sandbox.run(own, **storage_in(location.parent))
-    succeeded(run)
-    same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])
+    sandbox.continued(own, "Write Title", **storage_in(location.parent))
     asked = [prompt for prompt in sandbox.model.prompts() if "Current Task" in prompt]
     for prompt in asked:
         holds("the model is sent the crew's knowledge", MARIGOLD in prompt)
@@ -33,11 +30,9 @@ def knowledge(sandbox: Sandbox) -> None:
 
 @row("components", "knowledge, without the project's code")
 def knowledge_alone(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("knowing")
-    start, before = after(location, 2), marks(location)
+    location, start, before = recorded_after(sandbox, "knowing", 2)
     sandbox.model.reset()
-    run = sandbox.run(request_for(start, location), **storage_in(location.parent))
-    succeeded(run)
+    run = sandbox.completed(request_for(start, location), **storage_in(location.parent))
     holds("it is reported that the knowledge is lost", warns(run, "knowledge"))
     same("model calls", len(sandbox.model.requests), 2)
     known = [prompt for prompt in sandbox.model.prompts() if MARIGOLD in prompt or HELIOTROPE in prompt]
@@ -61,16 +56,14 @@ def remembered(sandbox: Sandbox, kind: str) -> None:
     start = saved_in(location)[0]
     entry_point = f"press_memory:{kind.replace(' ', '_')}"
     storage = storage_in(location.parent)
-    run = sandbox.run(request_for(start, location, branch="first", entry_point=entry_point), **storage)
-    succeeded(run)
+    run = sandbox.completed(request_for(start, location, branch="first", entry_point=entry_point), **storage)
     asked = [prompt for prompt in sandbox.model.prompts() if "Current Task" in prompt]
     holds("the first task is sent what the recorded run remembered", "Relevant memories" in asked[0])
     holds("what else the memory holds is reported", warns(run, "not part of a checkpoint"))
     ours = next(saved for saved in saved_in(location) if saved.branch == "first" and saved.done == 2)
     before = marks(location)
     sandbox.model.reset()
-    run = sandbox.run(request_for(ours, location, entry_point=entry_point), **storage)
-    succeeded(run)
+    run = sandbox.completed(request_for(ours, location, entry_point=entry_point), **storage)
     asked = [prompt for prompt in sandbox.model.prompts() if "Current Task" in prompt]
     same("tasks called", len(asked), 2)
     for prompt in asked:
@@ -80,11 +73,9 @@ def remembered(sandbox: Sandbox, kind: str) -> None:
 
 @row("components", "kickoff hooks and a streaming model")
 def hooks(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("hooked")
-    start, before = after(location, 2), marks(location)
+    location, start, before = recorded_after(sandbox, "hooked", 2)
     request = request_for(start, location, entry_point="press_hooks:hooked", folder=own_folder(sandbox))
-    run = sandbox.run(request)
-    succeeded(run)
+    run = sandbox.completed(request)
     same("called", sandbox.traced(), ["before AI!", "after"])
     same("tasks called", tasks_called(sandbox.model), ["Write"])
     holds("the inputs are those that the hook once made", "Write about AI!" in sandbox.model.prompts()[0])

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from quality.compatibility.rows import row
-from quality.compatibility.sandbox import Sandbox, grown, holds, missing, same, succeeded, tasks_called
+from quality.compatibility.sandbox import Sandbox, grown, holds, missing, same
 from tests.engine_runs.runs import Saved, marks, plan_for, request_for, saved_in
 from viewer.engines.crewai.contents import contents_of
 from viewer.engines.crewai.planning.plan import plan_of
 from viewer.engines.crewai.planning.units import units_of
-from viewer.engines.plan import Action, Edits
+from viewer.engines.planning.plan import Action, Edits
 
 ENTRY_POINT = "press_parts:plain"
 DONE = ("task_completed",)
@@ -23,6 +23,12 @@ def after(location: Path, done: int, triggers: tuple[str, ...] = DONE) -> Saved:
     if not found:
         raise missing(location, "checkpoint of such a run")
     return found[0]
+
+
+def recorded_after(sandbox: Sandbox, kind: str, done: int) -> tuple[Path, Saved, dict[str, str]]:
+    """Return a recorded run, its checkpoint after this many tasks, and a hash of each of its files."""
+    location = sandbox.recorded(kind)
+    return location, after(location, done), marks(location)
 
 
 def stale_in(start: Saved, inputs: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -43,9 +49,7 @@ def interrupted(sandbox: Sandbox) -> None:
     location = sandbox.folder / "own/store"
     start, before = saved_in(location)[-1], marks(location)
     same("finished tasks", start.done, 2)
-    run = sandbox.run(request_for(start, location, kind="resume"))
-    succeeded(run)
-    same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])
+    run = sandbox.continued(request_for(start, location, kind="resume"), "Write Title")
     new = grown(location, before, start, "main")
     same("finished tasks at the end", new[-1].done, 4)
     same("result", run.end["result"], new[-1].tasks[3]["output"]["raw"])
@@ -60,19 +64,14 @@ def after_failure(sandbox: Sandbox) -> None:
     location = sandbox.folder / "own/store"
     start, before = saved_in(location)[-1], marks(location)
     same("its last trigger", start.body.get("trigger"), "task_failed")
-    run = sandbox.run(request_for(start, location, kind="resume"))
-    succeeded(run)
-    same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])
+    sandbox.continued(request_for(start, location, kind="resume"), "Write Title")
     same("finished tasks at the end", grown(location, before, start, "main")[-1].done, 4)
 
 
 @row("crew", "resume from an old checkpoint")
 def old_checkpoint(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("simple")
-    start, before = after(location, 1), marks(location)
-    run = sandbox.run(request_for(start, location, kind="resume"))
-    succeeded(run)
-    same("tasks called", tasks_called(sandbox.model), ["Check", "Write", "Title"])
+    location, start, before = recorded_after(sandbox, "simple", 1)
+    run = sandbox.continued(request_for(start, location, kind="resume"), "Check Write Title")
     new = grown(location, before, start, "main")
     same("reported checkpoints", [line["id"] for line in run.of("checkpoint")], [one.id for one in new])
     siblings = [saved for saved in saved_in(location) if saved.parent == start.id]
@@ -81,17 +80,16 @@ def old_checkpoint(sandbox: Sandbox) -> None:
 
 @row("crew", "fork with edited inputs")
 def edited_inputs(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("simple")
-    start, before = after(location, 2), marks(location)
+    location, start, before = recorded_after(sandbox, "simple", 2)
     inputs = {"topic": "tea", "year": 1999, "tags": ["x", 2]}
     edits = Edits(inputs=inputs, again=frozenset({start.tasks[0]["id"]}))
     same("named as stale", stale_in(start, inputs), [("topic", "year", "tags"), ("topic",), (), ()])
     # The third task mentions the year only in its agent's goal.
     written = after(location, 3)
     same("named as stale", stale_in(written, {"year": 1999}), [("year",), (), ("year",), ()])
-    run = sandbox.run(request_for(start, location, edits=edits, entry_point=ENTRY_POINT))
-    succeeded(run)
-    same("tasks called", tasks_called(sandbox.model), ["Collect", "Check", "Write", "Title"])
+    sandbox.continued(
+        request_for(start, location, edits=edits, entry_point=ENTRY_POINT), "Collect Check Write Title"
+    )
     prompts = sandbox.model.prompts()
     holds("the first task is asked with the new inputs", "Collect tea in 1999, ['x', 2]" in prompts[0])
     holds("an agent's role speaks of the new input", "Researcher of tea" in prompts[0])
@@ -104,11 +102,10 @@ def edited_inputs(sandbox: Sandbox) -> None:
 
 @row("crew", "fork with edited inputs, without the project's code")
 def edited_inputs_alone(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("simple")
-    start, before = after(location, 2), marks(location)
-    run = sandbox.run(request_for(start, location, edits=Edits(inputs={"topic": "tea", "year": 1999})))
-    succeeded(run)
-    same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])
+    location, start, before = recorded_after(sandbox, "simple", 2)
+    run = sandbox.continued(
+        request_for(start, location, edits=Edits(inputs={"topic": "tea", "year": 1999})), "Write Title"
+    )
     holds("what runs is asked with the new input", "Write about tea" in sandbox.model.prompts()[0])
     holds("an expected output speaks of the new input", "a title of 1999" in sandbox.model.prompts()[1])
     warnings = [line["message"] for line in run.of("warning")]
@@ -123,12 +120,10 @@ def edited_inputs_alone(sandbox: Sandbox) -> None:
 
 @row("crew", "fork with another model and a prompt cache warm-up")
 def other_model(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("simple")
-    start, before = after(location, 1), marks(location)
+    location, start, before = recorded_after(sandbox, "simple", 1)
     request = request_for(start, location)
     request["options"] = {"models": {"Writer": "gpt-4.1"}, "cache_warmup": "sequential"}
-    run = sandbox.run(request)
-    succeeded(run)
+    run = sandbox.completed(request)
     calls = sandbox.model.requests
     same("calls of one token", [call.get("max_tokens") == 1 for call in calls], [True] * 2 + [False] * 3)
     same("models", [call["model"] for call in calls[2:]], ["gpt-4o-mini", "gpt-4.1", "gpt-4.1"])
@@ -141,12 +136,9 @@ def other_model(sandbox: Sandbox) -> None:
 
 @row("crew", "fork with one edited output")
 def one_edit(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("simple")
-    start, before = after(location, 2), marks(location)
+    location, start, before = recorded_after(sandbox, "simple", 2)
     edits = Edits(outputs={start.tasks[1]["id"]: "my own words"})
-    run = sandbox.run(request_for(start, location, edits=edits))
-    succeeded(run)
-    same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])
+    sandbox.continued(request_for(start, location, edits=edits), "Write Title")
     holds("the model is given the edited text", "my own words" in sandbox.model.prompts()[0])
     old = start.tasks[1]["output"]["raw"]
     holds("nobody is given the old text", not any(old in prompt for prompt in sandbox.model.prompts()))
@@ -156,15 +148,12 @@ def one_edit(sandbox: Sandbox) -> None:
 
 @row("crew", "fork with two edited outputs that are not adjacent")
 def two_edits(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("simple")
-    start, before = after(location, 3), marks(location)
+    location, start, before = recorded_after(sandbox, "simple", 3)
     first, second, third, _ = (task["id"] for task in start.tasks)
     edits = Edits(outputs={first: "my notes", third: "my article"}, again=frozenset({second}))
     actions = [step.action for step in plan_for(start, "crew", edits)]
     same("plan", actions, [Action.EDITED, Action.AGAIN, Action.PINNED, Action.RUNS])
-    run = sandbox.run(request_for(start, location, edits=edits))
-    succeeded(run)
-    same("tasks called", tasks_called(sandbox.model), ["Check", "Title"])
+    sandbox.continued(request_for(start, location, edits=edits), "Check Title")
     holds("the first edit is read", "my notes" in sandbox.model.prompts()[0])
     last = grown(location, before, start, "try-it")[-1]
     same("the pinned output", last.tasks[2]["output"]["raw"], "my article")
@@ -172,10 +161,9 @@ def two_edits(sandbox: Sandbox) -> None:
 
 @row("crew", "fork with nothing left to run")
 def nothing_left(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("simple")
-    start, before = after(location, 4), marks(location)
-    run = sandbox.run(request_for(start, location))
-    succeeded(run)
+    location, start, before = recorded_after(sandbox, "simple", 4)
+    run = sandbox.completed(request_for(start, location))
     same("model calls", len(sandbox.model.requests), 0)
-    same("checkpoints", len(grown(location, before, start, "try-it")), 1)
+    new = grown(location, before, start, "try-it")
+    same("finished tasks in each checkpoint", [saved.done for saved in new], [4])
     same("result", run.end["result"], start.tasks[3]["output"]["raw"])

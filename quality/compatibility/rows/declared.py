@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from quality.compatibility.rows import row
+from quality.compatibility.rows.crews import after
 from quality.compatibility.rows.flows import after_method, ran
-from quality.compatibility.sandbox import Failed, NotPossible, Sandbox, grown, holds, missing, same, succeeded
-from tests.engine_runs.runs import DESK, LINE, Saved, marks, new_run_request, request_for, saved_in
-from viewer.engines.plan import Edits
+from quality.compatibility.sandbox import Failed, NotPossible, Sandbox, grown, holds, same
+from tests.engine_runs.runs import DESK, LINE, marks, new_run_request, request_for, saved_in
+from viewer.engines.planning.plan import Edits
 
 FLOW = "src/line/flow.yaml"
 GIVEN = {"audience": "children", "since": "1999"}
@@ -27,23 +28,17 @@ def recorded(sandbox: Sandbox, kind: str, entity: str, entry_point: str, folder:
     raise NotPossible("this version reads no crew.jsonc and no flow.yaml: a run is refused before it begins")
 
 
-def after_task(location: Path, done: int) -> Saved:
-    for saved in saved_in(location):
-        if saved.done == done and saved.body.get("trigger") == "task_completed":
-            return saved
-    raise missing(location, "checkpoint of such a crew")
-
-
 @row("declared", "crew.jsonc: resume with its guardrail, tool and context")
 def crew(sandbox: Sandbox) -> None:
     location = recorded(sandbox, "desk crew", "crew", "crew.jsonc", DESK)
-    start, before = after_task(location, 1), marks(location)
-    run = sandbox.run(request_for(start, location, kind="resume", entry_point="crew.jsonc", folder=DESK))
-    succeeded(run)
+    start, before = after(location, 1), marks(location)
+    sandbox.completed(request_for(start, location, kind="resume", entry_point="crew.jsonc", folder=DESK))
     same("model calls", len(sandbox.model.requests), 2)
     same("parts called", sandbox.traced(), ["guardrail"])
     new = grown(location, before, start, "main")
+    same("finished tasks at the end", new[-1].done, 3)
     asked = sandbox.model.prompts()[1]
+    holds("the last task is asked with the recorded inputs", "Write about AI for children" in asked)
     holds("the last task reads the first", start.tasks[0]["output"]["raw"] in asked)
     holds("and not the second", new[-1].tasks[1]["output"]["raw"] not in asked)
 
@@ -51,10 +46,10 @@ def crew(sandbox: Sandbox) -> None:
 @row("declared", "crew.jsonc: fork with edited inputs, a custom: tool and a callback")
 def edited_crew(sandbox: Sandbox) -> None:
     location = recorded(sandbox, "desk crew", "crew", "crew.jsonc", DESK)
-    start, before = after_task(location, 1), marks(location)
+    start, before = after(location, 1), marks(location)
     edits = Edits(inputs={"topic": "tea"}, again=frozenset([start.tasks[0]["id"]]))
     sandbox.model.calls_tools = True
-    succeeded(sandbox.run(request_for(start, location, edits=edits, entry_point="crew.jsonc", folder=DESK)))
+    sandbox.completed(request_for(start, location, edits=edits, entry_point="crew.jsonc", folder=DESK))
     same("parts called", sandbox.traced(), ["archive words", "callback collect", "guardrail"])
     holds("the edit reaches the task", "Collect tea in 2026" in sandbox.model.prompts()[0])
     holds("and its agent", "Researcher of tea" in sandbox.model.prompts()[0])
@@ -66,22 +61,28 @@ def new_crew(sandbox: Sandbox) -> None:
     recorded(sandbox, "desk crew", "crew", "crew.jsonc", DESK)
     location = sandbox.folder / "own"
     asked = new_run_request(location, "crew", "crew.jsonc", {**GIVEN, "year": 1999}, folder=DESK)
-    succeeded(sandbox.run(asked))
+    sandbox.completed(asked)
     same("model calls", len(sandbox.model.requests), 3)
     holds("defaults and edits reach the task", "Collect AI in 1999" in sandbox.model.prompts()[0])
+    inputs = saved_in(location)[-1].root["checkpoint_inputs"]
+    same("saved inputs", inputs, {**GIVEN, "topic": "AI", "year": 1999})
 
 
 @row("declared", "flow.yaml: resume after its first method")
 def flow(sandbox: Sandbox) -> None:
     location = recorded(sandbox, "line", "flow", FLOW, LINE)
     start, before = after_method(location, "outline"), marks(location)
-    request = request_for(start, location, entity="flow", kind="resume", entry_point=FLOW, folder=LINE)
-    run = sandbox.run(request)
-    succeeded(run)
+    request = request_for(start, location, kind="resume", entry_point=FLOW, folder=LINE)
+    run = sandbox.completed(request)
     same("methods", ran(run), ["publish", "turn", "write_long"])
     same("model calls", len(sandbox.model.requests), 2)
     outline = start.root["checkpoint_method_outputs"][0]["output"]["text"]
-    holds("the crew inside is handed what was found", f"from {outline}" in sandbox.model.prompts()[0])
+    holds(
+        "the crew inside is handed what was found",
+        f"Write about bees from {outline}" in sandbox.model.prompts()[0],
+    )
+    holds("the state has each result", "Publish bees of 2026, 3 words" in sandbox.model.prompts()[1])
+    same("warnings", run.of("warning"), [])
     grown(location, before, start, "main")
 
 
@@ -90,17 +91,18 @@ def edited_flow(sandbox: Sandbox) -> None:
     location = recorded(sandbox, "line", "flow", FLOW, LINE)
     start, before = after_method(location, "outline"), marks(location)
     edits = Edits(state={"year": 1999, "topic": "tea"})
-    request = request_for(
-        start, location, entity="flow", edits=edits, entry_point="line.steps:make_flow", folder=LINE
-    )
-    succeeded(sandbox.run(request))
+    request = request_for(start, location, edits=edits, entry_point="line.steps:make_flow", folder=LINE)
+    sandbox.completed(request)
     same("model calls", sandbox.model.prompts(), ["Briefly tea"])
-    grown(location, before, start, "try-it")
+    new = grown(location, before, start, "try-it")
+    same("edited state in the first checkpoint", new[0].root["checkpoint_state"]["year"], 1999)
 
 
 @row("declared", "flow.yaml: new run with the state from its file")
 def new_flow(sandbox: Sandbox) -> None:
     recorded(sandbox, "line", "flow", FLOW, LINE)
     location = sandbox.folder / "own"
-    succeeded(sandbox.run(new_run_request(location, "flow", FLOW, {"year": 1999}, folder=LINE)))
+    run = sandbox.completed(new_run_request(location, "flow", FLOW, {"year": 1999}, folder=LINE))
     same("model calls", sandbox.model.prompts(), ["Outline AI", "Briefly AI"])
+    steps = run.of("steps")[0]["steps"]
+    same("first steps", [step["title"] for step in steps[:2]], ["outline", "turn"])

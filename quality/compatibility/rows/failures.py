@@ -3,17 +3,16 @@
 import signal
 
 from quality.compatibility.rows import row
-from quality.compatibility.rows.crews import after
-from quality.compatibility.rows.flows import after_method
-from quality.compatibility.sandbox import Sandbox, grown, holds, same, succeeded
-from tests.engine_runs.runs import Ended, Saved, marks, request_for, started
+from quality.compatibility.rows.crews import recorded_after
+from quality.compatibility.rows.flows import recorded_after_method
+from quality.compatibility.sandbox import Sandbox, grown, holds, same
+from tests.engine_runs.runs import Ended, Saved, request_for, started
 from viewer.jobs.spool import read_events
 
 
 def broken(sandbox: Sandbox, entry_point: str) -> tuple[Ended, list[Saved]]:
     """Resume a run that will fail. Return the checkpoints that it wrote."""
-    location = sandbox.recorded("simple")
-    start, before = after(location, 2), marks(location)
+    location, start, before = recorded_after(sandbox, "simple", 2)
     run = sandbox.run(request_for(start, location, kind="resume", entry_point=f"press_parts:{entry_point}"))
     same("status", run.end["status"], "failed")
     new = grown(location, before, start, "main")
@@ -29,15 +28,16 @@ def says(run: Ended, *text: str) -> None:
 
 @row("failures", "PanicException in a write")
 def panic(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("flow")
-    start, before = after_method(location, "outline"), marks(location)
+    location, start, before = recorded_after_method(sandbox, "flow", "outline")
     entry_point = "press_restless:RestlessFlow"
-    request = request_for(start, location, entity="flow", kind="resume", entry_point=entry_point)
-    run = sandbox.run(request, RESTLESS="3")
-    succeeded(run)
+    request = request_for(start, location, kind="resume", entry_point=entry_point)
+    run = sandbox.completed(request, RESTLESS="3")
     holds("it really panicked", "panicked at" in run.log)
     same("model calls", sandbox.model.prompts(), ["Stir", "Settle"])
-    same("checkpoints written", len(grown(location, before, start, "main")), 2)
+    new = grown(location, before, start, "main")
+    same("checkpoints written", len(new), 2)
+    finished = set(new[-1].root["checkpoint_completed_methods"])
+    same("completed methods", finished, {"outline", "revise", "publish"})
 
 
 @row("failures", "a crew that exits")
@@ -48,8 +48,7 @@ def leaving(sandbox: Sandbox) -> None:
 
 @row("failures", "a tool that kills the process")
 def killed(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("simple")
-    start, before = after(location, 2), marks(location)
+    location, start, before = recorded_after(sandbox, "simple", 2)
     sandbox.model.calls_tools = True
     entry_point = "press_parts:with_killing_tool"
     request = request_for(start, location, kind="resume", entry_point=entry_point)

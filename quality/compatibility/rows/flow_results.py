@@ -6,18 +6,9 @@ from typing import Any
 
 from quality.compatibility.rows import row
 from quality.compatibility.rows.flows import after_method, ran, resumed_at
-from quality.compatibility.sandbox import (
-    NotPossible,
-    Sandbox,
-    grown,
-    holds,
-    missing,
-    same,
-    succeeded,
-    tasks_called,
-)
+from quality.compatibility.sandbox import NotPossible, Sandbox, grown, holds, missing, same, tasks_called
 from tests.engine_runs.runs import Saved, marks, request_for, saved_in
-from viewer.engines.plan import Edits
+from viewer.engines.planning.plan import Edits
 
 DESK = "press_results:DeskFlow"
 FACT_METHODS = {"find", "gather", "guess", "add", "weigh"}
@@ -55,7 +46,7 @@ def class_of_listener(sandbox: Sandbox) -> None:
 def missing_annotation(sandbox: Sandbox) -> None:
     location = sandbox.recorded("facts")
     start = after_method(location, "guess")
-    request = request_for(start, location, entity="flow", entry_point="press_results:FactFlow")
+    request = request_for(start, location, entry_point="press_results:FactFlow")
     check = sandbox.run({**request, "kind": "preflight"})
     notes = check.of("preflight")[0]["report"]["notes"]
     same("notes", [(note["what"], note["detail"]) for note in notes], [("untyped", "guess")])
@@ -71,31 +62,27 @@ def at_once(sandbox: Sandbox) -> None:
     same("methods", ran(run), ["arrive", "go_left"])
     sandbox.model.reset()
     start = after_method(location, "turn", "go_left")
-    request = request_for(
-        start, location, entity="flow", branch="further", entry_point="press_results:AtOnceFlow"
-    )
-    succeeded(sandbox.run(request))
+    request = request_for(start, location, branch="further", entry_point="press_results:AtOnceFlow")
+    sandbox.completed(request)
     same("model calls further on", sandbox.model.prompts(), ["Arrive"])
 
 
-def inside(sandbox: Sandbox, done: int) -> tuple[Saved, dict[str, Any]]:
-    """Return the checkpoint inside the inner crew after this many tasks."""
+def inside(sandbox: Sandbox, done: int) -> tuple[Path, Saved, dict[str, Any]]:
+    """Return a recorded run, its checkpoint after this many tasks of the inner crew, and that crew."""
     location = sandbox.recorded("desk")
     for saved in saved_in(location):
         crews = [entity for entity in saved.body["entities"] if entity["entity_type"] == "crew"]
         if crews and sum(bool(task["output"]) for task in crews[0]["tasks"]) == done:
-            return saved, crews[0]
+            return location, saved, crews[0]
     raise missing(location, "checkpoint inside a flow's crew")
 
 
 @row("flow", "an inner crew: resume in its middle")
 def middle(sandbox: Sandbox) -> None:
-    start, crew = inside(sandbox, 2)
-    location = sandbox.folder / "desk.json/store"
+    location, start, crew = inside(sandbox, 2)
     before = marks(location)
-    request = request_for(start, location, entity="flow", kind="resume", entry_point=DESK)
-    run = sandbox.run(request, PRESS_STORE=str(location))
-    succeeded(run)
+    request = request_for(start, location, kind="resume", entry_point=DESK)
+    run = sandbox.completed(request, PRESS_STORE=str(location))
     same("tasks called", tasks_called(sandbox.model)[:1], ["Write"])
     same("model calls", len(sandbox.model.requests), 2)
     holds("the crew's kept outputs are read", crew["tasks"][1]["output"]["raw"] in sandbox.model.prompts()[0])
@@ -103,26 +90,21 @@ def middle(sandbox: Sandbox) -> None:
     holds(f"it is reported what is kept: {said}", any("are kept (1, 2)" in text for text in said))
     new = grown(location, before, start, "main")
     same("checkpoints written", new[0].body.get("trigger"), "task_completed")
-    same("finished at the end", len(new[-1].root["checkpoint_completed_methods"]), 3)
+    same("completed methods", len(new[-1].root["checkpoint_completed_methods"]), 3)
 
 
 @row("flow", "an inner crew finished, its method did not")
 def end_of_crew(sandbox: Sandbox) -> None:
-    start, _ = inside(sandbox, 3)
-    location = sandbox.folder / "desk.json/store"
-    request = request_for(start, location, entity="flow", kind="resume", entry_point=DESK)
-    succeeded(sandbox.run(request, PRESS_STORE=str(location)))
+    location, start, _ = inside(sandbox, 3)
+    request = request_for(start, location, kind="resume", entry_point=DESK)
+    sandbox.completed(request, PRESS_STORE=str(location))
     same("model calls", [prompt[:5] for prompt in sandbox.model.prompts()], ["Close"])
 
 
 @row("flow", "an inner crew starts again with an edited state")
 def from_start(sandbox: Sandbox) -> None:
-    start, _ = inside(sandbox, 2)
-    location = sandbox.folder / "desk.json/store"
-    request = request_for(
-        start, location, entity="flow", edits=Edits(state={"topic": "tea"}), entry_point=DESK
-    )
-    run = sandbox.run(request, PRESS_STORE=str(location))
-    succeeded(run)
+    location, start, _ = inside(sandbox, 2)
+    request = request_for(start, location, edits=Edits(state={"topic": "tea"}), entry_point=DESK)
+    run = sandbox.completed(request, PRESS_STORE=str(location))
     same("model calls", len(sandbox.model.requests), 4)
     holds("it is reported", any("from its start" in line["message"] for line in run.of("warning")))

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from quality.compatibility.rows import row
-from quality.compatibility.sandbox import Sandbox, grown, holds, missing, same, succeeded
+from quality.compatibility.sandbox import Sandbox, grown, holds, missing, same
 from tests.engine_runs.runs import Ended, Saved, marks, new_run_request, request_for, saved_in
-from viewer.engines.plan import Edits
+from viewer.engines.planning.plan import Edits
 
 
 def after_method(location: Path, *methods: str) -> Saved:
@@ -16,6 +16,12 @@ def after_method(location: Path, *methods: str) -> Saved:
         if set(methods) <= set(saved.root["checkpoint_completed_methods"] or []):
             return saved
     raise missing(location, "checkpoint of such a flow")
+
+
+def recorded_after_method(sandbox: Sandbox, kind: str, method: str) -> tuple[Path, Saved, dict[str, str]]:
+    """Return a recorded run, its checkpoint after this method, and a hash of each of its files."""
+    location = sandbox.recorded(kind)
+    return location, after_method(location, method), marks(location)
 
 
 def ran(run: Ended) -> list[str]:
@@ -30,22 +36,20 @@ def resumed(sandbox: Sandbox, kind: str, flow: str, *methods: str) -> tuple[Ende
 def resumed_at(sandbox: Sandbox, location: Path, flow: str, *methods: str) -> tuple[Ended, Saved]:
     """Resume a copy of a recorded run after these methods, and check every new checkpoint."""
     start, before = after_method(location, *methods), marks(location)
-    request = request_for(start, location, entity="flow", kind="resume", entry_point=flow)
-    run = sandbox.run(request)
-    succeeded(run)
+    request = request_for(start, location, kind="resume", entry_point=flow)
+    run = sandbox.completed(request)
     new = grown(location, before, start, "main")
     same("checkpoints written", len(new), len(ran(run)))
     finished = set(start.root["checkpoint_completed_methods"])
     same("methods that ran again", finished & set(ran(run)), set())
-    same("finished at the end", set(new[-1].root["checkpoint_completed_methods"]), finished | set(ran(run)))
+    same("completed methods", set(new[-1].root["checkpoint_completed_methods"]), finished | set(ran(run)))
     return run, start
 
 
 def forked(sandbox: Sandbox, kind: str, flow: str, method: str, state: dict[str, Any]) -> list[Saved]:
-    location = sandbox.recorded(kind)
-    start, before = after_method(location, method), marks(location)
+    location, start, before = recorded_after_method(sandbox, kind, method)
     edits = Edits(state=state)
-    succeeded(sandbox.run(request_for(start, location, entity="flow", edits=edits, entry_point=flow)))
+    sandbox.completed(request_for(start, location, edits=edits, entry_point=flow))
     new = grown(location, before, start, "try-it")
     saved = {name: new[0].root["checkpoint_state"][name] for name in state}
     same("edited state in the first checkpoint", saved, state)
@@ -71,14 +75,11 @@ def edited_pydantic_state(sandbox: Sandbox) -> None:
 
 @row("flow", "an invalid state is refused")
 def unfit_state(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("flow")
-    start, before = after_method(location, "length"), marks(location)
+    location, start, before = recorded_after_method(sandbox, "flow", "length")
     edits = Edits(state={"year": "no number"})
     entry_point = "press_flow:PressFlow"
-    run = sandbox.run(request_for(start, location, entity="flow", edits=edits, entry_point=entry_point))
-    same("status", run.end["status"], "failed")
-    holds("the reason is reported", "state is invalid" in run.end["error"])
-    same("model calls", len(sandbox.model.requests), 0)
+    request = request_for(start, location, edits=edits, entry_point=entry_point)
+    sandbox.refused(request, "state is invalid")
     same("files changed", marks(location), before)
 
 
@@ -145,10 +146,11 @@ def loop(sandbox: Sandbox) -> None:
         start = next(saved for saved in saved_in(location) if saved.id == original.id)
         before = marks(location)
         sandbox.model.reset()
-        run = sandbox.run(
-            request_for(start, location, entity="flow", kind="resume", entry_point="press_loop:LoopFlow")
+        run = sandbox.completed(
+            request_for(start, location, kind="resume", entry_point="press_loop:LoopFlow")
         )
-        succeeded(run)
+        output = last["checkpoint_method_outputs"][-1]
+        same("result", run.end["result"], output["output"] if isinstance(output, dict) else output)
         same(f"model calls from checkpoint {number + 1}", len(sandbox.model.requests), 6 - number)
         new = grown(location, before, start, "main") if number < 6 else []
         same(f"checkpoints from checkpoint {number + 1}", len(marks(location)), len(before) + 6 - number)
@@ -166,10 +168,7 @@ def loop_on(sandbox: Sandbox) -> None:
         if saved.root["checkpoint_method_counts"] == {"write": 2, "judge": 2}
     )
     edits = Edits(state={"enough": 4, "topic": "tea"})
-    run = sandbox.run(
-        request_for(start, location, entity="flow", edits=edits, entry_point="press_loop:LoopFlow")
-    )
-    succeeded(run)
+    run = sandbox.completed(request_for(start, location, edits=edits, entry_point="press_loop:LoopFlow"))
     methods = [line["method"] for line in run.of("method_started")]
     same("methods, in order", methods, ["write", "judge", "write", "judge", "publish"])
     same("model calls", len(sandbox.model.requests), 5)
@@ -181,11 +180,8 @@ def loop_on(sandbox: Sandbox) -> None:
 
 @row("flow", "refused without its class")
 def no_class(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("flow")
-    start, before = after_method(location, "outline"), marks(location)
-    run = sandbox.run(request_for(start, location, entity="flow", kind="resume"))
-    same("status", run.end["status"], "failed")
-    holds("the reason is reported", "needs its code" in run.end["error"])
+    location, start, before = recorded_after_method(sandbox, "flow", "outline")
+    sandbox.refused(request_for(start, location, kind="resume"), "needs its code")
     same("files changed", marks(location), before)
 
 
@@ -194,11 +190,8 @@ def missing_provider(sandbox: Sandbox) -> None:
     location = sandbox.recorded("late")
     start = after_method(location, "first")
     entry_point = "press_providers:LateFlow"
-    asked = request_for(start, location, entity="flow", entry_point=entry_point)
-    run = sandbox.run({**asked, "options": {"accepted": []}})
-    same("status", run.end["status"], "failed")
-    holds("the error names the model", "anthropic/claude-sonnet-4-5" in run.end["error"])
-    same("model calls", sandbox.model.prompts(), [])
+    asked = request_for(start, location, entry_point=entry_point)
+    sandbox.refused({**asked, "options": {"accepted": []}}, "anthropic/claude-sonnet-4-5")
     check = sandbox.run({**asked, "kind": "preflight"})
     lost = [part for part in check.of("preflight")[0]["report"]["components"] if part["fate"] == "lost"]
     same("lost", [part["what"] for part in lost], ["providers"])

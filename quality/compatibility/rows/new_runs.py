@@ -1,7 +1,7 @@
 """New runs of the project's crew, flow and agent."""
 
 from quality.compatibility.rows import row
-from quality.compatibility.sandbox import Sandbox, holds, same, succeeded, tasks_called
+from quality.compatibility.sandbox import Sandbox, holds, same
 from tests.engine_runs.checkpoints import is_chain
 from tests.engine_runs.runs import marks, new_run_request, saved_in
 
@@ -13,9 +13,9 @@ def crew(sandbox: Sandbox) -> None:
     location = sandbox.recorded("simple")
     before = marks(location)
     events = {"events": ["task_started", "task_completed"], "max_checkpoints": 2}
-    run = sandbox.run(new_run_request(location, "crew", "press_parts:plain", INPUTS, events))
-    succeeded(run)
-    same("tasks called", tasks_called(sandbox.model), ["Collect", "Check", "Write", "Title"])
+    run = sandbox.continued(
+        new_run_request(location, "crew", "press_parts:plain", INPUTS, events), "Collect Check Write Title"
+    )
     holds(
         "the first task is asked with the inputs",
         "Collect bees in 1999, ['x', 2]" in sandbox.model.prompts()[0],
@@ -38,8 +38,7 @@ def crew(sandbox: Sandbox) -> None:
 def flow(sandbox: Sandbox) -> None:
     location = sandbox.folder / "store"
     asked = {"topic": "bees", "year": 1999}
-    run = sandbox.run(new_run_request(location, "flow", "press_flow:PressFlow", asked))
-    succeeded(run)
+    sandbox.completed(new_run_request(location, "flow", "press_flow:PressFlow", asked))
     holds("the short way is gone", any("Write briefly" in prompt for prompt in sandbox.model.prompts()))
     new = saved_in(location)
     holds("checkpoints are a chain of parents", is_chain("", new))
@@ -51,8 +50,7 @@ def flow(sandbox: Sandbox) -> None:
 def agent(sandbox: Sandbox) -> None:
     location = sandbox.folder / "store"
     asked = {"messages": "Ask about bees"}
-    run = sandbox.run(new_run_request(location, "agent", "press_agent:interviewer", asked))
-    succeeded(run)
+    sandbox.completed(new_run_request(location, "agent", "press_agent:interviewer", asked))
     same("model calls", len(sandbox.model.requests), 1)
     holds("it is asked its message", "Ask about bees" in sandbox.model.prompts()[0])
     same("branches written", {saved.branch for saved in saved_in(location)}, {"main"})

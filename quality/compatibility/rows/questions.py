@@ -6,27 +6,16 @@ from contextlib import closing
 from pathlib import Path
 
 from quality.compatibility.rows import row
-from quality.compatibility.rows.crews import after
-from quality.compatibility.rows.flows import after_method, ran
-from quality.compatibility.sandbox import (
-    INPUTS,
-    Sandbox,
-    grown,
-    holds,
-    missing,
-    same,
-    succeeded,
-    tasks_called,
-)
+from quality.compatibility.rows.crews import recorded_after
+from quality.compatibility.rows.flows import after_method, ran, recorded_after_method
+from quality.compatibility.sandbox import INPUTS, Sandbox, grown, holds, missing, same, tasks_called
 from tests.engine_runs.runs import Saved, marks, new_run_request, request_for, saved_in
 
 
 @row("task order", "human_input")
 def human_input(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("asking")
-    start, before = after(location, 2), marks(location)
-    run = sandbox.ask(request_for(start, location, kind="resume"), "Make it shorter", "")
-    succeeded(run)
+    location, start, before = recorded_after(sandbox, "asking", 2)
+    run = sandbox.answered(request_for(start, location, kind="resume"), "Make it shorter", "")
     same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])
     first, second = run.of("question")
     same("kind", first["kind"], "human_input")
@@ -54,9 +43,8 @@ def persisted(sandbox: Sandbox) -> None:
         before = marks(location)
         sandbox.model.reset()
         entry_point = "press_asking:KeptFlow"
-        request = request_for(start, location, entity="flow", kind=kind, entry_point=entry_point)
-        run = sandbox.run(request, PRESS_STATES=str(states))
-        succeeded(run)
+        request = request_for(start, location, kind=kind, entry_point=entry_point)
+        run = sandbox.completed(request, PRESS_STATES=str(states))
         same("methods", ran(run), ["second", "third"])
         kept = start.root["checkpoint_state"]["first"]
         same("model calls", sandbox.model.prompts()[0], f"Second after <from first> with <{kept}>")
@@ -78,7 +66,6 @@ def pending(sandbox: Sandbox) -> None:
     if waits.body.get("trigger") != "flow_paused":
         raise missing(location, "checkpoint of a flow that waits")
     output = pending_output(Path(states), waits)
-    request = {"entity": "flow", "entry_point": "press_asking:ReviewFlow"}
     # Also from the checkpoint before: the flow's own store has the pending feedback.
     for start, kind, answer, follows in (
         (after_method(location, "collect"), "fork", "", "drop"),
@@ -86,9 +73,8 @@ def pending(sandbox: Sandbox) -> None:
     ):
         before = marks(location)
         sandbox.model.reset()
-        made = request_for(start, location, kind=kind, **request)  # type: ignore[arg-type]
-        run = sandbox.ask(made, answer, PRESS_STATES=states)
-        succeeded(run)
+        request = request_for(start, location, kind=kind, entry_point="press_asking:ReviewFlow")
+        run = sandbox.answered(request, answer, PRESS_STATES=states)
         same("methods", ran(run), ["draft", follows])
         (question,) = run.of("question")
         same("kind", (question["kind"], question["prompt"]), ("human_feedback", "Is it good?"))
@@ -98,7 +84,7 @@ def pending(sandbox: Sandbox) -> None:
         same("model calls", sandbox.model.prompts(), [text])
         new = grown(location, before, start, "main" if kind == "resume" else "try-it")
         same(
-            "finished at the end",
+            "completed methods",
             set(new[-1].root["checkpoint_completed_methods"]),
             {"collect", "draft", follows},
         )
@@ -107,11 +93,9 @@ def pending(sandbox: Sandbox) -> None:
 
 @row("flow", "a question from the flow, and feedback")
 def curious(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("curious")
-    start, before = after_method(location, "word"), marks(location)
-    request = request_for(start, location, entity="flow", entry_point="press_asking:CuriousFlow")
-    run = sandbox.ask(request, "Fine words", PRESS_STATES=str(location.parent / "states.db"))
-    succeeded(run)
+    location, start, before = recorded_after_method(sandbox, "curious", "word")
+    request = request_for(start, location, entry_point="press_asking:CuriousFlow")
+    run = sandbox.answered(request, "Fine words", PRESS_STATES=str(location.parent / "states.db"))
     same("methods", ran(run), ["close", "show"])
     same("the output to be judged", run.of("question")[0]["context"]["output"], "<>")
     same("model calls", sandbox.model.prompts(), ["Close <>: Fine words"])
@@ -137,24 +121,20 @@ def pending_output(states: Path, saved: Saved) -> object:
 def program_input(sandbox: Sandbox) -> None:
     location = sandbox.folder / "store"
     made = new_run_request(location, "crew", "press_input:crew_of_a_word", INPUTS)
-    run = sandbox.ask(made, "bees")
-    succeeded(run)
+    run = sandbox.answered(made, "bees")
     (question,) = run.of("question")
     same("question", (question["kind"], question["prompt"]), ("program_input", "Which word?"))
     holds("the answer is used", "with <bees>" in sandbox.model.prompts()[0])
     sandbox.model.reset()
-    run = sandbox.ask(new_run_request(location, "flow", "press_input:WordFlow", {}), "one", "two")
-    succeeded(run)
+    run = sandbox.answered(new_run_request(location, "flow", "press_input:WordFlow", {}), "one", "two")
     same("prompts", [question["prompt"] for question in run.of("question")], ["First word?", "Input"])
     same("model calls", sandbox.model.prompts(), ["Second after <ONE> with <two>, piped <>"])
 
 
 @row("flow", "input() in a remaining method asks a person")
 def program_input_later(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("words")
-    start, before = after_method(location, "first"), marks(location)
-    request = request_for(start, location, entity="flow", entry_point="press_input:WordFlow")
-    run = sandbox.ask(request, "two")
-    succeeded(run)
+    location, start, before = recorded_after_method(sandbox, "words", "first")
+    request = request_for(start, location, entry_point="press_input:WordFlow")
+    sandbox.answered(request, "two")
     same("model calls", sandbox.model.prompts(), ["Second after <> with <two>, piped <>"])
     holds("checkpoints", grown(location, before, start, "try-it"))

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from quality.compatibility.rows import row
-from quality.compatibility.rows.crews import ENTRY_POINT, after
-from quality.compatibility.sandbox import Failed, Sandbox, grown, holds, same, succeeded, tasks_called
+from quality.compatibility.rows.crews import ENTRY_POINT, after, recorded_after
+from quality.compatibility.sandbox import Failed, Sandbox, grown, holds, same
 from tests.engine_runs.checkpoints import rows
 from tests.engine_runs.runs import KEY, PRESS, Saved, marks, request_for, saved_in
 from viewer.stores import store_at
@@ -25,11 +25,10 @@ sys.modules['pysqlite3'] = None
 
 @row("stores", "JSON at a relative location, from another working folder")
 def relative(sandbox: Sandbox) -> None:
-    location = sandbox.recorded("simple")
-    start, before = after(location, 3), marks(location)
+    location, start, before = recorded_after(sandbox, "simple", 3)
     saved = start.root["checkpoint"]["location"]
     holds(f"the saved location is relative: {saved}", not Path(saved).is_absolute())
-    succeeded(sandbox.run(request_for(start, location, kind="resume")))
+    sandbox.completed(request_for(start, location, kind="resume"))
     new = grown(location, before, start, "main")
     same("checkpoints written", len(new), 2)
     same("saved location", new[-1].root["checkpoint"]["location"], str(location))
@@ -52,8 +51,7 @@ def sqlite(sandbox: Sandbox) -> None:
     store = sandbox.recorded("simple", "sqlite")
     before = rows(store)
     start = next(one for one in before if one.done == 2)
-    run = sandbox.run(request_for(start, store, store_kind="sqlite"))
-    succeeded(run)
+    run = sandbox.completed(request_for(start, store, store_kind="sqlite"))
     new = added(store, before, start, "try-it")
     same("finished tasks at the end", new[-1].done, 4)
     same("reported checkpoints", [line["path"] for line in run.of("checkpoint")], [one.source for one in new])
@@ -68,11 +66,8 @@ def old_sqlite(sandbox: Sandbox) -> None:
     (sandbox.folder / "old").mkdir()
     (sandbox.folder / "old/sitecustomize.py").write_text(OLD_SQLITE)
     request = request_for(rows(store)[0], store, store_kind="sqlite")
-    run = sandbox.run(request, PYTHONPATH=str(sandbox.folder / "old"))
-    same("status", run.end["status"], "failed")
-    holds("the version and what to do are reported", "3.40.1" in run.end["error"])
+    run = sandbox.refused(request, "3.40.1", PYTHONPATH=str(sandbox.folder / "old"))
     holds("what to do is reported", "pip install pysqlite3" in run.end["error"])
-    same("model calls", len(sandbox.model.requests), 0)
     same("files changed", marks(store), before)
 
 
@@ -116,14 +111,10 @@ def pruned_json(sandbox: Sandbox) -> None:
         request = request_for(start, location, kind=kind, entry_point=entry_point)
         request["checkpoint"] |= {"source": str(copy), "stored": True}
         sandbox.model.reset()
-        run = sandbox.run(request)
         if not entry_point:
-            same("status without the project's code", run.end["status"], "failed")
-            holds("the reason is reported", "was pruned" in run.end["error"])
-            same("model calls", len(sandbox.model.requests), 0)
+            sandbox.refused(request, "was pruned")
             continue
-        succeeded(run)
-        same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])
+        sandbox.continued(request, "Write Title")
         same("keys that the model was called with", set(sandbox.model.keys), {f"Bearer {KEY}"})
         new = grown(location, before, start, "try-it" if kind == "fork" else "main")
         same("finished tasks at the end", new[-1].done, 4)
@@ -140,15 +131,13 @@ def pruned_sqlite(sandbox: Sandbox) -> None:
     before = rows(store)
     request = request_for(start, store, store_kind="sqlite", entry_point=ENTRY_POINT)
     request["checkpoint"] |= {"source": str(copy), "stored": True}
-    succeeded(sandbox.run(request))
-    same("tasks called", tasks_called(sandbox.model), ["Write", "Title"])
+    sandbox.continued(request, "Write Title")
     same("finished tasks at the end", added(store, before, start, "try-it")[-1].done, 4)
 
 
 def ended(sandbox: Sandbox, start: Saved, request: dict[str, Any]) -> None:
     """Run to the end, and check that the model was called for the open tasks only."""
-    run = sandbox.run(request)
-    succeeded(run)
+    run = sandbox.completed(request)
     open_tasks = len(start.tasks) - start.done
     started = len(run.of("task_started"))
     if (started, len(sandbox.model.requests)) != (open_tasks, open_tasks):

@@ -102,10 +102,7 @@ def crew_body(texts: Texts, number: int, everyone: Sequence[int]) -> dict[str, A
 
 def text_task(texts: Texts, number: int) -> dict[str, Any]:
     fields = ("name", "description", "expected_output", "checkpoint_original_description", "id")
-    output = {
-        "raw": texts.text("output", number),
-        "description": texts.text("former description", number),
-    }
+    output = {"raw": texts.text("output", number), "description": texts.text("former description", number)}
     task = {name: texts.text(f"task {name.replace('_', ' ')}", number) for name in fields}
     tools = [{"name": texts.text("task tool", number)}]
     return {**task, "agent": {"role": texts.text("task agent", number)}, "tools": tools, "output": output}

@@ -5,7 +5,6 @@ foreign address is requested, and no text has become markup.
 """
 
 import asyncio
-import shutil
 import socketserver
 import sys
 import tempfile
@@ -20,11 +19,13 @@ from typing import TYPE_CHECKING
 from asgiref.sync import sync_to_async
 from playwright.async_api import Dialog, Page, async_playwright
 
-from quality.benchmarks.live_latency import served
 from quality.fuzz.script_injection.browser import Seen, read, visit, visit_tabs, watched_context
 from quality.fuzz.script_injection.groups import Group, made_groups
 from quality.fuzz.script_injection.payloads import filled, payload_forms
 from quality.fuzz.script_injection.rows import make_events
+from quality.served import Served, served
+from quality.tables import print_heading, print_row
+from scripts.chromium import launch_options
 
 if TYPE_CHECKING:
     from viewer.models import Job
@@ -47,12 +48,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="forkline-quality-") as folder, listener() as (host, asked):
         payloads = {n: filled(form, n, host) for n, form in enumerate(payload_forms(), 1)}
         (Path(folder) / "data").mkdir()
-        with served(f"{folder}/data") as link:
-            import django
-
-            django.setup()
+        with served(Path(folder) / "data") as dashboard:
             groups = made_groups(Path(folder), payloads)
-            seen = asyncio.run(visited(link, groups))
+            seen = asyncio.run(visited(dashboard, groups))
         for one in seen:
             one.requests += sorted(asked)
         asked.clear()
@@ -76,18 +74,19 @@ def listener() -> Iterator[tuple[str, set[str]]]:
         server.shutdown()
 
 
-async def visited(link: str, groups: list[Group]) -> list[Seen]:
+async def visited(dashboard: Served, groups: list[Group]) -> list[Seen]:
     """Return what a browser that enforces the policy observed, and one that does not."""
-    site = link.split("/login", maxsplit=1)[0]
     seen = [Seen(), Seen()]
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(**launch_options())
         login = await browser.new_context()
-        await (await login.new_page()).goto(link)
+        await (await login.new_page()).goto(dashboard.link)
         state = await login.storage_state()
         work = []
         for one, with_policy in zip(seen, (True, False), strict=True):
-            context = await watched_context(browser, site, one, with_policy=with_policy, storage_state=state)
+            context = await watched_context(
+                browser, dashboard.site, one, with_policy=with_policy, storage_state=state
+            )
             waiting = iter(groups)
             pages = [await context.new_page() for _ in range(PAGES_AT_ONCE)]
             work += [visit_groups(page, waiting, one) for page in pages]
@@ -96,12 +95,6 @@ async def visited(link: str, groups: list[Group]) -> list[Seen]:
         await asyncio.gather(*work)
         await browser.close()
     return seen
-
-
-def chromium() -> str:
-    found = shutil.which("chromium")
-    assert found, "chromium is not there: run `scripts/system-packages browser`"
-    return found
 
 
 async def visit_groups(page: Page, groups: Iterator[Group], seen: Seen) -> None:
@@ -118,7 +111,7 @@ async def visit_during_a_run(page: Page, group: Group, seen: Seen) -> None:
     """Open a job page while its events arrive over the socket."""
     job = await sync_to_async(waiting_job)(group)
     await page.goto(job.get_absolute_url())
-    await page.wait_for_selector(".job-head[hx-ext=ws]")
+    await page.wait_for_selector(".job-head[ws-connect]")
     last = await sync_to_async(make_events)(job, group.texts, group.texts.numbers)
     await page.wait_for_selector(f'[data-event="{last}"]', state="attached")
     await read(page, seen)
@@ -138,7 +131,7 @@ async def acting_unescaped(payloads: Mapping[int, str], asked: set[str]) -> set[
     """Return the payloads that run or request something on pages without escaping."""
     acting: set[str] = set()
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(**launch_options())
         context = await browser.new_context()
 
         async def mark(source: object, number: object = "") -> None:
@@ -166,12 +159,11 @@ async def acting_unescaped(payloads: Mapping[int, str], asked: set[str]) -> set[
 def report(payloads: Mapping[int, str], seen: list[Seen], acting: set[int]) -> int:
     """Print the results. Return 1 if a check failed, else 0."""
     whole = [name for name, numbers in seen[0].shown.items() if len(numbers) == len(payloads)]
-    print("| the browser | payloads | fields | pages | scripts run | requests | reports | became markup |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    observed = ("pages", "scripts run", "requests", "reports", "became markup")
+    print_heading("the browser", "payloads", "fields", *observed)
     for name, one in zip(("heeds the policy", "does not"), seen, strict=True):
         counts = (len(one.ran), len(one.requests), len(one.reports), len(one.markup))
-        cells = (len(payloads), len(one.shown), one.pages, *counts)
-        print(f"| {name} | {' | '.join(map(str, cells))} |")
+        print_row(name, len(payloads), len(one.shown), one.pages, *counts)
         for fault in (*one.ran, *one.requests, *one.reports, *one.markup, *one.failed)[:20]:
             print(fault)
     print(f"Of {len(payloads)}, {len(acting)} run or ask for something where nothing is escaped.")

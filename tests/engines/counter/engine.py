@@ -9,20 +9,19 @@ from typing import Any
 from viewer.engines.checkpoint_events import EventGroup
 from viewer.engines.comparable import Part, Section, parts_of
 from viewer.engines.contents import Agent, Failure, Tab
-from viewer.engines.editable import Editable, EditableOutput, StoredValue, no_messages, no_question
 from viewer.engines.entry_points import EntryPoint, EntryPointLabels, InputName
-from viewer.engines.outlook import Outlook
-from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
-from viewer.engines.preflight import Component, PreflightLabels
+from viewer.engines.planning.editable import Editable, EditableOutput, StoredValue
+from viewer.engines.planning.outlook import Outlook
+from viewer.engines.planning.plan import Action, EditRefused, Edits, Reason, Step, Unit
+from viewer.engines.planning.schema import NO_SCHEMA, Schema
+from viewer.engines.preflight import PreflightLabels
 from viewer.engines.protocol import Engine
 from viewer.engines.reproduction import Reproduction
 from viewer.engines.root_kinds import RootKind
 from viewer.engines.runner import Runner
-from viewer.engines.schema import NO_SCHEMA, Schema
 from viewer.engines.search_texts import SearchText, TextKind
 from viewer.engines.spans import Sources, Span
-from viewer.messages.message import UserMessage, plain_text
-from viewer.stores.model_calls import ModelCall
+from viewer.messages.message import plain_text
 
 COUNTING = RootKind(
     name="counting",
@@ -83,18 +82,6 @@ def units_of(contents: Contents) -> list[Unit]:
     ]
 
 
-def environment_file(folder: Path) -> Path | None:
-    return None
-
-
-def source_folders(folder: Path) -> tuple[Path, ...]:
-    return ()
-
-
-def calling_units(namespace: str) -> tuple[str, ...]:
-    return ()
-
-
 def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
     units = units_of(contents)
     known = {unit.id for unit in units}
@@ -144,7 +131,7 @@ def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
     return tuple(found)
 
 
-class Counter:
+class Counter(Engine[Contents]):
     """The functions of this module, by the names of the protocol."""
 
     name = "counter"
@@ -154,7 +141,6 @@ class Counter:
     tabs = (Tab("counts", "Counts", "engines/counter/_counts.html"),)
     distribution = "counter"
     runner = Runner(Path(__file__).with_name("runner.py"), "counter_prewarm", {"COUNTER_QUIET": "yes"})
-    event_groups: Mapping[str, Any] = {}
     unit_subjects = ("count",)
     has_all_spans_in_head = True
 
@@ -173,27 +159,22 @@ class Counter:
 
     contents_of = staticmethod(contents_of)
     units_of = staticmethod(units_of)
-    calling_units = staticmethod(calling_units)
-    environment_file = staticmethod(environment_file)
-    source_folders = staticmethod(source_folders)
     plan = staticmethod(plan)
     schema = staticmethod(schema)
     editable = staticmethod(editable)
-    edited_messages = staticmethod(no_messages)
-    asked_question = staticmethod(no_question)
     values_read = staticmethod(values_read)
     find_entry_points = staticmethod(find_entry_points)
 
-    def tab_context(self, tab: str, contents: Contents, origin: Contents | None) -> dict[str, Any]:
+    def named_entry_points(self, folder: Path) -> Mapping[str, str]:
+        return {point.name.upper(): point.name for point in find_entry_points(folder)}
+
+    def tab_context(self, tab: str, contents: Contents, before: Contents | None) -> dict[str, Any]:
         return {"counts": dict(contents.counts)}
 
     compares_steps = False
 
     def script(self, what: Reproduction) -> str:
         return f"print({what.source!r})\n"
-
-    def model_calls(self, contents: Contents) -> Sequence[ModelCall]:
-        return ()
 
     def comparable(self, contents: Contents, steps: Sequence[Contents] = ()) -> Iterator[Part]:
         yield from parts_of(Section.STATE, contents.state)
@@ -211,12 +192,6 @@ class Counter:
     def info_lines(self, contents: Contents) -> Iterator[str]:
         yield from (f"{name}: {count} of {contents.limit}" for name, count in contents.counts.items())
 
-    def components_in(self, report: Mapping[str, Any]) -> list[Component]:
-        return []
-
-    def unmatched(self, report: Mapping[str, Any], answers: Mapping[str, str]) -> list[Component]:
-        return []
-
     def search_texts(self, contents: Contents) -> Iterator[SearchText]:
         for name, count in contents.counts.items():
             yield SearchText(TextKind.OUTPUT, f"{name}: {count}", "tab=counts", name)
@@ -227,26 +202,8 @@ class Counter:
     def is_end(self, trigger: str) -> bool:
         return trigger == "end"
 
-    def numbered_label(self, kind: str, trigger: str) -> str:
-        return ""
-
-    def read_source(self, folder: Path, entry_point: str, kind: str) -> None:
-        return None
-
     def outlook(self, contents: Contents, source: Any = None) -> Outlook:
         return Outlook()
-
-    def missing_prompt(self, contents: Contents, edits: Edits) -> UserMessage | None:
-        return None
-
-    def cost(self, contents: Contents, latest: Contents | None, steps: Sequence[Step]) -> tuple[int, int]:
-        return 0, 0
-
-    def missing_code(self, contents: Contents) -> UserMessage | None:
-        return None
-
-    def former_values(self, contents: Contents, edits: Edits) -> UserMessage | None:
-        return None
 
     def kickoff_inputs(self, contents: Contents, kind: str) -> Mapping[str, Any]:
         return contents.inputs
@@ -270,4 +227,4 @@ class Counter:
         return (EventGroup("step", ("step",)),)
 
 
-ENGINE: Engine[Contents] = Counter()
+ENGINE = Counter()

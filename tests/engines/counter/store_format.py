@@ -25,11 +25,10 @@ class Document(msgspec.Struct):
 _document = msgspec.json.Decoder(Document)
 
 
-class CounterFormat:
+class CounterFormat(StoreFormat):
     """``<thread>/<id>.json``."""
 
     engine = "counter"
-    is_indexed = False
 
     def ids_in_path(self, path: str) -> RecordedIds:
         folder, _slash, name = path.rpartition("/")
@@ -37,9 +36,6 @@ class CounterFormat:
 
     def ids_in_row(self, key: str, parent_id: str | None, branch: str) -> RecordedIds:
         return RecordedIds(key, parent_id, branch)
-
-    def indexed_store(self, *_store: object) -> None:
-        """Its databases are plain ones."""
 
     def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
         try:
@@ -63,11 +59,9 @@ class CounterFormat:
             run_key=document.run,
             units_done=done,
             units_total=len(document.units),
-            event_ids=(),
-            calls={},
             body=body,
             engine="counter",
         )
 
 
-STORE_FORMAT: StoreFormat = CounterFormat()
+STORE_FORMAT = CounterFormat()

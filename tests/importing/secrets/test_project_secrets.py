@@ -16,7 +16,6 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.real_stores import write_checkpoint
-from viewer.access.login_links import teammate
 from viewer.importing import (
     import_location,
     import_one,
@@ -113,20 +112,19 @@ def test_importing_one_checkpoint_of_a_job_redacts_it(folder: Path, project: Pro
     assert location.checkpoints.count() == 11 and found_in(everything_stored()) == []
 
 
-def test_no_page_shows_it(folder: Path, project: Project, client: Client) -> None:
+def test_no_page_shows_it(folder: Path, project: Project, reader: Client) -> None:
     location = imported(folder, project)
-    client.force_login(teammate("reader"))
     run = location.runs.first()
     assert run is not None
     shown = {
-        "location": client.get(location.get_absolute_url()).content.decode(),
-        "run": client.get(run.get_absolute_url()).content.decode(),
+        "location": reader.get(location.get_absolute_url()).content.decode(),
+        "run": reader.get(run.get_absolute_url()).content.decode(),
     }
     for checkpoint in location.checkpoints.all():
-        shown[f"panel {checkpoint.pk}"] = client.get(
+        shown[f"panel {checkpoint.pk}"] = reader.get(
             reverse("checkpoint", args=[checkpoint.pk])
         ).content.decode()
-        raw = client.get(reverse("checkpoint-raw", args=[checkpoint.pk]))
+        raw = reader.get(reverse("checkpoint-raw", args=[checkpoint.pk]))
         shown[f"raw {checkpoint.pk}"] = b"".join(raw).decode()
         out = StringIO()
         call_command("checkpoints", "info", unredacted_source(checkpoint).source, "--json", stdout=out)
@@ -169,7 +167,7 @@ def test_an_interrupted_redaction_starts_over(
     location.save()
     monkeypatch.setattr("viewer.importing.stored_copies.project_secrets.BATCH", 3)
     with monkeypatch.context() as broken:
-        broken.setattr("viewer.importing.stored_copies.project_secrets._redact_rows", lambda *_: 1 / 0)
+        broken.setattr("viewer.importing.stored_copies.project_secrets.redact_rows", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             redact_stored(location)
     assert Location.objects.get().secrets_digest == ""
@@ -205,9 +203,8 @@ def test_job_events_are_redacted_and_so_are_those_of_earlier_jobs(folder: Path, 
     assert found_in(text) == [] and "failed at [redacted]" in text
 
 
-def test_confirming_a_project_redacts_stored_rows(folder: Path, project: Project, client: Client) -> None:
+def test_confirming_a_project_redacts_stored_rows(folder: Path, project: Project, runner: Client) -> None:
     location = imported(folder, None)
-    client.force_login(teammate("runner", "run"))
     interpreter = Path(project.folder) / ".venv/bin/python"
     interpreter.parent.mkdir(parents=True)
     interpreter.symlink_to(sys.executable)
@@ -218,7 +215,7 @@ def test_confirming_a_project_redacts_stored_rows(folder: Path, project: Project
         "entry_points": [],
         "other_entry_points": "news.flow:Desk",
     }
-    answer = client.post(reverse("project", args=[location.uid]), sent)
+    answer = runner.post(reverse("project", args=[location.uid]), sent)
     assert answer.status_code == 302
     assert found_in(everything_stored()) == []
 

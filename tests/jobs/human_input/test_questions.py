@@ -3,21 +3,17 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from django.utils import timezone
 
 from forkline_runner.questions import Questions, Withdrawn, fitting
 from forkline_runner.reporting import Reporter
-from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.following.event_rows import redactor_for
-from viewer.jobs.execution.following.follow import ensure_finished
+from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks, status, wait_until
+from viewer.jobs.execution.following.event_rows import redactor_of
 from viewer.jobs.execution.starting.start import launch
 from viewer.jobs.human_input.questions import answer, ingest, redacted_answer
 from viewer.jobs.limits.usage import seconds_of
@@ -25,21 +21,6 @@ from viewer.jobs.queue.scheduling import enqueue
 from viewer.jobs.spool import Spool, SpoolEvent, answer_name, read_events
 from viewer.jobs.storage import storage_of
 from viewer.models import Job, Project, Question
-
-
-@contextmanager
-def ensured_finished(job: Job) -> Iterator[None]:
-    """Follow the job to its end in another thread."""
-
-    def follow() -> None:
-        ensure_finished(job)
-        connection.close()
-
-    follower = threading.Thread(target=follow)
-    follower.start()
-    yield
-    follower.join(30)
-    assert not follower.is_alive()
 
 
 def asked(job: Job, number: int = 1) -> Question:
@@ -55,7 +36,7 @@ def people(transactional_db: None) -> tuple[User, User]:
 
 def test_the_first_answer_wins_and_continues_the_run(make_job: MakeJob, people: tuple[User, User]) -> None:
     job = make_job("asks.py")
-    with ensured_finished(job):
+    with followed(job):
         first = asked(job)
         assert (first.kind, first.prompt, first.choices) == (
             "human_feedback",
@@ -70,7 +51,6 @@ def test_the_first_answer_wins_and_continues_the_run(make_job: MakeJob, people: 
         assert answer(second, "fine", people[0])
         assert not answer(second, "no", people[1])
         assert second.answered_by == people[0]
-    job.refresh_from_db()
     assert (job.status, job.result) == ("succeeded", "fine")
     assert not Job.objects.get(pk=job.pk).is_waiting_for_an_answer
     assert not list(job.folder.glob("answer-*"))
@@ -78,11 +58,10 @@ def test_the_first_answer_wins_and_continues_the_run(make_job: MakeJob, people: 
 
 def test_a_key_in_an_answer_reaches_the_run_and_is_stored_nowhere(make_job: MakeJob) -> None:
     job, key = make_job("asks.py"), "sk-canary0123456789abcdefghij"
-    with ensured_finished(job):
+    with followed(job):
         first = asked(job)
         assert answer(first, f"{key}\nagain", None)
         assert redacted_answer(first) == "[redacted]\nagain"
-    job.refresh_from_db()
     first.refresh_from_db()
     # It was delivered completely: the runner ends with the answer, which is redacted again.
     assert (job.status, job.result, first.answer) == ("succeeded", "[redacted]\nagain", "[redacted]\nagain")
@@ -90,7 +69,7 @@ def test_a_key_in_an_answer_reaches_the_run_and_is_stored_nowhere(make_job: Make
 
 def test_cancelling_a_waiting_run_withdraws_its_question(make_job: MakeJob) -> None:
     job = make_job("asks.py")
-    with ensured_finished(job):
+    with followed(job):
         question = asked(job)
         assert job.request_cancel()
     question.refresh_from_db()
@@ -111,8 +90,7 @@ def test_a_question_outlives_its_worker_and_is_asked_once(
     worker.wait()
     # A process was killed between the two: the row has the answer, the folder does not.
     assert question.record_answer("yes", None)
-    ensure_finished(job)
-    job.refresh_from_db()
+    finished(job)
     assert (job.status, job.result) == ("succeeded", "yes")
     assert job.questions.count() == 1
     assert marks(project) == [str(job.pk)]
@@ -120,7 +98,7 @@ def test_a_question_outlives_its_worker_and_is_asked_once(
 
 def test_killing_a_waiting_runner_withdraws_its_question(make_job: MakeJob) -> None:
     job = make_job("asks.py")
-    with ensured_finished(job):
+    with followed(job):
         question = asked(job)
         wait_until(lambda: Job.objects.get(pk=job.pk).process_id)
         os.kill(Job.objects.get(pk=job.pk).process_id or 0, signal.SIGKILL)
@@ -135,11 +113,10 @@ def test_an_answer_without_a_follower_reaches_the_run(make_job: MakeJob) -> None
     child = launch(job)
     assert child
     wait_until(lambda: any(line["kind"] == "question" for line in read_events(job.folder, 0)[0]))
-    ingest(job, read_events(job.folder, 0)[0], redactor_for(job), set())
+    ingest(job, read_events(job.folder, 0)[0], redactor_of(job.project), set())
     assert answer(job.questions.get(), "meanwhile", None)
     assert child.wait(60) == 0
-    ensure_finished(job)
-    job.refresh_from_db()
+    finished(job)
     assert (job.status, job.result) == ("succeeded", "meanwhile")
 
 
@@ -149,7 +126,7 @@ def test_a_withdrawn_question_is_not_open_any_more(
     job, waiting = make_job(), set[int]()
     lines = [line(1, "question", number=1), line(2, "question", number=2), line(3, "withdrawn", number=1)]
     for _again in range(2):
-        ingest(job, lines, redactor_for(job), waiting)
+        ingest(job, lines, redactor_of(job.project), waiting)
     assert waiting == {2}
     assert [question.is_waiting for question in job.questions.all()] == [False, True]
 
@@ -185,7 +162,7 @@ def test_withdrawing_one_question_leaves_the_others_open(tmp_path: Path) -> None
 @pytest.mark.parametrize("number", [None, 0, -1, True, 2**70, "1"])
 def test_a_question_without_a_valid_number_is_ignored(make_job: MakeJob, number: object) -> None:
     job = make_job()
-    ingest(job, [line(1, "question", number=number)], redactor_for(job), set())
+    ingest(job, [line(1, "question", number=number)], redactor_of(job.project), set())
     assert not job.questions.exists()
 
 

@@ -1,20 +1,19 @@
 """Questions are asked at the terminal of a waiting command, if it has one."""
 
 import io
-import json
 import os
 import pty
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from tests.jobs.conftest import MakeJob, wait_until
-from tests.jobs.human_input.test_questions import asked, ensured_finished
+from tests.jobs.conftest import MakeJob, followed, wait_until
+from tests.jobs.human_input.test_questions import asked
+from tests.terminal import Terminal
 from viewer.cli.prompt import questions_asked
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.human_input.questions import answer
@@ -30,12 +29,6 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         now.setattr(sys, "stderr", shown)
         yield here
     os.close(here)
-
-
-def asked_in_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    capsys.readouterr()
-    call_command("checkpoints", "answer", *arguments, "--json")
-    return json.loads(capsys.readouterr().out)
 
 
 def test_a_line_typed_at_the_terminal_is_the_answer(
@@ -59,29 +52,26 @@ def test_an_answer_from_elsewhere_ends_the_wait_at_the_terminal(
     make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = make_job("asks.py")
-    with keyboard(monkeypatch), questions_asked(job.pk), ensured_finished(job):
+    with keyboard(monkeypatch), questions_asked(job.pk), followed(job):
         assert answer(asked(job), "from the browser", None)
-    job.refresh_from_db()
     assert (job.status, job.result) == ("succeeded", "from the browser")
 
 
 def test_without_a_terminal_the_command_says_where_to_answer(
-    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
     job = make_job("asks.py")
     said = io.StringIO()
     monkeypatch.setattr(sys, "stderr", said)
-    with questions_asked(job.pk), ensured_finished(job):
+    with questions_asked(job.pk), followed(job):
         asked(job)
         wait_until(lambda: f"checkpoints answer {job.pk} 1 --text" in said.getvalue())
-        (waiting,) = asked_in_json(capsys)["questions"]
+        (waiting,) = terminal.document("answer")["questions"]
         assert (waiting["job"], waiting["number"], waiting["prompt"]) == (str(job.pk), 1, "Is it good?")
-        printed = asked_in_json(capsys, str(job.pk)[:8], "--text", "approved")
+        printed = terminal.document("answer", str(job.pk)[:8], "--text", "approved")
         assert (printed["answered"], printed["answer"]) == (True, "approved")
-    job.refresh_from_db()
     assert (job.status, job.result) == ("succeeded", "approved")
-    assert asked_in_json(capsys) == {"questions": []}
-    assert capsys.readouterr().out == ""
+    assert terminal.document("answer") == {"questions": []}
 
 
 def test_an_answer_to_nothing_or_to_one_of_several_is_refused(make_job: MakeJob) -> None:
@@ -96,9 +86,6 @@ def test_an_answer_to_nothing_or_to_one_of_several_is_refused(make_job: MakeJob)
     assert [question.answer for question in Job.objects.get().questions.order_by("number")] == ["", "yes"]
 
 
-def test_a_question_cannot_command_the_terminal(
-    make_job: MakeJob, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_question_cannot_command_the_terminal(make_job: MakeJob, terminal: Terminal) -> None:
     Question.objects.create(job=make_job(), number=1, kind="text_input", prompt="\x1b[2JWhich?")
-    call_command("checkpoints", "answer")
-    assert "\x1b" not in capsys.readouterr().out
+    assert "\x1b" not in terminal.text("answer")

@@ -11,17 +11,18 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from forkline_runner.limits import Limits
+from forkline_runner.limits import LimitCounter
 from forkline_runner.reporting import Reporter
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.starting.start import launch
-from viewer.jobs.limits.usage import last_midnight, limit_label, reached_shared_limit, seconds_of, usage_of
+from viewer.jobs.limits.usage import midnight, reached_shared_limit, seconds_of, usage_of
 from viewer.jobs.queue.scheduling import enqueue, requeue_missing
 from viewer.jobs.spool import STOP, Spool, read_events
 from viewer.jobs.storage import storage_of
 from viewer.launching.enqueue import run_here
 from viewer.models import DayLimits, Job, JobEvent, Project, Sweep
+from viewer.presentation.jobs.limit_labels import limit_label
 
 
 @contextmanager
@@ -144,20 +145,20 @@ def test_a_queued_job_starts_when_its_limit_has_room(make_job: MakeJob, project:
 
 def test_a_daily_limit_counts_usage_since_midnight(make_job: MakeJob) -> None:
     before, across = make_job(), make_job()
-    midnight = last_midnight()
+    begin = midnight()
     hour = timedelta(hours=1)
     Job.objects.filter(pk=before.pk).update(
-        status="succeeded", tokens=100, steps_used=5, started_at=midnight - 2 * hour, ended_at=midnight - hour
+        status="succeeded", tokens=100, steps_used=5, started_at=begin - 2 * hour, ended_at=begin - hour
     )
     Job.objects.filter(pk=across.pk).update(
-        status="succeeded", tokens=70, steps_used=2, started_at=midnight - hour, ended_at=midnight + hour
+        status="succeeded", tokens=70, steps_used=2, started_at=begin - hour, ended_at=begin + hour
     )
-    for seq, (at, tokens) in enumerate([(midnight - hour, 40), (midnight + hour, 30)], 1):
+    for seq, (at, tokens) in enumerate([(begin - hour, 40), (begin + hour, 30)], 1):
         JobEvent.objects.create(
             job=across, seq=seq, kind="model_completed", at=at, data={"tokens": tokens, "total_tokens": 70}
         )
-    JobEvent.objects.create(job=across, seq=3, kind="task_completed", at=midnight + hour)
-    assert usage_of(Job.objects.all(), midnight) == {"tokens": 30, "steps": 1, "seconds": 3600}
+    JobEvent.objects.create(job=across, seq=3, kind="task_completed", at=begin + hour)
+    assert usage_of(Job.objects.all(), begin) == {"tokens": 30, "steps": 1, "seconds": 3600}
     assert usage_of(Job.objects.all())["tokens"] == 170
 
 
@@ -252,7 +253,7 @@ def test_an_unknown_limit_has_a_message(plain: object) -> None:
 def test_a_runner_stops_if_the_stop_file_is_unreadable(tmp_path: Path, said: bytes) -> None:
     (tmp_path / STOP).write_bytes(said)
     reporter = Reporter(Spool(tmp_path))
-    reporter.limits = Limits({}, tmp_path / STOP, lambda: False)
+    reporter.limits = LimitCounter({}, tmp_path / STOP, lambda: False)
     with pytest.raises(KeyboardInterrupt):
         reporter.write("model_started", model="m", agent="a")
     assert [(line["kind"], line["data"]) for line in read_events(tmp_path, 0)[0]] == [("limit", {})]
@@ -260,6 +261,6 @@ def test_a_runner_stops_if_the_stop_file_is_unreadable(tmp_path: Path, said: byt
 
 def test_a_runner_continues_below_its_limit(tmp_path: Path) -> None:
     reporter = Reporter(Spool(tmp_path))
-    reporter.limits = Limits({}, tmp_path / STOP, lambda: False)
+    reporter.limits = LimitCounter({}, tmp_path / STOP, lambda: False)
     reporter.write("model_started", model="m", agent="a")
     assert [line["kind"] for line in read_events(tmp_path, 0)[0]] == ["model_started"]

@@ -198,7 +198,7 @@ def test_an_unconfirmed_project_is_not_checked(checkpoint: Checkpoint, project: 
     Project.objects.update(confirmed_at=None)
     project.refresh_from_db()
     check = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
-    assert check.status == PreflightCheck.Status.FAILED and "Nobody has permitted" in str(check.error)
+    assert check.status == PreflightCheck.Status.FAILED and "Nobody has allowed" in str(check.error)
     assert marks(project) == []
 
 

@@ -1,24 +1,20 @@
 """Prewarmed processes with tiny engines, and jobs that run in them."""
 
-import contextlib
 import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
-from django.db import connection
 from pytest_django import Settings
 
-from tests.jobs.conftest import MakeJob, wait_until
-from viewer.jobs.execution.following.follow import ensure_finished
+from tests.jobs.conftest import MakeJob, finished, wait_until
 from viewer.jobs.prewarm import client, pool
 from viewer.jobs.prewarm.pool import PrewarmPool
-from viewer.models import Job, Project
+from viewer.models import Project
 
 Warm = Callable[..., PrewarmPool]
 
@@ -61,15 +57,9 @@ def only(state: PrewarmPool) -> "subprocess.Popen[bytes]":
     return one.process
 
 
-def ensured_finished(job: Job) -> Job:
-    ensure_finished(job)
-    job.refresh_from_db()
-    return job
-
-
 def reported_by(make_job: MakeJob, project: Project) -> dict[str, Any]:
     """Return the environment that the runner reports, without what differs from job to job."""
-    job = ensured_finished(make_job("shows_environment.py"))
+    job = finished(make_job("shows_environment.py"))
     assert job.status == "succeeded", job.log_end
     text = (Path(project.folder) / "reported.json").read_text()
     return dict(json.loads(text.replace(str(job.pk), "JOB")))
@@ -77,19 +67,3 @@ def reported_by(make_job: MakeJob, project: Project) -> dict[str, Any]:
 
 def is_warm(make_job: MakeJob, project: Project) -> bool:
     return bool(reported_by(make_job, project)["is_warm"])
-
-
-@contextlib.contextmanager
-def followed(job: Job) -> Iterator[None]:
-    """Follow the job to its end in another thread."""
-
-    def follow() -> None:
-        ensure_finished(Job.objects.get(pk=job.pk))
-        connection.close()
-
-    thread = Thread(target=follow)
-    thread.start()
-    yield
-    thread.join(20)
-    assert not thread.is_alive()
-    job.refresh_from_db()

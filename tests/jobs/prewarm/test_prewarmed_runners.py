@@ -8,8 +8,8 @@ import psutil
 import pytest
 from pytest_django import Settings
 
-from tests.jobs.conftest import MakeJob, marks, wait_until
-from tests.jobs.prewarm.conftest import Warm, ensured_finished, followed, is_warm, only, reported_by
+from tests.jobs.conftest import MakeJob, finished, followed, marks, wait_until
+from tests.jobs.prewarm.conftest import Warm, is_warm, only, reported_by
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.following.runner_process import PrewarmedRunner, receive
 from viewer.jobs.execution.starting.start import launch
@@ -79,7 +79,7 @@ def test_the_exit_status_of_a_prewarmed_runner_is_known(make_job: MakeJob, prewa
 def test_a_crash_of_a_prewarmed_runner_has_the_same_message(make_job: MakeJob, prewarmed: Warm) -> None:
     job = make_job("exits.py")
     prewarmed()
-    ensured_finished(job)
+    finished(job)
     assert (job.status, "exited with status 3" in str(job.error)) == ("failed", True)
     assert job.log_end == "about to leave\n"
 

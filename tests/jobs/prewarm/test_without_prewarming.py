@@ -11,8 +11,8 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from tests.jobs.prewarm.conftest import Warm, ensured_finished, is_warm, only
+from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
+from tests.jobs.prewarm.conftest import Warm, is_warm, only
 from viewer.jobs.prewarm import client, pool
 from viewer.jobs.prewarm.pool import PrewarmPool, maintain
 from viewer.jobs.queue.scheduling import enqueue
@@ -30,7 +30,7 @@ def test_another_project_does_not_use_the_prewarmed_process(
         folder=str(folder), interpreter=sys.executable, confirmed_at=timezone.now()
     )
     Job.objects.filter(pk=job.pk).update(project=other)
-    ensured_finished(job)
+    finished(job)
     assert not json.loads((folder / "reported.json").read_text())["is_warm"]
 
 

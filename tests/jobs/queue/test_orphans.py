@@ -10,8 +10,9 @@ import psutil
 from django.utils import timezone
 from django_tasks_db.models import DBTaskResult
 
-from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.following.event_rows import redactor_for, rows_of
+from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
+from viewer.jobs.execution.following.event_batches import insert
+from viewer.jobs.execution.following.event_rows import redactor_of, rows_of
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.following.orphans import orphaned_jobs
 from viewer.jobs.execution.starting.start import launch
@@ -20,7 +21,7 @@ from viewer.jobs.spool import read_events
 from viewer.jobs.storage import storage_of
 from viewer.jobs.workers import worker_is_up
 from viewer.messages.message import plain_text
-from viewer.models import Job, JobEvent, Project
+from viewer.models import Job, Project
 
 
 def followed(make_job: MakeJob, start_worker: StartWorker) -> tuple[Job, "subprocess.Popen[bytes]"]:
@@ -86,8 +87,7 @@ def test_a_job_claimed_by_a_worker_that_died_before_the_start_is_interrupted(
     job = make_job("succeeds.py")
     assert job.claim()
     assert orphaned_jobs() == [job]
-    ensure_finished(job)
-    job.refresh_from_db()
+    finished(job)
     assert job.status == "interrupted"
     assert "was not started" in str(job.error)
     assert marks(project) == []
@@ -100,10 +100,8 @@ def test_an_adopted_job_gets_the_outcome_in_its_spool(make_job: MakeJob, project
     assert child
     assert child.wait() == 0
     # The process that followed it was killed in the middle.
-    first = rows_of(job, read_events(job.folder, 0)[0][:4], redactor_for(job))
-    JobEvent.objects.bulk_create(first)
-    ensure_finished(job)
-    job.refresh_from_db()
+    insert(rows_of(job, read_events(job.folder, 0)[0][:4], redactor_of(job.project)))
+    finished(job)
     assert (job.status, job.result) == ("succeeded", "all done")
     assert list(job.events.values_list("seq", flat=True)) == list(range(1, 11))
     assert marks(project) == [str(job.pk)]
@@ -125,8 +123,7 @@ def test_the_queue_entry_of_a_dead_worker_is_requeued(make_job: MakeJob) -> None
 
 def test_a_job_that_has_ended_never_changes_again(make_job: MakeJob) -> None:
     job = make_job("succeeds.py")
-    ensure_finished(job)
-    job.refresh_from_db()
+    finished(job)
     ended_at = job.ended_at
     assert not job.end(Job.Status.FAILED, error=plain_text("late"))
     assert not job.mark_running()

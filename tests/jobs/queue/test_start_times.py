@@ -8,11 +8,11 @@ from django.utils import timezone
 from django_tasks_db.models import DBTaskResult
 from pytest_django import Settings
 
-from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
+from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.queue.scheduling import delete_old_entries, enqueue, requeue_missing
 from viewer.launching.enqueue import move_start, start_job
-from viewer.launching.options import LaunchOptions, is_same_request
+from viewer.launching.requests.options import LaunchOptions, is_same_request
 from viewer.models import Checkpoint, DayLimits, Job, Project
 from viewer.presentation.jobs.status import hint, lateness
 from viewer.presentation.jobs.waiting import wait_of, waiting
@@ -53,8 +53,7 @@ def test_two_workers_start_a_due_job_once(
 def test_a_recently_missed_start_time_starts_late(make_job: MakeJob) -> None:
     job = scheduled(make_job, -timedelta(minutes=20))
     assert requeue_missing() == 1
-    ensure_finished(job)
-    job.refresh_from_db()
+    finished(job)
     assert job.status == "succeeded"
     assert lateness(job) == "20 minutes late: no worker was running"
 

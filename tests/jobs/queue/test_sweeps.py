@@ -7,7 +7,7 @@ from django.utils import timezone
 from django_tasks_db.models import DBTaskResult
 
 from viewer.jobs.queue.scheduling import requeue_missing
-from viewer.launching.options import LaunchOptions
+from viewer.launching.requests.options import LaunchOptions
 from viewer.launching.sweep import Planned, start_variations
 from viewer.models import Checkpoint, Job, JobEvent, Project, Sweep
 from viewer.presentation.jobs.waiting import wait_of

@@ -9,10 +9,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from viewer.access.login_links import teammate
-from viewer.engines.editable import OpenQuestion
 from viewer.engines.langgraph.planning.answers import suggested
 from viewer.engines.langgraph.planning.questions import asked_question
+from viewer.engines.planning.editable import OpenQuestion
 from viewer.forms.launch.answers import AnswersForm
 from viewer.models import Job, Location, Question
 from viewer.presentation.launch.answers_part import AnswersPart
@@ -119,7 +118,7 @@ def test_a_question_that_was_cut_has_no_form() -> None:
     assert asked_question("Refund?", {"output": "{"}) is None
 
 
-def test_the_inbox_shows_the_form_and_sends_its_answer(client: Client, db: None, tmp_path: Any) -> None:
+def test_the_inbox_shows_the_form_and_sends_its_answer(runner: Client, db: None, tmp_path: Any) -> None:
     location = Location.objects.create(path=str(tmp_path), store_kind="sqlite", engine="langgraph")
     job = Job.objects.create(
         kind="fork", location=location, branch="b", status="running", started_at=timezone.now()
@@ -128,13 +127,12 @@ def test_the_inbox_shows_the_form_and_sends_its_answer(client: Client, db: None,
     output = '{"action_request": {"action": "pay", "args": {"sum": 3}}, "config": {"allow_edit": true}}'
     context = {"node": "pay", "interrupt": "a1", "output": output}
     question = Question.objects.create(job=job, number=1, kind="interrupt", prompt="Pay?", context=context)
-    client.force_login(teammate("runner", "run"))
-    page = client.get(question.get_absolute_url()).content.decode()
+    page = runner.get(question.get_absolute_url()).content.decode()
     assert 'name="part:0:0:0"' in page and "with these arguments" in page and "this fork only" in page
     address = reverse("question-answer", args=[job.pk, 1])
     data = {"answer:0": "left over", "type:0": "text", "choice:0": "edit", "part:0:0:0": "much"}
-    assert "must be a whole number" in client.post(address, data).content.decode()
+    assert "must be a whole number" in runner.post(address, data).content.decode()
     assert Question.objects.get().is_waiting
-    client.post(address, {**data, "part:0:0:0": "4"})
+    runner.post(address, {**data, "part:0:0:0": "4"})
     made = '{"type": "edit", "args": {"action": "pay", "args": {"sum": 4}}}'
     assert Question.objects.get().answer == made

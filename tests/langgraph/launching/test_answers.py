@@ -9,8 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.langgraph.conftest import opened
-from viewer.access.login_links import teammate
-from viewer.engines.editable import AnswerOption, OpenQuestion
+from viewer.engines.planning.editable import AnswerOption, OpenQuestion
 from viewer.forms.launch.answers import AnswersForm
 from viewer.models import Location, Project
 
@@ -47,18 +46,17 @@ def test_an_invalid_answer_is_an_error(name: str, text: str) -> None:
 
 
 def test_a_waiting_checkpoint_can_be_answered_in_the_thread_or_in_forks(
-    threads: Callable[[str], Location], client: Client
+    threads: Callable[[str], Location], runner: Client
 ) -> None:
     location = threads("lg12")
     location.project = Project.objects.create(folder="/", interpreter="/x", confirmed_at=timezone.now())
     location.save()
-    client.force_login(teammate("runner", "run"))
     row = opened(location, "appr-waiting").checkpoints.latest("row")
-    page = client.get(row.get_absolute_url()).content.decode()
+    page = runner.get(row.get_absolute_url()).content.decode()
     assert f"{reverse('resume', args=[row.pk])}#answers" in page and "leaves the thread waiting" in page
-    resume = client.get(reverse("resume", args=[row.pk])).content.decode()
+    resume = runner.get(reverse("resume", args=[row.pk])).content.decode()
     assert 'name="answer:0"' in resume and "continues the thread itself" in resume
-    fork = client.get(reverse("fork", args=[row.pk])).content.decode()
+    fork = runner.get(reverse("fork", args=[row.pk])).content.decode()
     assert "continues a copy" in fork and 'name="stop_before"' in fork
-    sent = client.post(reverse("fork-plan", args=[row.pk]), {"answer:0": "{", "type:0": "json"})
+    sent = runner.post(reverse("fork-plan", args=[row.pk]), {"answer:0": "{", "type:0": "json"})
     assert "not valid JSON" in sent.content.decode()

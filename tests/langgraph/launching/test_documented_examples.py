@@ -21,17 +21,17 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
-from quality.compatibility.graphs.rows.sides import Side
 from tests.engine_runs.graphs import NODES, PROJECT, WarmGraphs
 from tests.engine_runs.prewarmed_jobs import PrewarmedJobs
+from tests.engine_runs.sides import Side
 from tests.jobs.conftest import wait_until
 from tests.langgraph.launching.documented_examples import EXAMPLES, Action, Example
-from tests.langgraph.launching.test_running import address, command, rows
+from tests.langgraph.launching.test_running import address, rows
+from tests.terminal import Terminal
 from viewer.importing import import_location, open_location
 from viewer.jobs.human_input.questions import answer
 from viewer.models import Checkpoint, Location, Project, Question
 
-pytestmark = pytest.mark.engine
 THREAD = "thread"
 # For a question to be asked on a busy machine.
 MAX_SECONDS = 300
@@ -47,7 +47,7 @@ def recorded(
     def record(graph: str, actions: Sequence[Action]) -> Copies:
         (tmp_path / "ours").mkdir()
         ours = Side(graph_python, tmp_path / "ours", warm_langgraph)
-        ours.own(graph, THREAD, actions)
+        ours.run_langgraph(graph, THREAD, actions)
         ours.forget()
         shutil.copytree(tmp_path / "ours", tmp_path / "theirs")
         return ours, Side(graph_python, tmp_path / "theirs", warm_langgraph)
@@ -127,7 +127,7 @@ def test_a_documented_example_does_the_same(
     example: Example,
     recorded: Callable[[str, Sequence[Action]], Copies],
     located: Callable[[Side, str], Location],
-    capsys: pytest.CaptureFixture[str],
+    terminal: Terminal,
 ) -> None:
     graph = f"documented:{example.graph}"
     ours, theirs = recorded(graph, example.recording)
@@ -135,11 +135,10 @@ def test_a_documented_example_does_the_same(
     name, *arguments = example.command
     row = chosen(location, ours, example)
     with typed(example.answers):
-        done = command(capsys, name, address(row), *arguments, "--wait")
-    assert done["status"] == "succeeded", done["error"]
+        done = terminal.succeeded(name, address(row), *arguments)
     first = {} if example.command[0] == "resume" or example.inner else {"at": row.checkpoint_id}
-    own = theirs.own(graph, THREAD, [first | example.actions[0], *example.actions[1:]])
-    assert plain(done["result"]) == own["result"]
+    expected = theirs.run_langgraph(graph, THREAD, [first | example.actions[0], *example.actions[1:]])
+    assert plain(done["result"]) == expected["result"]
     assert ours.sent() == theirs.sent()
     assert ours.nodes() == list(example.nodes) == theirs.nodes()
     if name == "fork":

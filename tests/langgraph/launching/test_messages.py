@@ -11,10 +11,10 @@ from django.http import QueryDict
 from tests.langgraph.conftest import opened
 from viewer.cli.arguments.messages import written_conversations
 from viewer.engines import engine_named
-from viewer.engines.editable import MessageEdit
 from viewer.engines.langgraph.planning.messages import REMOVE, editable_messages, edited_messages
-from viewer.engines.plan import EditRefused
-from viewer.engines.schema import Entry, Schema
+from viewer.engines.planning.editable import MessageEdit
+from viewer.engines.planning.plan import EditRefused
+from viewer.engines.planning.schema import Schema, StateEntry
 from viewer.forms.launch.messages import ADD, message_forms
 from viewer.models import Location
 from viewer.redaction.marker import MARKER
@@ -165,7 +165,7 @@ def test_values_that_are_no_messages_are_edited_as_values(threads: Callable[[str
 
 
 def test_only_a_known_reducer_of_messages_merges_by_id() -> None:
-    entries = {"messages": Entry(list, "_add_messages"), "notes": Entry(list, "operator.add")}
+    entries = {"messages": StateEntry(list, "_add_messages"), "notes": StateEntry(list, "operator.add")}
     schema = Schema(entries=entries, is_inferred=False)
     assert [schema.merges_by_id(name) for name in ("messages", "notes", "other")] == [True, False, False]
 
@@ -180,5 +180,7 @@ def test_the_schema_of_a_report_has_types_reducers_and_configuration() -> None:
         "context": [{"name": "tone", "type": "string", "default": "warm"}],
     }
     schema = engine_named("langgraph").schema(None, report)
-    assert schema.entries == {"n": Entry(int, ""), "m": Entry(list, "add")} and not schema.is_inferred
+    assert (
+        schema.entries == {"n": StateEntry(int, ""), "m": StateEntry(list, "add")} and not schema.is_inferred
+    )
     assert schema.context[0].default == "warm" and schema.units == ("a",)

@@ -8,7 +8,7 @@ import pytest
 from tests.langgraph.conftest import opened
 from viewer.engines import engine_named
 from viewer.engines.langgraph.contents import Contents, contents_of
-from viewer.engines.plan import Action, EditRefused, Edits
+from viewer.engines.planning.plan import Action, EditRefused, Edits
 from viewer.importing import stored_contents
 from viewer.models import Location
 

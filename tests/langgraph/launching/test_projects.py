@@ -11,7 +11,11 @@ from django.urls import reverse
 from tests.engine_runs.graphs import PROJECT
 from viewer.engines.entry_points import InputName
 from viewer.engines.langgraph.project_source.configuration import source_folders
-from viewer.engines.langgraph.project_source.entry_points import find_entry_points, is_entry_point
+from viewer.engines.langgraph.project_source.entry_points import (
+    find_entry_points,
+    is_entry_point,
+    named_entry_points,
+)
 from viewer.engines.langgraph.project_source.inputs import input_names
 from viewer.models import Location
 from viewer.projects.environment_file import read_values, secrets_at
@@ -23,6 +27,15 @@ SUPPORT = Path(__file__).resolve().parents[3] / "demo/support"
 def test_the_graphs_of_its_configuration_are_entry_points() -> None:
     assert [point.name for point in find_entry_points(SUPPORT)] == ["support.graph:graph"]
     assert [point.name for point in find_entry_points(PROJECT)][:2] == ["graphs:fan", "graphs:approval"]
+
+
+def test_the_names_of_its_configuration_lead_to_entry_points() -> None:
+    named = named_entry_points(PROJECT)
+    assert (named["fan"], named["made"], named["agent"]) == (
+        "graphs:fan",
+        "graphs:make_graph",
+        "agents:agent",
+    )
 
 
 def test_a_location_below_a_configuration_belongs_to_its_project(tmp_path: Path) -> None:
@@ -49,7 +62,7 @@ def test_what_cannot_be_imported_by_a_name_is_no_entry_point(tmp_path: Path) -> 
 def test_a_broken_configuration_has_no_entry_points(tmp_path: Path) -> None:
     for text in ("", "[]", "{", '{"graphs": 3}', "[" * 100_000):
         (tmp_path / "langgraph.json").write_text(text)
-        assert find_entry_points(tmp_path) == ()
+        assert find_entry_points(tmp_path) == () and named_entry_points(tmp_path) == {}
 
 
 def test_the_inputs_are_the_fields_of_the_state() -> None:

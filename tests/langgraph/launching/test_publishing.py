@@ -1,103 +1,91 @@
 """Forks of LangGraph's threads are published in the browser and the terminal."""
 
-import json
 import uuid
 from pathlib import Path
 from typing import Any
 
-import pytest
 from django.test import Client
 from django.urls import reverse
 
 from tests.engine_runs.graphs import digests
-from tests.langgraph.launching.test_running import address, command, rows, threads
-from viewer.access.login_links import teammate
+from tests.langgraph.launching.test_running import address, rows, threads
+from tests.terminal import Terminal
 from viewer.launching.enqueue import run_here
 from viewer.models import Checkpoint, Job, Location, Run
 
 __all__ = ["threads"]
-pytestmark = pytest.mark.engine
 
 
-def forked(location: Location, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+def forked(location: Location, terminal: Terminal, *options: str) -> Any:
     """What the terminal prints of a fork of the third checkpoint."""
-    chosen = ("--entrypoint", "graphs:fan", "--branch", "dogs", "--state", '{"topic": "dogs"}', "--wait")
-    done = command(capsys, "fork", address(rows(location, "fan")[2]), *chosen, *options)
-    assert done["status"] == "succeeded", done["error"]
-    return done
+    chosen = ("--entrypoint", "graphs:fan", "--branch", "dogs", "--state", '{"topic": "dogs"}')
+    return terminal.succeeded("fork", address(rows(location, "fan")[2]), *chosen, *options)
 
 
 def scratch(location: Location) -> list[Checkpoint]:
     return [row for row in rows(location, "fan") if row.is_scratch]
 
 
-def test_a_fork_becomes_a_new_thread_with_its_own_lineage(
-    threads: Location, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made = forked(threads, capsys)
+def test_a_fork_becomes_a_new_thread_with_its_own_lineage(threads: Location, terminal: Terminal) -> None:
+    made = forked(threads, terminal)
     before = digests(Path(threads.path).parent)
-    shown = command(capsys, "publish", address(scratch(threads)[-1]), "--plan")
+    shown = terminal.document("publish", address(scratch(threads)[-1]), "--plan")
     assert (shown["status"], shown["run"], shown["checkpoints"]) == ("planned", made["job"], 3)
     assert digests(Path(threads.path).parent) == before
-    done = command(capsys, "publish", address(scratch(threads)[-1]), "--wait")
-    assert done["status"] == "succeeded", done["error"]
+    terminal.succeeded("publish", address(scratch(threads)[-1]))
     new = rows(threads, made["job"])
     # The one that was forked, and its own.
     assert [row.checkpoint_id for row in new[1:]] == [row.checkpoint_id for row in scratch(threads)]
     assert new[0].parent is None and [row.parent for row in new[1:]] == new[:-1]
     assert len(rows(threads, "fan")) == 8 and not Run.objects.get(key=made["job"]).lineage_faults
-    again = command(capsys, "publish", address(scratch(threads)[-1]), "--wait")
-    assert again["status"] == "succeeded" and len(rows(threads, made["job"])) == 4
+    terminal.succeeded("publish", address(scratch(threads)[-1]))
+    assert len(rows(threads, made["job"])) == 4
 
 
 def test_a_fork_that_becomes_the_head_keeps_its_branch_and_its_rows(
-    threads: Location, capsys: pytest.CaptureFixture[str]
+    threads: Location, terminal: Terminal
 ) -> None:
-    forked(threads, capsys)
+    forked(threads, terminal)
     before = {row.pk: row.checkpoint_id for row in scratch(threads)}
     head = address(scratch(threads)[-1])
-    done = command(capsys, "publish", head, "--into", "thread", "--wait")
-    assert done["status"] == "succeeded", done["error"]
+    terminal.succeeded("publish", head, "--into", "thread")
     after = rows(threads, "fan")
     assert len(after) == 8 and not scratch(threads)
     assert {row.pk: row.checkpoint_id for row in after if row.branch == "dogs"} == before
     assert after[-1].is_head_of_run and after[-1].branch == "dogs"
 
 
-def test_a_fork_is_published_at_its_end(threads: Location, capsys: pytest.CaptureFixture[str]) -> None:
-    made = forked(threads, capsys, "--into", "new-thread")
+def test_a_fork_is_published_at_its_end(threads: Location, terminal: Terminal) -> None:
+    made = forked(threads, terminal, "--into", "new-thread")
     assert len(rows(threads, made["job"])) == 4 and len(scratch(threads)) == 3
 
 
 def test_the_page_shows_what_is_written_and_writes_it_once(
-    threads: Location, capsys: pytest.CaptureFixture[str], client: Client
+    threads: Location, terminal: Terminal, runner: Client
 ) -> None:
-    made = forked(threads, capsys)
-    client.force_login(teammate("runner", "run"))
+    made = forked(threads, terminal)
     row = scratch(threads)[-1]
     link = reverse("publish", args=[row.pk])
-    assert link in client.get(row.get_absolute_url()).content.decode()
-    page = client.get(link).content.decode()
-    assert made["job"] in page and "Every other thread stays as it is" in page
-    assert "moves the head" in client.get(link, {"into": "thread"}).content.decode()
+    assert link in runner.get(row.get_absolute_url()).content.decode()
+    page = runner.get(link).content.decode()
+    assert made["job"] in page and "Other threads do not change" in page
+    assert "moves the head" in runner.get(link, {"into": "thread"}).content.decode()
     sent = {"key": str(uuid.uuid4()), "into": "new-thread"}
-    assert client.post(link, sent).status_code == 422 and Job.objects.count() == 1
+    assert runner.post(link, sent).status_code == 422 and Job.objects.count() == 1
     for _twice in range(2):
-        assert client.post(link, sent | {"agreed": "1"}).status_code == 302
+        assert runner.post(link, sent | {"agreed": "1"}).status_code == 302
     job = Job.objects.get(kind="publish")
     run_here(job)
     assert job.status == "succeeded", job.error
-    assert f"Published as {made['job']}" in client.get(row.get_absolute_url()).content.decode()
+    assert f"Published as {made['job']}" in runner.get(row.get_absolute_url()).content.decode()
 
 
 def test_a_thread_that_has_continued_is_refused_before_anything_is_written(
-    threads: Location, capsys: pytest.CaptureFixture[str]
+    threads: Location, terminal: Terminal
 ) -> None:
-    forked(threads, capsys)
+    forked(threads, terminal)
     row = scratch(threads)[-1]
     turn = ("--entrypoint", "graphs:fan", "--thread", "fan", "--input", 'topic="mice"', "--wait")
-    command(capsys, "run", threads.path, *turn)
+    terminal.document("run", threads.path, *turn)
     rows(threads, "fan")
-    with pytest.raises(SystemExit):
-        command(capsys, "publish", address(row), "--into", "thread")
-    assert "has continued" in json.loads(capsys.readouterr().out)["error"]
+    assert "has continued" in terminal.refused("publish", address(row), "--into", "thread")["error"]

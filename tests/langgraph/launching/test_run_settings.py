@@ -8,10 +8,10 @@ from django.http import QueryDict
 from tests.langgraph.conftest import opened
 from viewer.engines import engine_named
 from viewer.engines.entry_points import InputName
-from viewer.engines.plan import Edits
+from viewer.engines.planning.plan import Edits
+from viewer.engines.planning.run_settings import NO_SETTINGS, RunSettings
+from viewer.engines.planning.schema import Schema
 from viewer.engines.protocol import kind_of
-from viewer.engines.run_settings import NO_SETTINGS, RunSettings
-from viewer.engines.schema import Schema
 from viewer.jobs.execution.starting.request import request_for
 from viewer.launching.refusals import settings_refusals
 from viewer.models import Job, Location

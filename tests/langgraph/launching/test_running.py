@@ -8,10 +8,8 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -21,11 +19,9 @@ from tests.engine_runs.graphs import NODES, PROJECT, STORE, digests
 from tests.engine_runs.prewarmed_jobs import PrewarmedJobs
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, wait_until
-from viewer.access.login_links import teammate
+from tests.terminal import Terminal
 from viewer.importing import import_location, import_run, open_location, stored_contents
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Question, Run
-
-pytestmark = pytest.mark.engine
 
 
 @pytest.fixture
@@ -69,13 +65,6 @@ def ran(location: Location) -> list[str]:
     return sorted(path.read_text().split()) if path.exists() else []
 
 
-def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    """What a command prints as JSON."""
-    call_command("checkpoints", *arguments, "--json")
-    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return printed
-
-
 def address(row: Checkpoint) -> str:
     return f"{row.location.path}#{row.run.key}/{row.checkpoint_id}"
 
@@ -90,12 +79,11 @@ def worker(threads: Location) -> Iterator[None]:
 
 
 def test_a_fork_appears_in_the_lineage_and_leaves_the_store_as_it_was(
-    threads: Location, capsys: pytest.CaptureFixture[str]
+    threads: Location, terminal: Terminal
 ) -> None:
     before, start = digests(Path(threads.path).parent), rows(threads, "fan")[2]
-    arguments = ("--state", json.dumps({"topic": "dogs"}), "--branch", "dogs", "--wait")
-    done = command(capsys, "fork", address(start), "--entrypoint", "graphs:fan", *arguments)
-    assert done["status"] == "succeeded", done["error"]
+    arguments = ("--state", json.dumps({"topic": "dogs"}), "--branch", "dogs")
+    done = terminal.succeeded("fork", address(start), "--entrypoint", "graphs:fan", *arguments)
     assert ran(threads) == ["end", "left", "right"]
     assert digests(Path(threads.path).parent) == before
     forked = [row for row in rows(threads, "fan") if row.is_scratch]
@@ -106,25 +94,22 @@ def test_a_fork_appears_in_the_lineage_and_leaves_the_store_as_it_was(
     assert all(row.state == Checkpoint.State.PRESENT for row in rows(threads, "fan"))
 
 
-def test_a_fork_of_a_fork_continues_the_scratch_store(
-    threads: Location, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fork_of_a_fork_continues_the_scratch_store(threads: Location, terminal: Terminal) -> None:
     first = ("--entrypoint", "graphs:fan", "--branch", "dogs", "--wait")
-    command(capsys, "fork", address(rows(threads, "fan")[2]), *first)
+    terminal.document("fork", address(rows(threads, "fan")[2]), *first)
     scratch = next(row for row in rows(threads, "fan") if row.is_scratch)
     second = ("--entrypoint", "graphs:fan", "--branch", "mice", "--state", '{"topic": "mice"}')
-    done = command(capsys, "fork", address(scratch), *second, "--as-node", "end", "--wait")
-    assert done["status"] == "succeeded", done["error"]
+    terminal.succeeded("fork", address(scratch), *second, "--as-node", "end")
     assert {row.branch for row in rows(threads, "fan") if row.is_scratch} == {"dogs", "mice"}
 
 
 def test_two_answers_to_one_question_are_two_branches_of_the_lineage(
-    worker: None, threads: Location, capsys: pytest.CaptureFixture[str]
+    worker: None, threads: Location, terminal: Terminal
 ) -> None:
     start = rows(threads, "approval")[-1]
     for answer in ("yes", "no"):
         chosen = ("--entrypoint", "graphs:approval", "--branch", f"say-{answer}", "--answer", answer)
-        forked = command(capsys, "fork", address(start), *chosen)
+        forked = terminal.document("fork", address(start), *chosen)
         job = Job.objects.get(pk=forked["job"])
         wait_until(lambda job=job: Job.objects.get(pk=job.pk).has_ended)  # type: ignore[misc]
     assert ran(threads) == ["approve", "approve", "drop", "publish"]
@@ -132,74 +117,67 @@ def test_two_answers_to_one_question_are_two_branches_of_the_lineage(
     assert children == {"say-yes", "say-no"}
 
 
-def test_an_interrupt_is_a_question_of_the_inbox(worker: None, threads: Location, client: Client) -> None:
-    client.force_login(teammate("runner", "run"))
+def test_an_interrupt_is_a_question_of_the_inbox(worker: None, threads: Location, runner: Client) -> None:
     start = rows(threads, "approval")[-1]
-    page = client.get(reverse("fork", args=[start.pk])).content.decode()
+    page = runner.get(reverse("fork", args=[start.pk])).content.decode()
     assert 'name="state:topic"' in page and 'name="as_node"' in page and "a scratch store, branch" in page
     # What LangGraph does not offer.
     assert 'name="checkpoint_events"' not in page
     sent = {"branch": "asked", "entry_point": "graphs:approval", "key": str(uuid.uuid4())}
-    client.post(reverse("fork-plan", args=[start.pk]), {**sent, "check": "1"})
+    runner.post(reverse("fork-plan", args=[start.pk]), {**sent, "check": "1"})
     wait_until(lambda: PreflightCheck.objects.ended().exists())
-    response = client.post(reverse("fork", args=[start.pk]), sent)
+    response = runner.post(reverse("fork", args=[start.pk]), sent)
     assert response.status_code == 302, response.content.decode()
     wait_until(lambda: Question.objects.exists())
     question = Question.objects.get()
     assert (question.kind, question.prompt, question.choices) == ("interrupt", "Publish cats?", ["yes", "no"])
     answer = reverse("question-answer", args=[question.job_id, question.number])
-    client.post(answer, {"choice": "no"})
+    runner.post(answer, {"choice": "no"})
     wait_until(lambda: Job.objects.get().has_ended)
     assert ran(threads) == ["approve", "drop"]
 
 
-def test_resuming_continues_the_thread_itself(threads: Location, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resuming_continues_the_thread_itself(threads: Location, terminal: Terminal) -> None:
     head = rows(threads, "failed")[-1]
-    done = command(capsys, "resume", address(head), "--entrypoint", "graphs:fan", "--wait")
-    assert done["status"] == "succeeded", done["error"]
+    done = terminal.succeeded("resume", address(head), "--entrypoint", "graphs:fan")
     assert [(step["unit"], step["action"]) for step in done["plan"]] == [("left", "kept"), ("right", "runs")]
     assert ran(threads) == ["end", "right"]
     assert not any(row.is_scratch for row in rows(threads, "failed"))
 
 
 def test_only_the_last_checkpoint_offers_to_be_resumed(
-    threads: Location, client: Client, capsys: pytest.CaptureFixture[str]
+    threads: Location, runner: Client, terminal: Terminal
 ) -> None:
-    client.force_login(teammate("runner", "run"))
     first, *_others, last = rows(threads, "failed")
     for row, offered in ((first, False), (last, True)):
-        page = client.get(row.get_absolute_url()).content.decode()
+        page = runner.get(row.get_absolute_url()).content.decode()
         assert (reverse("resume", args=[row.pk]) in page) is offered
         assert reverse("fork", args=[row.pk]) in page
-    with pytest.raises(SystemExit):
-        command(capsys, "resume", address(first), "--entrypoint", "graphs:fan")
-    assert '"status": "refused"' in capsys.readouterr().out and not Job.objects.exists()
+    refused = terminal.refused("resume", address(first), "--entrypoint", "graphs:fan")
+    assert refused["status"] == "refused" and not Job.objects.exists()
 
 
-def test_a_new_turn_runs_on_the_thread(threads: Location, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_turn_runs_on_the_thread(threads: Location, terminal: Terminal) -> None:
     place = ("--entrypoint", "graphs:fan", "--thread", "fan")
-    done = command(capsys, "run", threads.path, *place, "--input", 'topic="mice"', "--wait")
-    assert done["status"] == "succeeded", done["error"]
+    terminal.succeeded("run", threads.path, *place, "--input", 'topic="mice"')
     assert ran(threads) == ["end", "left", "right", "start"]
     assert rows(threads, "fan")[-1].turn == 2
 
 
-def test_run_again_is_filled_with_the_first_input(threads: Location, client: Client) -> None:
-    client.force_login(teammate("runner", "run"))
+def test_run_again_is_filled_with_the_first_input(threads: Location, runner: Client) -> None:
     run = rows(threads, "fan")[0].run
     Project.objects.update(entry_points=["graphs:fan"])
-    page = client.get(reverse("run-again", args=[run.uid]), follow=True).content.decode()
+    page = runner.get(reverse("run-again", args=[run.uid]), follow=True).content.decode()
     assert 'value="cats"' in page or ">\ncats<" in page
 
 
-def test_the_graph_tab_asks_the_projects_code(threads: Location, client: Client) -> None:
-    client.force_login(teammate("runner", "run"))
+def test_the_graph_tab_asks_the_projects_code(threads: Location, runner: Client) -> None:
     row = rows(threads, "nested")[-1]
     Project.objects.update(entry_points=["graphs:nested"])
-    sent = client.post(reverse("checkpoint-graph", args=[row.pk]), {"tab": "graph"})
-    assert "Nothing runs" in client.get(sent["Location"]).content.decode()
+    sent = runner.post(reverse("checkpoint-graph", args=[row.pk]), {"tab": "graph"})
+    assert "Nothing runs" in runner.get(sent["Location"]).content.decode()
     wait_until(lambda: PreflightCheck.objects.ended().exists())
-    page = client.get(sent["Location"]).content.decode()
+    page = runner.get(sent["Location"]).content.decode()
     assert "As <code>graphs:nested</code> compiles" in page
     assert 'class="unit-frame is-waiting"' in page and ">publish<" in page
     assert ran(threads) == []

@@ -1,24 +1,22 @@
 """LangGraph's jobs start at their time and stop at their limits, as all jobs do."""
 
-import pytest
-
 from tests.jobs.conftest import wait_until
-from tests.langgraph.launching.test_running import address, command, ran, rows, threads, worker
+from tests.langgraph.launching.test_running import address, ran, rows, threads, worker
+from tests.terminal import Terminal
 from viewer.launching.enqueue import move_start
 from viewer.models import Job, Location
 
 __all__ = ["threads", "worker"]
-pytestmark = pytest.mark.engine
 FAN = ("--entrypoint", "graphs:fan")
 
 
 def test_a_fork_waits_for_its_time_and_stops_before_its_limit_is_exceeded(
-    worker: None, threads: Location, capsys: pytest.CaptureFixture[str]
+    worker: None, threads: Location, terminal: Terminal
 ) -> None:
     start = address(rows(threads, "fan")[2])
     later = ("--branch", "later", "--at", "2099-01-01T00:00:00", "--limit", "steps=2")
-    job = Job.objects.get(pk=command(capsys, "fork", start, *FAN, *later)["job"])
-    now = Job.objects.get(pk=command(capsys, "fork", start, *FAN, "--branch", "now")["job"])
+    job = Job.objects.get(pk=terminal.document("fork", start, *FAN, *later)["job"])
+    now = Job.objects.get(pk=terminal.document("fork", start, *FAN, "--branch", "now")["job"])
     wait_until(lambda: Job.objects.get(pk=now.pk).has_ended)
     job.refresh_from_db()
     assert (job.status, job.start_at is not None, job.became_due_at) == ("queued", True, None)

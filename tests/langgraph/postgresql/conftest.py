@@ -5,8 +5,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
+from psycopg import Connection
 from pytest_django import Settings
 
 from tests.imported import imported_location
@@ -35,6 +37,13 @@ def database(server: Server, settings: Settings, monkeypatch: pytest.MonkeyPatch
     settings.POSTGRESQL_LOCATIONS = {"support": server.connection(name)}
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     return name
+
+
+@pytest.fixture
+def owner(server: Server, database: str) -> Iterator[Connection[Any]]:
+    """A connection of the tables' owner to the database."""
+    with server.connected(database) as connection:
+        yield connection
 
 
 @pytest.fixture

@@ -15,8 +15,6 @@ from pytest_django import Settings
 from tests.environments import environment_with
 from tests.langgraph.conftest import opened
 from tests.langgraph.postgresql.server import PASSWORD, READER, Server
-from tests.views.conftest import CompactClient
-from viewer.access.login_links import owner
 from viewer.importing import (
     NotReadable,
     UnknownLocation,
@@ -31,14 +29,6 @@ from viewer.models import Job, Location, Project
 Added = Callable[[], Location]
 ROOT = Path(__file__).resolve().parents[3]
 WITH_PASSWORD = f"postgresql://forkline:{PASSWORD}@127.0.0.1:1/agents"
-
-
-@pytest.fixture
-def runner(db: None) -> Client:
-    """A browser of somebody who may run."""
-    client = CompactClient()
-    client.force_login(owner())
-    return client
 
 
 def error_of(location: Location) -> str:

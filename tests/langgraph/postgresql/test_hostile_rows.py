@@ -12,11 +12,11 @@ from psycopg.types.json import Jsonb
 from pytest_django import Settings
 
 from tests.langgraph.conftest import opened
-from tests.langgraph.postgresql.server import Server
 from viewer.importing import NotReadable, body_of, stored_contents
 from viewer.models import Checkpoint, Location
 
 Added = Callable[[], Location]
+Owner = Connection[Any]
 OWN_ID = "1f1e53da-ffff-6728-8000-89ab32d363d6"
 
 
@@ -49,9 +49,7 @@ def only_row(location: Location, thread: str) -> Checkpoint:
     return row
 
 
-def test_values_that_would_run_code_stay_opaque(
-    added: Added, server: Server, database: str, tmp_path: Path
-) -> None:
+def test_values_that_would_run_code_stay_opaque(added: Added, owner: Owner, tmp_path: Path) -> None:
     touched = tmp_path / "touched"
     call = ormsgpack.packb(["pathlib", "Path", str(touched), "touch"])
     blobs = {
@@ -62,8 +60,7 @@ def test_values_that_would_run_code_stay_opaque(
         "whole": ("msgpack", ormsgpack.packb("fine")),
     }
     checkpoint = {"v": 4, "id": OWN_ID, "channel_values": {}, "channel_versions": dict.fromkeys(blobs, "1")}
-    with server.connected(database) as connection:
-        store(connection, "crafted", checkpoint, blobs)
+    store(owner, "crafted", checkpoint, blobs)
     values = body_of(only_row(added(), "crafted"))["checkpoint"]["channel_values"]
     assert values["pickled"]["__opaque__"] == "pickled" and values["encrypted"]["__opaque__"] == "encrypted"
     assert values["damaged"]["__opaque__"] == "unknown" and values["whole"] == "fine"
@@ -81,11 +78,8 @@ def test_values_that_would_run_code_stay_opaque(
         {"channel_versions": {"a": {"b": [1]}, "": None}, "versions_seen": 3},
     ],
 )
-def test_a_checkpoint_of_another_shape_hides_no_other(
-    added: Added, server: Server, database: str, checkpoint: Any
-) -> None:
-    with server.connected(database) as connection:
-        store(connection, "crafted", checkpoint, {})
+def test_a_checkpoint_of_another_shape_hides_no_other(added: Added, owner: Owner, checkpoint: Any) -> None:
+    store(owner, "crafted", checkpoint, {})
     location = added()
     assert location.runs.count() == 10
     stored_contents(only_row(location, "crafted"))
@@ -93,7 +87,7 @@ def test_a_checkpoint_of_another_shape_hides_no_other(
 
 
 def test_a_value_beyond_the_limit_is_left_out_and_a_deep_checkpoint_is_refused(
-    added: Added, server: Server, database: str, settings: Settings
+    added: Added, owner: Owner, settings: Settings
 ) -> None:
     settings.CHECKPOINT_MAX_BYTES = 20_000
     blobs = {"small": ("bytes", b"1" * 100), "large": ("bytes", b"1" * 50_000)}
@@ -101,9 +95,8 @@ def test_a_value_beyond_the_limit_is_left_out_and_a_deep_checkpoint_is_refused(
     deep: Any = 1
     for _level in range(500):
         deep = [deep]
-    with server.connected(database) as connection:
-        store(connection, "large", checkpoint, blobs)
-        store(connection, "deep", {"id": OWN_ID, "channel_values": {"deep": deep}}, {})
+    store(owner, "large", checkpoint, blobs)
+    store(owner, "deep", {"id": OWN_ID, "channel_values": {"deep": deep}}, {})
     location = added()
     values = body_of(only_row(location, "large"))["checkpoint"]["channel_values"]
     assert values["large"] == {"__opaque__": "unknown", "encoding": "too large", "size": 50_000}
@@ -112,13 +105,10 @@ def test_a_value_beyond_the_limit_is_left_out_and_a_deep_checkpoint_is_refused(
         body_of(only_row(location, "deep"))
 
 
-def test_ids_with_secrets_and_unprintable_ids_are_not_shown(
-    added: Added, server: Server, database: str
-) -> None:
+def test_ids_with_secrets_and_unprintable_ids_are_not_shown(added: Added, owner: Owner) -> None:
     key = "sk-proj-" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY"
-    with server.connected(database) as connection:
-        store(connection, f"user {key}", {"id": OWN_ID, "channel_values": {"topic": "owls"}}, {})
-        store(connection, "line\nbreak", {"id": OWN_ID}, {})
+    store(owner, f"user {key}", {"id": OWN_ID, "channel_values": {"topic": "owls"}}, {})
+    store(owner, "line\nbreak", {"id": OWN_ID}, {})
     location = added()
     (redacted,) = location.runs.filter(key__startswith="user ")
     assert key not in redacted.key

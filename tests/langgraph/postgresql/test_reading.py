@@ -6,20 +6,27 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from psycopg import Connection
 from pytest_django import Settings
 
 from tests.engine_runs.graphs import WarmGraphs, run_program
 from tests.langgraph.conftest import opened
+from tests.langgraph.listing.test_newest_first import assert_same
 from tests.langgraph.postgresql.server import OWNER, READER, Server
 from tests.langgraph.test_changed_channels import PROGRAM, assert_as_langgraph_has_them
 from tests.langgraph.test_threads import EXPECTED, FORKED
+from viewer.engines.langgraph.tables.postgresql import PostgresqlTables
+from viewer.engines.langgraph.threads import newest
+from viewer.engines.langgraph.threads.store import LangGraphStore
 from viewer.importing import body_of, import_location, import_run, open_location, stored_contents
-from viewer.models import Checkpoint, CheckpointBody, Location, Run
+from viewer.importing.addresses import address_of
+from viewer.models import Checkpoint, Location, Run, StoredCopy
 from viewer.stores.location_reader import LocationReader
 from viewer.stores.polling.run_parts import part_of
 from viewer.stores.protocol import RunList
 
 Added = Callable[[], Location]
+Owner = Connection[Any]
 TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes", "checkpoint_migrations")
 # A copy of a thread's checkpoints.
 ADDED = """
@@ -74,7 +81,7 @@ def test_opening_a_thread_indexes_its_checkpoints_without_bodies(added: Added) -
         count = FORKED["lg12"] if thread == "fan-forked" else usual
         assert (run.status, run.checkpoint_count, run.branch_count) == (status, count, branches)
         assert sum(one.checkpoint_count for one in run.called_runs.all()) == inner
-    assert not CheckpointBody.objects.exists()
+    assert not StoredCopy.objects.exists()
 
 
 def test_state_and_steps_equal_those_of_the_sqlite_saver(
@@ -99,6 +106,17 @@ def test_values_are_read_from_the_checkpoint_and_from_the_table_of_blobs(added: 
     assert values["topic"] == "owls"
     assert isinstance(values["plan"], dict | list | str) and values["plan"]
     assert "__opaque__" not in str(body)
+
+
+def test_the_newest_rows_are_those_of_the_complete_listing(
+    added: Added, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(newest, "MIN_CHECKPOINTS", 1)
+    address = address_of(added())
+    assert address.server
+    with LangGraphStore(PostgresqlTables(address.server, address.limits), []) as store:
+        for run in store.runs().runs:
+            assert_same(store.index(run.key, newest_first=True), store.index(run.key))
 
 
 @pytest.mark.parametrize("tab", ["state", "messages", "writes", "next", "subgraphs", "metadata", "raw"])
@@ -133,16 +151,15 @@ def test_a_role_that_may_write_writes_nothing_either(
     assert rows_of(server, database) == before
 
 
-def test_no_transaction_stays_open(added: Added, server: Server, database: str) -> None:
+def test_no_transaction_stays_open(added: Added, owner: Owner) -> None:
     opened(added(), "fan-failed")
-    with server.connected(database) as connection:
-        others = connection.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE usename = %s AND state <> 'idle'", [READER]
-        ).fetchone()
+    others = owner.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE usename = %s AND state <> 'idle'", [READER]
+    ).fetchone()
     assert others == (0,)
 
 
-def test_a_live_change_is_seen_on_refresh(added: Added, server: Server, database: str) -> None:
+def test_a_live_change_is_seen_on_refresh(added: Added, owner: Owner) -> None:
     location = added()
     run = opened(location, "fan-failed")
     copy = """
@@ -150,12 +167,11 @@ def test_a_live_change_is_seen_on_refresh(added: Added, server: Server, database
             checkpoint_id, type, checkpoint, metadata
         FROM checkpoints WHERE thread_id = 'fan-failed' ORDER BY checkpoint_id DESC LIMIT 1
     """
-    with server.connected(database) as connection:
-        connection.execute(copy)
-        connection.execute(
-            "INSERT INTO checkpoints SELECT 'new-thread', '', checkpoint_id, NULL, type, "
-            "checkpoint, metadata FROM checkpoints WHERE thread_id = 'appr-done' LIMIT 1"
-        )
+    owner.execute(copy)
+    owner.execute(
+        "INSERT INTO checkpoints SELECT 'new-thread', '', checkpoint_id, NULL, type, "
+        "checkpoint, metadata FROM checkpoints WHERE thread_id = 'appr-done' LIMIT 1"
+    )
     summary = import_location(location)
     assert summary.is_news and location.runs.filter(key="new-thread").exists()
     import_run(run)
@@ -163,19 +179,18 @@ def test_a_live_change_is_seen_on_refresh(added: Added, server: Server, database
     assert not import_location(location).is_news
 
 
-def test_the_tables_of_a_shallow_saver_are_read(added: Added, server: Server, database: str) -> None:
-    with server.connected(database) as connection:
-        # It stores the newest checkpoint of each namespace, and each channel's last value.
-        connection.execute(
-            "DELETE FROM checkpoints c USING checkpoints n WHERE n.thread_id = c.thread_id "
-            "AND n.checkpoint_ns = c.checkpoint_ns AND n.checkpoint_id > c.checkpoint_id"
-        )
-        connection.execute(
-            "DELETE FROM checkpoint_blobs b USING checkpoint_blobs n WHERE n.thread_id = b.thread_id "
-            "AND n.checkpoint_ns = b.checkpoint_ns AND n.channel = b.channel AND n.version > b.version"
-        )
-        connection.execute("ALTER TABLE checkpoints DROP COLUMN checkpoint_id, DROP parent_checkpoint_id")
-        connection.execute("ALTER TABLE checkpoint_blobs DROP COLUMN version")
+def test_the_tables_of_a_shallow_saver_are_read(added: Added, owner: Owner) -> None:
+    # It stores the newest checkpoint of each namespace, and each channel's last value.
+    owner.execute(
+        "DELETE FROM checkpoints c USING checkpoints n WHERE n.thread_id = c.thread_id "
+        "AND n.checkpoint_ns = c.checkpoint_ns AND n.checkpoint_id > c.checkpoint_id"
+    )
+    owner.execute(
+        "DELETE FROM checkpoint_blobs b USING checkpoint_blobs n WHERE n.thread_id = b.thread_id "
+        "AND n.checkpoint_ns = b.checkpoint_ns AND n.channel = b.channel AND n.version > b.version"
+    )
+    owner.execute("ALTER TABLE checkpoints DROP COLUMN checkpoint_id, DROP parent_checkpoint_id")
+    owner.execute("ALTER TABLE checkpoint_blobs DROP COLUMN version")
     run = opened(added(), "appr-waiting")
     (row,) = run.checkpoints.select_related("location")
     contents: Any = stored_contents(row)
@@ -205,7 +220,6 @@ def test_a_location_keeps_its_uid_and_is_added_by_its_bare_name_as_well(added: A
     assert other.uid == location.uid
 
 
-@pytest.mark.engine
 def test_values_are_rebuilt_from_changes(
     added: Added, server: Server, database: str, warm_langgraph: WarmGraphs, tmp_path: Path
 ) -> None:
@@ -214,7 +228,7 @@ def test_values_are_rebuilt_from_changes(
 
 
 def test_a_poll_lists_only_what_has_changed(
-    added: Added, server: Server, database: str, monkeypatch: pytest.MonkeyPatch
+    added: Added, owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     location = added()
     import_location(location)
@@ -227,16 +241,14 @@ def test_a_poll_lists_only_what_has_changed(
         return listed[-1]
 
     monkeypatch.setattr(LocationReader, "runs", noted)
-    with server.connected(database) as connection:
-        # Another transaction of the server.
-        connection.execute("CREATE TABLE others (id int)")
+    # Another transaction of the server.
+    owner.execute("CREATE TABLE others (id int)")
     import_location(location)
     assert [(one.runs, one.parts) for one in listed] == [([], frozenset())]
-    with server.connected(database) as connection:
-        connection.execute(ADDED, {"from": "fan-failed", "to": "new"})
-        # Older than the newest one of any thread, and nevertheless a change.
-        connection.execute("DELETE FROM checkpoints WHERE checkpoint_id = %s", [stored["appr-done"]])
-        connection.execute("DELETE FROM checkpoints WHERE thread_id = 'appr-waiting'")
+    owner.execute(ADDED, {"from": "fan-failed", "to": "new"})
+    # Older than the newest one of any thread, and nevertheless a change.
+    owner.execute("DELETE FROM checkpoints WHERE checkpoint_id = %s", [stored["appr-done"]])
+    owner.execute("DELETE FROM checkpoints WHERE thread_id = 'appr-waiting'")
     import_location(location)
     parts = frozenset(part_of(one) for one in ("new", "appr-done", "appr-waiting"))
     assert listed[1].parts == parts

@@ -15,12 +15,12 @@ from pytest_django import Settings
 from tests.engine_runs.graphs import FAILING, NODES, PROJECT, TICKET, WarmGraphs, record
 from tests.engine_runs.prewarmed import WarmPython
 from tests.engine_runs.prewarmed_jobs import PrewarmedJobs
-from tests.langgraph.launching.test_running import address, command
+from tests.langgraph.launching.test_running import address
 from tests.langgraph.postgresql.server import OWNER, PASSWORD, READER, WRITER, Server
+from tests.terminal import Terminal
 from viewer.importing import import_location, import_run, open_location
 from viewer.models import Checkpoint, Job, Location, Project, Run
 
-pytestmark = pytest.mark.engine
 TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 _numbers = count()
 
@@ -124,121 +124,92 @@ def rows(location: Location, thread: str) -> list[Checkpoint]:
     return list(run.checkpoints.select_related("location", "run", "parent").order_by("checkpoint_id"))
 
 
-def succeeded(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    done = command(capsys, *arguments, "--wait")
-    assert done["status"] == "succeeded", done["error"]
-    return done
-
-
 FAN = ("--entrypoint", "graphs:fan")
 DOGS = ("--branch", "dogs", "--state", '{"topic": "dogs"}')
 
 
 @pytest.mark.parametrize("role", [READER, WRITER])
-def test_a_fork_needs_select_only_and_changes_no_row(
-    made: Made, capsys: pytest.CaptureFixture[str], role: str
-) -> None:
+def test_a_fork_needs_select_only_and_changes_no_row(made: Made, terminal: Terminal, role: str) -> None:
     database = made(("fan", "fan"), role=role)
     location, before = database.location(), database.rows()
-    succeeded(capsys, "fork", address(rows(location, "fan")[2]), *FAN, *DOGS)
+    terminal.succeeded("fork", address(rows(location, "fan")[2]), *FAN, *DOGS)
     assert database.ran() == ["end", "left", "right"] and database.rows() == before
     forked = [row for row in rows(location, "fan") if row.is_scratch]
     assert len(forked) == 3 and forked[0].parent == rows(location, "fan")[2]
 
 
-def test_resuming_runs_only_the_failed_node(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resuming_runs_only_the_failed_node(made: Made, terminal: Terminal) -> None:
     database = made(("fan", "failed"), ("fan", "fan"))
     location, others = database.location(), database.rows(without="failed")
-    done = succeeded(capsys, "resume", address(rows(location, "failed")[-1]), *FAN)
+    done = terminal.succeeded("resume", address(rows(location, "failed")[-1]), *FAN)
     assert database.ran() == ["end", "right"] and database.rows(without="failed") == others
     newest = [row.checkpoint_id for row in rows(location, "failed")[-2:]]
     assert [one["id"] for one in done["checkpoints"]] == newest
 
 
+@pytest.mark.parametrize("saver", ["", "shallow"], ids=["ordinary", "shallow"])
 def test_an_answer_continues_the_thread_and_a_fork_leaves_it(
-    made: Made, capsys: pytest.CaptureFixture[str]
+    made: Made, terminal: Terminal, saver: str
 ) -> None:
-    database = made(("approval", "approval"))
+    database = made(("approval", "approval"), saver=saver)
     location, before = database.location(), database.rows()
     head, entry_point = address(rows(location, "approval")[-1]), ("--entrypoint", "graphs:approval")
-    succeeded(capsys, "fork", head, *entry_point, "--branch", "no", "--answer", "no")
+    terminal.succeeded("fork", head, *entry_point, "--branch", "no", "--answer", "no")
     assert database.ran() == ["approve", "drop"] and database.rows() == before
-    succeeded(capsys, "resume", head, *entry_point, "--answer", "yes")
+    terminal.succeeded("resume", head, *entry_point, "--answer", "yes")
     assert database.ran() == ["approve", "publish"]
 
 
-def test_a_new_turn_and_a_new_thread_run_in_the_database(
-    made: Made, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_new_turn_and_a_new_thread_run_in_the_database(made: Made, terminal: Terminal) -> None:
     database = made(("fan", "fan"))
     location, before = database.location(), database.rows()
     mice = (*FAN, "--input", 'topic="mice"')
-    succeeded(capsys, "run", "postgresql:support", *mice, "--thread", "fan")
+    terminal.succeeded("run", "postgresql:support", *mice, "--thread", "fan")
     assert rows(location, "fan")[-1].turn == 2
-    succeeded(capsys, "run", "postgresql:support", *mice)
+    terminal.succeeded("run", "postgresql:support", *mice)
     assert location.runs.count() == 2 and set(before) <= set(database.rows())
 
 
-def test_an_async_graph_continues_a_thread_of_the_async_saver(
-    made: Made, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_async_graph_continues_a_thread_of_the_async_saver(made: Made, terminal: Terminal) -> None:
     database = made(("awaited", "awaited"))
     location = database.location()
     given = ("--entrypoint", "graphs:awaited", "--input", 'topic="mice"', "--thread", "awaited")
-    succeeded(capsys, "run", "postgresql:support", *given)
+    terminal.succeeded("run", "postgresql:support", *given)
     assert rows(location, "awaited")[-1].turn == 2
 
 
-def test_a_thread_of_the_shallow_saver_is_forked_and_answered(
-    made: Made, capsys: pytest.CaptureFixture[str]
-) -> None:
-    database = made(("approval", "approval"), saver="shallow")
-    location, before = database.location(), database.rows()
-    head, entry_point = address(rows(location, "approval")[-1]), ("--entrypoint", "graphs:approval")
-    succeeded(capsys, "fork", head, *entry_point, "--branch", "no", "--answer", "no")
-    assert database.ran() == ["approve", "drop"] and database.rows() == before
-    succeeded(capsys, "resume", head, *entry_point, "--answer", "yes")
-    assert database.ran() == ["approve", "publish"]
-
-
 @pytest.mark.parametrize("into", ["new-thread", "thread"])
-def test_a_fork_is_published_and_langgraph_continues_it(
-    made: Made, capsys: pytest.CaptureFixture[str], into: str
-) -> None:
+def test_a_fork_is_published_and_langgraph_continues_it(made: Made, terminal: Terminal, into: str) -> None:
     database = made(("fan", "fan"), ("approval", "approval"))
     location, before = database.location(), database.rows()
-    job = succeeded(capsys, "fork", address(rows(location, "fan")[2]), *FAN, *DOGS)["job"]
+    job = terminal.succeeded("fork", address(rows(location, "fan")[2]), *FAN, *DOGS)["job"]
     row = [row for row in rows(location, "fan") if row.is_scratch][-1]
     for _twice in range(2 if into == "new-thread" else 1):
-        succeeded(capsys, "publish", address(row), "--into", into)
+        terminal.succeeded("publish", address(row), "--into", into)
     assert set(before) <= set(database.rows())
     thread = job if into == "new-thread" else "fan"
     assert len(rows(location, thread)) == (4 if into == "new-thread" else 8)
     others = database.rows(without=thread)
     database.record("fan", thread, {"topic": "mice"})
     assert database.rows(without=thread) == others
-    last = succeeded(capsys, "fork", address(rows(location, thread)[-1]), *FAN, "--branch", "end")
+    last = terminal.succeeded("fork", address(rows(location, thread)[-1]), *FAN, "--branch", "end")
     assert "end on dogs" in last["result"] and "end on mice" in last["result"]
 
 
-def test_a_role_that_may_not_write_publishes_nothing(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_role_that_may_not_write_publishes_nothing(made: Made, terminal: Terminal) -> None:
     database = made(("fan", "fan"), role=READER)
     location, before = database.location(), database.rows()
-    succeeded(capsys, "fork", address(rows(location, "fan")[2]), *FAN, *DOGS)
+    terminal.succeeded("fork", address(rows(location, "fan")[2]), *FAN, *DOGS)
     row = [row for row in rows(location, "fan") if row.is_scratch][-1]
-    with pytest.raises(SystemExit):
-        command(capsys, "publish", address(row), "--wait")
-    assert "cannot be written to" in json.loads(capsys.readouterr().out)["error"]
+    assert "cannot be written to" in terminal.refused("publish", address(row), "--wait")["error"]
     assert database.rows() == before
 
 
-def test_the_password_is_in_no_file_and_no_row(
-    made: Made, capsys: pytest.CaptureFixture[str], settings: Settings
-) -> None:
+def test_the_password_is_in_no_file_and_no_row(made: Made, terminal: Terminal, settings: Settings) -> None:
     database = made(("approval", "approval"))
     location = database.location()
     entry_point = ("--entrypoint", "graphs:approval", "--branch", "no", "--answer", "no")
-    succeeded(capsys, "fork", address(rows(location, "approval")[-1]), *entry_point)
+    terminal.succeeded("fork", address(rows(location, "approval")[-1]), *entry_point)
     job = Job.objects.get()
     assert PASSWORD not in json.dumps([job.request, job.result, job.log_end, list(job.events.values("data"))])
     for folder, _folders, files in os.walk(settings.DATA_DIR):

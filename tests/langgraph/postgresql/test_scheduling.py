@@ -5,12 +5,12 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.jobs.conftest import wait_until
-from tests.langgraph.launching.test_running import address, command, worker
+from tests.langgraph.launching.test_running import address, worker
 from tests.langgraph.postgresql.test_running import FAN, Database, Made, made, rows
+from tests.terminal import Terminal
 from viewer.models import Job, Location
 
 __all__ = ["made", "worker"]
-pytestmark = pytest.mark.engine
 
 
 @pytest.fixture
@@ -27,13 +27,13 @@ def threads(database: Database, settings: Settings, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_job_starts_at_its_time_and_runs_once(
-    database: Database, threads: Location, worker: None, capsys: pytest.CaptureFixture[str]
+    database: Database, threads: Location, worker: None, terminal: Terminal
 ) -> None:
     later = ("--at", "2099-01-01T00:00:00+00:00")
     head = address(rows(threads, "failed")[-1])
-    job = Job.objects.get(pk=command(capsys, "resume", head, *FAN, *later)["job"])
+    job = Job.objects.get(pk=terminal.document("resume", head, *FAN, *later)["job"])
     new_turn = ("run", "postgresql:support", *FAN, "--thread", "fan", "--input", 'topic="mice"')
-    now = Job.objects.get(pk=command(capsys, *new_turn)["job"])
+    now = Job.objects.get(pk=terminal.document(*new_turn)["job"])
     wait_until(lambda: Job.objects.get(pk=now.pk).has_ended, 300)
     job.refresh_from_db()
     assert (job.status, job.became_due_at) == (Job.Status.QUEUED, None)
@@ -42,7 +42,7 @@ def test_a_job_starts_at_its_time_and_runs_once(
     Job.objects.filter(pk=job.pk).update(start_at=timezone.now())
     wait_until(lambda: Job.objects.get(pk=job.pk).has_ended, 300)
     # Whatever the worker would start again has been started before a later job.
-    last = Job.objects.get(pk=command(capsys, *new_turn)["job"])
+    last = Job.objects.get(pk=terminal.document(*new_turn)["job"])
     wait_until(lambda: Job.objects.get(pk=last.pk).has_ended, 300)
     job.refresh_from_db()
     assert job.status == Job.Status.SUCCEEDED, job.error

@@ -3,42 +3,33 @@
 import signal
 from pathlib import Path
 
-import pytest
-
 from tests.engine_runs import runs as children
-from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import KEY, new_run_request, request_for, saved_in
 from tests.runners.conftest import Engine
 
-pytestmark = pytest.mark.engine
-FLOW = {"entity": "flow", "entry_point": "press_asking:CuriousFlow", "kind": "resume"}
+FLOW = {"entry_point": "press_asking:CuriousFlow", "kind": "resume"}
 
 
-def test_a_flow_cancelled_at_a_question_asks_again_when_resumed(
-    engine: Engine, model: TestModel, tmp_path: Path
-) -> None:
+def test_a_flow_cancelled_at_a_question_asks_again_when_resumed(engine: Engine, tmp_path: Path) -> None:
     states = {"PRESS_STATES": str(tmp_path / "states.db")}
-    children.record(engine.python, model, tmp_path, "curious", "json", "./curious")
+    children.record(engine.python, engine.model, tmp_path, "curious", "json", "./curious")
     location = tmp_path / "curious"
-    model.reset()
+    engine.model.reset()
     request = request_for(saved_in(location)[0], location, **FLOW)  # type: ignore[arg-type]
     folder = engine.job()
-    with children.started(engine.python, model, folder, request, **states) as child:
+    with children.started(engine.python, engine.model, folder, request, **states) as child:
         children.asked(folder, child, 1)
         child.send_signal(signal.SIGINT)
         run = children.ended(folder, child, 30)
     assert run.end["status"] == "cancelled"
     assert not run.of("answered")
-    assert model.requests == []
-    folder = engine.job()
-    with children.started(engine.python, model, folder, request, **states) as child:
-        run = children.answered(folder, child, [f"Fine with {KEY}"])
-    assert run.end["status"] == "succeeded", run.end
+    assert engine.model.requests == []
+    run = engine.answered(request, f"Fine with {KEY}", **states)
     assert [question["prompt"] for question in run.of("question")] == ["What of it?"]
-    assert model.prompts() == [f"Close <>: Fine with {KEY}"]
+    assert engine.model.prompts() == [f"Close <>: Fine with {KEY}"]
 
 
-def test_a_password_is_never_asked_for(engine: Engine, model: TestModel, tmp_path: Path) -> None:
+def test_a_password_is_never_asked_for(engine: Engine, tmp_path: Path) -> None:
     run = engine.run(new_run_request(tmp_path / "store", "flow", "press_input:PasswordFlow", {}))
 
     assert run.end["status"] == "failed"
@@ -55,33 +46,21 @@ def test_a_preflight_check_asks_no_questions(engine: Engine, tmp_path: Path) -> 
     assert not run.of("question")
 
 
-def test_a_flow_asks_its_question_and_for_feedback(engine: Engine, model: TestModel, tmp_path: Path) -> None:
+def test_a_flow_asks_its_question_and_for_feedback(engine: Engine, tmp_path: Path) -> None:
     request = new_run_request(tmp_path / "store", "flow", "press_asking:CuriousFlow", {})
-    folder = engine.job()
-    with children.started(
-        engine.python, model, folder, request, PRESS_STATES=str(tmp_path / "states.db")
-    ) as child:
-        run = children.answered(folder, child, ["bees", "Fine"])
-    assert run.end["status"] == "succeeded", run.end
+    run = engine.answered(request, "bees", "Fine", PRESS_STATES=str(tmp_path / "states.db"))
     assert [(one["kind"], one["prompt"]) for one in run.of("question")] == [
         ("text_input", "Which word?"),
         ("human_feedback", "What of it?"),
     ]
-    assert model.prompts() == ["Close <bees>: Fine"]
+    assert engine.model.prompts() == ["Close <bees>: Fine"]
 
 
-def test_a_provider_that_would_pause_the_flow_is_answered(
-    engine: Engine, model: TestModel, tmp_path: Path
-) -> None:
+def test_a_provider_that_would_pause_the_flow_is_answered(engine: Engine, tmp_path: Path) -> None:
     request = new_run_request(tmp_path / "store", "flow", "press_asking:ReviewFlow", {})
-    folder = engine.job()
-    with children.started(
-        engine.python, model, folder, request, PRESS_STATES=str(tmp_path / "states.db")
-    ) as child:
-        run = children.answered(folder, child, ["Approved"])
-    assert run.end["status"] == "succeeded", run.end
+    run = engine.answered(request, "Approved", PRESS_STATES=str(tmp_path / "states.db"))
     (question,) = run.of("question")
     assert question["context"]["choices"] == ["rejected", "approved"]
     # No model was asked for the outcome of the answer.
-    first, draft, publish = model.prompts()
+    first, draft, publish = engine.model.prompts()
     assert (first, draft.split()[0], publish.split()[0]) == ("Collect", "Draft", "Publish")

@@ -11,8 +11,6 @@ import pytest
 
 from tests.engine_runs.graphs import Graphs
 
-pytestmark = pytest.mark.engine
-
 CRAFT = """
 import ormsgpack, sqlite3, sys
 store, module, name, argument = sys.argv[1:5]

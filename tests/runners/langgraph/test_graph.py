@@ -2,11 +2,7 @@
 
 from typing import Any
 
-import pytest
-
 from tests.engine_runs.graphs import Graphs
-
-pytestmark = pytest.mark.engine
 
 
 def graph_of(graphs: Graphs, name: str) -> dict[str, Any]:

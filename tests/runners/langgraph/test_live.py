@@ -10,8 +10,6 @@ from tests.engine_runs.graphs import Graphs, checkpoints
 from tests.jobs.conftest import wait_until
 from viewer.jobs.spool import read_events
 
-pytestmark = pytest.mark.engine
-
 
 @pytest.fixture
 def live(graphs: Graphs, offline_model: OfflineModel) -> Graphs:
@@ -25,8 +23,7 @@ def test_the_text_of_a_model_is_streamed_while_its_node_runs(
     live: Graphs, offline_model: OfflineModel, graph: str
 ) -> None:
     offline_model.delay = 0.06
-    ended = live.run(live.request("run", f"chat:{graph}", inputs={"topic": "tea"}))
-    assert ended.end["status"] == "succeeded", ended.end
+    ended = live.completed(live.request("run", f"chat:{graph}", inputs={"topic": "tea"}))
     texts = ended.of("text")
     assert len(texts) > 1 and {one["agent"] for one in texts} == {"write"}
     kinds = [event["kind"] for event in ended.lines]
@@ -41,8 +38,8 @@ def test_a_limit_of_steps_stops_before_the_next_node_and_loses_nothing(live: Gra
     ended = live.run(request)
     assert ended.end["status"] == "cancelled" and ended.of("limit")[0]["measure"] == "steps"
     assert live.nodes() == ["start"]
-    resumed = live.run(live.request("resume", "fan", "limited"))
-    assert resumed.end["status"] == "succeeded" and live.nodes() == ["end", "left", "right"]
+    live.completed(live.request("resume", "fan", "limited"))
+    assert live.nodes() == ["end", "left", "right"]
 
 
 def test_a_limit_of_tokens_stops_before_the_next_call(live: Graphs, offline_model: OfflineModel) -> None:
@@ -65,8 +62,8 @@ def test_a_cancelled_run_ends_and_can_be_resumed(
     offline_model.gate.set()
     assert checkpoints(live.folder, "stopped")
     live.nodes()
-    resumed = live.run(live.request("resume", f"chat:{graph}", "stopped"))
-    assert resumed.end["status"] == "succeeded" and live.nodes() == ["last", "write"]
+    live.completed(live.request("resume", f"chat:{graph}", "stopped"))
+    assert live.nodes() == ["last", "write"]
 
 
 def test_a_limit_of_seconds_ends_a_call_that_does_not_return(

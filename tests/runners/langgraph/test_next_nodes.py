@@ -3,11 +3,7 @@
 import json
 from typing import Any
 
-import pytest
-
 from tests.engine_runs.graphs import Graphs, digests
-
-pytestmark = pytest.mark.engine
 
 
 def asked(graphs: Graphs, state: dict[str, Any], **options: Any) -> dict[str, dict[str, Any]]:
@@ -39,19 +35,3 @@ def test_a_reducer_determines_what_an_edit_does_to_a_channel(graphs: Graphs) -> 
 def test_an_edge_that_cannot_decide_is_an_answer_of_its_node(graphs: Graphs) -> None:
     found = asked(graphs, {"topic": "dogs"})
     assert "KeyError" in found["approve"]["error"] and found["draft"]["next"] == ["approve"]
-
-
-def test_a_fork_as_a_node_runs_what_update_state_and_invoke_of_langgraph_run(graphs: Graphs) -> None:
-    state = {"decision": "no"}
-    ours = graphs.run(graphs.request("fork", "approval", "approval", state=state, as_node="approve"))
-    assert ours.end["status"] == "succeeded" and graphs.nodes() == ["drop"]
-    program = """
-import sqlite3, sys, graphs
-from langgraph.checkpoint.sqlite import SqliteSaver
-connection = sqlite3.connect(sys.argv[1], check_same_thread=False)
-graph = graphs.approval_graph().compile(checkpointer=SqliteSaver(connection))
-config = {"configurable": {"thread_id": "approval"}}
-graph.invoke(None, graph.update_state(config, {"decision": "no"}, as_node="approve"))
-"""
-    graphs.by_engine(program, str(graphs.store))
-    assert graphs.nodes() == ["drop"]

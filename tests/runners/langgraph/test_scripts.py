@@ -4,13 +4,9 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from tests.engine_runs.graphs import PROJECT, STORE, Graphs, checkpoints, digests, environment
 from viewer.engines import engine_named
 from viewer.engines.reproduction import Reproduction
-
-pytestmark = pytest.mark.engine
 
 
 def run(graphs: Graphs, what: Reproduction, python: Path) -> str:

@@ -13,13 +13,13 @@ from django.test import override_settings
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
-from tests.engine_runs.checkpoints import after_task, is_chain, tasks_called, written
+from tests.engine_runs.checkpoints import after_task, crew_after, is_chain, tasks_called, written
 from tests.engine_runs.model import TestModel
-from tests.engine_runs.runs import KEY, PRESS, marks, request_for
+from tests.engine_runs.runs import KEY, PRESS, request_for
 from tests.jobs.conftest import wait_until
 from tests.jobs.prewarm.test_prewarmed_runners import memory_of
 from tests.runners.conftest import Engine
-from viewer.engines.plan import Edits
+from viewer.engines.planning.plan import Edits
 from viewer.jobs.execution.following.runner_process import PrewarmedRunner, RunnerProcess
 from viewer.jobs.execution.starting.start import start_runner
 from viewer.jobs.local_storage import LocalJobStorage
@@ -28,7 +28,7 @@ from viewer.jobs.prewarm.pool import PrewarmedProcess, PrewarmPool
 from viewer.jobs.spool import REQUEST, read_events
 from viewer.models import Project
 
-pytestmark = [pytest.mark.engine, pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +80,9 @@ def lines_of(folder: Path) -> list[tuple[str, str]]:
 
 
 def test_two_prewarmed_runs_equal_cold_ones_and_leave_no_key_behind(
-    waiting: PrewarmedProcess, project: Project, engine: Engine, model: TestModel, stores: Path
+    waiting: PrewarmedProcess, project: Project, engine: Engine, stores: Path
 ) -> None:
-    location, before = stores / "crew", marks(stores / "crew")
-    start = after_task(location, 2)
+    location, start, before = crew_after(stores, 2)
     resume = request_for(start, location, kind="resume")
     fork = request_for(
         start, location, edits=Edits(inputs={"topic": "tea"}), entry_point="press_crew:make_crew"
@@ -93,8 +92,8 @@ def test_two_prewarmed_runs_equal_cold_ones_and_leave_no_key_behind(
         children = list(pool.map(started, folders, (project, project), (resume, fork)))
     assert all(isinstance(child, PrewarmedRunner) for child in children)
     assert [child.wait(60) for child in children] == [0, 0], [lines_of(folder)[-1] for folder in folders]
-    assert sorted(tasks_called(model)) == ["Title", "Title", "Write", "Write"]
-    assert set(model.keys) == {f"Bearer {KEY}"}
+    assert sorted(tasks_called(engine.model)) == ["Title", "Title", "Write", "Write"]
+    assert set(engine.model.keys) == {f"Bearer {KEY}"}
     new = written(location, before)
     for branch in ("main", "try-it"):
         assert is_chain(start.id, [saved for saved in new if saved.branch == branch])
@@ -103,23 +102,23 @@ def test_two_prewarmed_runs_equal_cold_ones_and_leave_no_key_behind(
     assert KEY.encode() not in memory
 
     # At the same time as a new process, on the same checkpoint.
-    warm_prompts = sorted(model.prompts())
-    model.reset()
+    warm_prompts = sorted(engine.model.prompts())
+    engine.model.reset()
     cold = engine.run(request_for(start, location, kind="resume"))
     assert cold.status == 0
-    assert set(model.prompts()) <= set(warm_prompts)
+    assert set(engine.model.prompts()) <= set(warm_prompts)
     assert [line["kind"] for line in cold.lines] == [kind for kind, _ in lines_of(folders[0])]
 
 
 def test_an_interrupted_prewarmed_run_ends_its_spool_and_the_waiting_process_continues(
-    waiting: PrewarmedProcess, project: Project, engine: Engine, model: TestModel, stores: Path
+    waiting: PrewarmedProcess, project: Project, engine: Engine, stores: Path
 ) -> None:
     location = stores / "crew"
     request = request_for(after_task(location, 2), location, kind="resume")
-    model.gate.clear()
+    engine.model.gate.clear()
     folder = engine.job()
     child = started(folder, project, request)
-    model.wait_for(1)
+    engine.model.wait_for(1)
     os.killpg(child.pid, signal.SIGINT)
     assert child.wait(60) == 130
     assert read_events(folder, 0)[0][-1]["data"]["status"] == "cancelled"

@@ -6,37 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine_runs.checkpoints import after_task, is_chain, tasks_called, written
-from tests.engine_runs.model import TestModel
+from tests.engine_runs.checkpoints import after_task, crew_after, is_chain, tasks_called, written
 from tests.engine_runs.runs import PRESS, marks, plan_for, request_for, saved_in
 from tests.runners.conftest import Engine
-from viewer.engines.plan import Action, Edits
+from viewer.engines.planning.plan import Action, Edits
 from viewer.messages.message import message_from
 
-pytestmark = pytest.mark.engine
 CREW = "press_crew:make_crew"
-
-
-def test_resume_calls_the_model_for_unfinished_tasks_only(
-    engine: Engine, model: TestModel, stores: Path
-) -> None:
-    location, before = stores / "crew", marks(stores / "crew")
-    start = after_task(location, 2)
-    run = engine.run(request_for(start, location, kind="resume"))
-    assert run.end["status"] == "succeeded", run.end
-    assert tasks_called(model) == ["Write", "Title"]
-    new = written(location, before)
-    assert {saved.branch for saved in new} == {"main"}
-    assert is_chain(start.id, new)
-    assert new[-1].done == 4
-    assert run.end["result"] == new[-1].tasks[3]["output"]["raw"]
 
 
 def test_two_resumes_of_one_checkpoint_share_a_branch_and_differ_by_parent(
     engine: Engine, stores: Path
 ) -> None:
-    location, before = stores / "crew", marks(stores / "crew")
-    start = after_task(location, 3)
+    location, start, before = crew_after(stores, 3)
     with ThreadPoolExecutor(2) as pool:
         runs = list(pool.map(engine.run, [request_for(start, location, kind="resume") for _ in range(2)]))
     assert [run.end["status"] for run in runs] == ["succeeded", "succeeded"]
@@ -50,8 +32,7 @@ def test_two_resumes_of_one_checkpoint_share_a_branch_and_differ_by_parent(
 def test_a_fork_writes_a_branch_that_starts_at_its_checkpoint_from_any_folder(
     engine: Engine, stores: Path
 ) -> None:
-    location, before = stores / "crew", marks(stores / "crew")
-    start = after_task(location, 3, "task_started")
+    location, start, before = crew_after(stores, 3, "task_started")
     run = engine.run(request_for(start, location, branch="fork/one_1a2b3c"))
     new = written(location, before)
     assert {saved.branch for saved in new} == {"fork/one_1a2b3c"}
@@ -68,29 +49,12 @@ def test_a_fork_writes_a_branch_that_starts_at_its_checkpoint_from_any_folder(
     assert saved_settings["max_checkpoints"] is None
 
 
-def test_a_fork_with_nothing_left_to_run_writes_its_first_checkpoint(
-    engine: Engine, model: TestModel, stores: Path
-) -> None:
-    location, before = stores / "crew", marks(stores / "crew")
-    start = after_task(location, 4)
-    run = engine.run(request_for(start, location, branch="done"))
-    assert run.end["status"] == "succeeded"
-    assert run.end["result"] == start.tasks[3]["output"]["raw"]
-    assert model.requests == []
-    (only,) = written(location, before)
-    assert (only.branch, only.parent, only.done) == ("done", start.id, 4)
-
-
-def test_inputs_keep_their_types_and_reach_the_tasks_that_run(
-    engine: Engine, model: TestModel, stores: Path
-) -> None:
-    location, before = stores / "crew", marks(stores / "crew")
-    start = after_task(location, 2)
+def test_inputs_keep_their_types_and_reach_the_tasks_that_run(engine: Engine, stores: Path) -> None:
+    location, start, before = crew_after(stores, 2)
     edits = Edits(inputs={"year": 1999, "tags": ["x", 2]}, again=frozenset({start.tasks[0]["id"]}))
-    run = engine.run(request_for(start, location, edits=edits))
-    assert run.end["status"] == "succeeded", run.end
-    assert "Collect AI in 1999, ['x', 2]" in model.prompts()[0]
-    assert "Write about AI for 1999" in model.prompts()[2]
+    engine.completed(request_for(start, location, edits=edits))
+    assert "Collect AI in 1999, ['x', 2]" in engine.model.prompts()[0]
+    assert "Write about AI for 1999" in engine.model.prompts()[2]
     assert written(location, before)[-1].root["checkpoint_inputs"] == {
         "topic": "AI",
         "year": 1999,
@@ -99,8 +63,7 @@ def test_inputs_keep_their_types_and_reach_the_tasks_that_run(
 
 
 def test_a_kept_task_keeps_the_text_that_produced_its_output(engine: Engine, stores: Path) -> None:
-    location, before = stores / "crew", marks(stores / "crew")
-    start = after_task(location, 2)
+    location, start, before = crew_after(stores, 2)
     run = engine.run(request_for(start, location, edits=Edits(inputs={"topic": "tea"})))
     last = written(location, before)[-1]
     assert [task["description"] for task in last.tasks] == [
@@ -113,25 +76,18 @@ def test_a_kept_task_keeps_the_text_that_produced_its_output(engine: Engine, sto
     assert not any("Researcher" in line["message"] for line in run.of("warning"))
 
 
-def test_a_placeholder_without_an_input_is_left_unchanged(
-    engine: Engine, model: TestModel, stores: Path
-) -> None:
+def test_a_placeholder_without_an_input_is_left_unchanged(engine: Engine, stores: Path) -> None:
     start = after_task(stores / "plain", 2)
-    run = engine.run(request_for(start, stores / "plain", edits=Edits(inputs={"topic": "tea"})))
-    assert run.end["status"] == "succeeded", run.end
-    assert "Write about tea for {year}" in model.prompts()[0]
+    engine.completed(request_for(start, stores / "plain", edits=Edits(inputs={"topic": "tea"})))
+    assert "Write about tea for {year}" in engine.model.prompts()[0]
 
 
-def test_later_tasks_receive_an_edited_output_as_text_json_and_model(
-    engine: Engine, model: TestModel, stores: Path
-) -> None:
-    location, before = stores / "crew", marks(stores / "crew")
-    start = after_task(location, 2)
+def test_later_tasks_receive_an_edited_output_as_text_json_and_model(engine: Engine, stores: Path) -> None:
+    location, start, before = crew_after(stores, 2)
     edits = Edits(outputs={start.tasks[1]["id"]: {"json": {"text": "my own fact", "score": 9}}})
-    run = engine.run(request_for(start, location, edits=edits))
-    assert run.end["status"] == "succeeded", run.end
-    assert "my own fact" in model.prompts()[0]
-    assert json.dumps({"text": "fact"})[1:8] in model.prompts()[0]
+    engine.completed(request_for(start, location, edits=edits))
+    assert "my own fact" in engine.model.prompts()[0]
+    assert json.dumps({"text": "fact"})[1:8] in engine.model.prompts()[0]
     first = written(location, before)[0]
     output = first.tasks[1]["output"]
     assert json.loads(output["raw"]) == {"text": "my own fact", "score": 9}
@@ -139,31 +95,24 @@ def test_later_tasks_receive_an_edited_output_as_text_json_and_model(
 
 
 def test_an_edit_that_does_not_fit_the_tasks_model_is_refused_before_any_call(
-    engine: Engine, model: TestModel, stores: Path
+    engine: Engine, stores: Path
 ) -> None:
-    location, before = stores / "crew", marks(stores / "crew")
-    start = after_task(location, 2)
+    location, start, before = crew_after(stores, 2)
     edits = Edits(outputs={start.tasks[1]["id"]: {"json": {"text": "no score"}}})
-    run = engine.run(request_for(start, location, edits=edits))
-    assert run.end["status"] == "failed"
-    assert "task 2 is invalid" in run.end["error"]
-    assert model.requests == []
+    error = engine.refused(request_for(start, location, edits=edits))
+    assert "task 2 is invalid" in error
     assert written(location, before) == []
 
 
-def test_an_edited_output_after_a_task_that_runs_again_is_kept(
-    engine: Engine, model: TestModel, stores: Path
-) -> None:
-    location, before = stores / "crew", marks(stores / "crew")
-    start = after_task(location, 3)
+def test_an_edited_output_after_a_task_that_runs_again_is_kept(engine: Engine, stores: Path) -> None:
+    location, start, before = crew_after(stores, 3)
     first, _, third, _ = (task["id"] for task in start.tasks)
     edits = Edits(outputs={third: "my own article"}, again=frozenset({first}))
     steps = plan_for(start, "crew", edits)
     assert [step.action for step in steps] == [Action.AGAIN, Action.AGAIN, Action.PINNED, Action.RUNS]
-    run = engine.run(request_for(start, location, edits=edits))
-    assert run.end["status"] == "succeeded", run.end
-    assert tasks_called(model) == ["Collect", "Check", "Title"]
-    assert "my own article" in model.prompts()[2]
+    engine.completed(request_for(start, location, edits=edits))
+    assert tasks_called(engine.model) == ["Collect", "Check", "Title"]
+    assert "my own article" in engine.model.prompts()[2]
     assert written(location, before)[-1].tasks[2]["output"]["raw"] == "my own article"
 
 
@@ -190,17 +139,15 @@ def test_the_plan_lists_exactly_the_tasks_the_model_is_called_for(
 
 
 def test_the_projects_own_crew_keeps_its_links_tools_guardrails_and_templates(
-    engine: Engine, model: TestModel, stores: Path
+    engine: Engine, stores: Path
 ) -> None:
-    location, before = stores / "crew", marks(stores / "crew")
-    start = after_task(location, 2)
+    location, start, before = crew_after(stores, 2)
     edits = Edits(inputs={"topic": "tea"}, again=frozenset({start.tasks[1]["id"]}))
-    run = engine.run(request_for(start, location, edits=edits, entry_point=CREW))
-    assert run.end["status"] == "succeeded", run.end
+    run = engine.completed(request_for(start, location, edits=edits, entry_point=CREW))
     assert run.of("warning") == []
-    check, _, title = model.prompts()
+    check, _, title = engine.model.prompts()
     assert "Researcher of tea" in check
-    assert [tool["function"]["name"] for tool in model.requests[1]["tools"]] == ["search_archive"]
+    assert [tool["function"]["name"] for tool in engine.model.requests[1]["tools"]] == ["search_archive"]
     # Its context skips two tasks, so it receives only the first task's output.
     given = title.partition("This is the context you're working with:")[2]
     assert start.tasks[0]["output"]["raw"] in given
@@ -211,18 +158,16 @@ def test_the_projects_own_crew_keeps_its_links_tools_guardrails_and_templates(
     assert new[-1].root["id"] == start.root["id"]
 
 
-def test_links_between_tasks_are_read_from_the_record(engine: Engine, model: TestModel, stores: Path) -> None:
+def test_links_between_tasks_are_read_from_the_record(engine: Engine, stores: Path) -> None:
     start = after_task(stores / "crew", 3, "task_started")
     run = engine.run(request_for(start, stores / "crew", kind="resume"))
-    given = model.prompts()[0].partition("This is the context you're working with:")[2]
+    given = engine.model.prompts()[0].partition("This is the context you're working with:")[2]
     assert start.tasks[0]["output"]["raw"] in given
     assert start.tasks[2]["output"]["raw"] not in given
     assert not any("which outputs" in line["message"] for line in run.of("warning"))
 
 
-def test_a_changed_crew_is_resumed_by_a_persons_matches(
-    engine: Engine, model: TestModel, stores: Path
-) -> None:
+def test_a_changed_crew_is_resumed_by_a_persons_matches(engine: Engine, stores: Path) -> None:
     location = stores / "crew"
     start = after_task(location, 2)
     # The second task has another description, and the first was removed.
@@ -241,11 +186,10 @@ def test_a_changed_crew_is_resumed_by_a_persons_matches(
     assert isinstance(asked, list) and {"title": "Another task", "position": 2} in [
         one.values for one in asked
     ]
-    assert model.requests == []
+    assert engine.model.requests == []
     before = marks(location)
-    run = engine.run({**request, "options": {"matches": {changed["id"]: "2", removed["id"]: "-"}}})
-    assert run.end["status"] == "succeeded", run.end
-    assert tasks_called(model) == ["Write", "Title"]
+    engine.completed({**request, "options": {"matches": {changed["id"]: "2", removed["id"]: "-"}}})
+    assert tasks_called(engine.model) == ["Write", "Title"]
     last = written(location, before)[-1]
     assert [task["id"] for task in last.tasks] == [task["id"] for task in start.tasks]
     assert last.tasks[0]["output"]["raw"] == removed["output"]["raw"]

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 from tests.engine_runs.checkpoints import after_task, is_chain, tasks_called, written
-from tests.engine_runs.model import TestModel, model_server
+from tests.engine_runs.model import model_server
 from tests.engine_runs.prewarmed import WarmPython, launched
 from tests.engine_runs.runs import PRESS, Saved, environment, marks, request_for, saved_in
 from tests.imported import imported_location
 from tests.runners.conftest import Engine
-from viewer.engines.crewai.source.entry_points import entry_point_for
-from viewer.engines.crewai.source.input_names import input_names
-from viewer.engines.plan import Edits
+from viewer.engines.crewai.project_source.entry_points import entry_point_for
+from viewer.engines.crewai.project_source.input_names import input_names
+from viewer.engines.planning.plan import Edits
 from viewer.models import Run
 from viewer.projects.proposing import ProposedProject, propose_project
 
-pytestmark = [pytest.mark.engine, pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 EXAMPLES = PRESS.parent / "examples"
 # The entry point of each example and its inputs.
 STARTS = {
@@ -98,11 +98,10 @@ def imported(example: Example) -> tuple[Run, str]:
 
 def asked(example: Example, start: Saved, edits: Edits | None = None) -> dict[str, Any]:
     """Return the request of a resume, or of a fork with edits, of the proposed and imported project."""
-    run, entry_point = imported(example)
+    _run, entry_point = imported(example)
     return request_for(
         start,
         example.location,
-        entity=run.entity,
         kind="fork" if edits else "resume",
         edits=edits,
         entry_point=entry_point,
@@ -129,14 +128,11 @@ def test_a_crew_in_a_package_is_proposed_and_imported(example: Example) -> None:
 
 
 @about("price_watch")
-def test_a_crew_resumed_from_its_middle_ends_as_its_first_run(
-    engine: Engine, model: TestModel, example: Example
-) -> None:
+def test_a_crew_resumed_from_its_middle_ends_as_its_first_run(engine: Engine, example: Example) -> None:
     before, start = marks(example.location), after_task(example.location, 1)
     first = saved_in(example.location)[-1]
-    run = engine.run(asked(example, start))
-    assert run.end["status"] == "succeeded", run.end
-    assert model.prompts() == example.prompts[1:]
+    engine.completed(asked(example, start))
+    assert engine.model.prompts() == example.prompts[1:]
     new = written(example.location, before)
     assert is_chain(start.id, new)
     assert [task["output"]["raw"] for task in new[-1].tasks] == [
@@ -145,18 +141,15 @@ def test_a_crew_resumed_from_its_middle_ends_as_its_first_run(
 
 
 @about("price_watch")
-def test_a_fork_of_a_crew_calls_its_tool_and_reads_its_config(
-    engine: Engine, model: TestModel, example: Example
-) -> None:
+def test_a_fork_of_a_crew_calls_its_tool_and_reads_its_config(engine: Engine, example: Example) -> None:
     before, start = marks(example.location), after_task(example.location, 1)
-    model.calls_tools = True
+    engine.model.calls_tools = True
     edits = Edits(inputs={"product": "lamps"}, again=frozenset([start.tasks[0]["id"]]))
-    run = engine.run(asked(example, start, edits))
-    assert run.end["status"] == "succeeded", run.end
-    assert tasks_called(model) == ["Find", "Find", "Compare", "Advise"]
-    assert "words in shop north: 12" in model.prompts()[1]
-    assert "Scout for lamps" in model.prompts()[0]
-    assert "buy lamps now" in model.prompts()[3]
+    engine.completed(asked(example, start, edits))
+    assert tasks_called(engine.model) == ["Find", "Find", "Compare", "Advise"]
+    assert "words in shop north: 12" in engine.model.prompts()[1]
+    assert "Scout for lamps" in engine.model.prompts()[0]
+    assert "buy lamps now" in engine.model.prompts()[3]
     new = written(example.location, before)
     assert is_chain(start.id, new)
     assert {saved.branch for saved in new} == {"try-it"}
@@ -183,14 +176,13 @@ def test_a_flow_with_crews_in_its_package_is_proposed_and_imported(example: Exam
     ("done", "calls"), [(3, CALLS + 1), (4, CALLS * 2)], ids=["before the router", "behind the router"]
 )
 def test_a_loop_resumed_from_its_middle_ends_as_its_first_run(
-    engine: Engine, model: TestModel, example: Example, done: int, calls: int
+    engine: Engine, example: Example, done: int, calls: int
 ) -> None:
     before, first = marks(example.location), saved_in(example.location)
     start = first[done - 1]
-    run = engine.run(asked(example, start))
-    assert run.end["status"] == "succeeded", run.end
+    engine.completed(asked(example, start))
     assert len(example.prompts) == ROUNDS * CALLS
-    assert model.prompts() == example.prompts[calls:]
+    assert engine.model.prompts() == example.prompts[calls:]
     new = written(example.location, before)
     assert is_chain(start.id, new)
     assert len(new) == len(first) - done
@@ -199,15 +191,12 @@ def test_a_loop_resumed_from_its_middle_ends_as_its_first_run(
 
 
 @about("verse_loop")
-def test_a_fork_of_a_loop_starts_its_rounds_with_the_edited_state(
-    engine: Engine, model: TestModel, example: Example
-) -> None:
+def test_a_fork_of_a_loop_starts_its_rounds_with_the_edited_state(engine: Engine, example: Example) -> None:
     before, start = marks(example.location), saved_in(example.location)[3]
     edits = Edits(state={**state_of(start), "subject": "snow", "attempts": 0})
-    run = engine.run(asked(example, start, edits))
-    assert run.end["status"] == "succeeded", run.end
-    assert len(model.requests) == ROUNDS * CALLS
-    assert all("verse about snow" in prompt for prompt in model.prompts()[::CALLS])
+    engine.completed(asked(example, start, edits))
+    assert len(engine.model.requests) == ROUNDS * CALLS
+    assert all("verse about snow" in prompt for prompt in engine.model.prompts()[::CALLS])
     last = written(example.location, before)[-1]
     assert (state_of(last)["subject"], state_of(last)["attempts"]) == ("snow", ROUNDS)
 
@@ -223,24 +212,22 @@ def test_a_script_that_asks_for_input_is_proposed_without_entry_points_and_impor
 
 
 @about("day_out")
-def test_a_resumed_script_asks_nothing_again(engine: Engine, model: TestModel, example: Example) -> None:
+def test_a_resumed_script_asks_nothing_again(engine: Engine, example: Example) -> None:
     before, start = marks(example.location), after_task(example.location, 1)
-    run = engine.run(asked(example, start))
-    assert run.end["status"] == "succeeded", run.end
+    run = engine.completed(asked(example, start))
     assert not run.of("question")
-    assert model.prompts() == example.prompts[1:]
+    assert engine.model.prompts() == example.prompts[1:]
     assert is_chain(start.id, written(example.location, before))
 
 
 @about("day_out")
 def test_a_fork_of_a_script_reads_the_edited_output_and_calls_its_tool(
-    engine: Engine, model: TestModel, example: Example
+    engine: Engine, example: Example
 ) -> None:
     before, start = marks(example.location), after_task(example.location, 1)
-    model.calls_tools = True
-    run = engine.run(asked(example, start, Edits(outputs={start.tasks[0]["id"]: "only the belfry"})))
-    assert run.end["status"] == "succeeded", run.end
-    assert tasks_called(model) == ["Find", "Find", "Plan"]
-    assert "only the belfry" in model.prompts()[0]
-    assert "words costs 5" in model.prompts()[1]
+    engine.model.calls_tools = True
+    engine.completed(asked(example, start, Edits(outputs={start.tasks[0]["id"]: "only the belfry"})))
+    assert tasks_called(engine.model) == ["Find", "Find", "Plan"]
+    assert "only the belfry" in engine.model.prompts()[0]
+    assert "words costs 5" in engine.model.prompts()[1]
     assert {saved.branch for saved in written(example.location, before)} == {"try-it"}

@@ -5,11 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import PRESS, new_run_request
 from tests.runners.conftest import Engine
-
-pytestmark = pytest.mark.engine
 
 
 @pytest.fixture
@@ -22,22 +19,16 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def test_a_refusal_names_the_folder_that_has_the_module(
-    engine: Engine, model: TestModel, project: Path
-) -> None:
+def test_a_refusal_names_the_folder_that_has_the_module(engine: Engine, project: Path) -> None:
     request = new_run_request(project / "store", "flow", "press.main:PressFlow", {"topic": "AI", "year": 1})
-    run = engine.run({**request, "folder": str(project)})
+    error = engine.refused({**request, "folder": str(project)})
 
-    assert run.end["status"] == "failed"
-    assert f"{project}/src/press has one" in run.end["error"]
-    assert model.requests == []
+    assert f"{project}/src/press has one" in error
 
 
 def test_a_run_works_from_the_named_folder(engine: Engine, project: Path) -> None:
     request = new_run_request(project / "store", "flow", "main:PressFlow", {"topic": "AI", "year": 1})
-    run = engine.run({**request, "folder": str(project / "src/press")})
-
-    assert run.end["status"] == "succeeded", run.end
+    engine.completed({**request, "folder": str(project / "src/press")})
 
 
 def test_a_refusal_names_a_module_that_is_missing_everywhere(engine: Engine, project: Path) -> None:

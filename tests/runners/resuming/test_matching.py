@@ -4,28 +4,31 @@ import pytest
 
 from forkline_crewai.restore.matching import (
     GONE,
+    CrewPart,
     Matching,
-    Unit,
     WrongAnswer,
     can_produce,
     match_agents,
     match_tasks,
 )
 
-WRITER, EDITOR = Unit("w", "w", "Writer on tea"), Unit("e", "e", "Editor")
-OWN_WRITER, OWN_EDITOR = Unit("Writer on {topic}", "1", "Writer on {topic}"), Unit("Editor", "2", "Editor")
+WRITER, EDITOR = CrewPart("w", "w", "Writer on tea"), CrewPart("e", "e", "Editor")
+OWN_WRITER, OWN_EDITOR = (
+    CrewPart("Writer on {topic}", "1", "Writer on {topic}"),
+    CrewPart("Editor", "2", "Editor"),
+)
 AGENTS = match_agents([WRITER, EDITOR], [OWN_EDITOR, OWN_WRITER], {})
 
 
-def saved(key: str, text: str, agent: str = "w", **more: bool) -> Unit:
-    return Unit(key, key, text, agent, **more)
+def saved(key: str, text: str, agent: str = "w", **more: bool) -> CrewPart:
+    return CrewPart(key, key, text, agent, **more)
 
 
-def own(number: int, text: str, agent: str = "Writer on {topic}", id: str = "") -> Unit:
-    return Unit(str(number), id or f"own-{number}", text, agent)
+def own(number: int, text: str, agent: str = "Writer on {topic}", id: str = "") -> CrewPart:
+    return CrewPart(str(number), id or f"own-{number}", text, agent)
 
 
-def tasks(checkpoint: list[Unit], project: list[Unit], **answers: str) -> Matching:
+def tasks(checkpoint: list[CrewPart], project: list[CrewPart], **answers: str) -> Matching:
     return match_tasks(checkpoint, project, answers, AGENTS)
 
 
@@ -140,7 +143,7 @@ def test_an_impossible_answer_is_refused(answers: dict[str, str], text: str) -> 
 
 
 def test_a_new_role_raises_one_question_and_none_for_its_tasks() -> None:
-    agents = match_agents([WRITER, EDITOR], [Unit("Poet", "1", "Poet"), OWN_EDITOR], {})
+    agents = match_agents([WRITER, EDITOR], [CrewPart("Poet", "1", "Poet"), OWN_EDITOR], {})
     assert reasons(agents) == {"w": "changed"}
     assert agents.questions[0].choices == (("Poet", "Poet"), (GONE, ""))
     found = match_tasks(

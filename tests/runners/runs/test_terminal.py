@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 from django.core.management import execute_from_command_line
 
-from tests.engine_runs.checkpoints import after_method, after_task, is_chain, rows, written
+from tests.engine_runs.checkpoints import after_method, after_task, crew_after, is_chain, rows, written
 from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import KEY, marks
 from tests.runners.runs.conftest import Done, Terminal, document
-
-pytestmark = pytest.mark.engine
 
 
 @pytest.fixture
@@ -31,8 +29,7 @@ def in_process(project: list[str], transactional_db: None, capsys: pytest.Captur
 def test_a_fork_runs_to_its_end_and_prints_one_document(
     terminal: Terminal, model: TestModel, stores: Path, tmp_path: Path
 ) -> None:
-    location, before = stores / "crew", marks(stores / "crew")
-    start = after_task(location, 2)
+    location, start, before = crew_after(stores, 2)
     (tmp_path / "fact.json").write_text('{"text": "my fact", "score": 7}')
     done = terminal(
         *("fork", f"{location}#{start.id}", "--branch", "what/if", "--input", "year=1999"),
@@ -169,8 +166,7 @@ def test_a_pruned_checkpoint_runs_from_its_stored_copy_after_consent(
 def test_a_run_with_losses_starts_only_after_they_are_accepted(
     terminal: Terminal, model: TestModel, stores: Path
 ) -> None:
-    location, before = stores / "crew", marks(stores / "crew")
-    start = after_task(location, 3)
+    location, start, before = crew_after(stores, 3)
     arguments = (
         "fork",
         f"{location}#{start.id}",
@@ -185,7 +181,7 @@ def test_a_run_with_losses_starts_only_after_they_are_accepted(
     assert refused.returncode == 1
     printed = document(refused)
     assert (printed["status"], printed["checkpoints"]) == ("failed", [])
-    assert "nobody has accepted: links/task 4; unseen" in printed["error"]
+    assert "nobody has accepted that: links/task 4; unseen" in printed["error"]
     assert [part["what"] for part in printed["preflight"]["components"] if part["fate"] == "lost"] == [
         "links",
         "unseen",

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from tests.jobs.conftest import wait_until
 from viewer.access.login_links import teammate
-from viewer.engines.plan import Edits
+from viewer.engines.planning.plan import Edits
 from viewer.importing import import_location
 from viewer.jobs.execution.starting.request import request_for
 from viewer.jobs.preflight import run
@@ -22,7 +22,7 @@ from viewer.jobs.preflight.checks import preflight_checkpoint, unaccepted_effect
 from viewer.launching.enqueue import run_here, start_job
 from viewer.models import AcceptedEffect, Checkpoint, Job, Location, PreflightCheck, Project, accept_effects
 
-pytestmark = [pytest.mark.engine, pytest.mark.django_db(transaction=True)]
+pytestmark = pytest.mark.django_db(transaction=True)
 STORE = Path(__file__).resolve().parents[2] / "recorded_stores/1.15.30/json"
 KEY = "sk-canary-of-the-environment-file-0123"
 # Prints that it was imported and which key it found.

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from tests.engine_runs.checkpoints import after_task
-from tests.engine_runs.model import TestModel, model_server
+from tests.engine_runs.model import model_server
 from tests.engine_runs.runs import KEY, Saved, marks, request_for
 from tests.runners.conftest import Engine
 
-pytestmark = pytest.mark.engine
 # Importing this module of the standard library prints a poem.
 POEM = "The Zen of Python"
 
@@ -34,20 +33,18 @@ def agents_of(saved: Saved) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_tool_outside_the_project_is_refused_and_not_imported(
-    engine: Engine, model: TestModel, stores: Path
-) -> None:
+def test_a_tool_outside_the_project_is_refused_and_not_imported(engine: Engine, stores: Path) -> None:
     start = after_task(stores / "crew", 2)
     start.tasks[2]["tools"] = [{"tool_type": "this.Tool", "name": "x", "description": "x"}]
     run = engine.run(request_for(rewritten(start), stores / "crew"))
     assert run.end["status"] == "failed"
     assert "this.Tool" in run.end["error"]
     assert POEM not in run.log
-    assert model.requests == []
+    assert engine.model.requests == []
 
 
 def test_what_a_checkpoint_would_execute_read_or_write_is_dropped(
-    engine: Engine, model: TestModel, stores: Path, tmp_path: Path
+    engine: Engine, stores: Path, tmp_path: Path
 ) -> None:
     start = after_task(stores / "crew", 2)
     trace = tmp_path / "trace"
@@ -67,12 +64,11 @@ def test_what_a_checkpoint_would_execute_read_or_write_is_dropped(
         node["event"]["crew"] = {**start.root, "tasks": [{**start.tasks[0], "tools": [tool]}]}
     before = marks(stores / "crew")
     request = request_for(rewritten(start), stores / "crew")
-    run = engine.run(request, CREWAI_DESERIALIZE_CALLBACKS="1")
-    assert run.end["status"] == "succeeded", run.end
+    run = engine.completed(request, CREWAI_DESERIALIZE_CALLBACKS="1")
     assert POEM not in run.log
     assert not trace.exists()
     assert not (tmp_path / "elsewhere").exists()
-    assert len(model.requests) == 2
+    assert len(engine.model.requests) == 2
     now = marks(stores / "crew")
     assert set(before) <= set(now)  # nothing was pruned
     (warning,) = [line["message"] for line in run.of("warning") if "Not restored" in line["message"]]
@@ -80,9 +76,7 @@ def test_what_a_checkpoint_would_execute_read_or_write_is_dropped(
         assert text in warning
 
 
-def test_the_environment_decides_the_key_and_where_it_is_sent(
-    engine: Engine, model: TestModel, stores: Path
-) -> None:
+def test_the_environment_decides_the_key_and_where_it_is_sent(engine: Engine, stores: Path) -> None:
     start = after_task(stores / "crew", 2)
     with model_server() as other:
         for agent in agents_of(start):
@@ -90,10 +84,9 @@ def test_the_environment_decides_the_key_and_where_it_is_sent(
                 api_key="sk-of-the-checkpoint", base_url=other.url, default_headers={"x": "y"}
             )
             agent["llm"]["client_params"] = {"base_url": other.url}
-        run = engine.run(request_for(rewritten(start), stores / "crew"))
-        assert run.end["status"] == "succeeded", run.end
+        engine.completed(request_for(rewritten(start), stores / "crew"))
         assert other.requests == []
-    assert set(model.keys) == {f"Bearer {KEY}"}
+    assert set(engine.model.keys) == {f"Bearer {KEY}"}
 
 
 def test_without_an_address_in_the_environment_nothing_is_sent_to_the_checkpoints(

@@ -10,12 +10,9 @@ import pytest
 
 from tests.engine_runs import runs as children
 from tests.engine_runs.checkpoints import after_task
-from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import marks, new_run_request, request_for
 from tests.runners.conftest import Engine
 from tests.runners.runs.test_new_runs import INPUTS
-
-pytestmark = pytest.mark.engine
 
 
 @contextmanager
@@ -48,7 +45,7 @@ def test_a_run_on_a_full_disk_reports_every_failed_write(engine: Engine, tmp_pat
 
 @pytest.mark.parametrize("store_kind", ["json", "sqlite"])
 def test_a_location_renamed_during_a_run_is_not_created_again(
-    engine: Engine, model: TestModel, tmp_path: Path, store_kind: str
+    engine: Engine, tmp_path: Path, store_kind: str
 ) -> None:
     target = tmp_path / ("runs.db" if store_kind == "sqlite" else "runs")
     asked = new_run_request(
@@ -59,13 +56,13 @@ def test_a_location_renamed_during_a_run_is_not_created_again(
         {"events": ["task_started", "task_completed"]},
         store_kind=store_kind,
     )
-    model.gate.clear()
+    engine.model.gate.clear()
     folder = engine.job()
-    with children.started(engine.python, model, folder, asked) as child:
-        model.wait_for(1)
+    with children.started(engine.python, engine.model, folder, asked) as child:
+        engine.model.wait_for(1)
         target.rename(tmp_path / "renamed")
         before = marks(tmp_path / "renamed")
-        model.gate.set()
+        engine.model.gate.set()
         run = children.ended(folder, child)
     assert run.end["status"] == "succeeded", run.end
     assert run.of("checkpoint"), "It had begun to write."
@@ -75,18 +72,16 @@ def test_a_location_renamed_during_a_run_is_not_created_again(
     assert marks(tmp_path / "renamed") == before
 
 
-def test_a_resume_at_a_replaced_location_leaves_the_new_one_unchanged(
-    engine: Engine, model: TestModel, stores: Path
-) -> None:
+def test_a_resume_at_a_replaced_location_leaves_the_new_one_unchanged(engine: Engine, stores: Path) -> None:
     location = stores / "crew"
     asked = request_for(after_task(location, 1), location, kind="resume", entry_point="press_crew:make_crew")
-    model.gate.clear()
+    engine.model.gate.clear()
     folder = engine.job()
-    with children.started(engine.python, model, folder, asked) as child:
-        model.wait_for(1)
+    with children.started(engine.python, engine.model, folder, asked) as child:
+        engine.model.wait_for(1)
         location.rename(stores / "renamed")
         location.mkdir()
-        model.gate.set()
+        engine.model.gate.set()
         run = children.ended(folder, child)
     assert run.end["status"] == "succeeded", run.end
     assert all(one["moved"] for one in run.of("checkpoint_failed"))

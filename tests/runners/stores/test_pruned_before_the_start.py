@@ -12,15 +12,15 @@ from django.utils import timezone
 from tests.engine_runs.model import TestModel
 from tests.imported import imported_location
 from viewer.engines.crewai.contents import contents_of
-from viewer.engines.plan import Edits
+from viewer.engines.planning.plan import Edits
 from viewer.importing import import_location, stored_body
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.starting.request import request_for
 from viewer.launching.enqueue import move_start, start_job
-from viewer.launching.options import LaunchOptions
+from viewer.launching.requests.options import LaunchOptions
 from viewer.models import Checkpoint, Job, Project
 
-pytestmark = [pytest.mark.engine, pytest.mark.django_db(transaction=True)]
+pytestmark = pytest.mark.django_db(transaction=True)
 STORES = Path(__file__).resolve().parents[2] / "recorded_stores/1.15.30"
 
 

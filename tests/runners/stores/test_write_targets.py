@@ -40,7 +40,7 @@ def test_another_database_is_refused_and_unchanged(tmp_path: Path, name: str) ->
     with closing(sqlite3.connect(store)) as connection, connection:
         connection.executescript(TABLES[name])
     before = sha256(store.read_bytes()).hexdigest()
-    with pytest.raises(Refused, match="is another database now"):
+    with pytest.raises(Refused, match="is now a different database"):
         refuse_other_location(asked(store, "sqlite"))
     store.write_bytes(before.encode() * 20)
     with pytest.raises(Refused, match="cannot be read"):

@@ -11,7 +11,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from checkpoint_site.middleware import throttle
-from checkpoint_site.middleware.throttle import BUDGETS, MAX_KEYS, Key, Throttle
+from checkpoint_site.middleware.throttle import BUDGETS, MAX_KEYS, AttemptKey, Throttle
 from viewer.access.login_links import login_link, teammate
 
 HERE, ELSEWHERE = "192.0.2.1", "198.51.100.7"
@@ -141,11 +141,11 @@ def test_simultaneous_attempts_are_limited(transactional_db: None) -> None:
 
 def test_the_number_of_stored_keys_is_bounded(clock: Clock) -> None:
     one = Throttle(clock)
-    guessed = [Key("account", "ada")]
+    guessed = [AttemptKey("account", "ada")]
     for _ in range(20):
         one.use_attempt(guessed)
     for number in range(2 * MAX_KEYS):
-        one.use_attempt([Key("account", str(number))])
+        one.use_attempt([AttemptKey("account", str(number))])
     assert len(one.used) <= MAX_KEYS
     assert one.use_attempt(guessed) > 0
 

@@ -58,7 +58,7 @@ def test_times_are_those_of_the_chosen_zone(browser: Browser, live_server: LiveS
         # A part that is swapped in later.
         with page.expect_response(lambda answer: "/rows/" in answer.url):
             page.evaluate("document.body.dispatchEvent(new CustomEvent('location-changed'))")
-        page.wait_for_function("document.querySelector('.row time[data-shown]')")
+        page.wait_for_function("() => document.querySelector('.row time[data-shown]')")
         shown = json.loads(
             page.evaluate("JSON.stringify([...document.querySelectorAll('time')].map(t => t.title))")
         )

@@ -1,5 +1,7 @@
 """The right to run: who has it, how it is granted and revoked, and how open pages follow it."""
 
+from pathlib import Path
+
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
@@ -7,7 +9,7 @@ from django.core.management.base import CommandError
 from django.test import Client
 from django.urls import reverse
 
-from tests.migrating import single_migrations
+from tests.migrating import database_after, migrate_to_newest
 from viewer.access.login_links import owner, teammate
 from viewer.access.permissions import can_run
 from viewer.live import job_feed, location_feed
@@ -31,7 +33,7 @@ def test_a_new_user_is_read_only_until_the_right_is_granted(db: None) -> None:
 
 def test_the_owner_can_run(db: None) -> None:
     assert can_run(owner())
-    with pytest.raises(CommandError, match="--may needs a name"):
+    with pytest.raises(CommandError, match="--may needs a user name"):
         call_command("login_link", "--may", "run")
 
 
@@ -69,18 +71,15 @@ def test_open_pages_of_read_only_users_receive_no_buttons(location: Location) ->
     )
     for allowed in (False, True, False):
         whole = job_feed.next_message(job_feed.JobFeed(job.pk, after=0, whole=True, can_run=allowed))
-        bar = location_feed.next_message(location_feed.feed_for(location.uid, (), can_run=allowed))
+        bar = location_feed.next_message(location_feed.LocationFeed(location.uid, can_run=allowed))
         for message in (whole, bar):
             assert (reverse("job-cancel", args=[job.pk]) in (message or "")) == allowed
 
 
-def test_the_migration_grants_the_right_to_existing_users(transactional_db: None) -> None:
-    executor = single_migrations()
-    newest = executor.loader.graph.leaf_nodes()
-    executor.migrate([("viewer", "0002_runs_and_questions")])
-    User.objects.create_user("ada")
-    executor = single_migrations()
-    executor.migrate(newest)
-    assert has_right("ada")
-    User.objects.create_user("otto")
-    assert not has_right("otto")
+def test_the_migration_grants_the_right_to_existing_users(transactional_db: None, tmp_path: Path) -> None:
+    with database_after("0002_runs_and_questions", tmp_path):
+        User.objects.create_user("ada")
+        migrate_to_newest()
+        assert has_right("ada")
+        User.objects.create_user("otto")
+        assert not has_right("otto")

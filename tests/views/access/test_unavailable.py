@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from channels.testing import WebsocketCommunicator
-from django.contrib.auth.models import User
 from django.db import DatabaseError, connection
 from django.test import Client
 from django.urls import reverse
@@ -23,22 +22,22 @@ def replaced(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     monkeypatch.setattr(identity, "_opened", identity.Opened("1:1", database))
 
 
-def test_pages_report_a_replaced_data_folder(client: Client, person: User, replaced: None) -> None:
+def test_pages_report_a_replaced_data_folder(runner: Client, replaced: None) -> None:
     for address in (reverse("locations"), reverse("login"), reverse("jobs")):
-        answer = client.get(address)
+        answer = runner.get(address)
         assert (answer.status_code, answer["Retry-After"]) == (503, "10")
         assert "was replaced" in answer.content.decode() and "Traceback" not in answer.content.decode()
         assert "script-src 'self'" in answer["Content-Security-Policy"]
-    assert client.get("/healthz").status_code == 503
+    assert runner.get("/healthz").status_code == 503
 
 
 def test_pages_work_again_when_the_data_folder_is_back(
-    client: Client, person: User, monkeypatch: pytest.MonkeyPatch
+    runner: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(identity, "_opened", identity.Opened("1:1", "1:1"))
-        assert client.get(reverse("locations")).status_code == 503
-    assert client.get(reverse("locations")).status_code == 200
+        assert runner.get(reverse("locations")).status_code == 503
+    assert runner.get(reverse("locations")).status_code == 200
 
 
 @pytest.mark.parametrize(("folder", "text"), [("gone", "is missing"), ("empty", "The database in")])
@@ -71,17 +70,15 @@ async def test_no_socket_opens(replaced: None) -> None:
 
 
 @pytest.mark.parametrize("code", [5, 11, 13])
-def test_a_database_error_shows_a_message(
-    client: Client, person: User, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
+def test_a_database_error_shows_a_message(runner: Client, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     def fail(*arguments: object) -> None:
         cause = Exception("SQLite's own words")
         cause.sqlite_errorcode = code  # type: ignore[attr-defined]
         raise DatabaseError("SQLite's own words") from cause
 
     monkeypatch.setattr(locations, "_index", fail)
-    client.raise_request_exception = False
-    answer = client.get(reverse("locations"))
+    runner.raise_request_exception = False
+    answer = runner.get(reverse("locations"))
     assert answer.status_code == 503 and "SQLite" not in answer.content.decode()
     assert "Forkline cannot access its data" in answer.content.decode()
 

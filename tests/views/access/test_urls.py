@@ -164,11 +164,11 @@ def test_visitors_are_redirected_to_the_login(client: Client, addresses: dict[st
 
 
 def test_get_requests_start_nothing_and_have_a_content_security_policy(
-    client: Client, person: User, addresses: dict[str, str]
+    runner: Client, addresses: dict[str, str]
 ) -> None:
     before = rows()
     for name, address in addresses.items():
-        answer = client.get(address)
+        answer = runner.get(address)
         is_redirect = name in {"run-again", "run-jump", "checkpoint", "compare-export", "checkpoint-history"}
         shown = {405} if name in SENT else {302} if is_redirect else {200, 204}
         assert answer.status_code in shown, (name, answer.status_code)
@@ -178,7 +178,7 @@ def test_get_requests_start_nothing_and_have_a_content_security_policy(
         # The form shows the preview in a frame.
         assert answer["X-Frame-Options"] == ("SAMEORIGIN" if name == "share-preview" else "DENY"), name
         # Forms accept no other methods.
-        assert client.put(address).status_code == client.delete(address).status_code == 405, name
+        assert runner.put(address).status_code == runner.delete(address).status_code == 405, name
     assert rows() == before
     assert Question.objects.get().is_waiting and Job.objects.get().status == Job.Status.QUEUED
 
@@ -212,8 +212,6 @@ def test_read_only_users_see_no_links_to_anything_else(reader: Client, addresses
         assert offered <= FOR_READERS | LOGIN, (name, offered - FOR_READERS)
 
 
-def test_read_only_pages_reject_post_requests(
-    client: Client, person: User, addresses: dict[str, str]
-) -> None:
+def test_read_only_pages_reject_post_requests(runner: Client, addresses: dict[str, str]) -> None:
     for name in READ:
-        assert client.post(addresses[name]).status_code == 405, name
+        assert runner.post(addresses[name]).status_code == 405, name

@@ -40,7 +40,7 @@ def test_references_of_branches_and_runs_name_their_newest_checkpoint(reader: Cl
     assert re.findall(r"<td>.*?</td>", by_branch) == re.findall(
         r"<td>.*?</td>", page(reader, *ends(crew_run))
     )
-    assert "Nothing differs in their contents" in page(reader, Reference(crew_run.uid), ends(crew_run)[-1])
+    assert "Their contents are equal" in page(reader, Reference(crew_run.uid), ends(crew_run)[-1])
 
 
 def test_a_comparison_shows_the_selected_row_in_full(reader: Client, crew_run: Run) -> None:
@@ -54,6 +54,16 @@ def test_a_comparison_shows_the_selected_row_in_full(reader: Client, crew_run: R
         headers={"HX-Request": "true", "HX-Target": "comparison"},
     ).content.decode()
     assert part.lstrip().startswith('<div id="comparison"') and "<html" not in part
+
+
+def test_sides_of_several_runs_name_their_runs(
+    reader: Client, imported: Callable[[str], Location], crew_run: Run
+) -> None:
+    other = imported("1.15.30/flow").runs.top_level()[0]
+    both = page(reader, ends(crew_run)[0], Reference(other.uid))
+    heads = re.findall(r'class="compare-run">([^<,]*)', both)
+    assert heads[:2] == [str(crew_run), str(other)]
+    assert 'class="compare-run"' not in page(reader, *ends(crew_run))
 
 
 def test_everything_shows_equal_rows_as_well(reader: Client, crew_run: Run) -> None:

@@ -38,6 +38,9 @@ def test_rows_are_picked_with_a_click_or_a_key_and_compared(
     picks.get_by_role("link", name="Compare").click()
     expect(page.locator(".compare-table thead th")).to_have_count(2)
     expect(picks).to_be_hidden()
+    # Until htmx has added its listeners, a link loads a whole page.
+    page.wait_for_load_state()
+    expect(page.locator(".htmx-added, .htmx-settling")).to_have_count(0)
     row = page.locator(".compare-table tbody th a").last
     row.focus()
     page.keyboard.press("Enter")

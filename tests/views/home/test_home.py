@@ -9,6 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from tests.views.forking import CREW, stored
 from viewer.messages.message import plain_text
@@ -100,9 +101,9 @@ def test_headings_sort_the_runs(runner: Client, location: Location, sort: str, o
 @pytest.mark.parametrize(
     ("only", "shown"),
     [
-        ("", {"waits", "runs", "fails", "completes"}),
+        ("", {"waits", "runs", "grows", "fails", "completes"}),
         ("waiting", {"waits"}),
-        ("running", {"runs"}),
+        ("live", {"runs", "grows"}),
         ("failed", {"fails"}),
         ("completed", {"completes"}),
         ("forked", {"completes"}),
@@ -115,9 +116,12 @@ def test_filters_show_only_runs_of_a_status(
     run = make_run(location, 2, name="runs")
     make_run(location, 3, name="fails", status=Run.Status.FAILED)
     make_run(location, 4, name="completes", status=Run.Status.COMPLETED, branch_count=2)
+    make_run(location, 5, name="grows", last_at=timezone.now())
     make_job(location, run=run, status=Job.Status.RUNNING)
     response = runner.get(HOME, {"only": only})
     assert {row.run.name for row in response.context["runs"].rows} == shown
+    # What another program has stopped writing disappears without a change that the page is notified of.
+    assert ("every 10s" in response.content.decode()) == ("grows" in shown)
 
 
 def test_the_number_of_queries_is_the_same_for_many_runs(runner: Client, location: Location) -> None:

@@ -163,12 +163,12 @@ def test_an_open_page_shows_each_question_and_its_answer(job: Job) -> None:
     feed = JobFeed(job.pk, after=0, whole=True, can_run=True)
     next_message(feed)
     question = ask(job)
-    message = next_message(feed) or ""
+    message = json.loads(next_message(feed) or "")["html"]
     assert "<textarea" in message
     assert "inbox-count number" in message
     question.record_answer("fine by me", None)
     JobEvent.objects.create(job=job, seq=2, kind="answered", at=timezone.now(), data={"number": 1})
-    message = next_message(feed) or ""
+    message = json.loads(next_message(feed) or "")["html"]
     assert "fine by me" in message
     assert "<textarea" not in message
     assert "inbox-count number" not in message

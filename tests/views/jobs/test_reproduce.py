@@ -9,31 +9,24 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
 
-from tests.views.forking import CREW, SECRET, checked, filled, page, stored
-from viewer.models import Checkpoint, Job, Location
+from tests.views.forking import CREW, SECRET, filled, page
+from viewer.models import Checkpoint, Job
 from viewer.reproduction.jobs import command_of, reproduction_of
 
 OTHER_SECRET = SECRET.replace("canary", "parrot")
+pytestmark = pytest.mark.usefixtures("check")
 
 
 @pytest.fixture
-def checkpoint(location: Location) -> Checkpoint:
-    made = stored(location, CREW)
-    checked(made)
-    return made
-
-
-@pytest.fixture
-def job(client: Client, person: User, checkpoint: Checkpoint) -> Job:
+def job(runner: Client, checkpoint: Checkpoint) -> Job:
     """A fork with an edited input, an edited output and a secret."""
     tasks: list[dict[str, Any]] = CREW["tasks"]
-    form = filled(client, checkpoint, input__year="2031", input__api_key=OTHER_SECRET, branch="later")
+    form = filled(runner, checkpoint, input__year="2031", input__api_key=OTHER_SECRET, branch="later")
     form[f"output:{tasks[0]['id']}"] = "Another\nresearch, 'quoted'"
-    response = client.post(page(checkpoint), form)
+    response = runner.post(page(checkpoint), form)
     assert response.status_code == 302, response.content.decode()[:3000]
     return Job.objects.get()
 

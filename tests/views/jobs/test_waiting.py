@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -22,12 +21,12 @@ def local(moment: Any) -> str:
 
 
 @pytest.fixture
-def later(client: Client, person: User, checkpoint: Checkpoint) -> Job:
+def later(runner: Client, checkpoint: Checkpoint) -> Job:
     """Request a fork that starts tomorrow."""
     sent = filled(
-        client, checkpoint, branch="later", start="later", start_at=local(timezone.now() + TOMORROW)
+        runner, checkpoint, branch="later", start="later", start_at=local(timezone.now() + TOMORROW)
     )
-    assert client.post(page(checkpoint), sent | {"limit_minutes": "1.5"}).status_code == 302
+    assert runner.post(page(checkpoint), sent | {"limit_minutes": "1.5"}).status_code == 302
     return Job.objects.get()
 
 
@@ -44,21 +43,19 @@ def test_a_scheduled_fork_has_its_limits_and_is_not_enqueued_early(later: Job) -
     assert (later.status, DBTaskResult.objects.count()) == ("queued", 0)
 
 
-def test_a_resume_can_be_scheduled(client: Client, person: User, checkpoint: Checkpoint) -> None:
+def test_a_resume_can_be_scheduled(runner: Client, checkpoint: Checkpoint) -> None:
     sent = filled(
-        client, checkpoint, "resume", start_at=local(timezone.now() + TOMORROW), limit_tokens="20,000"
+        runner, checkpoint, "resume", start_at=local(timezone.now() + TOMORROW), limit_tokens="20,000"
     )
-    client.post(page(checkpoint, "resume"), sent)
+    runner.post(page(checkpoint, "resume"), sent)
     job = Job.objects.get()
     assert job.start_at, "a time that was typed holds, though nobody chose it in the list"
     assert job.limits == {"tokens": 20000}
 
 
-def test_a_past_start_time_or_an_invalid_limit_starts_nothing(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
-    sent = filled(client, checkpoint, start="later", start_at="2020-01-01T10:00", limit_steps="-3")
-    answer = client.post(page(checkpoint), sent)
+def test_a_past_start_time_or_an_invalid_limit_starts_nothing(runner: Client, checkpoint: Checkpoint) -> None:
+    sent = filled(runner, checkpoint, start="later", start_at="2020-01-01T10:00", limit_steps="-3")
+    answer = runner.post(page(checkpoint), sent)
     assert answer.status_code == 422
     text = answer.content.decode()
     assert "This time has passed." in text
@@ -101,48 +98,44 @@ def test_a_missed_start_time_waits_for_a_person(client: Client, later: Job) -> N
     assert "Start now" in text
 
 
-def test_daily_limits_are_enforced_and_their_usage_is_shown(client: Client, person: User) -> None:
+def test_daily_limits_are_enforced_and_their_usage_is_shown(runner: Client) -> None:
     assert (
-        client.post(reverse("day-limits"), {"limit_tokens": "50000", "limit_minutes": "30"}).status_code
+        runner.post(reverse("day-limits"), {"limit_tokens": "50000", "limit_minutes": "30"}).status_code
         == 302
     )
     assert DayLimits.current() == {"tokens": 50000, "seconds": 1800}
-    text = text_of(client, reverse("jobs"))
+    text = text_of(runner, reverse("jobs"))
     assert "0 of 50,000 tokens" in text
     assert "0 seconds of 30 minutes" in text
-    wrong = client.post(reverse("day-limits"), {"limit_steps": "many"})
+    wrong = runner.post(reverse("day-limits"), {"limit_steps": "many"})
     assert wrong.status_code == 422
     assert 'value="many"' in wrong.content.decode()
     assert DayLimits.current() == {"tokens": 50000, "seconds": 1800}
-    client.post(reverse("day-limits"), {})
+    runner.post(reverse("day-limits"), {})
     assert DayLimits.current() == {}
 
 
-def test_a_job_waiting_for_a_daily_limit_links_to_the_open_limits(
-    client: Client, person: User, later: Job
-) -> None:
+def test_a_job_waiting_for_a_daily_limit_links_to_the_open_limits(runner: Client, later: Job) -> None:
     DayLimits.change({"steps": 1})
     Job.objects.update(start_at=None)
     used = Job.objects.create(
         kind="fork", location=later.location, project=later.project, steps_used=1, started_at=timezone.now()
     )
     Job.objects.filter(pk=used.pk).update(status="succeeded", ended_at=timezone.now())
-    folded = text_of(client, reverse("jobs"))
+    folded = text_of(runner, reverse("jobs"))
     assert "for a limit: the daily limit of 1 step" in folded and ' open id="day-limits"' not in folded
     link = re.search(r'href="([^"]+)#day-limits"', folded)
     assert link
-    assert ' open id="day-limits"' in text_of(client, link[1])
+    assert ' open id="day-limits"' in text_of(runner, link[1])
 
 
-def test_changing_the_limits_of_a_project_leaves_it_confirmed(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
+def test_changing_the_limits_of_a_project_leaves_it_confirmed(runner: Client, checkpoint: Checkpoint) -> None:
     address = reverse("project-limits", args=[checkpoint.location.uid])
-    assert client.post(address, {"limit_steps": "0"}).status_code == 422
-    assert client.post(address, {"limit_steps": "12"}).status_code == 302
+    assert runner.post(address, {"limit_steps": "0"}).status_code == 422
+    assert runner.post(address, {"limit_steps": "12"}).status_code == 302
     project = Project.objects.get()
     assert (project.limits, project.is_confirmed) == ({"steps": 12}, True)
-    assert 'value="12"' in text_of(client, reverse("project", args=[checkpoint.location.uid]))
+    assert 'value="12"' in text_of(runner, reverse("project", args=[checkpoint.location.uid]))
 
 
 def test_a_stopped_job_names_its_limit_and_links_to_its_last_checkpoint(

@@ -1,17 +1,15 @@
 """Crews and flows that files declare, in the project form, the form of a new run and the terminal."""
 
-import json
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
-from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
 from tests.engine_runs.runs import DESK, LINE
+from tests.terminal import Terminal
 from tests.views.forking import CREW, filled, page, stored
 from viewer.models import Job, Location, Project
 
@@ -29,16 +27,16 @@ def declared(location: Location) -> Location:
     return location
 
 
-def test_the_projects_form_offers_the_file(client: Client, person: User, declared: Location) -> None:
-    answer = client.get(reverse("project", args=[declared.uid]))
+def test_the_projects_form_offers_the_file(runner: Client, declared: Location) -> None:
+    answer = runner.get(reverse("project", args=[declared.uid]))
     assert 'value="crew.jsonc"' in answer.content.decode()
 
 
 def test_the_new_run_form_shows_the_files_inputs_and_starts_the_run(
-    client: Client, person: User, declared: Location
+    runner: Client, declared: Location
 ) -> None:
     address = f"{reverse('new-run', args=[declared.uid])}?entry_point=crew.jsonc"
-    answer = client.get(address)
+    answer = runner.get(address)
     form = answer.context["form"]
     assert [one.name for one in form.inputs.fields] == ["audience", "since", "topic", "year"]
     assert form.inputs.fields[3].field.stored == 2026
@@ -46,12 +44,12 @@ def test_the_new_run_form_shows_the_files_inputs_and_starts_the_run(
 
 
 def test_the_file_of_a_declared_crew_is_proposed_for_its_checkpoint(
-    client: Client, person: User, declared: Location
+    runner: Client, declared: Location
 ) -> None:
     checkpoint = stored(declared, {**CREW, "name": "desk"})
-    sent = filled(client, checkpoint)
+    sent = filled(runner, checkpoint)
     assert sent["entry_point"] == "crew.jsonc"
-    assert client.get(page(checkpoint)).status_code == 200
+    assert runner.get(page(checkpoint)).status_code == 200
 
 
 @pytest.mark.django_db
@@ -59,12 +57,11 @@ def test_the_file_of_a_declared_crew_is_proposed_for_its_checkpoint(
     ("folder", "entry_point", "entity"), [(DESK, "crew.jsonc", "crew"), (LINE, "src/line/flow.yaml", "flow")]
 )
 def test_the_terminal_starts_a_declared_crew(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, folder: Path, entry_point: str, entity: str
+    terminal: Terminal, tmp_path: Path, folder: Path, entry_point: str, entity: str
 ) -> None:
     project = ("--project", str(folder), "--python", sys.executable)
-    chosen = ("--entrypoint", entry_point, "--input", "year=1999", "--json")
-    call_command("checkpoints", "run", str(tmp_path / "new"), *project, *chosen)
-    assert json.loads(capsys.readouterr().out)["status"] == "queued"
+    chosen = ("--entrypoint", entry_point, "--input", "year=1999")
+    assert terminal.document("run", tmp_path / "new", *project, *chosen)["status"] == "queued"
     request = Job.objects.get().request
     assert (request["entity"], request["entry_point"]) == (entity, entry_point)
     assert (request["name"], request["inputs"]) == (entry_point, {"year": 1999})

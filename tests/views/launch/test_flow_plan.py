@@ -1,16 +1,14 @@
 """The plan of a flow names the methods that follow, in the browser and at the terminal."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
-from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
-from tests.views.forking import FLOW, filled, page, stored
+from tests.terminal import Terminal
+from tests.views.forking import FLOW, filled, page
 from viewer.models import Checkpoint, Job, Location, Project
 
 SOURCE = """
@@ -36,59 +34,53 @@ STEPS = [
 
 
 @pytest.fixture
-def checkpoint(location: Location) -> Checkpoint:
+def entity(location: Location) -> dict[str, Any]:
     (Path(location.path).parent / "flow.py").write_text(SOURCE)
-    return stored(location, FLOW)
+    return FLOW
 
 
 def steps_in(plan: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     return [(step["unit"], step["action"], step["reason"]) for step in plan]
 
 
-def test_the_plan_of_the_form_lists_every_method_to_the_end(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
+def test_the_plan_of_the_form_lists_every_method_to_the_end(runner: Client, checkpoint: Checkpoint) -> None:
     for kind in ("fork", "resume"):
-        text = client.get(page(checkpoint, kind)).content.decode()
+        text = runner.get(page(checkpoint, kind)).content.decode()
         assert THEN in text
         assert "finished; runs again if a router leads back to it" in text
         assert "depends on a router" in text
-    assert client.post(page(checkpoint), filled(client, checkpoint)).status_code == 302
+    assert runner.post(page(checkpoint), filled(runner, checkpoint)).status_code == 302
     job = Job.objects.get()
     assert steps_in(job.plan) == STEPS
     assert {step["task"]: step["action"] for step in job.request["steps"]}["publish"] == "may"
 
 
-def test_the_plan_uses_the_chosen_entry_point(client: Client, person: User, checkpoint: Checkpoint) -> None:
+def test_the_plan_uses_the_chosen_entry_point(runner: Client, checkpoint: Checkpoint) -> None:
     project = Project.objects.get()
     (Path(project.folder) / "other.py").write_text(SOURCE.replace("publish", "print_it"))
     project.entry_points = [*project.entry_points, "other:Desk"]
     project.save()
-    sent = filled(client, checkpoint) | {"entry_point": "other:Desk"}
-    answer = client.post(reverse("fork-plan", args=[checkpoint.pk]), sent, headers={"HX-Request": "true"})
+    sent = filled(runner, checkpoint) | {"entry_point": "other:Desk"}
+    answer = runner.post(reverse("fork-plan", args=[checkpoint.pk]), sent, headers={"HX-Request": "true"})
     assert "done → print_it" in answer.content.decode()
 
 
-def test_unreadable_and_changed_source_is_reported(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
+def test_unreadable_and_changed_source_is_reported(runner: Client, checkpoint: Checkpoint) -> None:
     source = Path(checkpoint.location.path).parent / "flow.py"
     source.write_text(SOURCE.replace("outline", "begin"))
-    assert "has changed since this checkpoint" in client.get(page(checkpoint)).content.decode()
+    assert "has changed since this checkpoint" in runner.get(page(checkpoint)).content.decode()
     source.write_text("from crewai import Flow\nclass Desk(Flow): ...\n")
-    assert "does not say which methods follow" in client.get(page(checkpoint)).content.decode()
+    assert "does not say which methods follow" in runner.get(page(checkpoint)).content.decode()
 
 
 def test_the_plan_of_the_terminal_lists_every_method_and_records_nothing(
-    checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
+    checkpoint: Checkpoint, terminal: Terminal
 ) -> None:
     where = f"{checkpoint.location.path}#{checkpoint.checkpoint_id}"
-    call_command("checkpoints", "resume", where, "--plan")
-    lines = capsys.readouterr().out.splitlines()
+    lines = terminal.text("resume", where, "--plan").splitlines()
     assert THEN in lines
     assert "3. publish: may run (depends on a router)" in lines
-    call_command("checkpoints", "fork", where, "--plan", "--json")
-    document = json.loads(capsys.readouterr().out)
+    document = terminal.document("fork", where, "--plan")
     assert steps_in(document["plan"]) == STEPS
     assert document["then"] == [
         {

@@ -9,30 +9,27 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from tests.forms.samples import task
-from tests.views.forking import CREW, FLOW, filled, page, stored
+from tests.views.forking import FLOW, filled, page, stored
 from viewer.importing import import_location
 from viewer.models import Checkpoint, Job, Location, Project
 
 
-def test_a_form_without_its_key_starts_nothing(client: Client, person: User, checkpoint: Checkpoint) -> None:
+def test_a_form_without_its_key_starts_nothing(runner: Client, checkpoint: Checkpoint) -> None:
     for key in ("", "x"):
-        answer = client.post(page(checkpoint), filled(client, checkpoint) | {"key": key})
+        answer = runner.post(page(checkpoint), filled(runner, checkpoint) | {"key": key})
         assert answer.status_code == 422 and "Some fields are missing" in answer.content.decode()
     assert not Job.objects.exists()
 
 
-def test_a_plan_that_was_not_shown_does_not_start(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
-    shown = re.search(r'name="shown" value="([^"]+)"', client.get(page(checkpoint)).content.decode())
+def test_a_plan_that_was_not_shown_does_not_start(runner: Client, checkpoint: Checkpoint) -> None:
+    shown = re.search(r'name="shown" value="([^"]+)"', runner.get(page(checkpoint)).content.decode())
     assert shown
-    sent = filled(client, checkpoint) | {"shown": shown[1], "output:task-1": "My research"}
-    answer = client.post(page(checkpoint), sent)
+    sent = filled(runner, checkpoint) | {"shown": shown[1], "output:task-1": "My research"}
+    answer = runner.post(page(checkpoint), sent)
     assert answer.status_code == 422 and "has changed with your last edit" in answer.content.decode()
     assert not Job.objects.exists()
     shown = re.search(r'name="shown" value="([^"]+)"', answer.content.decode())
-    assert shown and client.post(page(checkpoint), sent | {"shown": shown[1]}).status_code == 302
+    assert shown and runner.post(page(checkpoint), sent | {"shown": shown[1]}).status_code == 302
 
 
 @pytest.mark.parametrize(
@@ -49,10 +46,10 @@ def test_a_plan_that_was_not_shown_does_not_start(
     ],
 )
 def test_invalid_fields_are_refused_and_typed_values_stay(
-    client: Client, person: User, checkpoint: Checkpoint, changes: dict[str, Any], said: str
+    runner: Client, checkpoint: Checkpoint, changes: dict[str, Any], said: str
 ) -> None:
-    sent = filled(client, checkpoint) | {"input:topic": "What I typed"} | changes
-    answer = client.post(page(checkpoint), sent)
+    sent = filled(runner, checkpoint) | {"input:topic": "What I typed"} | changes
+    answer = runner.post(page(checkpoint), sent)
     text = answer.content.decode()
     assert answer.status_code == 422 and said in text and "What I typed" in text
     assert re.search(r'id="start-button"[^>]* disabled', text)
@@ -62,9 +59,9 @@ def test_invalid_fields_are_refused_and_typed_values_stay(
 @pytest.mark.parametrize("name", ["fork", "resume"])
 @pytest.mark.parametrize("how", ["none", "unconfirmed", "changed"])
 def test_an_unconfirmed_project_never_starts(
-    client: Client, person: User, checkpoint: Checkpoint, name: str, how: str
+    runner: Client, checkpoint: Checkpoint, name: str, how: str
 ) -> None:
-    sent = filled(client, checkpoint, name)
+    sent = filled(runner, checkpoint, name)
     project = Project.objects.get()
     if how == "none":
         Location.objects.update(project=None)
@@ -72,11 +69,11 @@ def test_an_unconfirmed_project_never_starts(
         Project.objects.update(confirmed_at=None)
     else:
         project.change(interpreter=project.interpreter, environment_file="", entry_points=["other:Thing"])
-    shown = client.get(page(checkpoint, name))
+    shown = runner.get(page(checkpoint, name))
     project_page = reverse("project", args=[checkpoint.location.uid])
     assert shown.status_code == 302
     assert shown["Location"] == f"{project_page}?next={page(checkpoint, name).replace('/', '%2F')}"
-    answer = client.post(page(checkpoint, name), sent | {"input:topic": "What I typed"})
+    answer = runner.post(page(checkpoint, name), sent | {"input:topic": "What I typed"})
     assert answer.status_code == 422 and project_page in answer.content.decode()
     assert not Job.objects.exists()
 
@@ -90,11 +87,11 @@ def test_an_unconfirmed_project_never_starts(
     ],
 )
 def test_a_checkpoint_missing_from_its_location_starts_nothing(
-    client: Client, person: User, checkpoint: Checkpoint, name: str, state: str, text: str
+    runner: Client, checkpoint: Checkpoint, name: str, state: str, text: str
 ) -> None:
     Checkpoint.objects.update(state=state)
-    assert text in client.get(page(checkpoint, name)).content.decode()
-    answer = client.post(page(checkpoint, name), filled(client, checkpoint, name))
+    assert text in runner.get(page(checkpoint, name)).content.decode()
+    answer = runner.post(page(checkpoint, name), filled(runner, checkpoint, name))
     assert answer.status_code == 422 and text in answer.content.decode()
     assert not Job.objects.exists()
 
@@ -109,44 +106,35 @@ def pruned(checkpoint: Checkpoint) -> Checkpoint:
 
 @pytest.mark.parametrize("name", ["fork", "resume"])
 def test_a_pruned_checkpoint_needs_an_entry_point_and_consent_to_redacted_values(
-    client: Client, person: User, checkpoint: Checkpoint, name: str
+    runner: Client, checkpoint: Checkpoint, name: str
 ) -> None:
     pruned(checkpoint)
-    text = client.get(page(checkpoint, name)).content.decode()
+    text = runner.get(page(checkpoint, name)).content.decode()
     assert "the input api_key" in text and re.search(r'id="start-button"[^>]* disabled', text)
-    sent = filled(client, checkpoint, name)
+    sent = filled(runner, checkpoint, name)
     agreement = sent.pop("accept-hidden")
     for wrong in ({}, {"accept-hidden": "on"}, {"accept-hidden": agreement, "entry_point": ""}):
-        answer = client.post(page(checkpoint, name), sent | wrong)
+        answer = runner.post(page(checkpoint, name), sent | wrong)
         assert answer.status_code == 422
     assert "name it under" in answer.content.decode()
     assert not Job.objects.exists()
-    assert client.post(page(checkpoint, name), sent | {"accept-hidden": agreement}).status_code == 302
+    assert runner.post(page(checkpoint, name), sent | {"accept-hidden": agreement}).status_code == 302
     assert Job.objects.get().request["checkpoint"]["stored"] is True
 
 
 def test_a_redacted_input_of_a_pruned_checkpoint_that_is_typed_again_needs_no_consent(
-    client: Client, person: User, checkpoint: Checkpoint
+    runner: Client, checkpoint: Checkpoint
 ) -> None:
-    sent = filled(client, pruned(checkpoint))
+    sent = filled(runner, pruned(checkpoint))
     sent.pop("accept-hidden")
-    assert client.post(page(checkpoint), sent | {"input:api_key": "mine"}).status_code == 302
+    assert runner.post(page(checkpoint), sent | {"input:api_key": "mine"}).status_code == 302
     assert Job.objects.get().request["inputs"] == {"api_key": "mine"}
 
 
-def test_a_resume_with_nothing_left_to_run_is_refused(
-    client: Client, person: User, location: Location
-) -> None:
-    done = stored(location, {**CREW, "tasks": [task(1, "one")]})
-    answer = client.post(page(done, "resume"), filled(client, done, "resume"))
-    assert answer.status_code == 422 and "Nothing is left to run" in answer.content.decode()
-    assert not Job.objects.exists()
-
-
-def test_a_flow_without_its_class_is_refused(client: Client, person: User, location: Location) -> None:
+def test_a_flow_without_its_class_is_refused(runner: Client, location: Location) -> None:
     checkpoint = stored(location, {**FLOW, "name": "Unknown"})
-    assert "needs its code" in client.get(page(checkpoint)).content.decode()
-    answer = client.post(page(checkpoint), filled(client, checkpoint) | {"entry_point": ""})
+    assert "needs its code" in runner.get(page(checkpoint)).content.decode()
+    answer = runner.post(page(checkpoint), filled(runner, checkpoint) | {"entry_point": ""})
     assert answer.status_code == 422
     assert not Job.objects.exists()
 

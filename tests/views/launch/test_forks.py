@@ -13,10 +13,8 @@ from viewer.models import Checkpoint, Job, Location
 SCRIPT = "</textarea><script>alert(1)</script>"
 
 
-def test_the_form_shows_each_input_by_its_type_and_no_secret(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
-    text = client.get(page(checkpoint)).content.decode()
+def test_the_form_shows_each_input_by_its_type_and_no_secret(runner: Client, checkpoint: Checkpoint) -> None:
+    text = runner.get(page(checkpoint)).content.decode()
     assert 'name="input:year" value="2026"' in text and "whole number" in text
     assert "The research" in text and "&quot;holds&quot;: true" in text
     assert "Nothing has run yet" in text
@@ -47,34 +45,32 @@ def test_a_start_creates_one_job_with_the_changed_values_only(
     assert [step["action"] for step in job.request["steps"]] == ["edited", "again", "runs"]
 
 
-def test_a_form_that_is_sent_twice_starts_one_job(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
-    sent = filled(client, checkpoint)
-    answers = [client.post(page(checkpoint), sent) for _ in range(3)]
+def test_a_form_that_is_sent_twice_starts_one_job(runner: Client, checkpoint: Checkpoint) -> None:
+    sent = filled(runner, checkpoint)
+    answers = [runner.post(page(checkpoint), sent) for _ in range(3)]
     assert len({answer["Location"] for answer in answers}) == 1
     assert Job.objects.count() == 1
 
 
 def test_a_changed_form_with_a_used_key_asks_before_it_starts_again(
-    client: Client, person: User, checkpoint: Checkpoint
+    runner: Client, checkpoint: Checkpoint
 ) -> None:
-    sent = filled(client, checkpoint)
-    client.post(page(checkpoint), sent)
-    again = client.post(page(checkpoint), sent | {"input:topic": "ML", "branch": "other"})
+    sent = filled(runner, checkpoint)
+    runner.post(page(checkpoint), sent)
+    again = runner.post(page(checkpoint), sent | {"input:topic": "ML", "branch": "other"})
     assert again.status_code == 422 and "has already started a run" in again.content.decode()
     assert Job.objects.count() == 1
     key = re.search(r'name="key" value="([^"]+)"', again.content.decode())
     assert key and key[1] != sent["key"]
-    client.post(page(checkpoint), sent | {"input:topic": "ML", "branch": "other", "key": key[1]})
+    runner.post(page(checkpoint), sent | {"input:topic": "ML", "branch": "other", "key": key[1]})
     assert Job.objects.count() == 2
 
 
 def test_the_plan_shows_kept_edited_and_running_steps_and_starts_nothing(
-    client: Client, person: User, checkpoint: Checkpoint
+    runner: Client, checkpoint: Checkpoint
 ) -> None:
-    sent = filled(client, checkpoint) | {"output:task-1": "The new research", "input:topic": "ML"}
-    answer = client.post(page(checkpoint, "fork-plan"), sent, headers={"HX-Request": "true"})
+    sent = filled(runner, checkpoint) | {"output:task-1": "The new research", "input:topic": "ML"}
+    answer = runner.post(page(checkpoint, "fork-plan"), sent, headers={"HX-Request": "true"})
     text = answer.content.decode()
     assert answer.status_code == 200 and "<html" not in text
     assert re.findall(r"step is-(\w+)", text) == ["edited", "again", "runs"]
@@ -85,49 +81,43 @@ def test_the_plan_shows_kept_edited_and_running_steps_and_starts_nothing(
 
 
 def test_without_scripts_the_plan_is_a_page_with_the_typed_values(
-    client: Client, person: User, checkpoint: Checkpoint
+    runner: Client, checkpoint: Checkpoint
 ) -> None:
-    sent = filled(client, checkpoint) | {"output:task-1": "My own text", "branch": "mine"}
-    text = client.post(page(checkpoint, "fork-plan"), sent).content.decode()
+    sent = filled(runner, checkpoint) | {"output:task-1": "My own text", "branch": "mine"}
+    text = runner.post(page(checkpoint, "fork-plan"), sent).content.decode()
     assert "<html" in text and "\nMy own text</textarea>" in text and 'value="mine"' in text
     assert re.findall(r"step is-(\w+)", text) == ["edited", "again", "runs"]
     assert f'value="{sent["key"]}"' in text
 
 
-def test_the_enter_key_in_a_field_starts_nothing(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
-    text = client.get(page(checkpoint)).content.decode()
+def test_the_enter_key_in_a_field_starts_nothing(runner: Client, checkpoint: Checkpoint) -> None:
+    text = runner.get(page(checkpoint)).content.decode()
     form = text[text.index('<form class="fork"') :]
     first = re.search(r"<button[^>]*>", form)
     assert first and f'formaction="{page(checkpoint, "fork-plan")}"' in first[0]
 
 
-def test_a_stale_output_is_named_and_can_be_run_again(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
-    sent = filled(client, checkpoint) | {"input:topic": "ML"}
+def test_a_stale_output_is_named_and_can_be_run_again(runner: Client, checkpoint: Checkpoint) -> None:
+    sent = filled(runner, checkpoint) | {"input:topic": "ML"}
     plan = page(checkpoint, "fork-plan")
-    assert "Stale:" in client.post(plan, sent).content.decode()
-    text = client.post(plan, sent | {"again": ["task-1"], "keep": ["task-2"]}).content.decode()
+    assert "Stale:" in runner.post(plan, sent).content.decode()
+    text = runner.post(plan, sent | {"again": ["task-1"], "keep": ["task-2"]}).content.decode()
     assert re.findall(r"step is-(\w+)", text) == ["again", "pinned", "runs"]
-    client.post(page(checkpoint), sent | {"again": ["task-1"], "keep": ["task-2"]})
+    runner.post(page(checkpoint), sent | {"again": ["task-1"], "keep": ["task-2"]})
     assert [step["action"] for step in Job.objects.get().plan] == ["again", "pinned", "runs"]
 
 
-def test_one_button_selects_all_stale_tasks_to_run_again(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
-    sent = filled(client, checkpoint) | {"input:topic": "ML"}
-    text = client.post(page(checkpoint, "fork-plan"), sent | {"again-stale": "1"}).content.decode()
+def test_one_button_selects_all_stale_tasks_to_run_again(runner: Client, checkpoint: Checkpoint) -> None:
+    sent = filled(runner, checkpoint) | {"input:topic": "ML"}
+    text = runner.post(page(checkpoint, "fork-plan"), sent | {"again-stale": "1"}).content.decode()
     assert re.findall(r"step is-(\w+)", text) == ["again", "again", "runs"]
     assert len(re.findall(r'name="again" value="task-\d"[^>]* checked', text)) == 2
     assert "again-stale" not in text and not Job.objects.exists()
 
 
-def test_a_resume_ignores_edits(client: Client, person: User, checkpoint: Checkpoint) -> None:
+def test_a_resume_ignores_edits(runner: Client, checkpoint: Checkpoint) -> None:
     forged = {"input:topic": "ML", "output:task-1": "x", "branch": "elsewhere", "again": ["task-1"]}
-    answer = client.post(page(checkpoint, "resume"), filled(client, checkpoint, "resume") | forged)
+    answer = runner.post(page(checkpoint, "resume"), filled(runner, checkpoint, "resume") | forged)
     job = Job.objects.get()
     assert answer.status_code == 302
     assert (job.kind, job.branch, job.request["branch"]) == ("resume", "main", "main")
@@ -135,42 +125,38 @@ def test_a_resume_ignores_edits(client: Client, person: User, checkpoint: Checkp
     assert [step["action"] for step in job.plan] == ["kept", "kept", "runs"]
 
 
-def test_a_flow_is_forked_with_an_edited_state(client: Client, person: User, location: Location) -> None:
+def test_a_flow_is_forked_with_an_edited_state(runner: Client, location: Location) -> None:
     checkpoint = stored(location, FLOW)
-    client.post(page(checkpoint), filled(client, checkpoint, state__n="2"))
+    runner.post(page(checkpoint), filled(runner, checkpoint, state__n="2"))
     job = Job.objects.get()
     assert job.request["entity"] == "flow" and job.request["entry_point"] == "flow:Desk"
     assert job.request["state"] == {"n": 2}
 
 
-def test_script_in_a_checkpoint_and_in_typed_values_is_escaped(
-    client: Client, person: User, location: Location
-) -> None:
+def test_script_in_a_checkpoint_and_in_typed_values_is_escaped(runner: Client, location: Location) -> None:
     tasks = [task(1, SCRIPT, name=SCRIPT, agent={"role": SCRIPT}), task(2)]
     checkpoint = stored(
         location, {**CREW, "name": SCRIPT, "tasks": tasks, "checkpoint_inputs": {SCRIPT: SCRIPT}}
     )
-    sent = filled(client, checkpoint) | {
+    sent = filled(runner, checkpoint) | {
         f"input:{SCRIPT}": SCRIPT * 2,
         "branch": f"#{SCRIPT}",
         "output:task-1": SCRIPT + "x",
     }
     plan = page(checkpoint, "fork-plan")
     answers = [
-        client.get(page(checkpoint)),
-        client.get(page(checkpoint, "resume")),
-        client.post(plan, sent),
-        client.post(plan, sent, headers={"HX-Request": "true"}),
-        client.post(page(checkpoint), sent),
+        runner.get(page(checkpoint)),
+        runner.get(page(checkpoint, "resume")),
+        runner.post(plan, sent),
+        runner.post(plan, sent, headers={"HX-Request": "true"}),
+        runner.post(page(checkpoint), sent),
     ]
     for answer in answers:
         assert b"<script>alert" not in answer.content and b"&lt;script&gt;alert" in answer.content
 
 
-def test_opening_and_planning_leave_the_location_unchanged(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
+def test_opening_and_planning_leave_the_location_unchanged(runner: Client, checkpoint: Checkpoint) -> None:
     files = {path: path.read_bytes() for path in Path(checkpoint.location.path).rglob("*") if path.is_file()}
-    client.post(page(checkpoint, "fork-plan"), filled(client, checkpoint))
-    client.get(page(checkpoint, "resume"))
+    runner.post(page(checkpoint, "fork-plan"), filled(runner, checkpoint))
+    runner.get(page(checkpoint, "resume"))
     assert {p: p.read_bytes() for p in Path(checkpoint.location.path).rglob("*") if p.is_file()} == files

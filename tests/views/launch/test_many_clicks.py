@@ -19,24 +19,23 @@ from django_tasks_db.models import DBTaskResult
 from pytest_django import Settings
 
 from tests.jobs.conftest import FAKE_RUNNERS, marks
-from tests.views.forking import CREW, checked, checked_new_run, filled, page, stored
+from tests.views.forking import checked_new_run, filled, page
 from viewer.jobs.queue.tasks import run_job
 from viewer.models import Checkpoint, Job, Location, Question, Sweep
 
 CLICKS = 200
 AT_ONCE = 16
+pytestmark = pytest.mark.usefixtures("_tiny_runner", "check")
 
 
 @pytest.fixture
-def checkpoint(transactional_db: None, location: Location, settings: Settings) -> Iterator[Checkpoint]:
-    """Return a crew's checkpoint in a project whose jobs run a tiny runner."""
+def _tiny_runner(transactional_db: None, location: Location, settings: Settings) -> Iterator[None]:
+    """The jobs of the project run a tiny runner."""
     settings.JOB_RUNNERS = {"crewai": FAKE_RUNNERS / "succeeds.py"}
     assert location.project
     location.project.interpreter = sys.executable
     location.project.save()
-    made = stored(location, CREW)
-    checked(made)
-    yield made
+    yield
     connection.close()
 
 
@@ -126,7 +125,7 @@ def test_one_new_run_form_starts_one_runner(
     # At a location created with the run.
     key = "11111111-2222-4333-8444-555555555555"
     form = {"key": key, "entry_point": "crew:build", "new_location": "new/place"}
-    answers = clicked(person, address, form)
+    answers = clicked(person, address, form, 40)
     job = Job.objects.get()
     assert answers == {(302, job.get_absolute_url())}
     assert Location.objects.count() == 2 and job.location.path == str(folder / "new" / "place")

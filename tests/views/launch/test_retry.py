@@ -3,13 +3,12 @@
 import re
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
 from tests.views.forking import checked, filled, page
 from viewer.jobs.execution.starting.request import request_of
-from viewer.launching.retry import free_branch
+from viewer.launching.requests.retry import free_branch
 from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, Job, Project
 
@@ -39,8 +38,8 @@ def field(text: str, name: str) -> str:
     return found[1]
 
 
-def test_the_form_has_the_typed_values(client: Client, person: User, checkpoint: Checkpoint) -> None:
-    text = client.get(page(checkpoint)).content.decode()
+def test_the_form_has_the_typed_values(runner: Client, checkpoint: Checkpoint) -> None:
+    text = runner.get(page(checkpoint)).content.decode()
     output = re.findall(r'name="(output:[^"]+)"', text)[0]
     changes = {
         "input__topic": "tea",
@@ -51,26 +50,22 @@ def test_the_form_has_the_typed_values(client: Client, person: User, checkpoint:
         "max_checkpoints": "7",
         output.replace(":", "__"): "A new research.",
     }
-    job = failed(client, checkpoint, **changes)
-    again = client.get(retry_link(client, job)).content.decode()
+    job = failed(runner, checkpoint, **changes)
+    again = runner.get(retry_link(runner, job)).content.decode()
     shown = {name.replace("__", ":"): text for name, text in changes.items()}
     assert {name: field(again, name) for name in shown} == shown
     assert job.branch == "with-tea"
     assert "Not kept" not in again
 
 
-def test_a_typed_value_of_another_type_keeps_its_type(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
-    job = failed(client, checkpoint, **{"input-json__topic": '["tea", 1]', "input-more": '{"tone": "dry"}'})
-    text = client.get(retry_link(client, job)).content.decode()
+def test_a_typed_value_of_another_type_keeps_its_type(runner: Client, checkpoint: Checkpoint) -> None:
+    job = failed(runner, checkpoint, **{"input-json__topic": '["tea", 1]', "input-more": '{"tone": "dry"}'})
+    text = runner.get(retry_link(runner, job)).content.decode()
     assert "&quot;tea&quot;" in field(text, "input-json:topic")
     assert "dry" in field(text, "input-more")
 
 
-def test_possible_secrets_are_not_stored_and_are_named(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
+def test_possible_secrets_are_not_stored_and_are_named(runner: Client, checkpoint: Checkpoint) -> None:
     project = Project.objects.get()
     environment = f"{project.folder}/.env"
     with open(environment, "w") as file:
@@ -78,22 +73,20 @@ def test_possible_secrets_are_not_stored_and_are_named(
     Project.objects.update(environment_file=environment)
     typed = {"input__api_key": "plain words", "input__topic": f"use {KEY}", "input__year": "2031"}
     typed["input-more"] = f'{{"note": "{ENVIRONMENT_VALUE}"}}'
-    job = failed(client, checkpoint, **typed)
+    job = failed(runner, checkpoint, **typed)
     job.refresh_from_db()
     held = str(job.request)
     assert not any(secret in held for secret in (KEY, ENVIRONMENT_VALUE, "plain words"))
-    text = client.get(retry_link(client, job)).content.decode()
+    text = runner.get(retry_link(runner, job)).content.decode()
     assert "Not saved because they may be secrets" in text
     named = re.search(r'<span class="mono">([^<]*)</span>\. Enter them again', text)
     assert named and set(named[1].split(", ")) == {"api_key", "topic", "note"}
     assert field(text, "input:year") == "2031"
 
 
-def test_stored_form_values_are_not_in_the_runners_request(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
+def test_stored_form_values_are_not_in_the_runners_request(runner: Client, checkpoint: Checkpoint) -> None:
     checked(checkpoint)
-    client.post(page(checkpoint), filled(client, checkpoint, input__topic="tea"))
+    runner.post(page(checkpoint), filled(runner, checkpoint, input__topic="tea"))
     job = Job.objects.get()
     assert job.request["kept"]["inputs"] == {"topic": "tea"}
     assert "kept" not in request_of(job)
@@ -114,19 +107,17 @@ def test_a_retry_has_the_next_free_name(name: str, taken: set[str], free: str) -
     assert free_branch(name, taken) == free
 
 
-def test_only_an_ended_job_of_the_same_checkpoint_is_retried(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
+def test_only_an_ended_job_of_the_same_checkpoint_is_retried(runner: Client, checkpoint: Checkpoint) -> None:
     checked(checkpoint)
-    client.post(page(checkpoint), filled(client, checkpoint, input__topic="tea"))
+    runner.post(page(checkpoint), filled(runner, checkpoint, input__topic="tea"))
     job = Job.objects.get()
     for address in (f"{page(checkpoint)}?retry={job.pk}", f"{page(checkpoint)}?retry=none"):
-        assert field(client.get(address).content.decode(), "input:topic") == "AI"
+        assert field(runner.get(address).content.decode(), "input:topic") == "AI"
     job.end(Job.Status.FAILED, plain_text("it broke"))
-    assert field(client.get(f"{page(checkpoint)}?retry={job.pk}").content.decode(), "input:topic") == "tea"
+    assert field(runner.get(f"{page(checkpoint)}?retry={job.pk}").content.decode(), "input:topic") == "tea"
 
 
-def test_a_new_run_is_retried_with_its_inputs(client: Client, person: User, checkpoint: Checkpoint) -> None:
+def test_a_new_run_is_retried_with_its_inputs(runner: Client, checkpoint: Checkpoint) -> None:
     job = Job.objects.create(
         kind=Job.Kind.RUN,
         location=checkpoint.location,
@@ -141,9 +132,9 @@ def test_a_new_run_is_retried_with_its_inputs(client: Client, person: User, chec
         },
         limits={"steps": 3},
     )
-    link = retry_link(client, job)
+    link = retry_link(runner, job)
     assert link.startswith(reverse("new-run", args=[checkpoint.location.uid]))
-    text = client.get(link).content.decode()
+    text = runner.get(link).content.decode()
     assert "tea" in text and field(text, "limit_steps") == "3"
     assert field(text, "model:*") == "openai/gpt-5" and field(text, "max_checkpoints") == "4"
     assert "api_key" in text and "Enter them again" in text

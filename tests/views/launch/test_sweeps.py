@@ -7,23 +7,22 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from tests.views.forking import CREW, checked, stored
+from tests.views.forking import CREW, checked
 from viewer.jobs.queue.cache_warmup import waits_for_cache_warmup
-from viewer.models import Checkpoint, Job, JobEvent, Location, Sweep
+from viewer.models import Checkpoint, Job, JobEvent, Sweep
 
 AGENTS = [
     {"id": "a", "role": "Agent 1", "llm": {"model": "gpt-4o"}},
     {"id": "b", "role": "Agent 2", "llm": {"model": "gpt-4o-mini"}},
 ]
+pytestmark = pytest.mark.usefixtures("check")
 
 
 @pytest.fixture
-def checkpoint(location: Location) -> Checkpoint:
-    """Return a crew's checkpoint with two agents, two finished tasks and one unfinished."""
-    made = stored(location, {**CREW, "agents": AGENTS})
-    checked(made)
-    return made
+def entity() -> dict[str, Any]:
+    return {**CREW, "agents": AGENTS}
 
 
 def vary(checkpoint: Checkpoint, part: str = "new-sweep") -> str:
@@ -73,30 +72,28 @@ def test_each_combination_is_a_branch_of_one_sweep(
 
 
 def test_a_repeated_form_starts_once_and_a_changed_one_is_another_sweep(
-    client: Client, person: User, checkpoint: Checkpoint
+    runner: Client, checkpoint: Checkpoint
 ) -> None:
-    form = sent(client, checkpoint, vary_input__topic="tea\nmilk")
-    first = client.post(vary(checkpoint), form)
-    again = client.post(vary(checkpoint), form)
+    form = sent(runner, checkpoint, vary_input__topic="tea\nmilk")
+    first = runner.post(vary(checkpoint), form)
+    again = runner.post(vary(checkpoint), form)
     assert first["Location"] == again["Location"] == Sweep.objects.get().get_absolute_url()
     assert Job.objects.count() == 2
-    changed = client.post(vary(checkpoint), form | {"vary-input:topic": "tea\ncocoa", "branch": "other"})
+    changed = runner.post(vary(checkpoint), form | {"vary-input:topic": "tea\ncocoa", "branch": "other"})
     assert changed["Location"] != first["Location"] and Job.objects.count() == 4
 
 
-def test_a_varied_key_is_in_no_name_and_no_message(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
+def test_a_varied_key_is_in_no_name_and_no_message(runner: Client, checkpoint: Checkpoint) -> None:
     keys = ["hunter2-and-more", "sk-canary0123456789abcdefghij"]
-    form = sent(client, checkpoint, vary_input__topic=f"tea\n{keys[1]}")
+    form = sent(runner, checkpoint, vary_input__topic=f"tea\n{keys[1]}")
     form["vary-input:api_key"] = "\n".join(keys)
-    assert client.post(vary(checkpoint), form).status_code == 302
+    assert runner.post(vary(checkpoint), form).status_code == 302
     jobs = list(Job.objects.order_by("created_at"))
     # Only the runs receive them, each its own.
     assert [job.request["inputs"]["api_key"] for job in jobs] == keys * 2
     assert [job.branch for job in jobs] == ["tone/tea", "tone/tea-2", "tone/3", "tone/4"]
     kept = [f"{job.branch} {job.variation} {job.plan} {job.request_digest}" for job in jobs]
-    page = client.get(Sweep.objects.get().get_absolute_url()).content.decode()
+    page = runner.get(Sweep.objects.get().get_absolute_url()).content.decode()
     assert not [key for key in keys if any(key in text for text in (*kept, page))]
     assert "topic: [redacted], api_key: [redacted]" in jobs[3].variation
     for job in jobs:
@@ -104,37 +101,35 @@ def test_a_varied_key_is_in_no_name_and_no_message(
     assert not [key for key in keys for job in Job.objects.values() if key in str(job)]
 
 
-def test_nothing_is_recorded_if_one_variation_is_invalid(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
-    form = sent(client, checkpoint, vary_input__topic="tea\nmilk")
+def test_nothing_is_recorded_if_one_variation_is_invalid(runner: Client, checkpoint: Checkpoint) -> None:
+    form = sent(runner, checkpoint, vary_input__topic="tea\nmilk")
     Job.objects.create(kind=Job.Kind.FORK, location=checkpoint.location, branch="tone/milk")
-    answer = client.post(vary(checkpoint), form)
+    answer = runner.post(vary(checkpoint), form)
     assert answer.status_code == 422 and "already exists" in answer.content.decode()
     assert not Sweep.objects.exists() and Job.objects.count() == 1
 
 
 def test_the_plan_of_each_variation_is_shown_and_stale_tasks_can_run_again(
-    client: Client, person: User, checkpoint: Checkpoint
+    runner: Client, checkpoint: Checkpoint
 ) -> None:
-    form = sent(client, checkpoint, vary_input__topic="AI\ntea")
-    text = client.post(
+    form = sent(runner, checkpoint, vary_input__topic="AI\ntea")
+    text = runner.post(
         vary(checkpoint, "new-sweep-plan"), form, headers={"HX-Request": "true"}
     ).content.decode()
     assert re.findall(r'<li class="is-(\w+)"', text) == ["kept", "kept", "runs"] * 2
     assert text.count('class="step-stale"') == 2 and "Start 2 forks" in text
     again = form | {"again-stale": "1"}
-    text = client.post(vary(checkpoint, "new-sweep-plan"), again).content.decode()
+    text = runner.post(vary(checkpoint, "new-sweep-plan"), again).content.decode()
     assert re.findall(r'<li class="is-(\w+)"', text) == ["kept", "kept", "runs", "again", "again", "runs"]
     assert not Job.objects.exists()
 
 
 def test_an_output_can_be_varied_and_left_unchanged_in_one_branch(
-    client: Client, person: User, checkpoint: Checkpoint
+    runner: Client, checkpoint: Checkpoint
 ) -> None:
-    form = sent(client, checkpoint)
+    form = sent(runner, checkpoint)
     form |= {"vary-output:task-1": ["One\n\n---\n\ntext", "Another", ""], "vary-stored:task-1": "1"}
-    client.post(vary(checkpoint), form)
+    runner.post(vary(checkpoint), form)
     jobs = list(Sweep.objects.get().jobs.order_by("created_at"))
     assert [job.request["outputs"] for job in jobs] == [
         {},
@@ -160,18 +155,18 @@ def test_an_output_can_be_varied_and_left_unchanged_in_one_branch(
     ],
 )
 def test_an_invalid_sweep_shows_the_reason(
-    client: Client, person: User, checkpoint: Checkpoint, changes: dict[str, str], text: str
+    runner: Client, checkpoint: Checkpoint, changes: dict[str, str], text: str
 ) -> None:
-    answer = client.post(vary(checkpoint), sent(client, checkpoint) | changes)
+    answer = runner.post(vary(checkpoint), sent(runner, checkpoint) | changes)
     assert answer.status_code == 422 and text in answer.content.decode()
     assert not Job.objects.exists() and not Sweep.objects.exists()
 
 
 def test_only_the_first_job_warms_the_cache_and_the_others_wait_for_it(
-    client: Client, person: User, checkpoint: Checkpoint
+    runner: Client, checkpoint: Checkpoint
 ) -> None:
-    form = sent(client, checkpoint, vary_input__topic="tea\nmilk\ncocoa") | {"cache_warmup": "shared_prefix"}
-    client.post(vary(checkpoint), form)
+    form = sent(runner, checkpoint, vary_input__topic="tea\nmilk\ncocoa") | {"cache_warmup": "shared_prefix"}
+    runner.post(vary(checkpoint), form)
     first, second, third = Sweep.objects.get().jobs.order_by("created_at")
     assert [job.request["options"].get("cache_warmup") for job in (first, second, third)] == [
         "shared_prefix",
@@ -186,34 +181,48 @@ def test_only_the_first_job_warms_the_cache_and_the_others_wait_for_it(
     assert not waits_for_cache_warmup(third)
 
 
-def test_the_page_of_a_sweep_compares_its_branches(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
-    client.post(vary(checkpoint), sent(client, checkpoint, vary_input__topic="tea\nmilk"))
+def test_the_page_of_a_sweep_compares_its_branches(runner: Client, checkpoint: Checkpoint) -> None:
+    runner.post(vary(checkpoint), sent(runner, checkpoint, vary_input__topic="tea\nmilk"))
     group = Sweep.objects.get()
     first, second = group.jobs.order_by("created_at")
-    assert 'hx-trigger="every 2s"' in client.get(group.get_absolute_url()).content.decode()
+    assert 'hx-trigger="every 2s"' in runner.get(group.get_absolute_url()).content.decode()
     first.end(Job.Status.SUCCEEDED, result="A warm text")
     second.end(Job.Status.SUCCEEDED, result="A <b>cold</b> text")
-    text = client.get(group.get_absolute_url()).content.decode()
+    text = runner.get(group.get_absolute_url()).content.decode()
     assert "topic: tea" in text and "tone/milk" in text and "every 2s" not in text
     assert "<ins>&lt;b&gt;cold&lt;/b&gt;</ins>" in text and "<ins>warm" not in text
-    other = client.get(group.get_absolute_url() + f"?against={second.pk}").content.decode()
+    other = runner.get(group.get_absolute_url() + f"?against={second.pk}").content.decode()
     assert "<ins>warm</ins>" in other
     # A job of the sweep and its checkpoint link to the page.
-    assert group.get_absolute_url() in client.get(first.get_absolute_url()).content.decode()
-    assert vary(checkpoint) in client.get(checkpoint.get_absolute_url()).content.decode()
+    assert group.get_absolute_url() in runner.get(first.get_absolute_url()).content.decode()
+    assert vary(checkpoint) in runner.get(checkpoint.get_absolute_url()).content.decode()
 
 
-def test_losses_have_to_be_accepted_for_all_variations(
-    client: Client, person: User, checkpoint: Checkpoint
+def test_a_page_whose_branches_a_limit_holds_refreshes_less_often(
+    runner: Client, checkpoint: Checkpoint
 ) -> None:
+    form = sent(runner, checkpoint, vary_input__topic="tea\nmilk") | {"limit_tokens": "50"}
+    runner.post(vary(checkpoint), form)
+    group = Sweep.objects.get()
+    first, second = group.jobs.order_by("created_at")
+    Job.objects.filter(pk=first.pk).update(status=Job.Status.RUNNING, started_at=timezone.now(), tokens=50)
+    assert "every 2s" in runner.get(group.get_absolute_url()).content.decode()
+    first.refresh_from_db()
+    first.end(Job.Status.CANCELLED)
+    text = runner.get(group.get_absolute_url()).content.decode()
+    assert "every 8s" in text and "sweep&#x27;s limit of 50 tokens is reached" in text
+    second.end(Job.Status.CANCELLED)
+    text = runner.get(group.get_absolute_url()).content.decode()
+    assert "is reached" not in text and "every 8s" not in text and "every 2s" not in text
+
+
+def test_losses_have_to_be_accepted_for_all_variations(runner: Client, checkpoint: Checkpoint) -> None:
     lost = {"what": "guardrails", "name": "no_shouting", "task": 3, "agent": "", "fate": "lost"}
     checked(checkpoint, components=[lost])
-    form = sent(client, checkpoint, vary_input__topic="tea\nmilk")
-    answer = client.post(vary(checkpoint), form)
+    form = sent(runner, checkpoint, vary_input__topic="tea\nmilk")
+    answer = runner.post(vary(checkpoint), form)
     assert answer.status_code == 422 and not Job.objects.exists()
     agreed = re.search(r'name="accepted" value="([^"]+)"', answer.content.decode())
     assert agreed
-    assert client.post(vary(checkpoint), form | {"accepted": agreed[1]}).status_code == 302
+    assert runner.post(vary(checkpoint), form | {"accepted": agreed[1]}).status_code == 302
     assert all(job.request["options"]["accepted"] for job in Job.objects.all())

@@ -1,17 +1,17 @@
 """Script in the reports of runs and preflight checks and in chosen names stays text on every page."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from tests.views.forking import CREW, checked, page, stored
+from tests.views.forking import CREW, checked, page
 from viewer.live.job_feed import JobFeed, next_message
-from viewer.models import Checkpoint, Job, JobEvent, Location, Question, Sweep
+from viewer.models import Checkpoint, Job, JobEvent, Question, Sweep
 from viewer.presentation.jobs.event_list import LABELS
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"
@@ -23,9 +23,8 @@ def markup_in(text: str) -> list[str]:
 
 
 @pytest.fixture
-def checkpoint(location: Location) -> Checkpoint:
-    agents = [{"id": "a", "role": SCRIPT, "llm": {"model": SCRIPT}}]
-    return stored(location, {**CREW, "name": SCRIPT, "agents": agents})
+def entity() -> dict[str, Any]:
+    return {**CREW, "name": SCRIPT, "agents": [{"id": "a", "role": SCRIPT, "llm": {"model": SCRIPT}}]}
 
 
 @pytest.fixture
@@ -66,7 +65,7 @@ def job(checkpoint: Checkpoint) -> Job:
     return job
 
 
-def test_no_script_of_a_run_becomes_markup(client: Client, person: User, job: Job) -> None:
+def test_no_script_of_a_run_becomes_markup(runner: Client, job: Job) -> None:
     assert job.run and job.sweep
     addresses = [
         *(reverse(name) for name in ("jobs", "jobs-waiting", "inbox", "inbox-count")),
@@ -75,21 +74,20 @@ def test_no_script_of_a_run_becomes_markup(client: Client, person: User, job: Jo
         f"{job.run.get_absolute_url()}?job={job.pk}",
         job.sweep.get_absolute_url(),
     ]
-    pages = {address: client.get(address) for address in addresses}
+    pages = {address: runner.get(address) for address in addresses}
     assert {address: answer.status_code for address, answer in pages.items()} == dict.fromkeys(addresses, 200)
     texts = {address: answer.content.decode() for address, answer in pages.items()}
-    texts["socket"] = next_message(JobFeed(pk=job.pk, after=0, whole=True)) or ""
+    # Its rows are data, which the page sets as text.
+    texts["socket"] = json.loads(next_message(JobFeed(pk=job.pk, after=0, whole=True)) or "")["html"]
     assert {address: found for address, text in texts.items() if (found := markup_in(text))} == {}
     assert all("&lt;script&gt;" in texts[address] for address in (job.get_absolute_url(), "socket"))
     # Also while it waits to start.
     Job.objects.update(status=Job.Status.QUEUED, start_at=timezone.now() + timedelta(hours=1))
     for address in (*addresses, reverse("job-wait", args=[job.pk])):
-        assert markup_in(client.get(address).content.decode()) == [], address
+        assert markup_in(runner.get(address).content.decode()) == [], address
 
 
-def test_no_script_of_a_preflight_check_becomes_markup(
-    client: Client, person: User, checkpoint: Checkpoint
-) -> None:
+def test_no_script_of_a_preflight_check_becomes_markup(runner: Client, checkpoint: Checkpoint) -> None:
     fates = ("lost", "project", "restored")
     question = {"kind": "task", "saved": SCRIPT, "position": 1, "title": SCRIPT, "reason": SCRIPT}
     checked(
@@ -106,7 +104,7 @@ def test_no_script_of_a_preflight_check_becomes_markup(
         checkpoint_version=SCRIPT,
     )
     for name in ("fork", "resume", "new-sweep"):
-        text = client.get(page(checkpoint, name)).content.decode()
+        text = runner.get(page(checkpoint, name)).content.decode()
         assert "&lt;script&gt;" in text and markup_in(text) == [], name
         typed = {"branch": SCRIPT, "entry_point": "crew:build", "vary-input:topic": SCRIPT, "key": SCRIPT}
         typed |= {
@@ -121,6 +119,6 @@ def test_no_script_of_a_preflight_check_becomes_markup(
             "checkpoint_events": SCRIPT,
             "start": "later",
         }
-        answer = client.post(page(checkpoint, name), typed)
+        answer = runner.post(page(checkpoint, name), typed)
         assert answer.status_code == 422 and markup_in(answer.content.decode()) == [], name
     assert not Job.objects.exists()

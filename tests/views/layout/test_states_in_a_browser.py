@@ -8,7 +8,7 @@ from django.utils import timezone
 from playwright.sync_api import Browser
 from pytest_django.live_server_helper import LiveServer
 
-from quality.benchmarks.generated_runs import branched_run
+from tests.lineage.generated_runs import branched_run
 from tests.views.axe import faults_of
 from tests.views.browsing import Open, opening
 from tests.views.forking import CREW, FLOW, stored

@@ -16,7 +16,7 @@ def name_of(path: Path) -> str:
 def test_lines_have_at_most_120_characters() -> None:
     long = [
         f"{name_of(path)}:{number}"
-        for path in FILES
+        for path in sorted(TEMPLATES.rglob("*.*"))
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if len(line) > MAX_LINE
     ]

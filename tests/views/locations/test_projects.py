@@ -122,6 +122,7 @@ def test_a_changed_project_is_not_confirmed_any_more(folder: Path, person: User)
         ("folder", "{folder}/../../../../../../etc", "outside the folders"),
         ("folder", "{folder}/gone", "This folder does not exist"),
         ("folder", "{folder}/outside", "outside the folders"),
+        ("folder", "{folder}/unencodable", "This path cannot be opened"),
         ("folder", "{folder}\0", "Null characters are not allowed"),
         ("interpreter", ".venv/bin/python", "Enter an absolute path"),
         ("interpreter", "{folder}/.venv/bin/gone", "This file does not exist"),
@@ -139,6 +140,8 @@ def test_an_invalid_project_is_refused_with_a_field_error(
     client: Client, page: str, folder: Path, name: str, value: str, text: str
 ) -> None:
     (folder / "outside").symlink_to("/etc")
+    (named := folder / "caf\udce9").mkdir()
+    (folder / "unencodable").symlink_to(named)
     typed = value.format(folder=folder) if "{" in value else value
     answer = client.post(page, filled(folder, **{name: typed}))
     assert answer.status_code == 422

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from tests.engine_runs.runs import marks
 from viewer.importing import import_location, import_one, open_location
-from viewer.models import Checkpoint, CheckpointBody, Job, Location
+from viewer.models import Checkpoint, Job, Location, StoredCopy
 
 
 def forget(runner: Client, location: Location) -> str:
@@ -27,7 +27,7 @@ def test_a_location_is_removed_with_its_rows_and_can_be_added_again(
     assert f"Removed {path}." in page
     assert not Location.objects.exists()
     assert not Checkpoint.objects.exists()
-    assert not CheckpointBody.objects.exists()
+    assert not StoredCopy.objects.exists()
     assert marks(path) == before
     import_location(open_location(path))
     assert runner.get(address).status_code == 200
@@ -40,7 +40,7 @@ def test_a_location_with_pruned_checkpoints_is_not_removed(runner: Client, crew_
     assert "Only their stored copies remain" in forget(runner, crew_location)
     pruned.refresh_from_db()
     assert pruned.state == Checkpoint.State.PRUNED
-    assert CheckpointBody.objects.filter(pk=pruned.pk).exists()
+    assert StoredCopy.objects.filter(pk=pruned.pk).exists()
 
 
 def test_a_missing_location_is_not_removed(runner: Client, crew_location: Location) -> None:

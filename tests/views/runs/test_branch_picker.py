@@ -1,16 +1,18 @@
 """The branch picker reaches every branch of a run."""
 
 import re
+from html import unescape
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
-from quality.benchmarks.generated_runs import generated_run
+from tests.lineage.generated_runs import generated_run
+from tests.sharing.conftest import share, stranger
 from viewer.models import Run
 from viewer.presentation.run.branches import MAX_BRANCHES, branches_left_out, branches_of
 
-pytestmark = pytest.mark.django_db
+__all__ = ["stranger"]
 BRANCHES = 400
 
 
@@ -55,6 +57,26 @@ def test_every_branch_is_found_by_its_name(reader: Client, run: Run) -> None:
 def test_what_is_found_keeps_the_address_of_the_page(reader: Client, run: Run) -> None:
     html = found(reader, run, named="idea-007", muted="others", at="x")
     assert "named=" not in html and "muted=others" in html
+
+
+def test_the_timeline_finds_every_branch(reader: Client, run: Run) -> None:
+    timeline = reverse("run-timeline", args=[run.uid])
+    page = reader.get(timeline).content.decode()
+    assert "300 more branches" in page and "Idea-007" not in names_in(page)
+    finder = unescape(re.findall(r'hx-get="([^"]*run[^"]*branches[^"]*)"', page)[0])
+    html = reader.get(f"{finder}&named=idea-007").content.decode()
+    assert names_in(html) == ["Idea-007"] and f'href="{timeline}?branch=Idea-007"' in html
+    assert reader.get(f"{timeline}?branch=Idea-007").context["branch"] == "Idea-007"
+
+
+def test_a_shared_run_finds_its_own_branches_only(run: Run, stranger: Client) -> None:
+    address = share("run", str(run.uid))
+    page = stranger.get(address).content.decode()
+    assert "300 more branches" in page and "Idea-007" not in names_in(page)
+    assert reverse("run-branches", args=[run.uid]) not in page
+    answer = stranger.get(address, {"named": "idea-007"}, headers={"HX-Target": "run-branches"})
+    html = answer.content.decode()
+    assert names_in(html) == ["Idea-007"] and re.findall(r'href="([^"]*)"', html) == ["?branch=Idea-007"]
 
 
 def test_a_run_with_few_branches_is_searched_in_the_page(reader: Client, crew_run: Run) -> None:

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 from pytest_django.live_server_helper import LiveServer
 
-from quality.benchmarks.generated_runs import generated_run
+from tests.lineage.generated_runs import generated_run
 from tests.views.browsing import opening
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

@@ -6,13 +6,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from quality.benchmarks.generated_runs import branched_run, generated_run
+from tests.lineage.generated_runs import branched_run, generated_run
 from viewer.models import Run
 from viewer.presentation.run.visible.address import Collapsing
 from viewer.presentation.run.visible.picking import ROWS, Wanted
 from viewer.presentation.run.window import Window, window_of
-
-pytestmark = pytest.mark.django_db
 
 EVERYTHING = Collapsing(everything=True)
 
@@ -40,7 +38,7 @@ def toggles(page: str) -> list[str]:
 def test_everything_is_collapsed_into_one_line_for_each_stretch(run: Run) -> None:
     window = window_of(run, Wanted(collapsing=EVERYTHING))
     assert branches(window) == [("shorter", 5), ("year-2030", 5), ("main", 4), ("main", 0)]
-    assert [line.edge for line in window.drawing.lines] == ["folded"] * 3
+    assert [line.stroke for line in window.drawing.lines] == ["folded"] * 3
     assert window.drawing.height == 4 * 30
 
 
@@ -97,7 +95,7 @@ def test_started_rows_are_hidden_and_their_forks_are_not(run: Run) -> None:
     heads_and_fork.add(run.checkpoints.get(row=0).pk)
     assert {line.checkpoint.pk for line in window.lines} == heads_and_fork
     assert not any(line.hidden for line in window.lines)
-    assert {line.edge for line in window.drawing.lines} == {"recorded"}
+    assert {line.stroke for line in window.drawing.lines} == {"recorded"}
 
 
 def test_what_is_no_ancestor_of_the_selected_checkpoint_is_muted(reader: Client, run: Run) -> None:

@@ -2,20 +2,23 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
+from tests.imported import imported_location
 from tests.langgraph.conftest import opened, threads
+from tests.langgraph.databases import Database, packed
 from viewer.comparison.history import History, history_of
 from viewer.engines import engine_of
-from viewer.engines.editable import MISSING
+from viewer.engines.comparable import Section, part_id
+from viewer.engines.planning.editable import MISSING
 from viewer.importing import stored_body
-from viewer.models import Checkpoint, CheckpointBody, Location, Run
+from viewer.models import Checkpoint, Location, Run, StoredCopy
 
 __all__ = ["threads"]
-pytestmark = pytest.mark.django_db
 
 
 def values(checkpoint: Checkpoint) -> dict[str, object]:
@@ -92,7 +95,7 @@ def test_a_checkpoint_that_cannot_be_read_makes_the_change_inexact(crew_run: Run
     head = head_of(crew_run, crew_run.branch_names[0])
     part = first_output(head)
     made = history_of(head, part).changes[-1].checkpoint
-    CheckpointBody.objects.filter(pk=made.pk).delete()
+    StoredCopy.objects.filter(pk=made.pk).delete()
     Checkpoint.objects.filter(pk=made.pk).update(source_key="gone/x.json")
     history: History = history_of(head, part)
     assert history.unreadable == 1 and history.older is None
@@ -141,3 +144,16 @@ def test_older_changes_continue_within_the_run_only(reader: Client, crew_run: Ru
     assert reader.get(address, asked, headers={"HX-Request": "true"}).status_code == 404
     answer = reader.get(address, asked)
     assert answer.status_code == 302 and "older" not in answer["Location"]
+
+
+def test_the_messages_of_a_thread_have_the_history_of_their_channel(
+    db: None, reader: Client, tmp_path: Path
+) -> None:
+    database = Database(tmp_path / "threads.db")
+    database.add(0, packed({"messages": [{"role": "user", "content": "Where is my order?"}]}))
+    run = opened(imported_location(database.path), "t")
+    head = run.checkpoints.select_related("location", "run").get()
+    page = reader.get(head.get_absolute_url(), {"tab": "messages", "at": head.checkpoint_id}).content.decode()
+    part = part_id(Section.STATE, "messages")
+    assert f"part={part}" in page
+    assert "Where is my order?" in history_page(reader, head, part=part, tab="messages")

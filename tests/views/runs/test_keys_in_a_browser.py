@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from quality.benchmarks.generated_runs import branched_run
+from tests.lineage.generated_runs import branched_run
 from tests.views.browsing import opening
 from viewer.models import Run
 

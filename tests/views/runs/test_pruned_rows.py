@@ -5,12 +5,10 @@ from itertools import pairwise
 import pytest
 from django.test import Client
 
-from quality.benchmarks.generated_runs import generated_run
+from tests.lineage.generated_runs import generated_run
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.visible.picking import Wanted
 from viewer.presentation.run.window import window_of
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -37,13 +35,13 @@ def page_of(client: Client, run: Run, query: str = "") -> str:
 
 def test_consecutive_pruned_checkpoints_are_one_row(reader: Client, pruned_run: Run) -> None:
     page = page_of(reader, pruned_run)
-    assert "7 pruned checkpoints (stored copies)" in page
+    assert "7 pruned checkpoints (stored copies)" in page and ">Show each one</span>" in page
     assert page.count('<li class="row') == 12 - 7 + 1
 
 
 def test_the_line_through_them_is_dotted_and_as_high_as_the_list(pruned_run: Run) -> None:
     window = window_of(pruned_run, Wanted())
-    assert [line.edge for line in window.drawing.lines].count("folded") == 2
+    assert [line.stroke for line in window.drawing.lines].count("folded") == 2
     assert window.drawing.height == 30 * len(window.lines)
     assert len(window.drawing.dots) == len(window.lines) - 1
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 from playwright.sync_api import Browser, expect
 from pytest_django.live_server_helper import LiveServer
 
-from quality.benchmarks.generated_runs import generated_run
+from tests.lineage.generated_runs import generated_run
 from tests.views.browsing import Open, opening
 from viewer.models import Job, Run
 from viewer.presentation.run.visible.picking import ROWS
@@ -89,8 +89,12 @@ def test_focus_stays_on_the_opened_element(open_page: Open, run: Run) -> None:
     page.get_by_role("link", name="Overview", exact=True).last.press("Enter")
     parent = run.checkpoints.get(row=440).parent
     assert parent
-    # Its link was replaced with the previous checkpoint.
-    page.locator(".facts").get_by_role("link", name=parent.checkpoint_id).press("Enter")
+    link = page.locator(".facts").get_by_role("link", name=parent.checkpoint_id)
+    link.wait_for()
+    # Until htmx has added its listeners, a link loads a whole page.
+    expect(page.locator(".htmx-added, .htmx-settling")).to_have_count(0)
+    # The link was replaced with the previous checkpoint.
+    link.press("Enter")
     expect(page.locator(".detail-id")).to_have_text(parent.checkpoint_id)
     expect(page.locator("#detail")).to_be_focused()
 
@@ -107,7 +111,8 @@ def test_the_list_is_one_tab_stop(open_page: Open, run: Run) -> None:
     # Older rows are loaded at the end of the list.
     with page.expect_response(lambda answer: "/rows/" in answer.url):
         page.keyboard.press("End")
-    expect(page.locator(".rows-beyond a").last).to_have_attribute("href", re.compile("from=209"))
+    older = re.compile(f"from={449 - 2 * ROWS}")
+    expect(page.locator(".rows-beyond a").last).to_have_attribute("href", older)
     page.keyboard.press("Home")
     expect(page.locator(f"#c{run.checkpoints.get(row=449).pk}")).to_be_focused()
     in_detail = "document.getElementById('detail').contains(document.activeElement)"
@@ -119,6 +124,24 @@ def test_the_list_is_one_tab_stop(open_page: Open, run: Run) -> None:
     page.locator(f"#c{run.checkpoints.get(row=449).pk}").focus()
     page.keyboard.press("Shift+Tab")
     assert not page.evaluate("document.getElementById('lineage').contains(document.activeElement)")
+
+
+def test_older_rows_are_loaded_before_the_end_of_the_list(open_page: Open, run: Run) -> None:
+    page = open_page(run.get_absolute_url())
+    box, rows = page.locator("#lineage"), page.locator("#lineage .row")
+    expect(rows).to_have_count(ROWS)
+    with page.expect_response(lambda answer: "/rows/" in answer.url):
+        box.evaluate("list => list.scrollTop = list.scrollHeight - 2 * list.clientHeight")
+    expect(rows).to_have_count(2 * ROWS)
+    assert box.evaluate("list => list.scrollHeight - list.clientHeight - list.scrollTop") > 0
+
+
+def test_boxes_that_scroll_are_opaque(open_page: Open, run: Run) -> None:
+    """Otherwise Chromium paints all of them in each frame."""
+    page = open_page(run.get_absolute_url())
+    for box in ("#lineage", ".detail-body"):
+        background = page.locator(box).evaluate("box => getComputedStyle(box).backgroundColor")
+        assert background.startswith("rgb(")
 
 
 def test_one_row_stays_the_tab_stop_when_rows_are_replaced(open_page: Open, run: Run) -> None:
@@ -191,7 +214,7 @@ def test_new_rows_do_not_move_visible_rows(open_page: Open, run: Run) -> None:
 def test_a_small_screen_shows_the_list_then_the_detail_with_a_back_link(open_page: Open, run: Run) -> None:
     page = open_page(run.get_absolute_url(), viewport={"width": 390, "height": 844})
     expect(page.locator(".detail")).to_be_hidden()
-    row = page.locator(".row a").nth(90)
+    row = page.locator(".row a").nth(70)
     row.click()
     expect(page.locator(".run-lineage")).to_be_hidden()
     expect(page.locator(".detail-id")).to_be_visible()

@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from quality.benchmarks.generated_runs import generated_run
+from tests.lineage.generated_runs import generated_run
 from viewer.importing import import_location
 from viewer.models import Checkpoint, Job, Location, Run
 from viewer.presentation.run.visible.picking import ROWS, Wanted
@@ -115,16 +115,6 @@ def test_failures_can_be_filtered(reader: Client, crew_run: Run) -> None:
     assert "task failed" in page
 
 
-def test_a_branch_that_is_being_written_is_marked_live(reader: Client, crew_run: Run) -> None:
-    assert 'class="halo"' not in page_of(reader, crew_run)
-    Job.objects.create(
-        kind="fork", location=crew_run.location, run=crew_run, branch="exp-a", status=Job.Status.RUNNING
-    )
-    page = page_of(reader, crew_run)
-    assert page.count('class="halo"') == 1
-    assert ">live<" in page
-
-
 def test_the_first_checkpoint_after_an_edit_shows_the_edit(reader: Client, crew_run: Run) -> None:
     first = crew_run.checkpoints.filter(branch="exp-a").earliest("row")
     Job.objects.create(
@@ -196,7 +186,7 @@ def test_without_dot_the_list_is_shown_instead(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     page = page_of(reader, crew_run, "view=graph")
-    assert "The graph cannot be drawn" in page
+    assert "The lineage cannot be drawn" in page
     assert page.count('class="row"') == 6
 
 
@@ -262,7 +252,7 @@ def test_a_thousand_checkpoints_need_no_more_queries_than_ten(reader: Client, db
         with CaptureQueriesContext(connection) as queries:
             reader.get(run.get_absolute_url())
         query_counts.append(len(queries))
-    assert query_counts[0] == query_counts[1] <= 22
+    assert query_counts[0] == query_counts[1] <= 24
 
 
 def test_a_run_of_an_unreadable_location_shows_the_error(reader: Client, crew_run: Run) -> None:
@@ -277,6 +267,16 @@ def test_jumps_lead_to_checkpoints_of_a_branch(reader: Client, crew_run: Run, to
     address = reverse("run-jump", args=[crew_run.uid])
     answer = reader.get(address, {"to": to, "branch": "exp-a"})
     assert answer.status_code == 302 and ("at=" in answer["Location"]) is found
+
+
+def test_only_jumps_that_lead_somewhere_are_offered(reader: Client, crew_run: Run) -> None:
+    main, fork = (crew_run.checkpoints.filter(branch=branch).latest("row") for branch in ("main", "exp-a"))
+    page = page_of(reader, crew_run, f"at={main.checkpoint_id}")
+    assert "?to=head" in page and "?to=fork" not in page and "?to=failure" not in page
+    assert "?to=fork" in page_of(reader, crew_run, f"at={fork.checkpoint_id}")
+    crew_run.checkpoints.filter(pk=fork.pk).update(trigger="task_failed")
+    assert "?to=failure" in page_of(reader, crew_run)
+    assert "?to=failure" not in page_of(reader, crew_run, "branch=main")
 
 
 def test_an_edited_input_shows_its_values_before_and_after(reader: Client, crew_run: Run) -> None:

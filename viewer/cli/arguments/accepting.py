@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from viewer.cli.arguments.edits import unit_named
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
-from viewer.launching.requests import ACCEPT_ALL, Accepted
+from viewer.launching.requests.requests import ACCEPT_ALL, Accepted
 
 
 def add_accept_arguments(parser: CommandParser) -> None:
@@ -61,10 +61,10 @@ def answers_in(options: Mapping[str, Any], contents: Contents) -> dict[str, str]
     """The matches, by the id of the saved task or agent. Raises CommandError."""
     answers = {}
     for text in options["match"]:
-        saved, mark, own = text.partition("=")
-        if not mark or not saved or not own:
+        saved, mark, chosen = text.partition("=")
+        if not mark or not saved or not chosen:
             raise CommandError(_("--match needs SAVED=TASKNUMBER, not %s.") % text)
-        answers[_saved_id(saved, contents)] = own
+        answers[_saved_id(saved, contents)] = chosen
     return answers
 
 

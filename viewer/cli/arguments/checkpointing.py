@@ -8,8 +8,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.jobs.request import CheckpointSettings
-from viewer.launching.option_values import parse_kept_checkpoints
-from viewer.launching.values import InvalidValue
+from viewer.launching.requests.option_values import parse_kept_checkpoints
+from viewer.launching.requests.values import InvalidValue
 
 
 def add_checkpoint_arguments(parser: CommandParser) -> None:

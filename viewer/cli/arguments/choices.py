@@ -11,14 +11,14 @@ from viewer.engines import engine_of, kinds_that
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.root_kinds import RootKind
 from viewer.jobs.request import Options
-from viewer.launching.option_values import (
+from viewer.launching.requests.option_values import (
     ALL_AGENTS,
     MIN_AGENTS_TO_WARM_UP,
     STRATEGIES,
     agent_roles,
     parse_model,
 )
-from viewer.launching.values import InvalidValue
+from viewer.launching.requests.values import InvalidValue
 
 
 def add_choice_arguments(parser: CommandParser) -> None:

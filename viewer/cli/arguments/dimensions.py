@@ -1,18 +1,18 @@
 """What the forks of a sweep differ in, from the arguments of a command."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.cli.arguments.edits import INTERRUPT, unit_named
-from viewer.cli.arguments.values import read_text
+from viewer.cli.arguments.values import pair_of, read_text
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
-from viewer.launching.option_values import ALL_AGENTS, agent_roles
-from viewer.launching.requests import Dimension
-from viewer.launching.values import InvalidValue, Kind
+from viewer.launching.requests.option_values import ALL_AGENTS, agent_roles
+from viewer.launching.requests.requests import Dimension
+from viewer.launching.requests.values import InvalidValue, ValueKind
 from viewer.launching.variations.dimensions import (
     answer_dimension,
     dimension_values,
@@ -31,9 +31,13 @@ def add_dimension_arguments(parser: CommandParser) -> None:
         ("--vary-answer", "[ID=]JSON-LIST", _("LangGraph: the answers to an interrupt.")),
         ("--vary-configurable", "KEY=JSON-LIST", _("LangGraph: the values of a configurable.")),
         ("--vary-context", "KEY=JSON-LIST", _("LangGraph: the values of an entry of the context.")),
-        ("--vary-output", "TASK=TEXT|@FILE", _("A text for a finished task; once for each text.")),
+        (
+            "--vary-output",
+            "TASK=TEXT|@FILE",
+            _("One variation of a finished task's output."),
+        ),
         ("--vary-model", "[ROLE=]A,B", _("The models of an agent's role, or of all.")),
-        ("--as-it-is", "TASK", _("Its stored output is one, too.")),
+        ("--as-it-is", "TASK", _("The stored output of this task is a variation as well.")),
     ):
         parser.add_argument(name, action="append", default=[], metavar=form, help=text)
 
@@ -72,7 +76,7 @@ def _settings(options: Mapping[str, Any]) -> Iterator[Dimension]:
             if not text.strip().startswith("["):
                 message = _("%(option)s %(name)s needs a JSON list, such as [1, 2].")
                 raise CommandError(message % {"option": option, "name": name})
-            yield setting_dimension(group, name, Kind.JSON, text)
+            yield setting_dimension(group, name, ValueKind.JSON, text)
 
 
 def _values(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimension]:
@@ -116,10 +120,5 @@ def _nothing_named(name: str) -> CommandError:
     return CommandError(_("This checkpoint has nothing named %r that can be varied.") % name)
 
 
-def _pairs(texts: Sequence[str], option: str) -> Iterator[tuple[str, str]]:
-    for text in texts:
-        name, mark, value = text.partition("=")
-        if not mark or not name:
-            message = _("%(option)s needs NAME=VALUE, not %(text)s.")
-            raise CommandError(message % {"option": option, "text": text})
-        yield name, value
+def _pairs(texts: Iterable[str], option: str) -> Iterator[tuple[str, str]]:
+    return (pair_of(text, option) for text in texts)

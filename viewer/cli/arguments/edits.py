@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 from viewer.cli.arguments.messages import written_conversations
 from viewer.cli.arguments.values import json_value, pair_of, read_text
 from viewer.engines import engine_of
-from viewer.engines.plan import Edits
+from viewer.engines.planning.plan import Edits
 from viewer.engines.protocol import Contents, kind_of
-from viewer.launching.values import same_value
+from viewer.launching.requests.values import same_value
 
 # The id of an interrupt.
 INTERRUPT = re.compile("[0-9a-f]{32}")

@@ -8,9 +8,9 @@ from django.utils.translation import gettext as _
 
 from viewer.cli.arguments.values import json_value, pair_of, read_text
 from viewer.engines import engine_of
-from viewer.engines.editable import EditableMessage, MessageEdit
+from viewer.engines.planning.editable import EditableMessage, MessageEdit
 from viewer.engines.protocol import Contents
-from viewer.launching.state_edits import written_messages
+from viewer.launching.requests.state_edits import written_messages
 
 # The operations, each with the keys that it may have.
 OPERATIONS = {
@@ -28,16 +28,16 @@ def written_conversations(
 
     Channels that are ``replaced`` get all messages, others only what changes, by its id.
     """
-    asked: dict[str, list[Any]] = {}
+    given_by_name: dict[str, list[Any]] = {}
     for text in texts:
         name, value = pair_of(text, "--message")
         given = json_value(read_text(value), "--message")
-        asked.setdefault(name, []).extend(given if isinstance(given, list) else [given])
-    if not asked:
+        given_by_name.setdefault(name, []).extend(given if isinstance(given, list) else [given])
+    if not given_by_name:
         return {}
     editable = engine_of(contents).editable(contents)
     found = {}
-    for name, operations in asked.items():
+    for name, operations in given_by_name.items():
         messages = editable.conversations.get(name)
         if messages is None:
             raise CommandError(_("--message: %(name)s is not a list of messages.") % {"name": name})

@@ -6,9 +6,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.launching.option_values import parse_limit, parse_start_time
-from viewer.launching.options import LaunchOptions
-from viewer.models.limits import MEASURES
+from viewer.launching.requests.option_values import parse_limit, parse_start_time
+from viewer.launching.requests.options import LaunchOptions
+from viewer.models.jobs.limits import MEASURES
 
 
 def add_launch_arguments(parser: CommandParser) -> None:

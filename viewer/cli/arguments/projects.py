@@ -1,27 +1,37 @@
 """The project of a run, from the arguments of a command. Starting a run in a project confirms it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from viewer.engines import all_engines, engine_of
-from viewer.engines.protocol import Contents
+from viewer.engines.protocol import Contents, Engine
+from viewer.launching.requests.requests import CheckpointRequest
 from viewer.models import Location, Project
 from viewer.projects.proposing import find_environment_file, find_interpreter, propose_project
+from viewer.projects.stored_paths import is_storable
 
+R = TypeVar("R", bound=CheckpointRequest)
 KINDS = tuple(dict.fromkeys(name for engine in all_engines() for name in engine.kinds))
 
 
 def add_project_arguments(parser: CommandParser) -> None:
-    """Add --project, --python, --env-file, --entrypoint and --kind; defaults are found near the location."""
+    """Add the options of a project and of its entry point. Defaults are found near the location."""
     parser.add_argument("--project", metavar="DIR", help=_("The project's folder."))
-    parser.add_argument("--python", metavar="PATH", help=_("Its interpreter."))
-    parser.add_argument("--env-file", metavar="FILE", help=_("Its environment file, with its keys."))
-    parser.add_argument("--entrypoint", metavar="module:Class", help=_("The entry point of the run."))
+    parser.add_argument("--python", metavar="PATH", help=_("The project's interpreter."))
+    parser.add_argument(
+        "--env-file", metavar="FILE", help=_("The project's environment file, with its keys.")
+    )
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--entrypoint", metavar="module:Class", help=_("The entry point of the run."))
+    chosen.add_argument(
+        "--graph", metavar="NAME", help=_("The entry point by its name in the project's configuration.")
+    )
     parser.add_argument(
         "--kind", choices=KINDS, help=_("The kind of the entry point, if its source does not say.")
     )
@@ -57,16 +67,15 @@ def project_for(location: Location, options: Mapping[str, Any]) -> Project:
 def entry_point_of(project: Project, contents: Contents, options: Mapping[str, Any]) -> str:
     """The named entry point, else the project's only one for this checkpoint; empty if unclear.
 
-    Raises CommandError if ``--kind`` is not the checkpoint's.
+    Raises CommandError if ``--kind`` is not the checkpoint's or ``--graph`` is unknown.
     """
-    named, kind = options["entrypoint"], options["kind"]
+    folder, engine, kind = Path(project.folder), engine_of(contents), options["kind"]
     if kind and kind != contents.kind:
         message = _("This is a checkpoint of a %(found)s: it does not match --kind %(kind)s.")
         raise CommandError(message % {"found": contents.kind, "kind": kind})
+    named = named_entry_point(engine, folder, options)
     if named is not None:
-        return str(named)
-    folder = Path(project.folder)
-    engine = engine_of(contents)
+        return named
     found = engine.entry_point_for(folder, project.entry_points, contents.kind, contents.name)
     unknown = [
         name for name, one in engine.entry_point_kinds(folder, project.entry_points).items() if not one
@@ -76,14 +85,34 @@ def entry_point_of(project: Project, contents: Contents, options: Mapping[str, A
     return found
 
 
+def named_entry_point(engine: Engine[Any], folder: Path, options: Mapping[str, Any]) -> str | None:
+    """The entry point that ``--entrypoint`` or ``--graph`` names. Raises CommandError for an unknown name."""
+    if options["graph"] is None:
+        return None if options["entrypoint"] is None else str(options["entrypoint"])
+    found = engine.named_entry_points(folder)
+    if options["graph"] not in found:
+        message = _("The project in %(folder)s has no graph %(name)s. Its graphs: %(names)s")
+        values = {"folder": folder, "name": options["graph"], "names": ", ".join(found) or "-"}
+        raise CommandError(message % values)
+    return found[options["graph"]]
+
+
+def with_project(request: R, options: Mapping[str, Any]) -> R:
+    """The request with its project and entry point. Raises CommandError."""
+    project = project_for(request.checkpoint.location, options)
+    entry_point = entry_point_of(project, request.contents, options)
+    return replace(request, project=project, folder=Path(project.folder), entry_point=entry_point)
+
+
 def source_of(location: Location, contents: Contents, options: Mapping[str, Any]) -> tuple[Path, str]:
     """The project's folder and entry point that a run would use. Stores nothing, unlike ``project_for``."""
     own, engine = location.project, engine_of(contents)
     folder = _absolute(options["project"]) or Path(
         own.folder if own else propose_project(Path(location.path), location.engine).folder
     )
-    if options["entrypoint"] is not None:
-        return folder, str(options["entrypoint"])
+    named = named_entry_point(engine, folder, options)
+    if named is not None:
+        return folder, named
     known = own.entry_points if own and str(folder) == own.folder else []
     points = known or [point.name for point in engine.find_entry_points(folder)]
     return folder, engine.entry_point_for(folder, points, contents.kind, contents.name)
@@ -111,5 +140,11 @@ def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _absolute(text: str | None) -> Path | None:
+    """The path that an option names, if any. Raises CommandError for one that cannot be stored."""
+    if not text:
+        return None
     # Links are not followed, as an environment's interpreter is a link.
-    return Path(text).expanduser().absolute() if text else None
+    path = Path(text).expanduser().absolute()
+    if not is_storable(path):
+        raise CommandError(f"{path}: {_('This path cannot be opened.')}")
+    return path

@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.cli.arguments.edits import named_values
-from viewer.engines.run_settings import RunSettings
+from viewer.engines.planning.run_settings import RunSettings
 
 
 def add_run_settings_arguments(parser: CommandParser) -> None:

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from viewer.comparison.diff.alignment import Block, Clock, align
-from viewer.comparison.diff.words import Pieces, Side, Sides, add_both, compare, difference
+from viewer.comparison.diff.words import PieceCollector, Pieces, Sides, add_both, compare, difference
 
 # Beyond this many values or this depth, the lines of the JSON are compared instead.
 MAX_VALUES, MAX_DEPTH = 200_000, 60
@@ -52,7 +52,7 @@ class _Writer:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.sides: Sides = (Side(), Side())
+        self.sides: Sides = (PieceCollector(), PieceCollector())
         self._digests: dict[int, int] = {}
         self._count = 0
 

@@ -22,7 +22,7 @@ class Piece:
 Pieces = list[Piece]
 
 
-class Side:
+class PieceCollector:
     """Collects the pieces of one text."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Side:
         return [Piece("".join(text for text, _ in parts), changed) for changed, parts in grouped]
 
 
-Sides = tuple[Side, Side]
+Sides = tuple[PieceCollector, PieceCollector]
 
 
 def difference(before: str, after: str, clock: Clock | None = None) -> tuple[Pieces, Pieces]:
@@ -47,7 +47,7 @@ def difference(before: str, after: str, clock: Clock | None = None) -> tuple[Pie
 
     It takes no longer than the clock allows, by default a second; longer texts are marked more coarsely.
     """
-    sides = (Side(), Side())
+    sides = (PieceCollector(), PieceCollector())
     compare(before, after, sides, clock or Clock())
     return sides[0].pieces, sides[1].pieces
 

@@ -8,7 +8,6 @@ from viewer.engines.comparable import Part, Section, parts_of, settings_of
 from viewer.engines.crewai.contents import Contents, Task
 from viewer.engines.crewai.contents.events import Event
 from viewer.messages.marking import gettext_noop as _
-from viewer.stores.model_calls import ModelCall
 
 
 def comparable(contents: Contents, steps: Sequence[Contents] = ()) -> Iterator[Part]:
@@ -40,11 +39,6 @@ def keyed_tasks(contents: Contents) -> list[tuple[Task, str]]:
         counts[key] += 1
         found.append((task, key if counts[key] == 1 else f"{key} ({counts[key]})"))
     return found
-
-
-def model_calls(contents: Contents) -> Sequence[ModelCall]:
-    """Returns no calls: an import stores them with the copy."""
-    return ()
 
 
 def _settings(contents: Contents) -> Iterator[Part]:

@@ -3,28 +3,27 @@
 from pathlib import Path
 
 from viewer.engines.crewai import preflight, triggers
-from viewer.engines.crewai.comparable import comparable, followed_parts, model_calls
+from viewer.engines.crewai.comparable import comparable, followed_parts
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.contents.events import FAILED
 from viewer.engines.crewai.events import GROUPS, checkpoint_events
 from viewer.engines.crewai.info import info, info_lines
 from viewer.engines.crewai.kinds import KINDS
 from viewer.engines.crewai.planning import editing, units
+from viewer.engines.crewai.project_source import entry_points
+from viewer.engines.crewai.project_source.input_names import input_names
 from viewer.engines.crewai.run_list import run_inputs
 from viewer.engines.crewai.script import script
 from viewer.engines.crewai.search_texts import search_texts
-from viewer.engines.crewai.source import entry_points
-from viewer.engines.crewai.source.input_names import input_names
 from viewer.engines.crewai.spans import spans
 from viewer.engines.crewai.tabs import ORDER, TABS, tab_context
-from viewer.engines.editable import no_messages, no_question
 from viewer.engines.protocol import Engine
 from viewer.engines.runner import Runner
 
 RUNNERS = Path(__file__).resolve().parents[2] / "runners"
 
 
-class CrewAI:
+class CrewAI(Engine[Contents]):
     """The functions of this package, by the names of the protocol."""
 
     name = "crewai"
@@ -48,13 +47,11 @@ class CrewAI:
 
     contents_of = staticmethod(contents_of)
     units_of = staticmethod(units.units_of)
-    calling_units = staticmethod(units.calling_units)
     tab_context = staticmethod(tab_context)
     compares_steps = False
     comparable = staticmethod(comparable)
     followed_parts = staticmethod(followed_parts)
     script = staticmethod(script)
-    model_calls = staticmethod(model_calls)
     has_all_spans_in_head = True
     spans = staticmethod(spans)
     info_lines = staticmethod(info_lines)
@@ -70,7 +67,6 @@ class CrewAI:
     numbered_label = staticmethod(triggers.numbered_label)
     unit_subjects = triggers.UNIT_SUBJECTS
     asker_labels = triggers.ASKER_LABELS
-    asked_question = staticmethod(no_question)
     event_labels = triggers.EVENT_LABELS
     event_details = triggers.EVENT_DETAILS
     event_groups = GROUPS
@@ -82,7 +78,6 @@ class CrewAI:
 
     schema = staticmethod(editing.schema)
     editable = staticmethod(editing.editable)
-    edited_messages = staticmethod(no_messages)
     missing_prompt = staticmethod(editing.missing_prompt)
     values_read = staticmethod(editing.values_read)
     missing_code = staticmethod(editing.missing_code)
@@ -93,8 +88,6 @@ class CrewAI:
     outlook = staticmethod(units.outlook)
     cost = staticmethod(units.cost)
 
-    environment_file = staticmethod(entry_points.environment_file)
-    source_folders = staticmethod(entry_points.source_folders)
     find_entry_points = staticmethod(entry_points.find_entry_points)
     entry_point_for = staticmethod(entry_points.entry_point_for)
     entry_point_kinds = staticmethod(entry_points.entry_point_kinds)
@@ -104,4 +97,4 @@ class CrewAI:
     input_names = staticmethod(input_names)
 
 
-ENGINE: Engine[Contents] = CrewAI()
+ENGINE = CrewAI()

@@ -45,13 +45,14 @@ def _events(contents: Contents) -> Iterator[SearchText]:
 
 
 def _event(event: Event, first: int, unit: str) -> Iterator[SearchText]:
-    place = f"tab=events{'&internal=1' if event.is_internal else ''}{f'&event={first}' if first else ''}"
+    query_string = "tab=events" + ("&internal=1" if event.is_internal else "")
+    query_string += f"&event={first}" if first else ""
     for message in event.messages:
-        yield SearchText(TextKind.MESSAGE, message.content, place, unit, event.agent, event.model)
+        yield SearchText(TextKind.MESSAGE, message.content, query_string, unit, event.agent, event.model)
     kind = _kind_of(event)
     if kind is not None and event.text:
         subject = f"{event.subject}: " if kind == TextKind.TOOL and event.subject else ""
-        yield SearchText(kind, f"{subject}{event.text}", place, unit, event.agent, event.model)
+        yield SearchText(kind, f"{subject}{event.text}", query_string, unit, event.agent, event.model)
 
 
 def _kind_of(event: Event) -> TextKind | None:

@@ -1,13 +1,21 @@
 """The spans of a CrewAI run, from the event record of a checkpoint."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.contents.events import FAILED, Event
-from viewer.engines.crewai.summary import RESTORES
-from viewer.engines.spans import Sources, Span, SpanKind, SpanMessage, SpanStatus
+from viewer.engines.crewai.format.summary import RESTORES
+from viewer.engines.spans import (
+    Failure,
+    Sources,
+    Span,
+    SpanKind,
+    SpanMessage,
+    SpanStatus,
+    failed_attempts,
+)
 from viewer.engines.titles import short_title
 from viewer.messages.marking import gettext_noop as _
 
@@ -49,7 +57,7 @@ def spans(sources: Sources) -> list[Span]:
         for number, event in enumerate(events)
         if event.kind in _KINDS and not _is_internal(event)
     ]
-    return sorted([*found, *_gaps(events)], key=lambda span: span.start)
+    return sorted([*found, *_attempts(found, events, record), *_gaps(events)], key=lambda span: span.start)
 
 
 def _is_internal(event: Event) -> bool:
@@ -110,6 +118,25 @@ def _unit_above(event: Event, record: _Record) -> Event | None:
 
 def _agent_above(event: Event, record: _Record) -> str:
     return next((one.agent for one in _above(event, record) if one.agent), "")
+
+
+def _attempts(found: Sequence[Span], events: Sequence[Event], record: _Record) -> Iterator[Span]:
+    """The attempts that were repeated because a guardrail refused the output or the agent failed."""
+    failed: dict[str, Event] = {}
+    failures: dict[str, list[Failure]] = {}
+    for event in events:
+        is_failed = event.is_refusal or event.kind == "agent_execution_error"
+        if not is_failed and event.kind != "agent_execution_started":
+            continue
+        unit = _unit_above(event, record)
+        if unit is None:
+            continue
+        if is_failed:
+            failed[unit.id] = event
+        elif (last := failed.pop(unit.id, None)) and last.at and event.at:
+            failures.setdefault(unit.id, []).append(Failure(last.at, event.at, last.text))
+    for span in found:
+        yield from failed_attempts(span, failures.get(span.id, ()))
 
 
 def _gaps(events: list[Event]) -> Iterator[Span]:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from viewer.engines.crewai import format, summary
+from viewer.engines.crewai.format import structs, summary
 from viewer.redaction.marker import MARKER
 from viewer.stores.errors import Foreign
 from viewer.stores.protocol import Entry, RecordedIds, Snapshot, StoreFormat
@@ -10,36 +10,32 @@ from viewer.stores.protocol import Entry, RecordedIds, Snapshot, StoreFormat
 FIRST_BRANCH = "main"
 
 
-class CrewAIFormat:
+class CrewAIFormat(StoreFormat):
     """Reads files named ``<branch>/<id>_p-<parent>.json``, and rows with such an id."""
 
     engine = "crewai"
-    is_indexed = False
 
     def ids_in_path(self, path: str) -> RecordedIds:
         """The id and parent in the file's name, and the branch in the folder's path."""
         folder, _slash, name = path.rpartition("/")
-        checkpoint_id, parent_id = format.id_and_parent(name.removesuffix(".json"))
+        checkpoint_id, parent_id = structs.id_and_parent(name.removesuffix(".json"))
         return RecordedIds(checkpoint_id, parent_id, folder)
 
     def ids_in_row(self, key: str, parent_id: str | None, branch: str) -> RecordedIds:
         """The id in the key, and the row's own parent and branch."""
-        checkpoint_id, _parent_id = format.id_and_parent(key)
+        checkpoint_id, _parent_id = structs.id_and_parent(key)
         return RecordedIds(checkpoint_id, parent_id, branch)
-
-    def indexed_store(self, *_store: object) -> None:
-        """Returns None: CrewAI has no indexed stores."""
 
     def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
         """The snapshot of a redacted JSON text. Raises Foreign, or msgspec.DecodeError."""
         try:
-            document = format.document_of(body)
+            document = structs.document_of(body)
         except msgspec.ValidationError:
             raise Foreign("store.json_without_entities") from None
         return _snapshot(document, body, entry, ids)
 
 
-def _snapshot(document: format.Document, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
+def _snapshot(document: structs.Document, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
     root = summary.root_of(document.entities)
     done, total = summary.progress_of(root, document)
     trigger = summary.trigger_of(document)
@@ -52,7 +48,7 @@ def _snapshot(document: format.Document, body: bytes, entry: Entry, ids: Recorde
         branch=_inside_or_outside(document.branch, ids.branch) or FIRST_BRANCH,
         trigger=trigger,
         subject=summary.subject_of(document, trigger),
-        created_at=format.created_at(ids.checkpoint_id),
+        created_at=structs.created_at(ids.checkpoint_id),
         engine_version=document.crewai_version or "",
         entity=summary.entity_type_of(root),
         name=summary.name_of(root, document),
@@ -72,4 +68,4 @@ def _inside_or_outside(inside: str | None, outside: str | None) -> str | None:
     return outside if outside and (not inside or MARKER in inside) else inside
 
 
-STORE_FORMAT: StoreFormat = CrewAIFormat()
+STORE_FORMAT = CrewAIFormat()

@@ -17,8 +17,8 @@ TABS = (
 ORDER = ("overview", "tasks", "inputs", "state", "events", "raw")
 
 
-def tab_context(tab: str, contents: Contents, origin: Contents | None) -> dict[str, Any]:
-    """Return a tab's context in addition to ``contents``: tasks with their changes since ``origin``.
+def tab_context(tab: str, contents: Contents, before: Contents | None) -> dict[str, Any]:
+    """Return a tab's context in addition to ``contents``: tasks with their changes since ``before``.
 
     Each output and each value of the state comes with the id of its part.
     """
@@ -29,7 +29,7 @@ def tab_context(tab: str, contents: Contents, origin: Contents | None) -> dict[s
         }
     if tab != "tasks":
         return {}
-    changes = changes_since(origin, contents) if origin else {}
+    changes = changes_since(before, contents) if before else {}
     return {
         "tasks": [
             (task, changes.get(task.id), part_id(Section.OUTPUTS, key)) for task, key in keyed_tasks(contents)

@@ -41,12 +41,13 @@ EVENT_LABELS = {
     "task_started": _("Task %(position)s started"),
     "task_completed": _("Task %(position)s completed"),
     "task_failed": _("Task %(position)s failed"),
+    "task_retried": _("Task %(position)s failed and is tried again"),
     "method_started": _("%(method)s started"),
     "method_completed": _("%(method)s completed"),
     "method_failed": _("%(method)s failed"),
 }
 # The field that is shown folded below the row of an event.
-EVENT_DETAILS = {"task_completed": "output", "task_started": "description"}
+EVENT_DETAILS = {"task_completed": "output", "task_started": "description", "task_retried": "error"}
 # Labels with the number of the trigger's unit.
 NUMBERED = {
     "task_completed": _("task %(done)s of %(total)s completed"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from viewer.engines.comparable import Part, Section, parts_of, settings_of
 from viewer.engines.langgraph.contents import Contents, Task
-from viewer.engines.langgraph.contents.conversation import Message, messages_in
+from viewer.engines.langgraph.contents.conversation import ChatMessage, messages_in
 from viewer.engines.langgraph.format.super_steps import fields_of, mapping, sequence
 from viewer.engines.langgraph.planning.editing import kickoff_inputs
 from viewer.engines.langgraph.tabs import readable
@@ -85,7 +85,7 @@ def _writes(task: Task) -> Any:
     }
 
 
-def _plain(message: Message) -> dict[str, Any]:
+def _plain(message: ChatMessage) -> dict[str, Any]:
     """A message without its ids, which differ whenever a model is called."""
     plain: dict[str, Any] = {"role": message.role, "content": message.text}
     if message.name:
@@ -95,7 +95,7 @@ def _plain(message: Message) -> dict[str, Any]:
     return plain
 
 
-def _calls(messages: Sequence[Message]) -> Iterator[Part]:
+def _calls(messages: Sequence[ChatMessage]) -> Iterator[Part]:
     calls: dict[str, list[dict[str, Any]]] = defaultdict(list)
     made: dict[str, dict[str, Any]] = {}
     for message in messages:

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from viewer.engines.checkpoint_events import GroupTraits
 from viewer.engines.langgraph import preflight, triggers
 from viewer.engines.langgraph.comparable import comparable, followed_parts, model_calls
 from viewer.engines.langgraph.contents import Contents, contents_of
@@ -24,7 +23,7 @@ from viewer.engines.runner import Runner
 RUNNERS = Path(__file__).resolve().parents[2] / "runners"
 
 
-class LangGraph:
+class LangGraph(Engine[Contents]):
     """The functions of this package, by the names of the protocol."""
 
     name = "langgraph"
@@ -61,35 +60,25 @@ class LangGraph:
     waiting_suffixes = (triggers.WAITING,)
     is_start = staticmethod(triggers.is_start)
     is_end = staticmethod(triggers.is_end)
-    numbered_label = staticmethod(triggers.numbered_label)
     unit_subjects = triggers.UNIT_SUBJECTS
     asker_labels = triggers.ASKER_LABELS
     asked_question = staticmethod(asked_question)
     event_labels = triggers.EVENT_LABELS
     event_details = triggers.EVENT_DETAILS
-    event_groups: dict[str, GroupTraits] = {}
-    checkpoint_events = staticmethod(entry_points.checkpoint_events)
 
     preflight_labels = preflight.LABELS
-    components_in = staticmethod(preflight.components_in)
-    unmatched = staticmethod(preflight.unmatched)
 
     schema = staticmethod(schema)
     editable = staticmethod(editing.editable)
     edited_messages = staticmethod(messages.edited_messages)
-    missing_prompt = staticmethod(editing.missing_prompt)
-    values_read = staticmethod(editing.values_read)
-    missing_code = staticmethod(editing.missing_code)
-    former_values = staticmethod(editing.former_values)
     kickoff_inputs = staticmethod(editing.kickoff_inputs)
-    read_source = staticmethod(plan.read_source)
     outlook = staticmethod(plan.outlook)
-    cost = staticmethod(plan.cost)
     plan = staticmethod(plan.plan)
 
     environment_file = staticmethod(configuration.environment_file)
     source_folders = staticmethod(configuration.source_folders)
     find_entry_points = staticmethod(entry_points.find_entry_points)
+    named_entry_points = staticmethod(entry_points.named_entry_points)
     entry_point_for = staticmethod(entry_points.entry_point_for)
     entry_point_kinds = staticmethod(entry_points.entry_point_kinds)
     entry_point_title = staticmethod(entry_points.title_of)
@@ -98,4 +87,4 @@ class LangGraph:
     input_names = staticmethod(inputs.input_names)
 
 
-ENGINE: Engine[Contents] = LangGraph()
+ENGINE = LangGraph()

@@ -22,8 +22,8 @@ GRAPH = RootKind(
         ("thread", _("This thread: moves its head")),
     ),
     published_hint=_(
-        "Every other thread stays as it is. The new thread begins with a copy of the checkpoint that was "
-        "forked; those before it stay in their own thread."
+        "Other threads do not change. The new thread begins with a copy of the forked checkpoint;"
+        " earlier checkpoints stay in their own thread."
     ),
     run_label=_("Thread"),
     moves_head=_(

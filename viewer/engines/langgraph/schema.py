@@ -3,23 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from viewer.engines.entry_points import InputName
+from viewer.engines.entry_points import JSON_TYPES, InputName
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.format import super_steps
 from viewer.engines.langgraph.format.super_steps import mapping, sequence
-from viewer.engines.schema import Entry, Schema
+from viewer.engines.planning.schema import Schema, StateEntry
 
 # Nodes of the engine itself.
-OWN_NODES = ("__start__", "__input__", "__interrupt__", "__copy__")
-# The Python types of the types of a JSON schema.
-TYPES: Mapping[str, type] = {
-    "string": str,
-    "integer": int,
-    "number": float,
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-}
+INTERNAL_NODES = ("__start__", "__input__", "__interrupt__", "__copy__")
 
 
 def schema(contents: Contents | None, report: Mapping[str, Any]) -> Schema:
@@ -39,18 +30,18 @@ def _seen(contents: Contents) -> tuple[str, ...]:
     """The nodes that have run before the checkpoint or run after it."""
     seen = mapping(contents.checkpoint.get("versions_seen"))
     following = super_steps.next_nodes(contents.checkpoint)
-    return tuple(dict.fromkeys(node for node in (*seen, *following) if node not in OWN_NODES))
+    return tuple(dict.fromkeys(node for node in (*seen, *following) if node not in INTERNAL_NODES))
 
 
-def _entry(channel: Mapping[str, Any]) -> Entry:
-    return Entry(TYPES.get(str(channel.get("type"))), str(channel.get("reducer") or ""))
+def _entry(channel: Mapping[str, Any]) -> StateEntry:
+    return StateEntry(JSON_TYPES.get(str(channel.get("type"))), str(channel.get("reducer") or ""))
 
 
 def _names(found: Any) -> tuple[InputName, ...]:
     return tuple(
         InputName(
             str(one.get("name")),
-            TYPES.get(str(one.get("type"))),
+            JSON_TYPES.get(str(one.get("type"))),
             one.get("default"),
             has_default="default" in one,
         )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from viewer.engines.langgraph.contents import Contents, Task
-from viewer.engines.langgraph.contents.conversation import Message, messages_in
+from viewer.engines.langgraph.contents.conversation import ChatMessage, messages_in
 from viewer.engines.langgraph.tabs import as_text
 from viewer.engines.search_texts import SearchText, TextKind
 
@@ -39,21 +39,22 @@ def _task(task: Task) -> Iterator[SearchText]:
 
 
 def _value(
-    kind: TextKind, name: str, value: Any, place: str, place_of_messages: str, unit: str
+    kind: TextKind, name: str, value: Any, query_string: str, query_of_messages: str, unit: str
 ) -> Iterator[SearchText]:
     """The messages of a channel's value, or the value as one text."""
     messages = messages_in(value if isinstance(value, list) else [value])
     if not messages:
-        yield SearchText(kind, f"{name}: {as_text(value)}", place, unit)
+        yield SearchText(kind, f"{name}: {as_text(value)}", query_string, unit)
     for message in messages:
-        yield from _message(message, place_of_messages, unit)
+        yield from _message(message, query_of_messages, unit)
 
 
-def _message(message: Message, place: str, unit: str) -> Iterator[SearchText]:
+def _message(message: ChatMessage, query_string: str, unit: str) -> Iterator[SearchText]:
     is_tool = message.role in ("tool", "function")
     kind = TextKind.ERROR if message.is_error else TextKind.TOOL if is_tool else TextKind.MESSAGE
     if message.text:
         text = f"{message.name}: {message.text}" if is_tool and message.name else message.text
-        yield SearchText(kind, text, place, unit, model=message.model)
+        yield SearchText(kind, text, query_string, unit, model=message.model)
     for call in message.calls:
-        yield SearchText(TextKind.TOOL, f"{call.name}: {call.arguments}", place, unit, model=message.model)
+        text = f"{call.name}: {call.arguments}"
+        yield SearchText(TextKind.TOOL, text, query_string, unit, model=message.model)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from viewer.engines.langgraph.contents import Contents, Task
-from viewer.engines.langgraph.contents.conversation import Message, messages_in
+from viewer.engines.langgraph.contents.conversation import ChatMessage, messages_in
 from viewer.engines.langgraph.format.super_steps import fields_of, mapping
 from viewer.engines.langgraph.threads.usage import ANSWERS, call_in_message
 from viewer.engines.spans import Sources, Span, SpanMessage, SpanSource, SpanStatus
@@ -46,15 +46,7 @@ def _step(before: SpanSource, after: SpanSource) -> Iterator[Span]:
     for task in before.contents.tasks:
         if task.status != "done" or task.node.startswith("__"):
             continue
-        unit = Span(
-            f"{before.checkpoint_id}-{task.id}",
-            "unit",
-            task.node or task.id,
-            start,
-            end,
-            checkpoint=before.checkpoint_id,
-            is_estimated=True,
-        )
+        unit = replace(_unit(before, task), end=end)
         yield unit
         if task.interrupts:
             yield Span(f"{unit.id}-wait", "wait", WAITS, start, end, unit.id, is_estimated=True)
@@ -68,19 +60,25 @@ def _unfinished(last: SpanSource) -> Iterator[Span]:
     for task in last.contents.tasks:
         if task.status == "done" or task.node.startswith("__"):
             continue
-        unit = Span(
-            f"{last.checkpoint_id}-{task.id}",
-            "unit",
-            task.node or task.id,
-            last.created_at,
-            status="failed" if task.status == "failed" else "open",
-            error=task.error,
-            checkpoint=last.checkpoint_id,
-            is_estimated=True,
-        )
+        status: SpanStatus = "failed" if task.status == "failed" else "open"
+        unit = replace(_unit(last, task), status=status, error=task.error)
         yield unit
         if task.status == "waiting":
             yield Span(f"{unit.id}-wait", "wait", WAITS, last.created_at, parent=unit.id, status="open")
+
+
+def _unit(at: SpanSource, task: Task) -> Span:
+    """The span of a task after a checkpoint, without its end."""
+    assert at.created_at, "Checkpoints without a time are left out."
+    return Span(
+        f"{at.checkpoint_id}-{task.id}",
+        "unit",
+        task.node or task.id,
+        at.created_at,
+        checkpoint=at.checkpoint_id,
+        is_estimated=True,
+        unit_id=task.id,
+    )
 
 
 def _calls(unit: Span, task: Task, before: Contents) -> Iterator[Span]:
@@ -103,7 +101,7 @@ def _calls(unit: Span, task: Task, before: Contents) -> Iterator[Span]:
 
 
 def _model_call(
-    span_id: str, unit: Span, message: Message, raw: Any, prompt: tuple[SpanMessage, ...]
+    span_id: str, unit: Span, message: ChatMessage, raw: Any, prompt: tuple[SpanMessage, ...]
 ) -> Span:
     call = call_in_message(mapping(fields_of(raw, *ANSWERS)))
     asked = "\n".join(f"{one.name}({one.arguments})" for one in message.calls)
@@ -112,7 +110,7 @@ def _model_call(
     return replace(span, label=call.model, call=call) if call else span
 
 
-def _tool(span_id: str, unit: Span, message: Message) -> Span:
+def _tool(span_id: str, unit: Span, message: ChatMessage) -> Span:
     status: SpanStatus = "failed" if message.is_error else "done"
     answer, error = ("", message.text) if message.is_error else (message.text, "")
     return replace(

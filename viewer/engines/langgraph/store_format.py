@@ -11,11 +11,11 @@ from viewer.engines.langgraph.threads.rows import ENGINE, FIRST_BRANCH, KIND, SO
 from viewer.redaction.known_secrets import KnownSecrets
 from viewer.stores.errors import Foreign
 from viewer.stores.postgresql.address import ServerAddress
-from viewer.stores.protocol import Entry, IndexedStore, Limits, RecordedIds, Snapshot, StoreFormat
+from viewer.stores.protocol import Entry, IndexedStore, ReadLimits, RecordedIds, Snapshot, StoreFormat
 
 if TYPE_CHECKING:
     from viewer.engines.langgraph.tables.protocol import Tables
-    from viewer.stores.readonly_sqlite import DatabaseFile
+    from viewer.stores.sqlite.readonly import DatabaseFile
 
 
 class Document(msgspec.Struct):
@@ -34,7 +34,7 @@ _document = msgspec.json.Decoder(Document)
 _metadata = msgspec.json.Decoder(Metadata)
 
 
-class LangGraphFormat:
+class LangGraphFormat(StoreFormat):
     """Reads the tables of a checkpoint saver. LangGraph writes no JSON files."""
 
     engine = ENGINE
@@ -51,7 +51,7 @@ class LangGraphFormat:
     def indexed_store(
         self,
         database: "Path | DatabaseFile | ServerAddress",
-        limits: Limits,
+        limits: ReadLimits,
         formats: Sequence[StoreFormat],
         known: KnownSecrets,
     ) -> IndexedStore:
@@ -78,23 +78,16 @@ class LangGraphFormat:
             parent_id=ids.parent_id,
             branch=FIRST_BRANCH,
             trigger=metadata.source if metadata.source in SOURCES else "",
-            subject="",
             created_at=identifiers.created_at(ids.checkpoint_id),
-            engine_version="",
             entity=KIND,
-            name="",
             run_key=identifiers.run_key(document.thread_id, document.checkpoint_ns),
-            units_done=0,
-            units_total=0,
-            event_ids=(),
-            calls={},
             body=body,
             engine=ENGINE,
             step=metadata.step,
         )
 
 
-def _tables_in(database: "Path | DatabaseFile | ServerAddress", limits: Limits) -> "Tables":
+def _tables_in(database: "Path | DatabaseFile | ServerAddress", limits: ReadLimits) -> "Tables":
     """The tables of a checkpoint saver. Imports a database library, which only a reader process may do."""
     if isinstance(database, ServerAddress):
         from viewer.engines.langgraph.tables.postgresql import PostgresqlTables
@@ -105,4 +98,4 @@ def _tables_in(database: "Path | DatabaseFile | ServerAddress", limits: Limits) 
     return SqliteTables(database, limits)
 
 
-STORE_FORMAT: StoreFormat = LangGraphFormat()
+STORE_FORMAT = LangGraphFormat()

@@ -8,7 +8,7 @@ from viewer.engines.comparable import Section, part_id
 from viewer.engines.contents import Tab
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.contents.changes import ChangedChannel
-from viewer.engines.langgraph.contents.conversation import Message, message_of, messages_in
+from viewer.engines.langgraph.contents.conversation import ChatMessage, message_of, messages_in
 from viewer.messages.marking import gettext_noop as _
 
 TABS = (
@@ -41,7 +41,7 @@ MAX_CHANGES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChannelChange:
     """How a step changed a channel.
 
     ``kind`` is ``same``, ``new``, ``changed``, ``appended``, ``removed`` or ``unknown``. ``added`` are items
@@ -71,8 +71,13 @@ class Channel:
     """A channel that holds a conversation. ``new`` is the number of messages that this step added."""
 
     name: str
-    messages: tuple[Message, ...]
+    messages: tuple[ChatMessage, ...]
     new: int
+
+    @property
+    def part(self) -> str:
+        """The id of the channel's part."""
+        return part_id(Section.STATE, self.name)
 
     @property
     def old(self) -> int:
@@ -149,7 +154,7 @@ def shown_values(values: dict[str, Any]) -> list[tuple[str, str]]:
     return [(name, shown(value)) for name, value in values.items()]
 
 
-def changes(contents: Contents, before: Contents | None) -> list[Change]:
+def changes(contents: Contents, before: Contents | None) -> list[ChannelChange]:
     """How this step changed each channel of the state, changed channels first."""
     old, new = (before.channels if before else {}), contents.channels
     partial = {name: one for name, one in contents.changed_channels.items() if name not in new}
@@ -162,36 +167,36 @@ def changes(contents: Contents, before: Contents | None) -> list[Change]:
     return sorted(found, key=lambda change: change.kind == "same")
 
 
-def _marked(change: Change, rebuilt: ChangedChannel | None) -> Change:
+def _marked(change: ChannelChange, rebuilt: ChangedChannel | None) -> ChannelChange:
     """The change, with how the value after it was rebuilt."""
     if rebuilt is None:
         return change
     return replace(change, rebuilt=rebuilt.how, change_count=len(rebuilt.writes))
 
 
-def _unknown(name: str, known: ChangedChannel) -> Change:
+def _unknown(name: str, known: ChangedChannel) -> ChannelChange:
     """The change of a channel with an unknown value: the last known value and the newest writes."""
     newest = tuple(shown(write) for write in known.writes[-MAX_CHANGES:])
     after = "" if known.base is None else shown(known.base)
-    return Change(
+    return ChannelChange(
         name, "unknown", "", after, rebuilt="unknown", changes=newest, change_count=len(known.writes)
     )
 
 
-def _change(name: str, old: dict[str, Any], new: dict[str, Any]) -> Change:
+def _change(name: str, old: dict[str, Any], new: dict[str, Any]) -> ChannelChange:
     if name not in new:
-        return Change(name, "removed", shown(old[name]), "")
+        return ChannelChange(name, "removed", shown(old[name]), "")
     after = new[name]
     if name not in old:
-        return Change(name, "new", "", shown(after))
+        return ChannelChange(name, "new", "", shown(after))
     before = old[name]
     if before == after:
         count = len(before) if isinstance(before, list) and len(shown(before)) > MAX_LINE else 0
-        return Change(name, "same", preview(before), "", count_before=count)
+        return ChannelChange(name, "same", preview(before), "", count_before=count)
     if isinstance(before, list) and isinstance(after, list) and before and after[: len(before)] == before:
         added = tuple(_appended(item) for item in after[len(before) :])
-        return Change(name, "appended", shown(before), shown(after), added, len(before), len(after))
-    return Change(name, "changed", shown(before), shown(after))
+        return ChannelChange(name, "appended", shown(before), shown(after), added, len(before), len(after))
+    return ChannelChange(name, "changed", shown(before), shown(after))
 
 
 def _appended(item: Any) -> str:

@@ -25,11 +25,12 @@ EVENT_LABELS = {
     "node_started": _("%(node)s started"),
     "node_completed": _("%(node)s completed"),
     "node_failed": _("%(node)s failed"),
+    "node_retried": _("%(node)s failed and is tried again"),
     "node_interrupted": _("%(node)s waits for an answer"),
     "published": _("Published as thread %(thread)s"),
     "custom": _("A node reported progress"),
 }
-EVENT_DETAILS = {"node_completed": "output", "custom": "value"}
+EVENT_DETAILS = {"node_completed": "output", "node_retried": "error", "custom": "value"}
 
 
 def is_start(trigger: str) -> bool:
@@ -40,8 +41,3 @@ def is_start(trigger: str) -> bool:
 def is_end(trigger: str) -> bool:
     """Whether nothing is left to run after the checkpoint."""
     return trigger in {f"{source}{ENDED}" for source in ("loop", "update", "fork")}
-
-
-def numbered_label(_kind: str, _trigger: str) -> str:
-    """Returns an empty label: the total number of super-steps is not known."""
-    return ""

@@ -20,7 +20,10 @@ __all__ = ["Contents", "Engine", "kind_of"]
 class Engine(
     EngineDescription, CheckpointReader[C], RunPlanner[C], ProjectReader, RunnerReports, Protocol[C]
 ):
-    """One engine. Its functions read stored copies and source files; none imports or runs anything."""
+    """One engine. Its functions read stored copies and source files; none imports or runs anything.
+
+    A function with a body here is what an engine without the feature needs.
+    """
 
 
 def kind_of(engine: Engine[Any], name: str) -> RootKind:

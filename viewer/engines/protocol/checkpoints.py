@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from viewer.engines.comparable import Part
-from viewer.engines.plan import Unit
+from viewer.engines.planning.plan import Unit
 from viewer.engines.protocol.contents import C
 from viewer.engines.reproduction import Reproduction
 from viewer.engines.search_texts import SearchText
@@ -23,6 +23,7 @@ class CheckpointReader(Protocol[C]):
 
     def calling_units(self, namespace: str) -> tuple[str, ...]:
         """The units that called the run of a namespace, the outermost first; empty if none did."""
+        return ()
 
     def tab_context(self, tab: str, contents: C, before: C | None) -> dict[str, Any]:
         """The context of a tab's template. ``before`` is the checkpoint that the tab compares with."""
@@ -32,6 +33,7 @@ class CheckpointReader(Protocol[C]):
 
     def model_calls(self, contents: C) -> Sequence[ModelCall]:
         """The model calls of the checkpoint and its ancestors; empty if they are stored with its copy."""
+        return ()
 
     @property
     def compares_steps(self) -> bool:
@@ -98,3 +100,4 @@ class CheckpointReader(Protocol[C]):
 
     def numbered_label(self, kind: str, trigger: str) -> str:
         """A label with ``done``, ``next`` and ``total`` for a trigger of a unit; empty for other triggers."""
+        return ""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from viewer.engines.editable import OpenQuestion
+from viewer.engines.planning.editable import OpenQuestion
 from viewer.engines.preflight import Component, PreflightLabels
 
 
@@ -31,6 +31,7 @@ class RunnerReports(Protocol):
 
     def asked_question(self, prompt: str, context: Mapping[str, Any]) -> OpenQuestion | None:
         """The question that a run asks, with the answers that it suggests; None if it suggests none."""
+        return None
 
     # Preflight checks
 
@@ -40,9 +41,11 @@ class RunnerReports(Protocol):
 
     def components_in(self, report: Mapping[str, Any]) -> list[Component]:
         """The components that a preflight report lists."""
+        return []
 
     def unmatched(self, report: Mapping[str, Any], answers: Mapping[str, str]) -> list[Component]:
         """The project's components that do not run, because no stored component is matched with them.
 
         ``answers`` are by the id of the stored component.
         """
+        return []

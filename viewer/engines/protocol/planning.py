@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from viewer.engines.editable import Editable, MessageEdit, StoredValue
-from viewer.engines.outlook import Outlook
-from viewer.engines.plan import Edits, Step
+from viewer.engines.planning.editable import Editable, MessageEdit, StoredValue
+from viewer.engines.planning.outlook import Outlook
+from viewer.engines.planning.plan import Edits, Step
+from viewer.engines.planning.schema import Schema
 from viewer.engines.protocol.contents import C_contra
-from viewer.engines.schema import Schema
 from viewer.messages.message import UserMessage
 
 
@@ -29,9 +29,11 @@ class RunPlanner(Protocol[C_contra]):
 
         ``by_id`` is for a reducer that replaces and removes messages by their ids. Raises EditRefused.
         """
+        return stored
 
     def read_source(self, folder: Path, entry_point: str, kind: str) -> Any:
         """What the source of an entry point shows about later steps; None if it shows nothing."""
+        return None
 
     def plan(
         self, contents: C_contra, edits: Edits, source: Any = None, *, is_fork: bool = True
@@ -46,21 +48,26 @@ class RunPlanner(Protocol[C_contra]):
 
     def missing_prompt(self, contents: C_contra, edits: Edits) -> UserMessage | None:
         """Why the fork needs a prompt from a person before it can run; None if it needs none."""
+        return None
 
     def cost(self, contents: C_contra, latest: C_contra | None, steps: Sequence[Step]) -> tuple[int, int]:
         """How many model calls and tokens these steps used, as recorded in ``latest``.
 
         ``latest`` is the run's furthest checkpoint, if there is one.
         """
+        return 0, 0
 
     def values_read(self, contents: C_contra, edits: Edits, steps: Sequence[Step]) -> Iterator[StoredValue]:
         """The values that a run reads from the checkpoint and that no edit replaces."""
+        return iter(())
 
     def missing_code(self, contents: C_contra) -> UserMessage | None:
         """What a run without the project's code would lack; None if it would lack nothing."""
+        return None
 
     def former_values(self, contents: C_contra, edits: Edits) -> UserMessage | None:
         """What would use an edited input's former value without the project's code; None if nothing would."""
+        return None
 
     def kickoff_inputs(self, contents: C_contra, kind: str) -> Mapping[str, Any]:
         """What a run was started with, from its first checkpoint."""

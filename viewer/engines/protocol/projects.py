@@ -13,12 +13,18 @@ class ProjectReader(Protocol):
 
     def environment_file(self, folder: Path) -> Path | None:
         """The environment file that the project's configuration names, or None. The file may not exist."""
+        return None
 
     def source_folders(self, folder: Path) -> tuple[Path, ...]:
         """The folders that the project's configuration adds to the import path, after the project's own."""
+        return ()
 
     def find_entry_points(self, folder: Path) -> tuple[EntryPoint, ...]:
         """The entry points of a project's source."""
+
+    def named_entry_points(self, folder: Path) -> Mapping[str, str]:
+        """The entry points to which the project's configuration gives names, by these names."""
+        return {}
 
     def entry_point_for(self, folder: Path, entry_points: Sequence[str], kind: str, name: str) -> str:
         """The entry point that a run of this kind and name belongs to; empty if that is unclear."""
@@ -41,7 +47,9 @@ class ProjectReader(Protocol):
 
     def checkpoint_events(self, interpreter: Path | None) -> tuple[EventGroup, ...]:
         """The events at which the engine in this interpreter's environment can write a checkpoint."""
+        return ()
 
     @property
     def event_groups(self) -> Mapping[str, GroupTraits]:
         """Traits of the groups of ``checkpoint_events``, by name."""
+        return {}

@@ -8,11 +8,11 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.engines.editable import MISSING, AnswerField, AnswerOption, OpenQuestion
+from viewer.engines.planning.editable import MISSING, AnswerField, AnswerOption, OpenQuestion
 from viewer.forms.launch.valid_values import valid_values
-from viewer.launching.values import InvalidValue, Kind, as_json, parse_value, text_of
+from viewer.launching.requests.values import InvalidValue, ValueKind, as_json, parse_value, text_of
 
-TYPES = ((Kind.TEXT.value, gettext_lazy("text")), (Kind.JSON.value, gettext_lazy("JSON")))
+TYPES = ((ValueKind.TEXT.value, gettext_lazy("text")), (ValueKind.JSON.value, gettext_lazy("JSON")))
 
 
 class AnswersForm(forms.Form):
@@ -27,7 +27,7 @@ class AnswersForm(forms.Form):
             choices = [(one.label, one.label) for one in question.options]
             self.fields[f"choice:{number}"] = forms.ChoiceField(required=False, choices=[("", ""), *choices])
             self.fields[f"type:{number}"] = forms.ChoiceField(
-                required=False, choices=TYPES, initial=Kind.TEXT.value, label=gettext_lazy("Type")
+                required=False, choices=TYPES, initial=ValueKind.TEXT.value, label=gettext_lazy("Type")
             )
             self.fields[f"answer:{number}"] = forms.CharField(
                 required=False,
@@ -36,14 +36,14 @@ class AnswersForm(forms.Form):
                 widget=forms.Textarea(attrs={"id": f"answer-{number}"}),
             )
             for position, option in enumerate(question.options):
-                for place, one in enumerate(option.fields):
-                    self.fields[part_name(number, position, place)] = _part(one, number, position, place)
+                for field, one in enumerate(option.fields):
+                    self.fields[part_name(number, position, field)] = _part(one, number, position, field)
 
     def clean(self) -> dict[str, Any]:
         for number, question in enumerate(self.questions):
             name = f"answer:{number}"
             text = self.cleaned_data.get(name) or ""
-            kind = Kind(self.cleaned_data.get(f"type:{number}") or Kind.TEXT)
+            kind = ValueKind(self.cleaned_data.get(f"type:{number}") or ValueKind.TEXT)
             if text.strip():
                 try:
                     self.cleaned_data[name] = parse_value(text, kind)
@@ -58,15 +58,15 @@ class AnswersForm(forms.Form):
     def _choose(self, number: int, position: int, option: AnswerOption) -> None:
         """Make the answer of an option from what was typed into its fields."""
         answer = copy.deepcopy(option.value)
-        for place, one in enumerate(option.fields):
-            name = part_name(number, position, place)
+        for field, one in enumerate(option.fields):
+            name = part_name(number, position, field)
             try:
                 value = _typed(one, self.cleaned_data.get(name) or "")
             except InvalidValue as invalid:
                 self.add_error(name, str(invalid))
                 return
             if value is not MISSING:
-                answer = _placed(answer, one.path, value)
+                answer = _with_value(answer, one.path, value)
         self._chosen[number] = answer
 
     @property
@@ -82,22 +82,22 @@ class AnswersForm(forms.Form):
         return found
 
 
-def part_name(number: int, position: int, place: int) -> str:
+def part_name(number: int, position: int, field: int) -> str:
     """The name of a field of an option of a question, by their positions."""
-    return f"part:{number}:{position}:{place}"
+    return f"part:{number}:{position}:{field}"
 
 
-def _part(one: AnswerField, number: int, position: int, place: int) -> forms.CharField:
+def _part(one: AnswerField, number: int, position: int, field: int) -> forms.CharField:
     """The field for a part of an answer. Its text has the form of the part's kind."""
     stored = one.stored
-    text = "" if stored is MISSING or stored is None else _as_text(stored, Kind(one.kind))
-    attrs = {"id": f"part-{number}-{position}-{place}"}
+    text = "" if stored is MISSING or stored is None else _as_text(stored, ValueKind(one.kind))
+    attrs = {"id": f"part-{number}-{position}-{field}"}
     return forms.CharField(
         required=False, strip=False, label=one.label, initial=text, widget=forms.Textarea(attrs=attrs)
     )
 
 
-def _as_text(value: Any, kind: Kind) -> str:
+def _as_text(value: Any, kind: ValueKind) -> str:
     try:
         return text_of(value, kind)
     except TypeError:
@@ -107,26 +107,26 @@ def _as_text(value: Any, kind: Kind) -> str:
 
 def choice_texts(one: AnswerField) -> list[str]:
     """The values that a field chooses from, as texts."""
-    if one.kind == Kind.YES_NO:
+    if one.kind == ValueKind.YES_NO:
         return ["true", "false"]
     return [value if isinstance(value, str) else as_json(value) for value in one.choices]
 
 
 def _typed(one: AnswerField, text: str) -> Any:
     """The value of a field; MISSING if nothing is typed that has to be. Raises InvalidValue."""
-    if not text.strip() and (one.stored is MISSING or one.kind != Kind.TEXT):
+    if not text.strip() and (one.stored is MISSING or one.kind != ValueKind.TEXT):
         if one.is_required:
-            raise InvalidValue(_("This is needed for the answer."))
+            raise InvalidValue(_("The answer requires this value."))
         return MISSING
     if one.choices:
         found = [value for value, shown in zip(one.choices, choice_texts(one), strict=True) if shown == text]
         if not found:
             raise InvalidValue(_("Choose one of the values."))
         return found[0]
-    return parse_value(text, Kind(one.kind))
+    return parse_value(text, ValueKind(one.kind))
 
 
-def _placed(answer: Any, path: Sequence[str | int], value: Any) -> Any:
+def _with_value(answer: Any, path: Sequence[str | int], value: Any) -> Any:
     """The answer with a value at the end of a path."""
     if not path:
         return value

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 from viewer.forms.fields import parsed
 from viewer.forms.launch.valid_values import valid_values
 from viewer.jobs.request import CheckpointSettings
-from viewer.launching.option_values import parse_kept_checkpoints
+from viewer.launching.requests.option_values import parse_kept_checkpoints
 
 EVENTS = "checkpoint_events"
 MAX_CHECKPOINTS = "max_checkpoints"

@@ -7,11 +7,11 @@ from django import forms
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from viewer.engines.editable import MISSING, EditableOutput
-from viewer.engines.schema import Entry
+from viewer.engines.planning.editable import MISSING, EditableOutput
+from viewer.engines.planning.schema import StateEntry
 from viewer.forms.fields import KINDS, MoreValuesField, OutputField, ValueField
 from viewer.forms.launch.valid_values import valid_values
-from viewer.launching.values import MAX_CHARACTERS, Kind
+from viewer.launching.requests.values import MAX_CHARACTERS, ValueKind
 from viewer.launching.variations.dimensions import output_text
 
 # Further values are edited as one JSON object, as a longer page would be hard to use.
@@ -33,44 +33,28 @@ class EntryPointForm(forms.Form):
 
     def __init__(self, data: Any, entry_points: Sequence[str], proposed: Mapping[str, str]) -> None:
         super().__init__(data, initial=dict(proposed))
-        field = self.fields["entry_point"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = [("", ""), *((name, name) for name in entry_points)]
+        self._offer("entry_point", [("", ""), *((name, name) for name in entry_points)])
 
     @property
     def chosen_entry_point(self) -> str:
         """The chosen entry point, empty if it is not valid; the proposed one if nothing was sent."""
         return self._value("entry_point")
 
+    def _offer(self, name: str, choices: Sequence[tuple[str, str]]) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = choices
+
     def _value(self, name: str) -> str:
         return str((valid_values(self) if self.is_bound else self.initial).get(name, ""))
 
 
 class BranchForm(EntryPointForm):
-    """The branch of a fork, or that with which the branches of a sweep begin."""
+    """The branch of a fork, or that with which those of a sweep begin, and the unit of an edited state."""
 
     branch = forms.CharField(
         required=False, label=_("Branch"), widget=forms.TextInput(attrs={"id": "branch"})
     )
-
-    def __init__(self, data: Any, entry_points: Sequence[str], proposed: Mapping[str, str]) -> None:
-        super().__init__(data, entry_points, proposed)
-        self.fields[AGAIN_STALE] = forms.CharField(required=False)
-
-    @property
-    def branch_name(self) -> str:
-        """The typed name; the proposed one if nothing was sent."""
-        return self._value("branch")
-
-    @property
-    def runs_stale_again(self) -> bool:
-        """Whether all stale steps are to run again."""
-        return bool(valid_values(self).get(AGAIN_STALE))
-
-
-class NodeForm(BranchForm):
-    """The branch, and the unit that an edited state is attributed to."""
-
     as_node = forms.ChoiceField(
         required=False,
         label=_("As node"),
@@ -85,10 +69,19 @@ class NodeForm(BranchForm):
         as_nodes: Sequence[str] = (),
     ) -> None:
         super().__init__(data, entry_points, proposed)
-        field = self.fields["as_node"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = [("", _("The last one that ran")), *((name, name) for name in as_nodes)]
+        self.fields[AGAIN_STALE] = forms.CharField(required=False)
+        self._offer("as_node", [("", gettext("The last one that ran")), *((name, name) for name in as_nodes)])
         self.has_nodes = bool(as_nodes)
+
+    @property
+    def branch_name(self) -> str:
+        """The typed name; the proposed one if nothing was sent."""
+        return self._value("branch")
+
+    @property
+    def runs_stale_again(self) -> bool:
+        """Whether all stale steps are to run again."""
+        return bool(valid_values(self).get(AGAIN_STALE))
 
     @property
     def chosen_node(self) -> str:
@@ -96,7 +89,7 @@ class NodeForm(BranchForm):
         return str(valid_values(self).get("as_node") or "")
 
 
-class ForkForm(NodeForm):
+class ForkForm(BranchForm):
     """The branch, and the units that ``again`` runs again and ``keep`` does not."""
 
     into = forms.ChoiceField(
@@ -116,9 +109,7 @@ class ForkForm(NodeForm):
         targets: Sequence[tuple[str, str]] = (),
     ) -> None:
         super().__init__(data, entry_points, proposed, as_nodes)
-        chosen = self.fields["into"]
-        assert isinstance(chosen, forms.ChoiceField)
-        chosen.choices = [(name, gettext(label)) for name, label in targets]
+        self._offer("into", [(name, gettext(label)) for name, label in targets])
         self._usual = targets[0][0] if targets else ""
 
     @property
@@ -182,13 +173,15 @@ class ValuesForm(forms.Form):
 class StateForm(ValuesForm):
     """A field for each stored entry of the state, and for each of ``entries``, which have no value."""
 
-    def __init__(self, data: Any, stored: Mapping[str, Any], entries: Mapping[str, Entry]) -> None:
+    def __init__(self, data: Any, stored: Mapping[str, Any], entries: Mapping[str, StateEntry]) -> None:
         self.kinds = {name: KINDS[entry.kind] for name, entry in entries.items() if entry.kind in KINDS}
         super().__init__(data, "state", {**dict.fromkeys(entries, MISSING), **stored})
 
     def value_field(self, number: int, name: str, stored: Any) -> ValueField:
-        kind = self.kinds.get(name, Kind.JSON)
-        return ValueField(self.group, number, name, stored, Kind.JSON if kind is Kind.LIST else kind)
+        kind = self.kinds.get(name, ValueKind.JSON)
+        return ValueField(
+            self.group, number, name, stored, ValueKind.JSON if kind is ValueKind.LIST else kind
+        )
 
 
 class OutputsForm(forms.Form):

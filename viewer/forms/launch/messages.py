@@ -8,10 +8,10 @@ from django.forms import BaseFormSet, formset_factory
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.engines.editable import EditableMessage, MessageEdit
+from viewer.engines.planning.editable import EditableMessage, MessageEdit
 from viewer.forms.fields import parsed
 from viewer.forms.launch.valid_values import valid_values
-from viewer.launching.values import Kind, as_json, normal_line_ends, parse_value, same_value
+from viewer.launching.requests.values import ValueKind, as_json, normal_line_ends, parse_value, same_value
 
 ROLES = (
     ("user", gettext_lazy("user")),
@@ -46,9 +46,9 @@ class MessageForm(forms.Form):
     ) -> None:
         self.message = message
         super().__init__(*args, **options)
-        places = [(str(place), _("before message %(n)d") % {"n": place + 1}) for place in range(count)]
+        positions = [(str(at), _("before message %(n)d") % {"n": at + 1}) for at in range(count)]
         before = cast(forms.ChoiceField, self.fields["before"])
-        before.choices = [("", _("at the end")), *places]
+        before.choices = [("", _("at the end")), *positions]
 
     @property
     def is_text(self) -> bool:
@@ -60,14 +60,14 @@ class MessageForm(forms.Form):
             return self.message.content
         if self.message and text == normal_line_ends(content_text(self.message)):
             return self.message.content
-        return parsed(lambda: parse_value(text, Kind.TEXT if self.is_text else Kind.JSON))
+        return parsed(lambda: parse_value(text, ValueKind.TEXT if self.is_text else ValueKind.JSON))
 
     def clean_calls(self) -> list[Any]:
         text = self.cleaned_data["calls"].strip()
         stored = list(self.message.calls) if self.message else []
         if self.add_prefix("calls") not in self.data or text == calls_text(stored).strip():
             return stored
-        calls = parsed(lambda: parse_value(text, Kind.JSON)) if text else []
+        calls = parsed(lambda: parse_value(text, ValueKind.JSON)) if text else []
         if not isinstance(calls, list) or not all(isinstance(one, dict) and one.get("name") for one in calls):
             raise forms.ValidationError(_('Tool calls are a JSON list, such as [{"name": "…", "args": {}}].'))
         return calls

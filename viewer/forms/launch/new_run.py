@@ -8,13 +8,13 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.engines.editable import MISSING, Missing
 from viewer.engines.entry_points import InputName
+from viewer.engines.planning.editable import MISSING, Missing
 from viewer.engines.root_kinds import RootKind
 from viewer.forms.fields import KINDS, Typed, ValueField
 from viewer.forms.launch.fork import ValuesForm
 from viewer.forms.launch.valid_values import valid_values
-from viewer.launching.values import Kind
+from viewer.launching.requests.values import ValueKind
 from viewer.models import Location, Project
 from viewer.redaction.marker import MARKER
 
@@ -24,7 +24,7 @@ class InputField(ValueField):
 
     def clean(self, value: Typed) -> Any:
         text = self.stored_text if value.text is None else value.text
-        if self.kind is not Kind.TEXT and not (text.strip() or value.json.strip()):
+        if self.kind is not ValueKind.TEXT and not (text.strip() or value.json.strip()):
             return MISSING
         cleaned = super().clean(value)
         if self.has_redacted_part and cleaned is self.stored:
@@ -85,7 +85,7 @@ def _initial(
 
 
 class WriteTargetForm(forms.Form):
-    """The location of ``project`` to which a run writes, or in ``place`` the path of a new one.
+    """The location of ``project`` to which a run writes, or in ``new_location`` the path of a new one.
 
     Without either, the run writes to ``location``.
     """

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 from viewer.forms.launch.valid_values import valid_values
-from viewer.launching.requests import Accepted
+from viewer.launching.requests.requests import Accepted
 
 # The names of the fields, which no Python name can be.
 ACCEPT_REDACTED, ACCEPT_EFFECTS = "accept-hidden", "accept-effects"

@@ -7,12 +7,12 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.engines.editable import MISSING
 from viewer.engines.entry_points import InputName
+from viewer.engines.planning.editable import MISSING
 from viewer.forms.fields import KINDS, ValueField
 from viewer.forms.launch.fork import ValuesForm
 from viewer.forms.launch.valid_values import valid_values
-from viewer.launching.values import Kind, as_json
+from viewer.launching.requests.values import ValueKind, as_json
 
 EVERY = "*"
 MAX_BREAKPOINTS = 200
@@ -65,4 +65,6 @@ class NamedValuesForm(ValuesForm):
     def value_field(self, number: int, name: str, stored: Any) -> ValueField:
         # A list on separate lines cannot be distinguished from a text that was left empty.
         kind = self.kinds.get(name)
-        return ValueField(self.group, number, name, stored, Kind.JSON if kind is Kind.LIST else kind)
+        return ValueField(
+            self.group, number, name, stored, ValueKind.JSON if kind is ValueKind.LIST else kind
+        )

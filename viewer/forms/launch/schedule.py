@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.forms.fields import parsed
 from viewer.forms.launch.valid_values import valid_values
-from viewer.launching.option_values import parse_start_time
+from viewer.launching.requests.option_values import parse_start_time
 
 NOW, LATER = "now", "later"
 

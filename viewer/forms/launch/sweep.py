@@ -7,12 +7,12 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.engines.editable import EditableOutput, OpenQuestion
+from viewer.engines.planning.editable import EditableOutput, OpenQuestion
 from viewer.forms.fields import ValueField, parsed
-from viewer.forms.launch.fork import NodeForm
+from viewer.forms.launch.fork import BranchForm
 from viewer.forms.launch.valid_values import valid_values
 from viewer.forms.models import ModelField
-from viewer.launching.requests import Dimension
+from viewer.launching.requests.requests import Dimension
 from viewer.launching.variations.dimensions import (
     answer_dimension,
     model_dimension,
@@ -123,7 +123,7 @@ class AnswersField(DimensionField):
         return parsed(lambda: answer_dimension(self.question, text))
 
 
-class SweepForm(NodeForm):
+class SweepForm(BranchForm):
     """What varies, and the function that scores the results."""
 
     score = forms.CharField(

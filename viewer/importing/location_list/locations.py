@@ -9,7 +9,7 @@ from django.db import connection
 from django.utils.translation import gettext as _
 
 from viewer.engines import DEFAULT, ENGINES, store_format_named
-from viewer.importing.limits import address_at, address_of_database
+from viewer.importing.addresses import address_at, address_of_database
 from viewer.importing.location_list.file_urls import NotLocal, path_of
 from viewer.messages.translation import translate
 from viewer.models import Location
@@ -136,9 +136,9 @@ def permitted_path(path: str | Path, roots: Sequence[Path] | None) -> Path:
 def _is_own_database(path: Path) -> bool:
     """Whether it is a file of Forkline's own database. Closing that would release its locks."""
     name = str(connection.settings_dict["NAME"])
-    for own in (name, f"{name}-wal", f"{name}-shm", f"{name}-journal"):
+    for file in (name, f"{name}-wal", f"{name}-shm", f"{name}-journal"):
         try:
-            if path.samefile(own):
+            if path.samefile(file):
                 return True
         except (OSError, ValueError):
             continue

@@ -30,7 +30,7 @@ def removal_blocker(location: Location) -> str:
     if location.jobs.exists():
         return _("Jobs ran here, and their records would be deleted with it.")
     # Without stored copies, only data that the source still has would be deleted.
-    copies = location.checkpoints.filter(body__isnull=False).exclude(state=Checkpoint.State.NO_COPY)
+    copies = location.checkpoints.filter(stored_copy__isnull=False).exclude(state=Checkpoint.State.NO_COPY)
     if not location.read_error:
         copies = copies.exclude(state=Checkpoint.State.PRESENT)
     if copies.exists():

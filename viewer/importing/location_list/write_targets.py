@@ -9,7 +9,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from viewer.engines import DEFAULT
-from viewer.importing.limits import address_at
+from viewer.importing.addresses import address_at
 from viewer.importing.location_list.file_urls import NotLocal, path_of
 from viewer.importing.location_list.locations import UnknownLocation, is_same, permitted_path
 from viewer.messages.translation import translate

@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from viewer.importing.reconciling import rows, runs
 from viewer.importing.reconciling.members import Member
 from viewer.importing.reconciling.rows import LineageColumns, NewRow, in_slices
 from viewer.lineage.lanes import Position, lay_out
 from viewer.lineage.tree import Lineage, Node, build_forest
-from viewer.models import Checkpoint, CheckpointBody, Location
+from viewer.models import Checkpoint, Location, StoredCopy
 from viewer.stores.packing import Packed, unpacked_events
 
 
@@ -20,14 +20,6 @@ class LineageUpdate:
     member: Member
     parent: Member | None
     columns: LineageColumns
-
-
-@dataclass(slots=True)
-class Affected:
-    """The members of all runs that an import affects, by key."""
-
-    members: dict[str, Member] = field(default_factory=dict)
-    run_ids: set[int] = field(default_factory=set)
 
 
 def reconcile(
@@ -47,18 +39,18 @@ def reconcile(
     else:
         stored = Checkpoint.objects.filter(run__in=runs_of_read).order_by()
         run_ids = set(stored.values_list("run_id", flat=True).distinct())
-    affected = _affected(read, run_ids)
-    forest = build_forest(_nodes(affected))
+    members = _affected_members(read, run_ids)
+    forest = build_forest(_nodes(members.values()))
     laid_out = [(lineage, lay_out(lineage.nodes)) for lineage in forest.lineages]
-    stored_runs = runs.stored_runs(location, laid_out, affected.members)
+    stored_runs = runs.stored_runs(location, laid_out, members)
     updates = [
         update
         for run_id, (lineage, positions) in zip(stored_runs, laid_out, strict=True)
-        for update in _lineage_updates(lineage, positions, affected.members, run_id)
+        for update in _lineage_updates(lineage, positions, members, run_id)
     ]
     _insert_new(location, updates)
     _update_stored(updates)
-    runs.drop_empty(affected.run_ids)
+    runs.drop_empty(run_ids)
 
 
 def _insert_new(location: Location, updates: Sequence[LineageUpdate]) -> None:
@@ -91,16 +83,14 @@ def _update_stored(updates: Sequence[LineageUpdate]) -> None:
     rows.move(moved)
 
 
-def _affected(read: Sequence[Packed], run_ids: set[int]) -> Affected:
-    """The checkpoints whose lineage may change: the snapshots, and the members of these runs."""
-    affected = Affected(run_ids=run_ids)
-    for member in _stored_members(affected.run_ids):
-        affected.members[member.key] = member
+def _affected_members(read: Sequence[Packed], run_ids: set[int]) -> dict[str, Member]:
+    """The checkpoints whose lineage may change, by key: the snapshots, and the members of these runs."""
+    members = {member.key: member for member in _stored_members(run_ids)}
     for result in read:
-        known = affected.members.get(result.key)
+        known = members.get(result.key)
         pk, before = (known.pk, known.before) if known else (None, None)
-        affected.members[result.key] = _member(pk, result, before)
-    return affected
+        members[result.key] = _member(pk, result, before)
+    return members
 
 
 def _affected_runs(location: Location, read: Sequence[Packed], connects_runs: bool) -> set[int]:
@@ -169,8 +159,8 @@ def _member(pk: int | None, read: Packed, before: LineageColumns | None) -> Memb
     )
 
 
-def _nodes(affected: Affected) -> list[Node]:
-    events = _events_for_inference(affected)
+def _nodes(members: Collection[Member]) -> list[Node]:
+    events = _events_for_inference(members)
     return [
         Node(
             key=member.key,
@@ -181,25 +171,23 @@ def _nodes(affected: Affected) -> list[Node]:
             created_at=member.created_at,
             event_ids=events.get(member.key, ()),
         )
-        for member in affected.members.values()
+        for member in members
     ]
 
 
-def _events_for_inference(affected: Affected) -> dict[str, tuple[bytes, ...]]:
+def _events_for_inference(members: Collection[Member]) -> dict[str, tuple[bytes, ...]]:
     """The event ids of the kickoffs in which several checkpoints have no parent in this location."""
-    ids = {member.checkpoint_id for member in affected.members.values()}
+    ids = {member.checkpoint_id for member in members}
     parentless = Counter(
-        member.run_key
-        for member in affected.members.values()
-        if member.parent_id not in ids and member.run_key
+        member.run_key for member in members if member.parent_id not in ids and member.run_key
     )
-    wanted = [member for member in affected.members.values() if parentless[member.run_key] > 1]
+    wanted = [member for member in members if parentless[member.run_key] > 1]
     events = {
         member.key: unpacked_events(member.read.event_ids) for member in wanted if member.read is not None
     }
     stored = {member.pk: member.key for member in wanted if member.read is None and member.pk is not None}
     for some in in_slices(list(stored)):
-        found = CheckpointBody.objects.filter(pk__in=some).values_list("pk", "event_ids")
+        found = StoredCopy.objects.filter(pk__in=some).values_list("pk", "event_ids")
         events.update((stored[pk], unpacked_events(bytes(packed))) for pk, packed in found)
     return events
 
@@ -208,10 +196,10 @@ def _lineage_updates(
     lineage: Lineage, positions: dict[str, Position], members: dict[str, Member], run_id: int
 ) -> Iterator[LineageUpdate]:
     """The update of each member of a lineage, parents before children."""
-    for place in lineage.nodes:
-        position = positions[place.key]
-        parent = members[place.parent] if place.parent is not None else None
+    for node in lineage.nodes:
+        position = positions[node.key]
+        parent = members[node.parent] if node.parent is not None else None
         columns = LineageColumns(
-            run_id, None, place.edge.value, position.lane, position.row, place.is_branch_head
+            run_id, None, node.parent_link.value, position.lane, position.row, node.is_branch_head
         )
-        yield LineageUpdate(members[place.key], parent, columns)
+        yield LineageUpdate(members[node.key], parent, columns)

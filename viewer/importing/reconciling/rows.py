@@ -1,18 +1,19 @@
 """The rows of checkpoints, written in bulk: an import may bring thousands at once."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
-from django.db import connection, models
+from django.db import connection
+from django.utils.crypto import salted_hmac
 
 from viewer.engines import DEFAULT, engine_named
 from viewer.engines.protocol import kind_of
-from viewer.models import Checkpoint, CheckpointBody, Location
+from viewer.models import Checkpoint, Location, StoredCopy
+from viewer.models.many_rows import insert_many, update_many
 from viewer.stores.packing import Packed
 
 # Values of one statement.
@@ -94,8 +95,8 @@ def insert(location: Location, new: Sequence[NewRow]) -> dict[str, int]:
     insert_many(Checkpoint, _COLUMNS, values, {"parent_id": _PARENT_BY_KEY})
     stored = Checkpoint.objects.filter(location=location, pk__gt=before).order_by()
     pks = dict(stored.values_list("source_key", "pk"))
-    bodies = [_body(pks[row.read.key], row.read) for row in new if row.read.data]
-    insert_many(CheckpointBody, _BODY_COLUMNS, bodies)
+    copies = [_copy(pks[row.read.key], row.read) for row in new if row.read.data]
+    insert_many(StoredCopy, _COPY_COLUMNS, copies)
     return pks
 
 
@@ -105,8 +106,8 @@ def overwrite(read_again: Sequence[tuple[int, Packed]]) -> None:
     update_many(
         Checkpoint, ("state", *_OWN_COLUMNS), [(present, *_own_values(read), pk) for pk, read in read_again]
     )
-    bodies = [(*_body(pk, read)[1:], pk) for pk, read in read_again if read.data]
-    update_many(CheckpointBody, _BODY_COLUMNS[1:], bodies)
+    copies = [(*_copy(pk, read)[1:], pk) for pk, read in read_again if read.data]
+    update_many(StoredCopy, _COPY_COLUMNS[1:], copies)
 
 
 def move(moved: Sequence[tuple[int, LineageColumns]]) -> None:
@@ -135,7 +136,7 @@ _LINEAGE_COLUMNS = ("run_id", "parent_link", "lane", "row", "is_branch_head", "p
 _COLUMNS = ("location_id", "source_key", "state", *_OWN_COLUMNS, *_LINEAGE_COLUMNS)
 # A checkpoint's primary key, by its location and source key: the database assigns it during the import.
 _PARENT_BY_KEY = f"(SELECT id FROM {Checkpoint._meta.db_table} WHERE location_id = %s AND source_key = %s)"  # noqa: S608
-_BODY_COLUMNS = ("checkpoint_id", "data", "event_ids", "calls", "sessions")
+_COPY_COLUMNS = ("checkpoint_id", "data", "event_ids", "calls", "sessions", "source_digest")
 
 
 def _own_values(read: Packed) -> tuple[Any, ...]:
@@ -175,9 +176,14 @@ def _position_values(lineage: LineageColumns) -> tuple[Any, ...]:
     return lineage.run_id, lineage.parent_link, lineage.lane, lineage.row, lineage.is_branch_head
 
 
-def _body(pk: int, read: Packed) -> tuple[Any, ...]:
+def _copy(pk: int, read: Packed) -> tuple[Any, ...]:
     calls, sessions = (msgspec.json.encode(rows).decode() for rows in (read.calls, read.sessions))
-    return pk, read.data, read.event_ids, calls, sessions
+    return pk, read.data, read.event_ids, calls, sessions, keyed_digest(read.snapshot.source_digest)
+
+
+def keyed_digest(digest: str) -> str:
+    """What is stored of a digest: with a key, since the digest could confirm a guessed secret."""
+    return salted_hmac("source digest", digest, algorithm="sha256").hexdigest() if digest else ""
 
 
 @lru_cache(maxsize=1)
@@ -192,34 +198,3 @@ def moment(at: datetime | None) -> Any:
         # Django's conversion takes ten times as long.
         return str(at.replace(tzinfo=None))
     return None if at is None else connection.ops.adapt_datetimefield_value(at)
-
-
-def insert_many(
-    model: type[models.Model],
-    columns: Sequence[str],
-    values: Sequence[Sequence[Any]],
-    expressions: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Store new rows: the values of these columns, as the database stores them.
-
-    ``expressions`` are SQL for columns that are computed from their values.
-    """
-    quote = connection.ops.quote_name
-    quoted = ", ".join(map(quote, columns))
-    places = ", ".join(expressions.get(column, "%s") for column in columns)
-    _execute_many(f"INSERT INTO {quote(model._meta.db_table)} ({quoted}) VALUES ({places})", values)  # noqa: S608
-
-
-def update_many(model: type[models.Model], columns: Sequence[str], values: Sequence[Sequence[Any]]) -> None:
-    """Change rows: the values of these columns, as the database stores them, and last the primary key."""
-    quote, key = connection.ops.quote_name, model._meta.pk
-    assert key is not None, "Every model has a primary key."
-    changes = ", ".join(f"{quote(column)} = %s" for column in columns)
-    table, key_column = quote(model._meta.db_table), quote(str(key.column))
-    _execute_many(f"UPDATE {table} SET {changes} WHERE {key_column} = %s", values)  # noqa: S608
-
-
-def _execute_many(statement: str, values: Sequence[Sequence[Any]]) -> None:
-    if values:
-        with connection.cursor() as cursor:
-            cursor.executemany(statement, values)

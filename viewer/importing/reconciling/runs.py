@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from viewer.engines import all_engines, kinds_that
-from viewer.importing.reconciling import rows
 from viewer.importing.reconciling.members import Member
 from viewer.importing.reconciling.rows import in_slices, moment
 from viewer.importing.reconciling.usage import NOTHING_USED, recorded_usage
 from viewer.lineage.lanes import Position
 from viewer.lineage.tree import Lineage, LineageFault
 from viewer.models import Checkpoint, Location, Run, run_uid
+from viewer.models.many_rows import insert_many, update_many
 
 # The number of checkpoints that are named for a lineage fault. The others are counted.
 MAX_IDS_NAMED = 10
@@ -53,10 +53,10 @@ def stored_runs(location: Location, laid_out: Sequence[LaidOut], members: Mappin
         elif before[key] != summary:
             changed.append((key, summary))
     pks |= _insert_new(location, {key: before[key] for key in new})
-    rows.update_many(Run, _COLUMNS, [(*_as_stored(summary), pks[key]) for key, summary in changed])
+    update_many(Run, _COLUMNS, [(*_as_stored(summary), pks[key]) for key, summary in changed])
     unpriced = [key for key in new if before[key][_USAGE][1]]
     unpriced += [key for key, summary in changed if summary[_USAGE] != before[key][_USAGE]]
-    rows.update_many(Run, ("is_priced",), [(False, pks[key]) for key in unpriced])
+    update_many(Run, ("is_priced",), [(False, pks[key]) for key in unpriced])
     return [pks[key] for key in keys]
 
 
@@ -66,7 +66,7 @@ def _insert_new(location: Location, summaries: Mapping[str, Summary]) -> dict[st
         (run_uid(location.uid, key).hex, location.pk, key, *_as_stored(summary))
         for key, summary in summaries.items()
     ]
-    rows.insert_many(Run, ("uid", "location_id", "key", *_COLUMNS), values)
+    insert_many(Run, ("uid", "location_id", "key", *_COLUMNS), values)
     return dict(_stored(location, list(summaries)))
 
 
@@ -90,7 +90,7 @@ def summarize(
     lineage: Lineage, members: Mapping[str, Member], lane_count: int, usage: Sequence[Any]
 ) -> Summary:
     """The columns of a run that its checkpoints determine, including its ``usage`` columns."""
-    mine = [members[place.key] for place in lineage.nodes]
+    mine = [members[node.key] for node in lineage.nodes]
     moments = [member.created_at for member in mine if member.created_at is not None]
     return [
         next((member.entity for member in mine if member.entity != "unknown"), "unknown"),
@@ -101,7 +101,7 @@ def summarize(
         len({member.branch for member in mine}),
         lane_count,
         *units_known(mine),
-        status_after(_head(mine).trigger),
+        status_after(_head(mine)),
         *usage,
         [_stored_fault(fault) for fault in lineage.faults],
     ]
@@ -113,14 +113,34 @@ def _head(members: Sequence[Member]) -> Member:
     return (recorded or members)[-1]
 
 
-def status_after(trigger: str) -> str:
-    """The status of a run whose newest checkpoint has this trigger; empty if the trigger implies none."""
+class Head(Protocol):
+    """The newest checkpoint of a run: a row, a member or a snapshot."""
+
+    @property
+    def entity(self) -> str: ...
+    @property
+    def trigger(self) -> str: ...
+    @property
+    def units_done(self) -> int: ...
+    @property
+    def units_total(self) -> int: ...
+
+
+def status_after(head: Head) -> str:
+    """The status of a run with this newest checkpoint; empty if the checkpoint implies none.
+
+    A run that knows all its units from the start is completed when they are, also if its engine wrote no
+    checkpoint at the end.
+    """
     engines = all_engines()
-    if trigger.endswith(tuple(suffix for one in engines for suffix in one.failure_suffixes)):
+    if head.trigger.endswith(tuple(suffix for one in engines for suffix in one.failure_suffixes)):
         return Run.Status.FAILED.value
-    if trigger.endswith(tuple(suffix for one in engines for suffix in one.waiting_suffixes)):
+    if head.trigger.endswith(tuple(suffix for one in engines for suffix in one.waiting_suffixes)):
         return Run.Status.WAITING.value
-    return Run.Status.COMPLETED.value if any(one.is_end(trigger) for one in engines) else ""
+    closed = {kind.name for kind in kinds_that(lambda kind: not kind.is_open_ended)}
+    has_all_units = 0 < head.units_done == head.units_total and head.entity in closed
+    is_end = has_all_units or any(one.is_end(head.trigger) for one in engines)
+    return Run.Status.COMPLETED.value if is_end else ""
 
 
 def units_known(members: Sequence[Member]) -> tuple[int, bool]:

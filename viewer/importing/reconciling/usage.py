@@ -7,7 +7,7 @@ from typing import Any
 from viewer.importing.reconciling.members import Member
 from viewer.importing.reconciling.rows import in_slices
 from viewer.lineage.tree import Lineage
-from viewer.models import CheckpointBody
+from viewer.models import StoredCopy
 from viewer.models.usage import usage_values
 from viewer.stores.model_calls import ModelCall, PackedCall, PackedSession, usage_by_model
 from viewer.stores.packing import EVENT_BYTES
@@ -61,8 +61,8 @@ def recorded_usage(lineages: Sequence[Lineage], members: Mapping[str, Member]) -
             elif member.pk is not None:
                 stored[member.pk] = usage
     for some in in_slices(list(stored)):
-        bodies = CheckpointBody.objects.filter(pk__in=some)
-        for pk, event_ids, calls, sessions in bodies.values_list("pk", "event_ids", "calls", "sessions"):
+        copies = StoredCopy.objects.filter(pk__in=some)
+        for pk, event_ids, calls, sessions in copies.values_list("pk", "event_ids", "calls", "sessions"):
             packed = (PackedCall(*call) for call in calls), (PackedSession(*one) for one in sessions)
             stored[pk].add(bytes(event_ids), *packed)
     return found
@@ -71,8 +71,8 @@ def recorded_usage(lineages: Sequence[Lineage], members: Mapping[str, Member]) -
 def _with_own_events(lineage: Lineage, members: Mapping[str, Member]) -> Iterator[Member]:
     """The members whose events are not repeated by a child."""
     covered = {
-        place.parent
-        for place in lineage.nodes
-        if place.parent is not None and members[place.key].event_count >= members[place.parent].event_count
+        node.parent
+        for node in lineage.nodes
+        if node.parent is not None and members[node.key].event_count >= members[node.parent].event_count
     }
-    return (members[place.key] for place in lineage.nodes if place.key not in covered)
+    return (members[node.key] for node in lineage.nodes if node.key not in covered)

@@ -1,6 +1,7 @@
 """Redacts a project's secrets in all stored data of its locations."""
 
 import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import zstandard
@@ -8,7 +9,7 @@ from django.db import models, transaction
 from django.utils.crypto import salted_hmac
 
 from viewer.messages.message import UserMessage, redacted_message
-from viewer.models import Annotation, Checkpoint, CheckpointBody, Location, Problem, Project, Run, ShareLink
+from viewer.models import Annotation, Checkpoint, Location, Problem, Project, Run, ShareLink, StoredCopy
 from viewer.projects.environment_file import secrets_at
 from viewer.redaction.json.document import redacted_json
 from viewer.redaction.json.scan import scan
@@ -43,7 +44,7 @@ _TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
         "name",
         "units",
     ),
-    CheckpointBody: ("calls", "sessions"),
+    StoredCopy: ("calls", "sessions"),
     Problem: ("source_key", "reason"),
     ShareLink: ("target", *_PROSE[ShareLink]),
     Run: (
@@ -95,25 +96,25 @@ def redact_known_secrets(location: Location) -> None:
         return
     if secrets:
         known = known_secrets(secrets)
-        _redact_bodies(location, known)
+        _redact_copies(location, known)
         for model, fields in _TEXT_COLUMNS.items():
-            _redact_rows(_rows_of(location, model), fields, known)
+            redact_rows(_rows_of(location, model), fields, lambda row, name: _redacted(row, name, known))
         # These texts are shortened, so a secret may be cut. They are read again from the redacted copies.
         location.runs.update(inputs=[], is_described=False)
     Location.objects.filter(pk=location.pk).update(secrets_digest=mark)
     location.secrets_digest = mark
 
 
-def _redact_bodies(location: Location, known: KnownSecrets) -> None:
+def _redact_copies(location: Location, known: KnownSecrets) -> None:
     """Redact the stored copies that contain one of the secrets."""
-    bodies = CheckpointBody.objects.filter(checkpoint__location=location).exclude(data=b"")
-    for pks in _batches(bodies):
+    copies = StoredCopy.objects.filter(checkpoint__location=location).exclude(data=b"")
+    for pks in _batches(copies):
         with transaction.atomic():
-            for pk, data in bodies.filter(pk__in=pks).values_list("pk", "data"):
+            for pk, data in copies.filter(pk__in=pks).values_list("pk", "data"):
                 body = zstandard.ZstdDecompressor().decompress(bytes(data))
                 if known.is_in(body):
                     clean = compressed(redacted_json(body, scan(body), known))
-                    CheckpointBody.objects.filter(pk=pk).update(data=clean)
+                    StoredCopy.objects.filter(pk=pk).update(data=clean)
 
 
 def _rows_of(location: Location, model: type[models.Model]) -> models.QuerySet[Any]:
@@ -125,33 +126,32 @@ def _rows_of(location: Location, model: type[models.Model]) -> models.QuerySet[A
         # A saved search belongs to no location, so it is always included.
         pks = [one.pk for one in links if location.pk in (one.locations or [location.pk])]
         return ShareLink.objects.filter(pk__in=pks)
-    if model is CheckpointBody:
-        return CheckpointBody.objects.filter(checkpoint__location=location)
+    if model is StoredCopy:
+        return StoredCopy.objects.filter(checkpoint__location=location)
     return model._default_manager.filter(location=location)
 
 
-def _redact_rows(rows: models.QuerySet[Any], fields: tuple[str, ...], known: KnownSecrets) -> None:
+def redact_rows(
+    rows: models.QuerySet[Any], fields: Sequence[str], redacted: Callable[[models.Model, str], Any]
+) -> None:
+    """Store what ``redacted`` returns for these fields of each row, where it is another value. In batches."""
     for pks in _batches(rows):
         with transaction.atomic():
             for row in rows.model.objects.filter(pk__in=pks):
-                changes = {
-                    name: shown for name in fields if (shown := _redacted(row, name, known)) is not None
-                }
-                if changes:
+                shown = {name: redacted(row, name) for name in fields}
+                if changes := {name: one for name, one in shown.items() if one != getattr(row, name)}:
                     rows.model.objects.filter(pk=row.pk).update(**changes)
 
 
 def _redacted(row: models.Model, name: str, known: KnownSecrets) -> Any:
-    """The redacted text, message or list of a field; None if it contains no secret."""
+    """The redacted text, message or list of a field."""
     text = getattr(row, name)
     if isinstance(text, list):
-        clean = redact(text, known)
-        return clean if clean != text else None
+        return redact(text, known)
     if isinstance(text, UserMessage):
-        hidden = redacted_message(text, lambda value: redact(value, known))
-        return hidden if hidden != text else None
+        return redacted_message(text, lambda value: redact(value, known))
     if not text or not known.is_in(text.encode("utf-8", "replace")):
-        return None
+        return text
     if name in _PROSE.get(type(row), ()):
         shown = redact_text(text, known)
     elif name == "source_key":

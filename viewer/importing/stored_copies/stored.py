@@ -1,4 +1,4 @@
-"""The stored copy of a checkpoint."""
+"""The contents of a checkpoint, from its stored copy or its source."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -9,9 +9,9 @@ from django.conf import settings
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents
-from viewer.importing.limits import address_of, limits
+from viewer.importing.addresses import address_of, read_limits
 from viewer.messages.message import UserFacingError, UserMessage
-from viewer.models import Checkpoint, Location
+from viewer.models import Checkpoint, Location, StoredCopy
 from viewer.redaction.json.document import decoded
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.location_reader import open_reader
@@ -28,17 +28,35 @@ class NotReadable(UserFacingError):
 
 
 def stored_bytes(checkpoint: Checkpoint) -> bytes:
-    """The redacted JSON of the stored copy, or else of the source. Raises NotReadable."""
-    return zstandard.ZstdDecompressor().decompress(_compressed(checkpoint))
+    """The redacted JSON of the source or the stored copy, as ``body_of``. Raises NotReadable."""
+    return zstandard.ZstdDecompressor().decompress(_compressed(checkpoint)[0])
 
 
-def _compressed(checkpoint: Checkpoint) -> bytes:
-    body = getattr(checkpoint, "body", None)
-    if body is None:
-        return _read_at_source(checkpoint)
-    if not body.data:
+def _compressed(checkpoint: Checkpoint) -> tuple[bytes, UserMessage | None]:
+    """Return the compressed, redacted JSON of a checkpoint. Raises NotReadable.
+
+    The second value is the reason why it comes from the stored copy of a checkpoint that is usually read at
+    its source.
+    """
+    copy = getattr(checkpoint, "stored_copy", None)
+    reason = None
+    if copy is None or _is_shown_from_source(checkpoint, copy):
+        try:
+            return _read_at_source(checkpoint), None
+        except NotReadable as error:
+            if copy is None or not copy.data:
+                raise
+            reason = error.message
+    elif not copy.data:
         raise NotReadable("import.copy_deleted")
-    return bytes(body.data)
+    elif copy.fingerprint:
+        reason = UserMessage("import.deleted_at_source")
+    return bytes(copy.data), reason
+
+
+def _is_shown_from_source(checkpoint: Checkpoint, copy: StoredCopy) -> bool:
+    """Whether a checkpoint with a copy is read at its source for as long as it is there."""
+    return not checkpoint.is_pruned and bool(copy.fingerprint or not copy.data)
 
 
 def _read_at_source(checkpoint: Checkpoint) -> bytes:
@@ -70,7 +88,16 @@ def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
 
 def body_of(checkpoint: Checkpoint) -> dict[str, Any]:
     """The same as ``stored_body``, but raises NotReadable if there is no copy and no readable source."""
-    return decoded_copy(_compressed(checkpoint))
+    return decoded_copy(_compressed(checkpoint)[0])
+
+
+def shown_body(checkpoint: Checkpoint) -> tuple[dict[str, Any], UserMessage | None]:
+    """Return ``body_of`` and, if the source should be shown but cannot be read, the reason.
+
+    Raises NotReadable.
+    """
+    compressed, reason = _compressed(checkpoint)
+    return decoded_copy(compressed), reason
 
 
 def bodies_of(
@@ -78,22 +105,25 @@ def bodies_of(
 ) -> Iterator[tuple[Checkpoint, dict[str, Any]]]:
     """Yield each readable checkpoint of a location with its ``body_of``.
 
-    Checkpoints without a stored copy are read at the source in one batch.
+    Those that are shown from their source are read there in one batch.
     """
     at_source = dict[str, Checkpoint]()
     for checkpoint in checkpoints:
-        if (body := getattr(checkpoint, "body", None)) is not None:
-            if body.data:
-                yield checkpoint, decoded_copy(bytes(body.data))
-        else:
+        copy = getattr(checkpoint, "stored_copy", None)
+        if copy is None or _is_shown_from_source(checkpoint, copy):
             at_source[checkpoint.source_key] = checkpoint
+        elif copy.data:
+            yield checkpoint, decoded_copy(bytes(copy.data))
     if not at_source:
         return
     entries = [Entry(row.source_key, row.fingerprint, row.size) for row in at_source.values()]
     with suppress(LocationUnreadable, OSError), open_reader(address_of(location)) as reader:
         for result in reader.read_all(entries, 1):
             if isinstance(result, Packed) and result.key in at_source:
-                yield at_source[result.key], decoded_copy(result.data)
+                yield at_source.pop(result.key), decoded_copy(result.data)
+    for checkpoint in at_source.values():
+        if (copy := getattr(checkpoint, "stored_copy", None)) is not None and copy.data:
+            yield checkpoint, decoded_copy(bytes(copy.data))
 
 
 def decoded_copy(compressed: bytes) -> dict[str, Any]:
@@ -107,7 +137,7 @@ def decoded_copy(compressed: bytes) -> dict[str, Any]:
         body = decoded(data)
     except RecursionError:
         return {}
-    return body if isinstance(body, dict) and not nests_deeper(body, limits().max_depth) else {}
+    return body if isinstance(body, dict) and not nests_deeper(body, read_limits().max_depth) else {}
 
 
 def stored_contents(checkpoint: Checkpoint) -> Contents:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viewer.engines import engine_name, store_format_named
-from viewer.importing.limits import address_of
+from viewer.importing.addresses import address_of
 from viewer.models import Checkpoint, Location
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.location_reader import open_reader

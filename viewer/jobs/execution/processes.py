@@ -22,8 +22,24 @@ def belongs_to(process: psutil.Process, storage: JobStorage) -> bool:
         if process.environ().get(MARKER) == storage.name:
             return True
     with suppress(psutil.Error, OSError):
-        return any(file.path == storage.runner_lock for file in process.open_files())
+        return has_open(process, storage.runner_lock)
     return False
+
+
+def has_open(process: psutil.Process, path: str) -> bool:
+    """Whether the process has this file open. Raises psutil.Error or OSError if that cannot be read."""
+    if not psutil.LINUX:
+        return any(file.path == path for file in process.open_files())
+    # ``open_files`` reads the position and mode of each file as well, which takes three times as long.
+    with os.scandir(f"/proc/{process.pid}/fd") as files:
+        return any(_target(file.path) == path for file in files)
+
+
+def _target(link: str) -> str:
+    """Return where the link leads; empty if the file was closed in the meantime."""
+    with suppress(OSError):
+        return os.readlink(link)  # noqa: PTH115 - of every open file of the machine
+    return ""
 
 
 def is_alive(process_id: int, storage: JobStorage) -> bool:

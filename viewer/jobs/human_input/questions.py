@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from django.contrib.auth.models import AbstractBaseUser
 
 from viewer.jobs.event_values import positive_integer
-from viewer.jobs.execution.following.event_rows import Redactor, redactor_for
+from viewer.jobs.execution.following.event_rows import Redactor, redactor_of
 from viewer.jobs.spool import SpoolEvent
 from viewer.jobs.storage import storage_of
 from viewer.models import Job, Question
@@ -68,7 +68,7 @@ def ingest(job: Job, events: Iterable[SpoolEvent], redact: Redactor, open_number
 
 def redacted_answer(question: Question) -> str:
     """The answer without the secrets that it may contain."""
-    return str(redactor_for(question.job)(question.answer))
+    return str(redactor_of(question.job.project)(question.answer))
 
 
 def redact_answers(job: Job, redact: Redactor) -> None:

@@ -22,20 +22,15 @@ WORK_STARTED = ("model_started", "model_completed")
 
 @dataclass
 class LimitEnforcer:
-    """The usage of a job, counted from its events, and the limit that it has reached."""
+    """The usage of a job, counted from the beginning of its spool, and the limit that it has reached."""
 
     job: Job
     tokens: int = 0
     steps: int = 0
-    own: dict[str, float] = field(default_factory=dict)
+    job_limits: dict[str, float] = field(default_factory=dict)
     reached: Limit | None = None
     # The runner has reported that it stops at a limit.
     runner_stops: bool = False
-
-
-def limit_enforcer_for(job: Job) -> LimitEnforcer:
-    """An enforcer that counts from the beginning of the spool."""
-    return LimitEnforcer(job, own=dict(job.limits))
 
 
 def count_event(enforcer: LimitEnforcer, event: SpoolEvent) -> bool:
@@ -53,7 +48,7 @@ def count_event(enforcer: LimitEnforcer, event: SpoolEvent) -> bool:
         )
     elif kind in unit_events("completed"):
         enforcer.steps += 1
-    enforcer.reached = enforcer.reached or _own_reached(enforcer)
+    enforcer.reached = enforcer.reached or _job_limit_reached(enforcer)
     return False
 
 
@@ -70,27 +65,31 @@ def check_shared(enforcer: LimitEnforcer) -> bool:
     job = enforcer.job
     if job.limit_hit:
         return not enforcer.runner_stops
-    waits = list(job.questions.order_by("asked_at").values_list("asked_at", "answered_at", "withdrawn_at"))
-    seconds = seconds_of(job, [(asked, answered or withdrawn) for asked, answered, withdrawn in waits])
-    if "seconds" in enforcer.own and seconds >= enforcer.own["seconds"]:
-        return _stop(job, Limit("job", "seconds", enforcer.own["seconds"]))
+    if "seconds" in enforcer.job_limits and _seconds_run(job) >= enforcer.job_limits["seconds"]:
+        return _stop(job, Limit("job", "seconds", enforcer.job_limits["seconds"]))
     shared = reached_shared_limit(job)
     if shared is None:
         # The usage of other jobs may have left the period of the limit.
         storage_of(job).delete_stop()
     else:
         storage_of(job).write_stop(asdict(shared))
-    enforcer.reached = _own_reached(enforcer) or shared
+    enforcer.reached = _job_limit_reached(enforcer) or shared
     # A waiting run uses time, but no tokens or steps.
     if shared and shared.measure == "seconds":
         return _stop(job, shared)
     return False
 
 
-def _own_reached(enforcer: LimitEnforcer) -> Limit | None:
+def _seconds_run(job: Job) -> float:
+    """The seconds that the job has run, without its waits for a person."""
+    waits = job.questions.order_by("asked_at").values_list("asked_at", "answered_at", "withdrawn_at")
+    return seconds_of(job, [(asked, answered or withdrawn) for asked, answered, withdrawn in waits])
+
+
+def _job_limit_reached(enforcer: LimitEnforcer) -> Limit | None:
     used = {"tokens": enforcer.tokens, "steps": enforcer.steps}
-    own = limits_in("job", enforcer.own)
-    return next((one for one in own if one.measure in used and used[one.measure] >= one.max_amount), None)
+    limits = limits_in("job", enforcer.job_limits)
+    return next((one for one in limits if one.measure in used and used[one.measure] >= one.max_amount), None)
 
 
 def _stop(job: Job, limit: Limit | None) -> bool:

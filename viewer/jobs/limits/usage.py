@@ -14,30 +14,21 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
-from django.utils.formats import number_format
-from django.utils.functional import Promise
-from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.engines import unit_events
 from viewer.jobs.event_values import positive_integer
 from viewer.models import DayLimits, Job, JobEvent, Question
-from viewer.models.limits import MEASURES
+from viewer.models.jobs.limits import MEASURES
 
 # The events that are counted.
 TOKEN_EVENTS = ("model_completed", "cache_warmed")
-# Why a run was stopped, for each kind of limit.
-LIMIT_LABELS: dict[str, str | Promise] = {
-    "job": gettext_lazy("Stopped at its limit of %(amount)s."),
-    "sweep": gettext_lazy("Stopped at the limit of %(amount)s for all its variations."),
-    "project": gettext_lazy("Stopped at the project's limit of %(amount)s a day."),
-    "day": gettext_lazy("Stopped at the limit of %(amount)s a day for all jobs."),
-}
+# What a limit may belong to.
+OWNERS = ("job", "sweep", "project", "day")
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """An upper bound. ``whose`` is job, sweep, project or day; ``measure`` is one of MEASURES."""
+    """An upper bound. ``whose`` is one of OWNERS; ``measure`` is one of MEASURES."""
 
     whose: str
     measure: str
@@ -48,7 +39,7 @@ def limit_in(plain: object) -> Limit | None:
     """The limit from plain data, or None if the data does not describe a limit."""
     match plain:
         case {"whose": str(whose), "measure": str(measure), "max_amount": int() | float() as max_amount}:
-            is_known = whose in LIMIT_LABELS and measure in MEASURES and math.isfinite(max_amount)
+            is_known = whose in OWNERS and measure in MEASURES and math.isfinite(max_amount)
             return Limit(whose, measure, max_amount) if is_known else None
     return None
 
@@ -85,8 +76,8 @@ def shared_usage(whose: str, job: Job) -> dict[str, float]:
     if whose == "sweep":
         return usage_of(Job.objects.filter(sweep=job.sweep_id))
     if whose == "project":
-        return usage_of(Job.objects.filter(project=job.project_id), last_midnight())
-    return usage_of(Job.objects.all(), last_midnight())
+        return usage_of(Job.objects.filter(project=job.project_id), midnight())
+    return usage_of(Job.objects.all(), midnight())
 
 
 def usage_of(jobs: QuerySet[Job], since: datetime | None = None) -> dict[str, float]:
@@ -141,50 +132,7 @@ def _seconds_covered(spans: Iterable[tuple[datetime, datetime]]) -> float:
     return seconds
 
 
-def last_midnight() -> datetime:
-    """The start of the server's current day."""
-    return midnight(0)
-
-
-def next_midnight() -> datetime:
-    """The end of the server's current day."""
-    return midnight(1)
-
-
-def midnight(days: int) -> datetime:
-    """The start of the day that is ``days`` days from today."""
+def midnight(days: int = 0) -> datetime:
+    """The start of the server's current day, or of the day that is ``days`` days from today."""
     day = timezone.localdate() + timedelta(days=days)
     return timezone.make_aware(datetime(day.year, day.month, day.day))
-
-
-def amount(measure: str, number: float) -> str:
-    """An amount with its unit: ``20,000 tokens``, ``90 seconds``, ``10 minutes``."""
-    if measure == "seconds" and number >= 120 and number % 60 == 0:
-        measure, number = "minutes", number / 60
-    number = int(number) if number == int(number) else round(number, 1)
-    shown = {"number": number_format(number, force_grouping=True)}
-    count = int(number)
-    labels = {
-        "tokens": ngettext("%(number)s token", "%(number)s tokens", count),
-        "steps": ngettext("%(number)s step", "%(number)s steps", count),
-        "seconds": ngettext("%(number)s second", "%(number)s seconds", count),
-        "minutes": ngettext("%(number)s minute", "%(number)s minutes", count),
-    }
-    return labels[measure] % shown
-
-
-def usage_label(limit: Limit, used: float) -> str:
-    """The used part of a limit: ``1,250 of 20,000 tokens``, ``35 seconds of 10 minutes``."""
-    number = number_format(int(used), force_grouping=True)
-    shown = amount(limit.measure, int(used)) if limit.measure == "seconds" else number
-    return _("%(used)s of %(most)s") % {"used": shown, "most": amount(limit.measure, limit.max_amount)}
-
-
-def limit_label(job: Job) -> str:
-    """A sentence that says which limit has stopped the job. Empty if none has."""
-    if not job.limit_hit:
-        return ""
-    limit = limit_in(job.limit_hit)
-    if limit is None:
-        return _("Stopped at a limit that it shares with other runs.")
-    return str(LIMIT_LABELS[limit.whose]) % {"amount": amount(limit.measure, limit.max_amount)}

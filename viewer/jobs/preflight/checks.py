@@ -28,7 +28,7 @@ from typing import Any
 from django.db import transaction
 
 from viewer.engines import engine_of
-from viewer.engines.plan import Edits
+from viewer.engines.planning.plan import Edits
 from viewer.engines.protocol import kind_of
 from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.preflight.fingerprints import fingerprint_of

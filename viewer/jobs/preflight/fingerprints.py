@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -37,7 +37,7 @@ def fingerprint_of(checkpoint: Checkpoint | None, project: Project, entry_point:
         project.interpreter,
         *_marks([Path(project.interpreter), *_installed(Path(project.interpreter))]),
         *(_marks([Path(project.environment_file)]) if project.environment_file else ()),
-        *_marks(path for name in ENGINES for path in _runner_source(runner_program(name))),
+        *_marks(_runner_sources()),
     ]
     without = set(Location.objects.values_list("path", flat=True))
     for folder in _source_folders(Path(project.folder)):
@@ -53,7 +53,7 @@ def _source_folders(folder: Path) -> list[Path]:
     return [folder, *(one for one in dict.fromkeys(added) if not one.is_relative_to(folder.resolve()))]
 
 
-def _marks(paths: Iterator[Path] | list[Path]) -> Iterator[str]:
+def _marks(paths: Iterable[Path]) -> Iterator[str]:
     for path in paths:
         try:
             status = path.stat()
@@ -68,8 +68,15 @@ def _installed(interpreter: Path) -> list[Path]:
     return [environment / "pyvenv.cfg", *sorted(environment.glob("lib/python3*/site-packages"))]
 
 
-def _runner_source(runner: Path) -> list[Path]:
-    return [runner, *sorted(runner.parent.glob("forkline_*/**/*.py"))]
+def _runner_sources() -> list[Path]:
+    """The programs of the engines' runners, and the modules of the packages next to them."""
+    runners = list(dict.fromkeys(runner_program(name) for name in ENGINES))
+    folders = dict.fromkeys(runner.parent for runner in runners)
+    packages = [package for folder in folders for package in sorted(folder.glob("forkline_*"))]
+    # Many times as fast as a pattern with "**".
+    found = [walked for package in packages for walked in os.walk(package)]
+    modules = [f"{folder}/{name}" for folder, _, names in found for name in names if name.endswith(".py")]
+    return [*runners, *map(Path, sorted(modules))]
 
 
 def _source_marks(folder: Path, without: set[str]) -> Iterator[str]:

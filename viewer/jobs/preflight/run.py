@@ -14,9 +14,8 @@ from django.utils import timezone
 
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.starting.start import JobRefused, start_error
-from viewer.jobs.local_storage import PREFLIGHTS, preflight_storages
 from viewer.jobs.preflight.runner import POLL_SECONDS, start_check, store_report, wait_for
-from viewer.jobs.storage import storage_of
+from viewer.jobs.storage import preflight_storages, storage_of
 from viewer.locks import lock_named
 from viewer.messages.message import UserMessage
 from viewer.models import PreflightCheck
@@ -76,7 +75,7 @@ def _run_and_log(check: PreflightCheck) -> None:
 
 def _lock(name: str) -> AbstractContextManager[bool]:
     """A lock shared by all preflight checks. False if another process holds it."""
-    return lock_named(f"{PREFLIGHTS}/{name}").held()
+    return lock_named(f"preflight/{name}").held()
 
 
 @contextmanager

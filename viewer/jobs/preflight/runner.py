@@ -8,7 +8,7 @@ from typing import Any, cast
 from django.conf import settings
 
 from viewer.engines import engine_name
-from viewer.engines.plan import Edits
+from viewer.engines.planning.plan import Edits
 from viewer.importing import stored_bytes
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.following.event_rows import Redactor, redactor_of

@@ -12,9 +12,9 @@ MAX_SECONDS = 90
 
 def waits_for_cache_warmup(job: Job) -> bool:
     """Whether the first job of the sweep still warms up the cache, for at most ``MAX_SECONDS``."""
-    if job.sweep_id is None:
+    if job.sweep is None or job.kind == Job.Kind.SCORE:
         return False
-    first = Job.objects.filter(sweep=job.sweep_id).order_by("created_at").first()
+    first = job.sweep.branches.first()
     if first is None or first.pk == job.pk or first.has_ended:
         return False
     if not first.request.get("options", {}).get("cache_warmup"):

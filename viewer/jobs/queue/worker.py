@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -117,15 +118,17 @@ def start_ready(state: WorkerState) -> None:
     """Run the next job of the queue if there is one and a slot is free."""
     state.starting = {one for one in state.starting if not one.done()}
     if len(state.starting) < state.jobs_at_once and job_queue().waiting():
-        state.starting.add(state.starters.submit(run_next))
+        state.starting.add(
+            state.starters.submit(in_thread, "taking a job from the queue", job_queue().run_next)
+        )
 
 
-def run_next() -> None:
-    """Run the next job of the queue to its end, in a thread. Does nothing if the queue is empty."""
+def in_thread(what: str, function: Callable[..., object], *arguments: object) -> None:
+    """Call a function in a thread. Log its error, and close the thread's connection at the end."""
     try:
-        job_queue().run_next()
+        function(*arguments)
     except Exception:
-        logger.exception("taking a job from the queue")
+        logger.exception(what)
     finally:
         connection.close()
 
@@ -138,7 +141,8 @@ def adopt_orphans(state: WorkerState) -> None:
     state.adopted = {pk: one for pk, one in state.adopted.items() if not one.done()}
     for job in orphaned_jobs():
         if job.pk not in state.adopted:
-            state.adopted[job.pk] = state.followers.submit(follow_orphan, job)
+            what = f"following {job.pk}"
+            state.adopted[job.pk] = state.followers.submit(in_thread, what, ensure_finished, job)
     requeue_missing()
     state.is_quiet = not (state.adopted or Job.objects.unfinished().exists())
     clear_if_pending()
@@ -146,26 +150,7 @@ def adopt_orphans(state: WorkerState) -> None:
         state.pruned_at = time.monotonic()
         delete_old_entries()
         delete_scratch_stores()
-        state.followers.submit(remove_old_data)
+        # Removing may take long.
+        state.followers.submit(in_thread, "removing old data", remove_once_a_day, stopping.is_set)
         for project in Project.objects.all():
             redact_jobs_again(project)
-
-
-def remove_old_data() -> None:
-    """Remove old data by the rules of the settings, in a thread, since it may be much."""
-    try:
-        remove_once_a_day(stopping.is_set)
-    except Exception:
-        logger.exception("removing old data")
-    finally:
-        connection.close()
-
-
-def follow_orphan(job: Job) -> None:
-    """Follow the job to its end, in a thread."""
-    try:
-        ensure_finished(job)
-    except Exception:
-        logger.exception("following %s", job.pk)
-    finally:
-        connection.close()

@@ -6,7 +6,7 @@ from typing import Any
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents
 from viewer.importing import stored_contents
-from viewer.launching.option_values import agent_roles
+from viewer.launching.requests.option_values import agent_roles
 from viewer.models import Checkpoint, Job, Location, Project, Run
 
 # How many of a location's newest runs are searched.
@@ -16,9 +16,9 @@ MAX_RUNS = 50
 def entry_point_of_run(project: Project, run: Run) -> str:
     """The run's entry point, from its jobs, else from its name; empty if unclear."""
     jobs = Job.objects.filter(run=run, project=project).order_by("created_at")
-    for asked in jobs.values_list("request__entry_point", flat=True):
-        if asked in project.entry_points:
-            return str(asked)
+    for entry_point in jobs.values_list("request__entry_point", flat=True):
+        if entry_point in project.entry_points:
+            return str(entry_point)
     return engine_of(run.location).entry_point_for(
         Path(project.folder), project.entry_points, run.entity, run.name
     )
@@ -60,5 +60,5 @@ def agents_roles(run: Run) -> list[str]:
 
 def _first_contents(run: Run) -> Contents | None:
     readable = run.checkpoints.exclude(state=Checkpoint.State.NO_COPY)
-    first = readable.select_related("body", "location").order_by("row").first()
+    first = readable.select_related("stored_copy", "location").order_by("row").first()
     return stored_contents(first) if first else None

@@ -13,7 +13,7 @@ from viewer.engines.preflight import GONE, PreflightLabels
 from viewer.engines.protocol import Engine
 from viewer.jobs.request import Options
 from viewer.launching.refusals import Code, Refusal
-from viewer.launching.requests import ACCEPT_ALL
+from viewer.launching.requests.requests import ACCEPT_ALL
 from viewer.messages.labels import component_label, loss_label, match_texts, note_text
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
@@ -23,7 +23,7 @@ Effects = Sequence[Mapping[str, Any]]
 
 
 @dataclass(slots=True)
-class Choice:
+class MatchChoice:
     """One possible answer."""
 
     value: str
@@ -32,7 +32,7 @@ class Choice:
 
 
 @dataclass(slots=True)
-class Question:
+class MatchQuestion:
     """The match of a stored component in the project. ``error`` is set until it is answered."""
 
     kind: str
@@ -40,7 +40,7 @@ class Question:
     html_id: str
     label: str
     why: str
-    choices: list[Choice]
+    choices: list[MatchChoice]
     answer: str = ""
     error: str = ""
 
@@ -63,10 +63,10 @@ class Findings:
     """What the check found. ``losses`` maps the name by which each is accepted to its label."""
 
     check: PreflightCheck
-    questions: list[Question] = field(default_factory=list)
+    questions: list[MatchQuestion] = field(default_factory=list)
     losses: dict[str, str] = field(default_factory=dict)
     restored: list[str] = field(default_factory=list)
-    own: list[str] = field(default_factory=list)
+    rebuilt: list[str] = field(default_factory=list)
     accepted: bool = False
     # Effects that were not accepted for the project, and effects that were.
     new_effects: list[Effect] = field(default_factory=list)
@@ -178,7 +178,7 @@ def read_findings(check: PreflightCheck, answers: Mapping[str, str], accepted: s
         if part.fate == "lost":
             findings.losses[part.loss_name] = loss_label(labels, part)
         else:
-            (findings.own if part.fate == "project" else findings.restored).append(
+            (findings.rebuilt if part.fate == "project" else findings.restored).append(
                 component_label(labels, part)
             )
     for effect in check.effects:
@@ -219,15 +219,15 @@ def _effect(effect: Mapping[str, Any]) -> Effect:
 
 def _question(
     labels: PreflightLabels, number: int, question: Mapping[str, Any], answers: Mapping[str, str]
-) -> Question:
+) -> MatchQuestion:
     label, why, gone = match_texts(labels, question)
     answer = answers.get(question["saved"], "")
     form = "{0}. {1}" if question["kind"] in labels.numbered_matches else "{1}"
     choices = [
-        Choice(value, gone if value == GONE else form.format(value, title), value == answer)
+        MatchChoice(value, gone if value == GONE else form.format(value, title), value == answer)
         for value, title in question["choices"]
     ]
-    made = Question(question["kind"], question["saved"], f"match-{number}", label, why, choices)
+    made = MatchQuestion(question["kind"], question["saved"], f"match-{number}", label, why, choices)
     if any(choice.is_chosen for choice in choices):
         made.answer = answer
     else:
@@ -235,7 +235,7 @@ def _question(
     return made
 
 
-def _refuse_repeated_answers(questions: Sequence[Question]) -> None:
+def _refuse_repeated_answers(questions: Sequence[MatchQuestion]) -> None:
     """Refuse a component of the project that is the answer to several questions."""
     given = [(one.kind, one.answer) for one in questions]
     for one in questions:

@@ -18,8 +18,9 @@ from viewer.launching.refusals import (
     checkpoint_refusals,
     project_refusals,
     settings_refusals,
+    text_refusals,
 )
-from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, ForkRequest
+from viewer.launching.requests.requests import ACCEPT_ALL, CheckpointRequest, ForkRequest
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job
 
@@ -87,6 +88,8 @@ def preview_launch(request: ForkRequest) -> LaunchPreview:
     preview.checks = source_refusals(request)
     if not request.checkpoint.has_no_copy:
         preview.checks += [Refusal(Code.PLAN, message) for message in plan.refusals]
+    edits = request.edits
+    preview.checks += text_refusals(edits.inputs, edits.outputs, edits.state, edits.answers)
     if request.checkpoint.state == Checkpoint.State.PRUNED:
         preview.redacted_parts = find_redacted_parts(contents, request.edits, plan.steps)
         if preview.redacted_parts and not preview.accepts_redacted:
@@ -117,10 +120,10 @@ def source_of(request: CheckpointRequest) -> Any:
     return engine_of(contents).read_source(request.folder, request.entry_point, contents.kind)
 
 
-def redacted_refusal(places: Sequence[str]) -> Refusal:
+def redacted_refusal(parts: Sequence[str]) -> Refusal:
     """The refusal if a person has to edit or accept these redacted parts."""
     message = _(
         "This checkpoint was pruned, and its stored copy lacks what was redacted in: %(places)s. Edit these, "
         "or accept sending them as they are."
-    ) % {"places": ", ".join(places)}
+    ) % {"places": ", ".join(parts)}
     return Refusal(Code.REDACTED_PARTS, message, "accept-hidden", _("Redacted parts"))

@@ -10,7 +10,7 @@ from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.preflight.checks import ask_next_units
 from viewer.launching.preview.launch_preview import source_refusals
 from viewer.launching.refusals import messages_of
-from viewer.launching.requests import ForkRequest
+from viewer.launching.requests.requests import ForkRequest
 from viewer.messages.translation import translate
 
 

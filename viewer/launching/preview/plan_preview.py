@@ -6,8 +6,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
-from viewer.engines.outlook import Decision
-from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step
+from viewer.engines.planning.outlook import Decision
+from viewer.engines.planning.plan import Action, EditRefused, Edits, Reason, Step
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.root_kinds import RootKind
 from viewer.messages import labels

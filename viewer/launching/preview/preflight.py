@@ -1,13 +1,13 @@
 """The preflight check that the browser shows before a start."""
 
 from viewer.engines import engine_named, engine_of, engine_with
+from viewer.engines.planning.schema import NO_SCHEMA, Schema
 from viewer.engines.protocol import Contents
 from viewer.engines.root_kinds import RootKind
-from viewer.engines.schema import NO_SCHEMA, Schema
 from viewer.jobs.preflight.checks import preflight_checkpoint, preflight_new_run
 from viewer.launching.new_run import NewRunPreview
 from viewer.launching.preview.findings import effects_digest
-from viewer.launching.requests import CheckpointRequest
+from viewer.launching.requests.requests import CheckpointRequest
 from viewer.models import Checkpoint, Location, PreflightCheck, Project, accept_effects
 
 

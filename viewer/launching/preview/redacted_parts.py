@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from viewer.engines import engine_of
-from viewer.engines.plan import Edits, Step
+from viewer.engines.planning.plan import Edits, Step
 from viewer.engines.protocol import Contents
-from viewer.launching.values import has_redacted_part
+from viewer.launching.requests.values import has_redacted_part
 from viewer.messages.translation import translate
 
 

@@ -7,12 +7,12 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
-from viewer.engines.editable import MISSING, EditableOutput, OpenQuestion
+from viewer.engines.planning.editable import MISSING, EditableOutput, OpenQuestion
 from viewer.engines.protocol import Contents
-from viewer.launching.option_values import ALL_AGENTS, parse_model
-from viewer.launching.requests import Dimension
-from viewer.launching.values import (
-    Kind,
+from viewer.launching.requests.option_values import ALL_AGENTS, parse_model
+from viewer.launching.requests.requests import Dimension
+from viewer.launching.requests.values import (
+    ValueKind,
     as_json,
     kind_of,
     normal_line_ends,
@@ -36,14 +36,14 @@ def value_dimension(group: str, name: str, stored: Any, text: str) -> Dimension:
     return Dimension(group, name, name, _distinct(parse_values(text, editing_kind(stored))))
 
 
-def setting_dimension(group: str, name: str, kind: Kind, text: str) -> Dimension:
+def setting_dimension(group: str, name: str, kind: ValueKind, text: str) -> Dimension:
     """A configurable value, or one of the context. Raises InvalidValue."""
     return Dimension(group, name, name, _distinct(parse_values(text, kind)))
 
 
 def answer_dimension(question: OpenQuestion, text: str) -> Dimension:
     """The answers to a checkpoint's interrupt. Answers that are JSON are parsed. Raises InvalidValue."""
-    values = [_json_or_text(value) for value in parse_values(text, Kind.TEXT)]
+    values = [_json_or_text(value) for value in parse_values(text, ValueKind.TEXT)]
     return Dimension("answer", question.id, question.prompt, _distinct(values))
 
 
@@ -63,9 +63,9 @@ def _distinct(values: Iterable[Any]) -> list[Any]:
     return found
 
 
-def editing_kind(stored: Any) -> Kind:
+def editing_kind(stored: Any) -> ValueKind:
     """The kind of a typed value: that of the stored value, or text if it is missing or redacted."""
-    return Kind.TEXT if stored is MISSING or stored == MARKER else kind_of(stored)
+    return ValueKind.TEXT if stored is MISSING or stored == MARKER else kind_of(stored)
 
 
 def output_text(output: EditableOutput) -> str:

@@ -11,13 +11,13 @@ from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
-from viewer.engines.plan import Edits
+from viewer.engines.planning.plan import Edits
+from viewer.engines.planning.run_settings import RunSettings
 from viewer.engines.protocol import Contents, kind_of
-from viewer.engines.run_settings import RunSettings
 from viewer.launching.preview.launch_preview import source_of
 from viewer.launching.preview.plan_preview import PlanPreview, preview_plan
-from viewer.launching.requests import Dimension, SweepRequest
-from viewer.launching.values import same_value
+from viewer.launching.requests.requests import Dimension, SweepRequest
+from viewer.launching.requests.values import same_value
 from viewer.redaction.marker import MARKER
 from viewer.redaction.values import redact
 
@@ -69,14 +69,14 @@ def variations_of(request: SweepRequest) -> Iterator[Variation]:
 
 def _settings_of(pairs: Sequence[tuple[Dimension, Any]], common: RunSettings) -> RunSettings:
     """The settings of a combination: the common ones, and its own values."""
-    own: dict[str, dict[str, Any]] = {"configurable": {}, "context": {}}
+    values: dict[str, dict[str, Any]] = {"configurable": {}, "context": {}}
     for one, value in pairs:
-        if one.group in own:
-            own[one.group][one.key] = value
+        if one.group in values:
+            values[one.group][one.key] = value
     return replace(
         common,
-        configurable={**common.configurable, **own["configurable"]},
-        context={**common.context, **own["context"]},
+        configurable={**common.configurable, **values["configurable"]},
+        context={**common.context, **values["context"]},
     )
 
 
@@ -89,7 +89,7 @@ def _edits_of(
     outputs: dict[str, Any] = {}
     models: dict[str, str] = {}
     answers: dict[str, Any] = {}
-    own_state = engine_of(contents).editable(contents).state or {}
+    stored_state = engine_of(contents).editable(contents).state or {}
     for one, value in pairs:
         if one.group == "model":
             models[one.key] = value
@@ -99,7 +99,7 @@ def _edits_of(
             if value is not None:
                 outputs[one.key] = value
         elif one.group in ("input", "state"):
-            stored = contents.inputs if one.group == "input" else own_state
+            stored = contents.inputs if one.group == "input" else stored_state
             if one.key not in stored or not same_value(value, stored[one.key]):
                 (inputs if one.group == "input" else state)[one.key] = value
     # The typed value replaces the stored one, even where a reducer would add it.

@@ -9,11 +9,11 @@ from django.utils.translation import gettext as _
 
 from viewer.cli import ALIASES, SUBCOMMANDS
 from viewer.data_folder import prepare_data_folder
-from viewer.management.command import OwnCommand
+from viewer.management.command import ForklineCommand
 from viewer.models import Job
 
 
-class Command(OwnCommand):
+class Command(ForklineCommand):
     help = "List, show, fork and resume checkpoints, and answer what their runs ask."
 
     # The subcommand that the command line names, if it is the first argument.
@@ -32,7 +32,7 @@ class Command(OwnCommand):
         parser.prog = parser.prog.replace("forkline checkpoints", "forkline")
         subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="|".join(SUBCOMMANDS))
         for name in SUBCOMMANDS:
-            aliases = [alias for alias, own in ALIASES.items() if own == name]
+            aliases = [alias for alias, full in ALIASES.items() if full == name]
             if self.named not in (None, name):
                 # Importing the modules of the others takes as long as most commands.
                 subparsers.add_parser(name)
@@ -51,13 +51,15 @@ class Command(OwnCommand):
         if getattr(subcommand, "MAKES_READY", True):
             prepare_data_folder()
             end_orphaned_jobs()
-        answer = subcommand.answer(options)
+        output = subcommand.handle(options)
         if options["json"]:
-            self.say_json(answer.document)
+            self.say_json(output.document)
+        elif output.file:
+            self.say_file(output.file)
         else:
-            self.say(answer.lines)
-        if answer.status:
-            sys.exit(answer.status)
+            self.say(output.lines)
+        if output.status:
+            sys.exit(output.status)
 
 
 def end_orphaned_jobs() -> None:

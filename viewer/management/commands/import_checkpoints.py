@@ -11,12 +11,12 @@ from django.utils.translation import ngettext
 from viewer.data_folder import prepare_data_folder
 from viewer.importing import UnknownLocation, import_location, open_location
 from viewer.jobs.execution.following.orphans import finish_orphans
-from viewer.management.command import OwnCommand
+from viewer.management.command import ForklineCommand
 from viewer.messages.translation import translate
 from viewer.stores.postgresql.address import shown_path
 
 
-class Command(OwnCommand):
+class Command(ForklineCommand):
     help = "Import the checkpoints of a folder or SQLite file. Only what is new or has changed is read."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -69,5 +69,5 @@ def _unavailable(keys: list[str]) -> Iterator[str]:
 
 def _sentence(counts: dict[str, Any]) -> str:
     there = ngettext("%(count)d checkpoint", "%(count)d checkpoints", counts["checkpoints"])
-    news = _("%(added)d new, %(changed)d changed, %(pruned)d pruned, %(problems)d not readable") % counts
+    news = _("%(added)d new, %(changed)d changed, %(pruned)d pruned, %(problems)d unreadable") % counts
     return f"{counts['location']}: {there % {'count': counts['checkpoints']}}, {news}."

@@ -10,13 +10,13 @@ from django.utils.translation import gettext as _
 from viewer.access.login_links import login_link, owner, teammate
 from viewer.access.permissions import May
 from viewer.data_folder import prepare_data_folder
-from viewer.management.command import OwnCommand
+from viewer.management.command import ForklineCommand
 
 # Values that --may has accepted before.
 FORMER_NAMES = {"look": "view"}
 
 
-class Command(OwnCommand):
+class Command(ForklineCommand):
     help = "Print a link that logs in, once. It is valid for a day."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -26,14 +26,16 @@ class Command(OwnCommand):
             choices=get_args(May),
             type=lambda text: FORMER_NAMES.get(text, text),
             help=_(
-                "What the user may do: view, or also run, that is start, cancel and answer runs, and change"
-                " locations, projects and limits. A new user may view."
+                "What the user may do: view; or run, which also allows starting, cancelling and answering"
+                " runs, and changing locations, projects and limits. A new user may view."
             ),
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["may"] and not options["name"]:
-            raise CommandError(_("--may needs a name: login_link NAME --may run. You may do everything."))
+            raise CommandError(
+                _("--may needs a user name: login_link NAME --may run. Your own account may do everything.")
+            )
         prepare_data_folder()
         try:
             user = teammate(options["name"], options["may"]) if options["name"] else owner()

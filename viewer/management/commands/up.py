@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from viewer.access.login_links import login_link, owner
 from viewer.cli.output import one_line
 from viewer.data_folder import identity, prepare_data_folder
-from viewer.management.command import OwnCommand
+from viewer.management.command import ForklineCommand
 from viewer.models import Location
 from viewer.stores.postgresql.address import shown_path
 from viewer.supervision import programs
@@ -31,7 +31,7 @@ LONGEST_START_SECONDS = 60
 POLL_SECONDS = 0.05
 
 
-class Command(OwnCommand):
+class Command(ForklineCommand):
     help = "Serve the dashboard on this machine, run its jobs, and print a link that logs in, once."
 
     def runs_programs(self, options: Mapping[str, Any]) -> bool:
@@ -45,7 +45,7 @@ class Command(OwnCommand):
             "--parent",
             type=int,
             metavar="PID",
-            help=_("End when the parent process, which has this id, ends."),
+            help=_("End when the parent process with this id ends."),
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -84,12 +84,12 @@ def refuse_taken_port() -> None:
         return
     values = {"address": f"{HOST}:{settings.PORT}", "process": holder_of(settings.PORT)}
     message = _(
-        "%(address)s is taken: is Forkline running already? "
-        "Stop what runs there, or choose another port with PORT=…"
+        "%(address)s is in use. Is Forkline running already? Stop the other program, or choose"
+        " another port with PORT=…"
     )
     if values["process"]:
         message = _(
-            "%(address)s is taken by %(process)s. Stop that process, or choose another port with PORT=…"
+            "%(address)s is in use by %(process)s. Stop that process, or choose another port with PORT=…"
         )
     raise CommandError(message % values)
 

@@ -11,13 +11,13 @@ from viewer.data_folder import prepare_data_folder
 from viewer.importing.background import importing_in_background
 from viewer.jobs.execution.following.follow import stopping
 from viewer.jobs.queue.worker import work
-from viewer.management.command import OwnCommand
+from viewer.management.command import ForklineCommand
 from viewer.search.indexing import indexing_in_background
 from viewer.supervision.lifeline import add_lifeline_argument, hold
 from viewer.supervision.signals import call_at_signal
 
 
-class Command(OwnCommand):
+class Command(ForklineCommand):
     """One worker per data folder is enough; several are safe."""
 
     logs_jobs = True

@@ -3,7 +3,7 @@
 from viewer.messages.marking import gettext_noop as _
 
 MESSAGES = {
-    "edit.only_of_graphs": _("Only a graph's checkpoint has channels, nodes and interrupts to name here."),
+    "edit.only_of_graphs": _("Only checkpoints of graphs have channels, nodes and interrupts."),
     "edit.agents_have_former_value": _(
         "These agents received the former value, and the checkpoint holds no template of their texts: "
         "%(roles)s. To give them the new value, name the crew's code under “Entry point”."

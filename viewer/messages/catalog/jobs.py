@@ -39,7 +39,7 @@ MESSAGES = {
         "This location has no project. Configure the project's folder and interpreter first."
     ),
     "job.project_not_confirmed": _(
-        "Nobody has permitted running code of “%(name)s” yet. Confirm the project first."
+        "Nobody has allowed the code of “%(name)s” to run yet. Confirm the project first."
     ),
     "job.python_path_in_protected_folder": _(
         "The project's Python imports modules from %(entry)s (%(file)s). This is inside %(cover)s, which "

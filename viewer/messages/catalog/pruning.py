@@ -7,7 +7,7 @@ MESSAGES = {
     "prune.database_failed": _("Nothing was deleted. The database reported: %(why)s"),
     "prune.engine_not_supported": _(
         "This engine keeps the state of a checkpoint in several tables. Delete its threads with its own"
-        " checkpoint saver."
+        " checkpoint saver. Their stored copies can then be deleted with --delete-copies."
     ),
     "prune.failed": _("It cannot be deleted: %(why)s."),
     "prune.job_unfinished": _("A job of this location has not finished."),

@@ -14,25 +14,21 @@ MESSAGES = {
     "runner.engine_panicked": _(
         "The engine crashed while it wrote a checkpoint (%(error)s). Resume from the last one."
     ),
-    "runner.entry_point_import_failed": _(
-        "The entry point %(entry_point)s cannot be imported: %(kind)s: %(error)s"
-    ),
+    "runner.entry_point_import_failed": _("%(entry_point)s cannot be imported: %(kind)s: %(error)s"),
     "runner.entry_point_malformed": _("The entry point %(entry_point)r must have the form module:name."),
     "runner.entry_point_name_missing": _(
-        "The entry point %(entry_point)s does not exist: %(module)s has no %(name)s."
+        "%(entry_point)s does not exist: the module %(module)s has no %(name)s."
     ),
     "runner.input_during_preflight": _(
         "The project's code asks for input (%(prompt)s) while it is imported, so the check could not "
         "finish. The run will ask you."
     ),
     "runner.module_in_other_folder": _(
-        "The entry point %(entry_point)s cannot be imported: there is no module %(module)s, but "
-        "%(folder)s has one. Choose that folder as the project's, and name the entry point as it "
-        "is imported from there."
+        "%(entry_point)s cannot be imported: there is no module %(module)s, but %(folder)s has one. "
+        "Choose that folder as the project's, and name the module as it is imported from there."
     ),
     "runner.module_missing": _(
-        "The entry point %(entry_point)s cannot be imported: there is no module %(module)s in the"
-        " project or its environment."
+        "%(entry_point)s cannot be imported: there is no module %(module)s in the project or its environment."
     ),
     "runner.password_input": _(
         "The project's code asks for a password (%(prompt)s). Set it in the project's environment file "

@@ -24,13 +24,14 @@ MESSAGES = {
         "which uses its stored copy."
     ),
     "crewai.checkpoint_unreadable": _("The checkpoint %(source)s cannot be read: %(error)s"),
-    "crewai.foreign_database": _("%(path)s is another database now: it has no table of checkpoints."),
+    "crewai.foreign_database": _("%(path)s is now a different database, without a table of checkpoints."),
     "crewai.location_is_link": _(
         "The location %(path)s now leads to %(place)s. Add that path as a location."
     ),
     "crewai.losses_not_accepted": _(
-        "Nothing has run: these components would be lost, which nobody has accepted: %(parts)s. Accept "
-        "it in the form, or with --accept-losses; or name the entry point that has them."
+        "Nothing has run: these components would be lost, and nobody has accepted that: %(parts)s."
+        " Accept the losses in the form or with --accept-losses, or name an entry point that has the"
+        " components."
     ),
     "crewai.match_choices": _("Choose in the form, or pass --match %(asked)s=… with one of: %(choices)s."),
     "crewai.match_gone": _("If it was removed, choose that in the form, or pass --match %(asked)s=%(gone)s."),

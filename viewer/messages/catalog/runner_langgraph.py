@@ -8,7 +8,7 @@ def _(text: str) -> str:
 
 MESSAGES = {
     "langgraph.answers_do_not_fit": _(
-        "An answer is for an interrupt that does not wait. These wait, by their ids: %(ids)s"
+        "An answer names an interrupt that is not waiting. The waiting interrupts have these ids: %(ids)s"
     ),
     "langgraph.as_node_missing": _(
         "Several nodes ran in the step before this checkpoint, so it is unclear which of them made the "
@@ -26,14 +26,14 @@ MESSAGES = {
     "langgraph.foreign_database": _(
         "%(path)s is a database without LangGraph's tables. Nothing was written to it."
     ),
-    "langgraph.location_is_link": _("%(path)s is a link now, to %(place)s. Nothing has run."),
+    "langgraph.location_is_link": _("%(path)s is now a link to %(place)s. Nothing has run."),
     "langgraph.needs_entry_point": _(
         "A graph needs its own code to run: choose its entry point, or add it to the project."
     ),
     "langgraph.no_checkpoint_choice": _(
         "LangGraph writes a checkpoint after every step: which ones are written and kept cannot be chosen."
     ),
-    "langgraph.next_of_subgraph": _("What runs next cannot be asked for the state of a subgraph."),
+    "langgraph.next_of_subgraph": _("What runs next cannot be determined for the state of a subgraph."),
     "langgraph.no_context": _(
         "This version of LangGraph has no context. Use configurable values, or install 0.6 or newer."
     ),
@@ -60,8 +60,8 @@ MESSAGES = {
     "langgraph.only_sqlite": _("Only a thread in a SQLite store can be run."),
     "langgraph.opaque_value": _("A value that cannot be decoded cannot be edited."),
     "langgraph.plan_differs": _(
-        "Nothing has run: the graph would run %(found)s next, and the plan says %(planned)s. The project's "
-        "code may have changed since the checkpoint was written."
+        "Nothing has run: the graph would run %(found)s next, but the plan says %(planned)s. The"
+        " project's code may have changed since the checkpoint was written."
     ),
     "langgraph.reserved_configurable": _(
         "These configurable values are set by the thread and cannot be chosen: %(names)s"
@@ -71,6 +71,7 @@ MESSAGES = {
         "Install a newer one."
     ),
     "langgraph.state_unreadable": _("The graph cannot read the checkpoint: %(kind)s: %(error)s"),
+    "langgraph.store_changed": _("Another program changed %(path)s while it was read. Try again."),
     "langgraph.store_unreadable": _("The store %(path)s cannot be read: %(error)s"),
     "langgraph.called_by_graph": _(
         "A subgraph's checkpoint cannot be forked alone. Fork the checkpoint of the thread that called it."
@@ -78,7 +79,7 @@ MESSAGES = {
     "langgraph.edit_and_answer": _(
         "A fork can either answer an interrupt or change the state: with a changed state the node asks again."
     ),
-    "langgraph.type_not_editable": _("A value of the type %(type)s cannot be made from what was typed."),
+    "langgraph.type_not_editable": _("The typed value cannot be converted to the type %(type)s."),
     "langgraph.value_encrypted": _(
         "A value of %(what)s is encrypted (%(type)s), so it cannot be checked before it is loaded."
     ),
@@ -113,7 +114,7 @@ MESSAGES = {
         "the fork as a new thread."
     ),
     "langgraph.writes_differ": _(
-        "Nothing was written: the thread has other writes of a step that the fork ran again, and what "
-        "follows reads them. Publish the fork as a new thread."
+        "Nothing was written: the fork ran a step again, but later steps read the writes of its first"
+        " run in the thread. Publish the fork as a new thread."
     ),
 }

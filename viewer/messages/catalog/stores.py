@@ -3,9 +3,9 @@
 from viewer.messages.marking import gettext_noop as _
 
 MESSAGES = {
-    "store.became_link": _("It, or the folder that it is in, has become a link."),
+    "store.became_link": _("The file or its folder has become a link."),
     "store.byte_order_mark": _("It starts with a byte order mark, which the engine cannot read."),
-    "store.changed_while_read": _("A writer changed it each time it was read. Try again."),
+    "store.changed_while_read": _("It changed during every attempt to read it. Try again."),
     "store.columns_missing": _("Its table of checkpoints has no columns “id” and “data”."),
     "store.companion_not_a_file": _("“%(name)s” is not a plain file, so the store is not opened."),
     "store.companion_too_large": _("“%(name)s” has %(size)s bytes. The limit is %(most)s."),
@@ -22,12 +22,14 @@ MESSAGES = {
     "store.folder_not_listed": _("The folder cannot be listed: %(why)s."),
     "store.folder_replaced": _("Its folder was replaced while it was opened."),
     "store.gzip": _("It is compressed with gzip."),
-    "store.half_written": _("A writer did not finish. Open the file once with the program that wrote it."),
+    "store.half_written": _(
+        "The program that wrote it was interrupted. Open the file once with that program."
+    ),
     "store.internal_error": _(
         "Forkline failed to read it (%(kind)s). The file is not at fault. See Forkline's log."
     ),
     "store.journal_too_large": _(
-        "A writer left its write-ahead log, and the file is too large to be read with it."
+        "The file has a write-ahead log, and is too large to be read together with it."
     ),
     "store.json_invalid": _("Invalid JSON at byte %(byte)s."),
     "store.json_not_a_checkpoint": _("It is JSON, but not a checkpoint of a known engine."),
@@ -68,7 +70,7 @@ MESSAGES = {
     "store.replaced": _("It was replaced after it was added: another file or folder is at its path now."),
     "store.row_damaged": _("The row is on a damaged page."),
     "store.row_not_json": _("SQLite cannot read the row's data as JSON."),
-    "store.row_not_json_or_text": _("Its data are neither JSON nor text."),
+    "store.row_not_json_or_text": _("Its data is neither JSON nor text."),
     "store.row_too_large": _("The row exceeds SQLite's limit."),
     "store.row_vanished": _("The row disappeared while it was being read."),
     "store.row_without_id": _("The row has no id that can be shown."),

@@ -13,30 +13,30 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from viewer.comparison.detail import Detail, detail_of
-from viewer.comparison.sides import Compared, Side
-from viewer.comparison.table import Cell, Group, Row, table_of
+from viewer.comparison.sides import Comparison, Side
+from viewer.comparison.table import Cell, ComparedRow, Group, table_of
 from viewer.presentation.export.formats import Format, code_block, plain_line
 
 # Maximum characters of full values, and maximum seconds for marking their differences.
-MAX_CHARACTERS, SECONDS = 20_000_000, 10.0
+MAX_CHARACTERS, DIFF_SECONDS = 20_000_000, 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
     """The rows of a comparison. The values of ``full`` are exported; ``left_out`` is how many are not."""
 
-    compared: Compared
+    compared: Comparison
     groups: list[Group]
-    full: list[Row]
+    full: list[ComparedRow]
     left_out: int
 
 
-def exported(compared: Compared) -> Exported:
+def exported(compared: Comparison) -> Exported:
     """The exported part of a comparison: rows in order, up to the maximum of characters."""
     with timezone.override(UTC):
         groups = table_of(compared.sides, shows_same=True)
     rows = [row for group in groups for row in group.rows]
-    full, left = list[Row](), MAX_CHARACTERS
+    full, left = list[ComparedRow](), MAX_CHARACTERS
     for row in rows:
         left -= sum(len(_text(cell.value)) for cell in row.cells if not cell.is_missing)
         if left >= 0:
@@ -44,7 +44,7 @@ def exported(compared: Compared) -> Exported:
     return Exported(compared, groups, full, len(rows) - len(full))
 
 
-def as_json(compared: Compared) -> str:
+def as_json(compared: Comparison) -> str:
     """The sides and rows of a comparison. Times are ISO 8601."""
     found = exported(compared)
     document = {
@@ -66,7 +66,7 @@ def as_json(compared: Compared) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n"
 
 
-def as_markdown(compared: Compared) -> str:
+def as_markdown(compared: Comparison) -> str:
     """A table of the differences, and the differing values in code blocks, which keep them unchanged."""
     found = exported(compared)
     heads = [_cell_line(side.checkpoint.branch) for side in compared.sides]
@@ -75,7 +75,9 @@ def as_markdown(compared: Compared) -> str:
     lines += ["", f"| | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
     for row in (row for group in found.groups for row in group.rows if row.differs):
         texts = ["none" if cell.is_missing else cell.text for cell in row.cells]
-        lines.append(f"| {' | '.join(_cell_line(text) for text in [row.name, *texts])} |")
+        # An output and the messages of one unit have the same name.
+        name = f"{row.section or 'overview'}: {row.name}"
+        lines.append(f"| {' | '.join(_cell_line(text) for text in [name, *texts])} |")
     for row in found.full:
         if row.differs and row.section:
             lines += ["", f"## {plain_line(row.section)}: {plain_line(row.name)}"]
@@ -85,9 +87,9 @@ def as_markdown(compared: Compared) -> str:
     return "\n".join([*lines, "", f"Exported from Forkline at {_now()}. Secrets are redacted."]) + "\n"
 
 
-def as_html(compared: Compared) -> str:
+def as_html(compared: Comparison) -> str:
     """An HTML page without scripts that loads nothing."""
-    found, end = exported(compared), time.monotonic() + SECONDS
+    found, end = exported(compared), time.monotonic() + DIFF_SECONDS
     details = list[Detail]()
     for row in found.full:
         if row.differs and row.section and time.monotonic() < end:
@@ -99,27 +101,27 @@ def as_html(compared: Compared) -> str:
         "compared": compared,
         "found": found,
         "exported_at": _now(),
-        "details": [(one, [*zip(heads, one.columns, strict=True)]) for one in details],
-        "unmarked": unmarked,
+        "details": [(one.row, [*zip(heads, one.columns, strict=True)]) for one in details],
+        "unmarked": [(row, [*zip(heads, row.cells, strict=True)]) for row in unmarked],
     }
     return render_to_string("export/comparison.html", context)
 
 
-COMPARISON_FORMATS: Mapping[str, Format[Compared]] = {
+COMPARISON_FORMATS: Mapping[str, Format[Comparison]] = {
     "html": Format(_("HTML page"), "html", "text/html", as_html),
     "markdown": Format(_("Markdown"), "md", "text/markdown", as_markdown),
     "json": Format(_("JSON"), "json", "application/json", as_json),
 }
 
 
-def comparison_file_name(compared: Compared, wanted: Format[Compared]) -> str:
+def comparison_file_name(compared: Comparison, wanted: Format[Comparison]) -> str:
     """A file name that every system accepts."""
     branches = "-".join(side.checkpoint.branch for side in compared.sides[:4])
     name = re.sub(r"[^\w.-]+", "_", f"comparison-{branches}").strip("._")[:80]
     return f"{name}.{wanted.ending}"
 
 
-def _values(compared: Compared, row: Row) -> Iterator[str]:
+def _values(compared: Comparison, row: ComparedRow) -> Iterator[str]:
     """The value of each side. Values equal to the baseline's are not repeated."""
     for side, cell in zip(compared.sides, row.cells, strict=True):
         yield from ("", f"### {plain_line(side.checkpoint.branch)}", "")

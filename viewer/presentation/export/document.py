@@ -22,7 +22,7 @@ def run_document(run: Run) -> dict[str, Any]:
     """A run with its branches, checkpoints, inputs and outputs. Times are ISO 8601."""
     rows = list(run.checkpoints.select_related("parent").order_by("row"))
     heads = list(
-        run.checkpoints.filter(is_branch_head=True).select_related("location", "body").order_by("-row")
+        run.checkpoints.filter(is_branch_head=True).select_related("location", "stored_copy").order_by("-row")
     )
     return {
         "forkline": 1,

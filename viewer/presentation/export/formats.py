@@ -36,7 +36,8 @@ def as_json(run: Run) -> str:
 
 def as_html(run: Run) -> str:
     """An HTML page without scripts that loads nothing."""
-    context = {"document": run_document(run), "run": run}
+    document = run_document(run)
+    context = {"document": document, "run": run, "exported_at": document["exported_at"]}
     # Made by our own template, which escapes what it shows.
     context["picture"] = mark_safe(lineage_svg(run))  # noqa: S308
     return render_to_string("export/run.html", context)

@@ -10,7 +10,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from viewer.engines import all_engines
+from viewer.engines import event_detail, event_label
 from viewer.jobs.event_values import positive_integer
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
@@ -43,7 +43,7 @@ LABELS: dict[str, str | Promise] = {
 
 
 @dataclass(slots=True)
-class Row:
+class EventRow:
     """One row.
 
     ``detail`` is shown when the row is expanded. ``checkpoint`` is an id to link to. ``tone`` is plain, good,
@@ -76,7 +76,7 @@ class Row:
 class EventList:
     """New rows, and text to append to a row that was already sent."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[EventRow] = field(default_factory=list)
     # The seq of the row to which streamed text is appended until another event follows.
     open_text: int | None = None
     open_agent: str = ""
@@ -105,7 +105,7 @@ def add_text(event_list: EventList, event: JobEvent) -> None:
     """Append streamed text to its row, or start one."""
     text, agent = str(event.data.get("text") or ""), str(event.data.get("agent") or "")
     if event_list.open_text is None or event_list.open_agent != agent:
-        event_list.rows.append(Row(event.seq, "text", event.at, text, agent=agent))
+        event_list.rows.append(EventRow(event.seq, "text", event.at, text, agent=agent))
         event_list.open_text, event_list.open_agent = event.seq, agent
     elif event_list.rows and event_list.rows[-1].seq == event_list.open_text:
         event_list.rows[-1].text += text
@@ -114,11 +114,11 @@ def add_text(event_list: EventList, event: JobEvent) -> None:
         event_list.added += text
 
 
-def row_of(event: JobEvent) -> Row:
+def row_of(event: JobEvent) -> EventRow:
     """Return the row of one event."""
     data = event.data
     failed = event.kind.endswith(FAILED)
-    return Row(
+    return EventRow(
         seq=event.seq,
         kind=event.kind,
         at=event.at,
@@ -146,14 +146,13 @@ def label_of(kind: str, data: Mapping[str, Any]) -> str:
         return translate(message_from(data.get("message")))
     if kind in LABELS:
         return str(LABELS[kind]) % EventValues(data)
-    label = next((one.event_labels[kind] for one in all_engines() if kind in one.event_labels), "")
+    label = event_label(kind)
     return gettext(label) % EventValues(data) if label else kind
 
 
 def detail_name(kind: str) -> str:
     """Return the name of the value that the expanded row shows; empty if there is none."""
-    found = (one.event_details[kind] for one in all_engines() if kind in one.event_details)
-    return DETAILS.get(kind) or next(found, "")
+    return DETAILS.get(kind) or event_detail(kind)
 
 
 class EventValues(dict[str, Any]):

@@ -1,30 +1,18 @@
 """The table of jobs. The address of the page holds its filter, order and page number."""
 
-from dataclasses import dataclass
-
-from django.core.paginator import Page, Paginator
+from django.core.paginator import Paginator
 from django.db.models import DurationField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Lower, Now
 from django.http import QueryDict
-from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from viewer.models import Job, Question, uuid_of
-from viewer.presentation.listing import (
-    MAX_QUERY,
-    Choice,
-    Column,
-    Heading,
-    choices,
-    headings,
-    known_sort,
-    order_of,
-)
+from viewer.presentation.listing import Column, Listing, Statuses, choices, filter_in, headings, order_of
 
 JOBS_A_PAGE = 50
 NEWEST_FIRST = "-requested"
-# By the value in the address. ``waiting`` jobs wait for a person, not for their start.
-STATUSES: dict[str, str | Promise] = {
+# ``waiting`` jobs wait for a person, not for their start.
+STATUSES: Statuses = {
     "": _("All"),
     "waiting": _("Waiting"),
     "queued": _("Queued"),
@@ -46,42 +34,13 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class JobFilter:
-    """The filter in the address of the list. Unknown values are ignored."""
-
-    only: str = ""
-    query: str = ""
-    sort: str = NEWEST_FIRST
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether it excludes any jobs."""
-        return bool(self.only or self.query)
-
-
-@dataclass(frozen=True, slots=True)
-class JobList:
-    """A page of the list. The attribute ``asks`` of a job says whether it waits for an answer."""
-
-    page: Page[Job]
-    filter: JobFilter
-    headings: list[Heading]
-    choices: list[Choice]
-
-    @property
-    def count(self) -> int:
-        """The number of jobs on all pages."""
-        return self.page.paginator.count
-
-
-def job_list(address: QueryDict) -> JobList:
-    """Return the page of jobs for the query of an address."""
-    wanted = _filter_in(address)
+def job_list(address: QueryDict) -> Listing[Job]:
+    """Return the page of jobs for an address. ``asks`` of a job says whether it waits for an answer."""
+    wanted = filter_in(address, STATUSES, COLUMNS, NEWEST_FIRST)
     jobs = Job.objects.select_related("run", "location", "requested_by").annotate(asks=_asks())
     found = _with_status(_matching(jobs, wanted.query), wanted.only)
     found = found.order_by(order_of(COLUMNS, wanted.sort), "-created_at", "-pk")
-    return JobList(
+    return Listing(
         page=Paginator(found, JOBS_A_PAGE).get_page(address.get("page")),
         filter=wanted,
         headings=headings(COLUMNS, wanted.sort, address),
@@ -92,15 +51,6 @@ def job_list(address: QueryDict) -> JobList:
 def _asks() -> Exists:
     """Return the condition for jobs that wait for an answer."""
     return Exists(Question.objects.waiting().filter(job=OuterRef("pk")))
-
-
-def _filter_in(address: QueryDict) -> JobFilter:
-    only, sort, query = (str(address.get(name, "")) for name in ("only", "sort", "q"))
-    return JobFilter(
-        only=only if only in STATUSES else "",
-        query=query.strip()[:MAX_QUERY],
-        sort=known_sort(sort, COLUMNS, NEWEST_FIRST),
-    )
 
 
 def _matching(jobs: QuerySet[Job], query: str) -> QuerySet[Job]:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from viewer.jobs.limits.usage import limits_in, seconds_of, usage_label
+from viewer.jobs.limits.usage import limits_in, seconds_of
 from viewer.models import Checkpoint, Job
 from viewer.presentation.jobs.event_list import EventList, add_events
+from viewer.presentation.jobs.limit_labels import usage_label
 from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
 
 

@@ -60,6 +60,12 @@ class Progress:
     def total(self) -> int:
         return len(self.steps)
 
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Everything that the progress bar shows, except the streamed text and the number of the event."""
+        shown = (self.running, self.speaker, self.tokens, self.done, self.total)
+        return (*shown, bool(self.text), tuple(self.asks.items()))
+
 
 def progress_of(plan: Sequence[Mapping[str, Any]]) -> Progress:
     """Return the progress of a job before its start, from its plan."""

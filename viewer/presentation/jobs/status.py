@@ -9,8 +9,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from viewer.jobs.limits.usage import limit_label
 from viewer.models import Job
+from viewer.presentation.jobs.limit_labels import limit_label
 from viewer.presentation.jobs.waiting import wait_of
 
 Status = Job.Status

@@ -7,10 +7,11 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from viewer.jobs import workers
-from viewer.jobs.limits.usage import Limit, amount, next_midnight, reached_shared_limit
+from viewer.jobs.limits.usage import Limit, midnight, reached_shared_limit
 from viewer.jobs.queue.cache_warmup import waits_for_cache_warmup
-from viewer.launching.options import short_time
+from viewer.launching.requests.options import short_time
 from viewer.models import Job
+from viewer.presentation.jobs.limit_labels import amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def reached_limit_text(limit: Limit) -> str:
         "project": _("for a limit: the project's daily limit of %(amount)s is reached until %(until)s"),
         "day": _("for a limit: the daily limit of %(amount)s for all jobs is reached until %(until)s"),
     }
-    until = short_time(next_midnight())
+    until = short_time(midnight(days=1))
     return text[limit.whose] % {"amount": amount(limit.measure, limit.max_amount), "until": until}
 
 

@@ -7,30 +7,21 @@ from typing import Any
 from django.forms import BoundField
 
 from viewer.engines import engine_of
-from viewer.engines.editable import AnswerField, AnswerOption, Editable, OpenQuestion
+from viewer.engines.planning.editable import AnswerField, AnswerOption, Editable, OpenQuestion
 from viewer.forms.launch.answers import AnswersForm, choice_texts, part_name
 from viewer.models import Question
-from viewer.presentation.launch.edit_parts import first_error
+from viewer.presentation.launch.edit_parts import FieldView
 
 
 @dataclass(frozen=True, slots=True)
-class PartView:
+class PartView(FieldView):
     """A field of an option with its typed value."""
 
     part: AnswerField
-    field: BoundField
-
-    @property
-    def html_id(self) -> str:
-        return self.field.id_for_label
-
-    @property
-    def error(self) -> str:
-        return first_error(self.field)
 
     @property
     def text(self) -> str:
-        return str(self.field.value() or "")
+        return str(self.bound.value() or "")
 
     @property
     def choices(self) -> list[str]:
@@ -58,22 +49,13 @@ class OptionView:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerView:
+class AnswerView(FieldView):
     """One question with its typed answer."""
 
     question: OpenQuestion
-    answer: BoundField
     choice: BoundField
     type: BoundField
     options: list[OptionView]
-
-    @property
-    def html_id(self) -> str:
-        return self.answer.id_for_label
-
-    @property
-    def error(self) -> str:
-        return first_error(self.answer)
 
     @property
     def chosen(self) -> str:
@@ -82,7 +64,7 @@ class AnswerView:
     @property
     def is_typed(self) -> bool:
         """Whether the field for a free answer is initially open."""
-        return bool(self.answer.value()) or not self.question.options or bool(self.error)
+        return bool(self.bound.value()) or not self.question.options or bool(self.error)
 
     @property
     def sweep_name(self) -> str:
@@ -137,8 +119,8 @@ class AnswersPart:
         form = self.form
         return [
             AnswerView(
-                question,
                 form[f"answer:{number}"],
+                question,
                 form[f"choice:{number}"],
                 form[f"type:{number}"],
                 [
@@ -159,8 +141,8 @@ class AnswersPart:
         return answer if isinstance(answer, str) and not _is_json(answer) else json.dumps(answer)
 
     def _parts(self, number: int, position: int, option: AnswerOption) -> list[PartView]:
-        names = (part_name(number, position, place) for place in range(len(option.fields)))
-        return [PartView(part, self.form[name]) for part, name in zip(option.fields, names, strict=True)]
+        names = (part_name(number, position, field) for field in range(len(option.fields)))
+        return [PartView(self.form[name], part) for part, name in zip(option.fields, names, strict=True)]
 
 
 def asked_part(question: Question, data: Any = None) -> AnswersPart | None:

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from viewer.engines import engine_of
+from viewer.engines.planning.schema import NO_SCHEMA, Schema
 from viewer.engines.protocol import Contents, kind_of
-from viewer.engines.schema import NO_SCHEMA, Schema
 from viewer.forms.launch.preflight import PreflightForm
 from viewer.forms.models import ModelsForm
 from viewer.importing import stored_contents
 from viewer.launching.preview.preflight import schema_at
-from viewer.launching.requests import CheckpointRequest
+from viewer.launching.requests.requests import CheckpointRequest
 from viewer.lineage.branch_names import proposed_branch
 from viewer.models import Checkpoint, Project
 from viewer.presentation.launch.checkpoints_part import checkpoints_part
@@ -45,7 +45,7 @@ class CheckpointPage(LaunchPage[Started]):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class StartingPoint:
     """The checkpoint from which something starts, and its project."""
 
     checkpoint: Checkpoint
@@ -98,14 +98,14 @@ class Source:
         }
 
 
-def source_at(checkpoint: Checkpoint) -> Source:
+def source_at(checkpoint: Checkpoint) -> StartingPoint:
     """The checkpoint with its contents and the project of its location."""
-    return Source(checkpoint, stored_contents(checkpoint), checkpoint.location.project)
+    return StartingPoint(checkpoint, stored_contents(checkpoint), checkpoint.location.project)
 
 
 def furthest(checkpoint: Checkpoint) -> Contents | None:
     """The contents of the run's furthest checkpoint; None if it is this one."""
-    rows = checkpoint.run.checkpoints.filter(size__lte=MAX_BYTES_FOR_COST).select_related("body")
+    rows = checkpoint.run.checkpoints.filter(size__lte=MAX_BYTES_FOR_COST).select_related("stored_copy")
     readable = rows.exclude(state=Checkpoint.State.NO_COPY)
     row = readable.order_by("-units_done", "-event_count").first()
     if row is None or row.pk == checkpoint.pk:

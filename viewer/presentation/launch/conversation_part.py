@@ -7,7 +7,7 @@ from typing import Any
 from django.forms import BoundField
 from django.utils.translation import gettext as _
 
-from viewer.engines.editable import Editable
+from viewer.engines.planning.editable import Editable
 from viewer.engines.protocol import Contents
 from viewer.forms.launch.messages import (
     MessageForm,
@@ -17,7 +17,7 @@ from viewer.forms.launch.messages import (
     fits_form,
     message_forms,
 )
-from viewer.launching.state_edits import written_messages
+from viewer.launching.requests.state_edits import written_messages
 from viewer.presentation.launch.edit_parts import first_error
 from viewer.redaction.marker import MARKER
 
@@ -157,5 +157,5 @@ def conversations_in(edited: Editable) -> list[str]:
 
 def without_conversations(edited: Editable) -> Mapping[str, Any]:
     """The entries of the state that have a field of their own."""
-    own = set(conversations_in(edited))
-    return {name: value for name, value in (edited.state or {}).items() if name not in own}
+    names = set(conversations_in(edited))
+    return {name: value for name, value in (edited.state or {}).items() if name not in names}

@@ -9,33 +9,47 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.comparison.diff.words import Piece, difference
-from viewer.engines.editable import EditableOutput
+from viewer.engines.planning.editable import EditableOutput
 from viewer.forms.fields import Typed, ValueField
 from viewer.forms.launch.fork import OutputsForm, ValuesForm, output_name
 from viewer.forms.launch.messages import ModesForm
-from viewer.launching.state_edits import added_value
-from viewer.launching.values import Kind, as_json
+from viewer.launching.requests.state_edits import added_value
+from viewer.launching.requests.values import ValueKind, as_json
 from viewer.launching.variations.dimensions import output_text
 from viewer.redaction.marker import MARKER
 from viewer.redaction.names.secrecy import secrecy_of
 
 KIND_LABELS = {
-    Kind.TEXT: gettext_lazy("text"),
-    Kind.WHOLE_NUMBER: gettext_lazy("whole number"),
-    Kind.NUMBER: gettext_lazy("number"),
-    Kind.YES_NO: gettext_lazy("yes or no"),
-    Kind.LIST: gettext_lazy("list, one item per line"),
-    Kind.JSON: gettext_lazy("JSON"),
+    ValueKind.TEXT: gettext_lazy("text"),
+    ValueKind.WHOLE_NUMBER: gettext_lazy("whole number"),
+    ValueKind.NUMBER: gettext_lazy("number"),
+    ValueKind.YES_NO: gettext_lazy("yes or no"),
+    ValueKind.LIST: gettext_lazy("list, one item per line"),
+    ValueKind.JSON: gettext_lazy("JSON"),
 }
 # A text up to this length initially has a field of one line.
 SHORT = 80
 
 
 @dataclass(frozen=True, slots=True)
-class ValueView:
-    """A kickoff input or an entry of the state."""
+class FieldView:
+    """A field of a form, with what pages show of it."""
 
     bound: BoundField
+
+    @property
+    def html_id(self) -> str:
+        return self.bound.id_for_label
+
+    @property
+    def error(self) -> str:
+        return first_error(self.bound)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueView(FieldView):
+    """A kickoff input or an entry of the state."""
+
     field: ValueField
     changed: bool
     # How an edit is written, if the entry may have a reducer.
@@ -63,19 +77,11 @@ class ValueView:
         return self.field.name
 
     @property
-    def html_id(self) -> str:
-        return self.bound.id_for_label
-
-    @property
     def json_name(self) -> str:
         return self.field.json_name
 
     @property
-    def error(self) -> str:
-        return first_error(self.bound)
-
-    @property
-    def kind(self) -> Kind:
+    def kind(self) -> ValueKind:
         return self.field.kind
 
     @property
@@ -124,7 +130,7 @@ def shown_text(field: ValueField) -> str:
     """The stored value as text; empty if it is missing or a secret."""
     if field.is_missing or field.is_secret:
         return ""
-    return ", ".join(field.stored) if field.kind is Kind.LIST else field.stored_text
+    return ", ".join(field.stored) if field.kind is ValueKind.LIST else field.stored_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,25 +7,24 @@ from typing import Any
 from django.forms import Form
 
 from viewer.engines import engine_of
-from viewer.engines.editable import Editable
-from viewer.engines.plan import Edits
+from viewer.engines.planning.editable import Editable
+from viewer.engines.planning.plan import Edits
+from viewer.engines.planning.schema import Schema, StateEntry
 from viewer.engines.protocol import kind_of
 from viewer.engines.root_kinds import RootKind
-from viewer.engines.schema import Entry, Schema
 from viewer.forms.launch.fork import EntryPointForm, ForkForm, OutputsForm, StateForm, ValuesForm
 from viewer.forms.launch.messages import ModesForm
 from viewer.forms.launch.preflight import PreflightForm
-from viewer.forms.launch.retry import Retry, retry_of_fork
 from viewer.forms.models import models_form
 from viewer.launching.fork import fork, preview_fork
 from viewer.launching.preview.launch_preview import LaunchPreview
 from viewer.launching.preview.plan_preview import PlanPreview
-from viewer.launching.requests import ForkRequest, ResumeRequest
+from viewer.launching.requests.requests import ForkRequest, ResumeRequest
+from viewer.launching.requests.state_edits import added_value
 from viewer.launching.resume import preview_resume, resume
-from viewer.launching.state_edits import added_value
 from viewer.models import Checkpoint, Job
 from viewer.presentation.launch.answers_part import AnswersPart, answers_part
-from viewer.presentation.launch.checkpoint_page import CheckpointPage, Source, source_at
+from viewer.presentation.launch.checkpoint_page import CheckpointPage, StartingPoint, source_at
 from viewer.presentation.launch.conversation_part import (
     ConversationPart,
     conversation_parts,
@@ -34,6 +33,7 @@ from viewer.presentation.launch.conversation_part import (
 from viewer.presentation.launch.edit_parts import OutputView, ValuesPart, output_views, values_part
 from viewer.presentation.launch.option_parts import OptionParts
 from viewer.presentation.launch.page import Submission, preflight_for
+from viewer.presentation.launch.retry import Retry, retry_of_fork
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ def preview_of(request: ForkRequest) -> LaunchPreview:
     return preview_resume(request) if isinstance(request, ResumeRequest) else preview_fork(request)
 
 
-def fork_parts(type_: type[ForkRequest], source: Source, data: Any) -> ForkParts:
+def fork_parts(type_: type[ForkRequest], source: StartingPoint, data: Any) -> ForkParts:
     """The parts, in their initial state if ``data`` is None. A resume has no edits."""
     contents = source.contents
     engine = engine_of(contents)
@@ -233,7 +233,7 @@ def fork_parts(type_: type[ForkRequest], source: Source, data: Any) -> ForkParts
     )
 
 
-def missing_entries(edited: Editable, schema: Schema) -> dict[str, Entry]:
+def missing_entries(edited: Editable, schema: Schema) -> dict[str, StateEntry]:
     """The entries of the schema that have no value and are not edited as a conversation."""
     known = {*(edited.state or {}), *edited.opaque}
     return {name: entry for name, entry in schema.entries.items() if name not in known}
@@ -254,10 +254,10 @@ def modes_form(data: Any, edited: Editable, schema: Schema, kind: RootKind) -> M
     return ModesForm(data, reducers, by_id)
 
 
-def _retry(type_: type[ForkRequest], source: Source, job: Job) -> Retry:
+def _retry(type_: type[ForkRequest], source: StartingPoint, job: Job) -> Retry:
     first, taken = fork_parts(type_, source, None), source.checkpoint.location.taken_branches
     values = [part.form for part in first.values]
     if settings := first.options.settings:
         values += [settings.configurable.form, settings.context.form]
-    own = {part.name for part in first.conversations}
-    return retry_of_fork(job, values, first.outputs_form, first.options.models.form, taken, own)
+    conversations = {part.name for part in first.conversations}
+    return retry_of_fork(job, values, first.outputs_form, first.options.models.form, taken, conversations)

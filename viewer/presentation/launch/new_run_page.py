@@ -12,7 +12,6 @@ from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
 from viewer.forms.launch.new_run import InputsForm, WriteTargetForm
 from viewer.forms.launch.preflight import PreflightForm
-from viewer.forms.launch.retry import retry_of_run
 from viewer.forms.models import new_models_form, no_models_form
 from viewer.launching.new_run import NewRunPreview, new_run, preview_new_run
 from viewer.launching.preview.earlier_runs import (
@@ -23,12 +22,13 @@ from viewer.launching.preview.earlier_runs import (
 )
 from viewer.launching.preview.preflight import preflight_of_new_run, schema_of_new_run
 from viewer.launching.refusals import Code, Refusal
-from viewer.launching.requests import NewRunRequest
+from viewer.launching.requests.requests import NewRunRequest
 from viewer.models import Job, Location, Project, Run
 from viewer.presentation.launch.checkpoints_part import checkpoints_part
 from viewer.presentation.launch.edit_parts import ValuesPart, values_part
 from viewer.presentation.launch.option_parts import OptionParts, option_parts
 from viewer.presentation.launch.page import LaunchPage, Submission
+from viewer.presentation.launch.retry import retry_of_run
 from viewer.presentation.launch.run_settings_part import run_settings_part
 
 
@@ -165,7 +165,7 @@ def chosen_for(
     location: Location,
     project: Project,
     kinds: Mapping[str, str],
-    asked: Mapping[str, str],
+    sent: Mapping[str, str],
     repeated: Run | None,
     retried: Job | None,
 ) -> Chosen:
@@ -173,11 +173,11 @@ def chosen_for(
 
     ``kinds`` maps the project's entry points to their root kinds; empty if its source does not say.
     """
-    entry_point = asked.get("entry_point", "") or (retried.request["entry_point"] if retried else "")
+    entry_point = sent.get("entry_point", "") or (retried.request["entry_point"] if retried else "")
     if entry_point not in kinds:
         known = entry_point_of_run(project, repeated) if repeated else ""
         entry_point = known or (next(iter(kinds)) if len(kinds) == 1 else "")
-    entity = kinds.get(entry_point) or asked.get("entity", "")
+    entity = kinds.get(entry_point) or sent.get("entity", "")
     names = list(engine_of(location).kinds)
     entity = entity if entity in names else names[0]
     found = repeated or (earlier_run(location, entry_point, entity) if entry_point else None)

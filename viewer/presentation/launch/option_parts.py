@@ -9,12 +9,12 @@ from django.forms import BoundField, Form
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from viewer.engines.run_settings import NO_SETTINGS
+from viewer.engines.planning.run_settings import NO_SETTINGS
 from viewer.forms.launch.schedule import LATER, StartTimeForm
 from viewer.forms.limits import LimitsForm
 from viewer.forms.models import CACHE_WARMUP, ModelsForm
-from viewer.launching.option_values import ALL_AGENTS, STRATEGIES
-from viewer.launching.options import LaunchOptions, short_time
+from viewer.launching.requests.option_values import ALL_AGENTS, STRATEGIES
+from viewer.launching.requests.options import LaunchOptions, short_time
 from viewer.presentation.launch.checkpoints_part import CheckpointsPart
 from viewer.presentation.launch.run_settings_part import RunSettingsPart
 
@@ -132,8 +132,8 @@ class OptionParts:
 
     @property
     def forms(self) -> Sequence[Form]:
-        own = self.settings.forms if self.settings else ()
-        return (self.models.form, *own, self.checkpointing.form, self.timing.form, self.limits.form)
+        of_settings = self.settings.forms if self.settings else ()
+        return (self.models.form, *of_settings, self.checkpointing.form, self.timing.form, self.limits.form)
 
     @property
     def request_values(self) -> dict[str, Any]:

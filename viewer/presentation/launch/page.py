@@ -10,12 +10,12 @@ from django.forms import Form
 from django.http import QueryDict
 
 from viewer.forms.launch.preflight import PreflightForm
-from viewer.forms.launch.retry import Retry
 from viewer.launching.preview.findings import CheckedLaunch, Findings
 from viewer.launching.preview.preflight import preflight_of
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal
-from viewer.launching.requests import CheckpointRequest
+from viewer.launching.requests.requests import CheckpointRequest
 from viewer.models import PreflightCheck
+from viewer.presentation.launch.retry import Retry
 
 Started = TypeVar("Started")
 

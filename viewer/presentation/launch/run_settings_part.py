@@ -7,9 +7,9 @@ from typing import Any
 from django.forms import Form
 from django.utils.translation import gettext as _
 
+from viewer.engines.planning.run_settings import RunSettings
+from viewer.engines.planning.schema import Schema
 from viewer.engines.root_kinds import RootKind
-from viewer.engines.run_settings import RunSettings
-from viewer.engines.schema import Schema
 from viewer.forms.launch.run_settings import EVERY, BreakpointsForm, NamedValuesForm
 from viewer.presentation.launch.edit_parts import ValuesPart, first_error, values_part
 

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 from uuid import UUID
 
 from django.forms import Form
+from django.utils.translation import gettext_lazy as _
 
 from viewer.engines import engine_of
 from viewer.forms.launch.fork import EntryPointForm
@@ -13,7 +16,7 @@ from viewer.forms.launch.sweep import SweepForm
 from viewer.forms.models import models_form
 from viewer.launching.preview.launch_preview import unrestored
 from viewer.launching.refusals import Code, Refusal
-from viewer.launching.requests import SweepRequest
+from viewer.launching.requests.requests import SweepRequest
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
 from viewer.launching.variations.variations import MAX_VARIATIONS
 from viewer.models import Checkpoint, Job, Sweep
@@ -22,46 +25,30 @@ from viewer.presentation.launch.option_parts import OptionParts
 from viewer.presentation.launch.page import FieldError, Submission, preflight_for
 from viewer.presentation.launch.variation_parts import VariationPart, dimension_fields, variation_parts
 
+TITLES = {
+    "input": _("Inputs"),
+    "state": _("State"),
+    "answer": _("Answers"),
+    "configurable": _("Configurable values"),
+    "context": _("Context"),
+    "output": _("Outputs"),
+    "model": _("Models"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class SweepParts:
-    """The parts of the page. ``dimensions`` is what the forks differ in."""
+    """The parts of the page. ``dimensions`` is what the forks differ in, ordered by group."""
 
     target: SweepForm
     dimensions: list[VariationPart]
     options: OptionParts
 
-    def of(self, group: str) -> list[VariationPart]:
-        return [one for one in self.dimensions if one.group == group]
-
     @property
-    def inputs(self) -> list[VariationPart]:
-        return self.of("input")
-
-    @property
-    def values(self) -> list[VariationPart]:
-        """The inputs, or the state."""
-        return self.inputs or self.of("state")
-
-    @property
-    def outputs(self) -> list[VariationPart]:
-        return self.of("output")
-
-    @property
-    def answers(self) -> list[VariationPart]:
-        return self.of("answer")
-
-    @property
-    def configurable(self) -> list[VariationPart]:
-        return self.of("configurable")
-
-    @property
-    def context(self) -> list[VariationPart]:
-        return self.of("context")
-
-    @property
-    def models(self) -> list[VariationPart]:
-        return self.of("model")
+    def sections(self) -> list[tuple[str, str, list[VariationPart]]]:
+        """The dimensions by group: its name, its title and its parts."""
+        groups = groupby(self.dimensions, attrgetter("group"))
+        return [(group, str(TITLES[group]), list(parts)) for group, parts in groups]
 
 
 @dataclass(kw_only=True)

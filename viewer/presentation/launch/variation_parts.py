@@ -9,8 +9,8 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
 from viewer.engines.entry_points import InputName
+from viewer.engines.planning.schema import NO_SCHEMA, Schema
 from viewer.engines.protocol import Contents, kind_of
-from viewer.engines.schema import NO_SCHEMA, Schema
 from viewer.forms.launch.fork import OutputsForm, ValuesForm
 from viewer.forms.launch.run_settings import NamedValuesForm
 from viewer.forms.launch.sweep import (
@@ -23,18 +23,17 @@ from viewer.forms.launch.sweep import (
     ValuesField,
 )
 from viewer.forms.models import ModelField, ModelsForm
-from viewer.launching.values import Kind
-from viewer.presentation.launch.edit_parts import KIND_LABELS, first_error, shown_text
+from viewer.launching.requests.values import ValueKind
+from viewer.presentation.launch.edit_parts import KIND_LABELS, FieldView, shown_text
 
 # The number of text fields of an output, before more are added.
 TEXTS_AT_FIRST = 2
 
 
 @dataclass(frozen=True, slots=True)
-class VariationPart:
+class VariationPart(FieldView):
     """The typed values of one dimension."""
 
-    bound: BoundField
     field: DimensionField
     texts: list[str]
 
@@ -45,14 +44,6 @@ class VariationPart:
     @property
     def key(self) -> str:
         return self.field.key
-
-    @property
-    def html_id(self) -> str:
-        return self.bound.id_for_label
-
-    @property
-    def error(self) -> str:
-        return first_error(self.bound)
 
     @property
     def label(self) -> str:
@@ -74,7 +65,7 @@ class VariationPart:
         if not isinstance(field, ValuesField | SettingsField):
             return ""
         # The label of a list explains the format of a fork's form, which differs here.
-        return _("list") if field.value.kind is Kind.LIST else str(KIND_LABELS[field.value.kind])
+        return _("list") if field.value.kind is ValueKind.LIST else str(KIND_LABELS[field.value.kind])
 
     @property
     def hint(self) -> str:
@@ -84,7 +75,10 @@ class VariationPart:
             return field.output.title
         if isinstance(field, ModelsField):
             return _("one model per line")
-        if isinstance(field, ValuesField | SettingsField) and field.value.kind in (Kind.LIST, Kind.JSON):
+        if isinstance(field, ValuesField | SettingsField) and field.value.kind in (
+            ValueKind.LIST,
+            ValueKind.JSON,
+        ):
             return _("a JSON list of values, such as %(example)s") % {"example": '[["a"], ["b", "c"]]'}
         return _("One value per line")
 

@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef
 
 from viewer.lineage.drawing import GraphNode
-from viewer.lineage.tree import Edge
+from viewer.lineage.tree import ParentLink
 from viewer.models import Checkpoint, Job, JobEvent, Run
 from viewer.presentation.run.rows import RowView
 
@@ -45,4 +45,4 @@ def attempt_node(parent: Checkpoint, number: int, lane: int, colour: int) -> Gra
     """Return a cross on an extra lane. ``number`` identifies the attempt in its window."""
     at: Any = {"parent_row": parent.row, "parent_lane": parent.lane}
     # Rows of a run are never negative.
-    return GraphNode(f"attempt-{number}", -1 - number, lane, colour, "failure", Edge.RECORDED, **at)
+    return GraphNode(f"attempt-{number}", -1 - number, lane, colour, "failure", ParentLink.RECORDED, **at)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from django.db.models import Count, Max
 from django.db.models.expressions import RawSQL
@@ -16,11 +16,11 @@ MAX_BRANCHES = 100
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A branch in the picker, with its colour and its number of checkpoints."""
+    """A branch in the picker, with its colour and its number of checkpoints; None if that is unknown."""
 
     name: str
     colour: int
-    count: int
+    count: int | None
 
 
 def branches_of(run: Run, wanted: str = "") -> list[Branch]:
@@ -32,7 +32,14 @@ def branches_of(run: Run, wanted: str = "") -> list[Branch]:
     named = run.checkpoints.filter(branch__icontains=wanted) if wanted else run.checkpoints.all()
     counted = named.order_by().values_list("branch").annotate(count=Count("pk"), last=Max("row"))
     found = counted.order_by("-last")[:MAX_BRANCHES]
-    return [Branch(name, colours[name], count) for name, count, _ in found]
+    is_known = not run.is_partly_listed
+    return [Branch(name, colours[name], count if is_known else None) for name, count, _ in found]
+
+
+def branch_list(run: Run, wanted: str = "") -> dict[str, Any]:
+    """Return the context of the branch picker's list: what is found, and how many branches are left out."""
+    found = branches_of(run, wanted)
+    return {"branches": found, "branches_left_out": branches_left_out(run, found, wanted)}
 
 
 def branches_left_out(run: Run, shown: Collection[Branch], wanted: str = "") -> int:
@@ -50,8 +57,8 @@ def line_of(run: Run, branch: str) -> RawSQL:
 
 def ancestors_among(run: Run, checkpoint_id: str, keys: Collection[int]) -> set[int]:
     """Return the keys among these that belong to the checkpoint or one of its ancestors."""
-    own = _with_ancestors(run, "checkpoint_id", checkpoint_id)
-    return set(run.checkpoints.filter(pk__in=own).filter(pk__in=keys).values_list("pk", flat=True))
+    line = _with_ancestors(run, "checkpoint_id", checkpoint_id)
+    return set(run.checkpoints.filter(pk__in=line).filter(pk__in=keys).values_list("pk", flat=True))
 
 
 def _with_ancestors(run: Run, column: Literal["branch", "checkpoint_id"], value: str) -> RawSQL:

@@ -7,7 +7,7 @@ COLOURS = 8
 
 def branch_colours(run: Run) -> dict[str, int]:
     """Return the colour of each branch of a run, in the order in which they started."""
-    return {branch: place % COLOURS for place, branch in enumerate(run.branch_names)}
+    return {branch: number % COLOURS for number, branch in enumerate(run.branch_names)}
 
 
 def job_colour(job: Job) -> int:

@@ -8,7 +8,9 @@ from viewer.lineage.tree import FaultCode
 from viewer.models import Run
 
 LABELS: dict[FaultCode, str | Promise] = {
-    FaultCode.SELF_PARENT: _("A checkpoint names itself as its parent: %(ids)s. It is shown without one."),
+    FaultCode.SELF_PARENT: _(
+        "A checkpoint names itself as its parent: %(ids)s. It is shown without a parent."
+    ),
     FaultCode.CYCLE: _(
         "The parents of these checkpoints form a cycle: %(ids)s. The earliest one is shown without a parent."
     ),

@@ -22,7 +22,7 @@ _SHOWN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ChainNode:
     """A series of checkpoints, with the upper left corner of its node.
 
     ``checkpoint`` is its newest one, ``title`` how that ended, and ``edit`` what a fork edited before it.
@@ -60,11 +60,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The line to a node from its parent. ``edge`` determines the stroke."""
+    """The line to a node from its parent. ``stroke`` says how it is drawn."""
 
     path: str
     colour: int
-    edge: str
+    stroke: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class RunGraph:
 
     width: float
     height: float
-    nodes: tuple[Node, ...]
+    nodes: tuple[ChainNode, ...]
     paths: tuple[Path, ...]
     node_width: int = NODE_WIDTH
     node_height: int = NODE_HEIGHT
@@ -85,7 +85,7 @@ class RunGraph:
 
     @property
     def view_box(self) -> str:
-        """The whole graph, with space for the outlines of nodes."""
+        """The whole lineage, with space for the outlines of nodes."""
         return f"{-MARGIN} {-MARGIN} {self.width + 2 * MARGIN:g} {self.height + 2 * MARGIN:g}"
 
 
@@ -114,7 +114,7 @@ def graph_of(run: Run, at: str) -> RunGraph:
         for number, (x, y) in layout.centres.items()
     )
     paths = (
-        Path(path, styles.colours.get(chains[number].branch, 0), chains[number].edge)
+        Path(path, styles.colours.get(chains[number].branch, 0), chains[number].parent_link)
         for number, path in layout.paths.items()
     )
     return RunGraph(layout.width, layout.height, tuple(nodes), tuple(paths))
@@ -129,9 +129,9 @@ def _node(
     edit: str,
     running: bool,
     selected: bool,
-) -> Node:
+) -> ChainNode:
     annotation = styles.annotations.branches.get(chain.branch)
-    return Node(
+    return ChainNode(
         checkpoint=checkpoint,
         x=round(corner[0], 1),
         y=round(corner[1], 1),

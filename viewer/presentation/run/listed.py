@@ -1,12 +1,14 @@
-"""The sentence on the page of a run with more checkpoints than are listed."""
+"""The sentences on the page of a run with more checkpoints than are listed or copied."""
 
-from django.db.models import Q, Sum
+from django.conf import settings
+from django.db.models import Count, Q, Sum
+from django.db.models.functions import Length
 from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
-from viewer.models import Run
+from viewer.models import Checkpoint, Run, StoredCopy
 
 
 def listing_texts(run: Run) -> list[str]:
@@ -19,4 +21,28 @@ def listing_texts(run: Run) -> list[str]:
     if (listed["count"] or 0) < most:
         return []
     words = _("Only the newest %(count)s checkpoints of this run, called runs included, are listed.")
-    return [words % {"count": number_format(most, use_l10n=True, force_grouping=True)}]
+    return [words % {"count": _grouped(most)}]
+
+
+def copy_texts(run: Run) -> list[str]:
+    """A sentence if the limit of stored copies is reached before all checkpoints have one, else nothing."""
+    top = run.parent or run
+    if not top.copies_digest:
+        return []
+    rows = Checkpoint.objects.filter(Q(run=top) | Q(run__parent=top))
+    rows = rows.exclude(source_key__startswith=Checkpoint.SCRATCH).order_by()
+    copies = StoredCopy.objects.filter(checkpoint__in=rows).exclude(data=b"")
+    found, count = copies.aggregate(count=Count("pk"), size=Sum(Length("data"))), rows.count()
+    is_full = found["count"] >= settings.COPIES_MAX_CHECKPOINTS
+    is_full |= (found["size"] or 0) >= settings.COPIES_MAX_BYTES
+    if not is_full or found["count"] >= count:
+        return []
+    words = _(
+        "%(copied)s of %(count)s checkpoints of this run, called runs included, have a stored copy. No more "
+        "are made, because the limit is reached."
+    )
+    return [words % {"copied": _grouped(found["count"]), "count": _grouped(count)}]
+
+
+def _grouped(number: int) -> str:
+    return number_format(number, use_l10n=True, force_grouping=True)

@@ -1,6 +1,6 @@
 """The lines of a run's list.
 
-A page has more than a hundred lines, so values that a template would compute for each are computed here.
+A page has about a hundred lines, so values that a template would compute for each are computed here.
 """
 
 from dataclasses import dataclass, field

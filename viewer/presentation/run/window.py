@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from viewer.annotations import annotations_in
 from viewer.lineage.drawing import Drawing, GraphNode, draw_dots, draw_window, lane_columns
-from viewer.lineage.tree import Edge
+from viewer.lineage.tree import ParentLink
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.attempts import Attempts, attempt_groups, attempt_node, attempt_row, attempts_of
 from viewer.presentation.run.branches import ancestors_among
@@ -44,14 +44,14 @@ class Window:
     passing: tuple[PassingLine, ...] = ()
 
     @property
-    def place(self) -> str:
+    def start(self) -> str:
         """The query parameter of a window that begins with the same row, after an ampersand."""
         return "" if self.top is None else f"&from={self.top}"
 
     @property
     def query(self) -> str:
         """The query parameters of the same window."""
-        return f"to={self.bottom}{self.place}"
+        return f"to={self.bottom}{self.start}"
 
 
 def window_of(run: Run, wanted: Wanted) -> Window:
@@ -65,9 +65,9 @@ def window_of(run: Run, wanted: Wanted) -> Window:
     lines, nodes = _lines(run, at_once, attempts, styles, wanted, rows)
     passing = nodes_of(rows.passing, styles)
     if wanted.mutes and wanted.at:
-        own = ancestors_among(run, wanted.at, [row.pk for row in (*shown, *rows.passing)])
-        lines = tuple(replace(line, muted=line.checkpoint.pk not in own) for line in lines)
-        nodes, passing = _muted(nodes, own), _muted(passing, own)
+        ancestors = ancestors_among(run, wanted.at, [row.pk for row in (*shown, *rows.passing)])
+        lines = tuple(replace(line, muted=line.checkpoint.pk not in ancestors) for line in lines)
+        nodes, passing = _muted(nodes, ancestors), _muted(passing, ancestors)
     lanes = run.lane_count + any(line.attempts for line in lines)
     return Window(
         lines=lines,
@@ -109,7 +109,7 @@ def _lines(
         lines.append(line)
         node = replace(_node_of(rows, styles), hides_rows=line.hidden > 0)
         outline = visible.lines.get(rows[-1].pk)
-        nodes.append(replace(node, edge=Edge(outline.oldest.link)) if outline else node)
+        nodes.append(replace(node, parent_link=ParentLink(outline.oldest.link)) if outline else node)
     return tuple(lines), nodes
 
 
@@ -126,18 +126,21 @@ def _with_collapsed(line: RowView, visible: VisibleRows, wanted: Wanted) -> RowV
     return replace(line, hidden=hidden, toggle=toggled.query)
 
 
-def _muted(nodes: Iterable[GraphNode], own: Collection[int]) -> list[GraphNode]:
+def _muted(nodes: Iterable[GraphNode], ancestors: Collection[int]) -> list[GraphNode]:
     """Return the nodes, muted unless they are in ``own`` or cross out a failed attempt."""
-    keys = {str(pk) for pk in own}
+    keys = {str(pk) for pk in ancestors}
     return [replace(node, muted=node.key not in keys) for node in nodes]
 
 
 def run_styles(run: Run) -> RunStyles:
-    """Return the colours and markers of a run's rows."""
+    """Return the colours and markers of a run's rows. The newest row of what is being written is live."""
     # A job that waits for its start does not write yet.
     branches = list(run.jobs.under_way().values_list("branch", flat=True))
     heads = run.checkpoints.filter(branch__in=branches, is_branch_head=True) if branches else ()
     newest = {row.branch: row.pk for row in sorted(heads, key=lambda row: row.row)}
+    if run.is_being_written:
+        at_source = run.checkpoints.exclude(source_key__startswith=Checkpoint.SCRATCH)
+        newest |= dict(at_source.order_by("-row").values_list("branch", "pk")[:1])
     running = frozenset(newest.values())
     return RunStyles(branch_colours(run), edited_checkpoints(run), running, annotations_in(run))
 
@@ -151,7 +154,7 @@ def nodes_of(rows: Iterable[Checkpoint], styles: RunStyles) -> list[GraphNode]:
             lane=row.lane,
             colour=styles.colours.get(row.branch, 0),
             shape="edit" if row.pk in styles.edited else shape_of(row.trigger),
-            edge=Edge(row.parent_link),
+            parent_link=ParentLink(row.parent_link),
             parent_row=row.parent_row,  # type: ignore[attr-defined]
             parent_lane=row.parent_lane,  # type: ignore[attr-defined]
             running=row.pk in styles.running,

@@ -1,25 +1,21 @@
 """Which runs a list shows, and in which order. The address of the page holds both."""
 
-from dataclasses import dataclass
-
 from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.db.models.expressions import OrderBy
 from django.db.models.functions import Coalesce, Lower
-from django.http import QueryDict
-from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from viewer.annotations import labelled, named, starred
 from viewer.models import Job, Question, Run
-from viewer.presentation.listing import MAX_QUERY, Column, known_sort, order_of
+from viewer.presentation.listing import Column, Filter, Statuses, order_of
 
 NEWEST_FIRST = "-updated"
 
-# By the value in the address. ``forked`` and ``starred`` are not statuses, but filter like them.
-STATUSES: dict[str, str | Promise] = {
+# ``forked`` and ``starred`` are not statuses, but filter like them.
+STATUSES: Statuses = {
     "": _("All"),
     "waiting": _("Waiting"),
-    "running": _("Running"),
+    "live": _("Live"),
     "failed": _("Failed"),
     "completed": _("Completed"),
     "forked": _("Forked"),
@@ -32,7 +28,7 @@ def _status_order() -> Case:
     ranks = [Run.Status.WAITING, Run.Status.FAILED, "", Run.Status.COMPLETED]
     return Case(
         When(pk__in=asking_runs(), then=Value(0)),
-        When(pk__in=running_runs(), then=Value(1)),
+        When(_is_live(), then=Value(1)),
         *(When(status=status, then=Value(2 + rank)) for rank, status in enumerate(ranks)),
         default=Value(9),
     )
@@ -55,59 +51,41 @@ def columns() -> list[Column]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class RunFilter:
-    """The filter in the address of a list. Unknown values are ignored."""
-
-    only: str = ""
-    query: str = ""
-    label: str = ""
-    sort: str = NEWEST_FIRST
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether it excludes any runs."""
-        return bool(self.only or self.query or self.label)
-
-    def apply(self, runs: QuerySet[Run]) -> QuerySet[Run]:
-        """Return the runs that match, in the order of the filter."""
-        if self.query:
-            own = named(Run.objects.all(), self.query).values("pk")
-            found = Q(key__icontains=self.query) | Q(name__icontains=self.query) | Q(pk__in=own)
-            runs = runs.filter(found)
-        if self.label:
-            runs = labelled(runs, self.label)
-        return self._with_status(runs).order_by(*self._order())
-
-    def _with_status(self, runs: QuerySet[Run]) -> QuerySet[Run]:
-        match self.only:
-            case "waiting":
-                return runs.filter(Q(status=Run.Status.WAITING) | Q(pk__in=asking_runs()))
-            case "running":
-                return runs.filter(pk__in=running_runs()).exclude(pk__in=asking_runs())
-            case "failed" | "completed":
-                return runs.filter(status=self.only).exclude(pk__in=running_runs())
-            case "starred":
-                return starred(runs)
-            case "forked":
-                return runs.filter(Q(is_forked=True) | Q(branch_count__gt=1))
-        return runs
-
-    def _order(self) -> list[str | OrderBy]:
-        """The sort expressions: its column with unknown values last, then the newest runs first."""
-        by, newest = order_of(columns(), self.sort), F("last_at").desc(nulls_last=True)
-        return [by, "-pk"] if self.sort.removeprefix("-") == "updated" else [by, newest, "-pk"]
+def filtered(runs: QuerySet[Run], wanted: Filter) -> QuerySet[Run]:
+    """Return the runs that match, in the order of the filter."""
+    if wanted.query:
+        renamed = named(Run.objects.all(), wanted.query).values("pk")
+        found = Q(key__icontains=wanted.query) | Q(name__icontains=wanted.query) | Q(pk__in=renamed)
+        runs = runs.filter(found)
+    if wanted.label:
+        runs = labelled(runs, wanted.label)
+    return _with_status(runs, wanted.only).order_by(*_order(wanted.sort))
 
 
-def filter_in(address: QueryDict) -> RunFilter:
-    """Return the filter of an address."""
-    only, sort, query, label = (str(address.get(name, "")) for name in ("only", "sort", "q", "label"))
-    return RunFilter(
-        only=only if only in STATUSES else "",
-        query=query.strip()[:MAX_QUERY],
-        label=label[:MAX_QUERY],
-        sort=known_sort(sort, columns(), NEWEST_FIRST),
-    )
+def _with_status(runs: QuerySet[Run], only: str) -> QuerySet[Run]:
+    match only:
+        case "waiting":
+            return runs.filter(Q(status=Run.Status.WAITING) | Q(pk__in=asking_runs()))
+        case "live":
+            return runs.filter(_is_live()).exclude(pk__in=asking_runs())
+        case "failed" | "completed":
+            return runs.filter(status=only).exclude(pk__in=running_runs())
+        case "starred":
+            return starred(runs)
+        case "forked":
+            return runs.filter(Q(is_forked=True) | Q(branch_count__gt=1))
+    return runs
+
+
+def _order(sort: str) -> list[str | OrderBy]:
+    """The sort expressions: its column with unknown values last, then the newest runs first."""
+    by, newest = order_of(columns(), sort), F("last_at").desc(nulls_last=True)
+    return [by, "-pk"] if sort.removeprefix("-") == "updated" else [by, newest, "-pk"]
+
+
+def _is_live() -> Q:
+    """Whether a job runs it, or another program writes it."""
+    return Q(pk__in=running_runs()) | Q(pk__in=Run.objects.being_written().order_by().values("pk"))
 
 
 def running_runs() -> QuerySet[Job, int]:

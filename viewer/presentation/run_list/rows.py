@@ -18,6 +18,8 @@ LABELS: dict[str, str | Promise] = {
     "asking": _("waiting for you"),
     "waiting": _("waiting for an answer"),
     "running": _("running"),
+    # Another program writes it.
+    "live": _("live"),
     "failed": _("failed"),
     "completed": _("completed"),
     "unfinished": _("not finished"),
@@ -57,11 +59,13 @@ class RunRow:
 def rows_of(runs: Sequence[Run]) -> list[RunRow]:
     """Return the row of each run, in a constant number of queries."""
     running, asking = set(running_runs()), set(asking_runs())
+    shown = Run.objects.filter(pk__in=[run.pk for run in runs])
+    live = set(shown.being_written().values_list("pk", flat=True))
     differing, annotations = _differing_inputs(runs), annotations_of_runs(runs)
     return [
         RunRow(
             run,
-            status_of(run, running, asking),
+            status_of(run, running, asking, live),
             _inputs(run, differing[run.location_id, run.name]),
             annotations.get(run.pk),
         )
@@ -69,12 +73,14 @@ def rows_of(runs: Sequence[Run]) -> list[RunRow]:
     ]
 
 
-def status_of(run: Run, running: set[int], asking: set[int]) -> str:
+def status_of(run: Run, running: set[int], asking: set[int], live: set[int]) -> str:
     """Return the status of a run, as a key of LABELS."""
     if run.pk in asking:
         return "asking"
     if run.pk in running:
         return "running"
+    if run.pk in live:
+        return "live"
     return run.status or ("idle" if run.head and not run.indexed_fingerprint else "unfinished")
 
 

@@ -11,7 +11,8 @@ MIN_FOLDED_SECONDS, MIN_FOLDED_PART = 2.0, 0.05
 # The width of a fold, in percent of the axis.
 FOLD_WIDTH = 2.5
 MAX_TICKS = 6
-_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200)
+_BELOW_A_SECOND = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+_STEPS = (*_BELOW_A_SECOND, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from django.utils.translation import gettext as _
 
-from viewer.engines import engine_of, unit_subjects
-from viewer.engines.spans import Span, SpanKind, SpanSource, SpanStatus
+from viewer.engines import engine_of, unit_events, unit_subjects
+from viewer.engines.spans import Failure, Span, SpanKind, SpanSource, SpanStatus, failed_attempts
+from viewer.engines.titles import short_title
 from viewer.importing import bodies_of
 from viewer.models import Checkpoint, Job, JobEvent, Run
 from viewer.presentation.run.branches import line_of
@@ -17,6 +19,8 @@ MAX_READ = 200
 # Maximum events of a job that a page reads.
 MAX_EVENTS = 20_000
 MAX_ANSWER = 20_000
+# Maximum seconds between two attempts of a unit.
+MAX_WAITED = 1_000_000.0
 CALLS: dict[str, SpanKind] = {"model": "model", "tool": "tool"}
 
 
@@ -59,13 +63,36 @@ def branch_spans(run: Run, branch: str) -> BranchSpans:
         if one.pk in bodies
     ]
     left_out = 0 if engine.has_all_spans_in_head else len(line) - len(read)
-    return BranchSpans(head.branch, engine.spans(sources), line, left_out)
+    return BranchSpans(head.branch, _with_attempts(run, engine.spans(sources)), line, left_out)
+
+
+def _with_attempts(run: Run, spans: Sequence[Span]) -> Sequence[Span]:
+    """The spans with the failed attempts that only the events of the run's jobs record."""
+    units = {span.unit_id: span for span in spans if span.unit_id}
+    if not units:
+        return spans
+    failures: dict[str, list[Failure]] = {}
+    events = JobEvent.objects.filter(job__run=run, kind__in=unit_events("retried"))
+    for event in events.order_by("at")[:MAX_EVENTS]:
+        if (name := str(event.data.get("id"))) in units:
+            failures.setdefault(name, []).append(_failure(event))
+    found = [one for name, ones in failures.items() for one in failed_attempts(units[name], ones)]
+    return sorted([*spans, *found], key=lambda span: span.start)
+
+
+def _failure(event: JobEvent) -> Failure:
+    """The failed attempt after which an event reports the next one."""
+    waited = event.data.get("waited")
+    seconds = min(max(waited, 0.0), MAX_WAITED) if isinstance(waited, int | float) else 0.0
+    return Failure(event.at - timedelta(seconds=seconds), event.at, str(event.data.get("error") or ""))
 
 
 def _ancestors(run: Run, head: Checkpoint) -> list[Checkpoint]:
     """A checkpoint and those that it continues, oldest first."""
-    rows = run.checkpoints.filter(pk__in=line_of(run, head.branch)).select_related("location", "body")
-    by_pk = {row.pk: row for row in rows.defer("body__data", "body__event_ids", "body__calls")}
+    rows = run.checkpoints.filter(pk__in=line_of(run, head.branch)).select_related("location", "stored_copy")
+    by_pk = {
+        row.pk: row for row in rows.defer("stored_copy__data", "stored_copy__event_ids", "stored_copy__calls")
+    }
     line: list[Checkpoint] = []
     at: int | None = head.pk
     while at is not None and (row := by_pk.pop(at, None)) is not None:
@@ -76,22 +103,27 @@ def _ancestors(run: Run, head: Checkpoint) -> list[Checkpoint]:
 
 @dataclass(slots=True)
 class _Open:
-    """The open spans while a job's events are read."""
+    """The open spans while a job's events are read. ``titles`` are those of the plan, by unit."""
 
+    titles: dict[str, str]
     units: dict[str, Span] = field(default_factory=dict)
     # The last call of each kind and agent, and questions by number.
     others: dict[tuple[str, str], Span] = field(default_factory=dict)
     found: list[Span] = field(default_factory=list)
+    # The failed attempts of each open unit.
+    failures: dict[str, list[Failure]] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
 
 
 def job_spans(job: Job) -> list[Span]:
     """The spans that the events of a job record, by their start."""
-    state = _Open()
+    state = _Open({str(step.get("unit")): short_title(str(step.get("title") or "")) for step in job.plan})
     events = job.events.order_by("seq")[:MAX_EVENTS]
     for event in events:
         _add(state, event)
-    state.found += [*state.units.values(), *state.others.values()]
+    for name in list(state.units):
+        _end_unit(state, name, state.units[name])
+    state.found += state.others.values()
     if job.has_ended:
         # Spans that were open at its end did not finish.
         state.found = [replace(span, end=span.end or job.ended_at) for span in state.found]
@@ -117,10 +149,17 @@ def _add(state: _Open, event: JobEvent) -> None:
 def _add_unit(state: _Open, event: JobEvent, subject: str, happened: str) -> None:
     name = str(event.data.get(subject) or "")
     if happened == "started":
-        label = str(event.data.get("description") or name)
-        state.units[name] = replace(_begun(state, event, "unit", label.strip()[:200]), parent="")
-    elif (span := state.units.pop(name, None)) is not None:
-        state.found.append(_ended(span, event))
+        label = state.titles.get(name) or short_title(str(event.data.get("description") or name))
+        state.units[name] = replace(_begun(state, event, "unit", label), parent="")
+    elif happened == "retried":
+        state.failures.setdefault(name, []).append(_failure(event))
+    elif (span := state.units.get(name)) is not None:
+        _end_unit(state, name, _ended(span, event))
+
+
+def _end_unit(state: _Open, name: str, span: Span) -> None:
+    del state.units[name]
+    state.found += [span, *failed_attempts(span, state.failures.pop(name, ()))]
 
 
 def _add_call(state: _Open, event: JobEvent, kind: SpanKind, happened: str) -> None:
@@ -137,8 +176,8 @@ def _add_call(state: _Open, event: JobEvent, kind: SpanKind, happened: str) -> N
 def _begun(state: _Open, event: JobEvent, kind: SpanKind, label: str) -> Span:
     agent = str(event.data.get("agent") or "")
     units = list(state.units.values())
-    own = [unit for unit in units if agent and agent in (unit.agent, unit.label)]
-    parent = (own or units)[-1].id if units else ""
+    of_agent = [unit for unit in units if agent and agent in (unit.agent, unit.label)]
+    parent = (of_agent or units)[-1].id if units else ""
     answer = str(event.data.get("arguments") or "") if kind == "tool" else ""
     return Span(
         str(event.seq),

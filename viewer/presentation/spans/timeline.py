@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from viewer.engines.spans import Span
 from viewer.presentation.spans.axis import Axis
 from viewer.presentation.spans.tracks import Track, tracks_of
@@ -11,16 +13,8 @@ from viewer.prices import PriceList, current_prices
 
 # The smallest window, in percent of the axis.
 MIN_WINDOW = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Zoom:
-    """The windows of the zoom links, in percent of the axis; None for a link that would change nothing."""
-
-    nearer: tuple[float, float] | None
-    farther: tuple[float, float] | None
-    earlier: tuple[float, float] | None
-    later: tuple[float, float] | None
+# Its start and end, in percent of the axis.
+TimeRange = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +29,8 @@ class TimelineView:
     by_agent: Sequence[UsageRow]
     by_model: Sequence[UsageRow]
     total: UsageRow
-    zoom: Zoom
+    # The windows of the zoom links by label, without those that would change nothing.
+    zoom: dict[str, TimeRange]
     price_fault: str
 
     @property
@@ -51,7 +46,7 @@ class TimelineView:
 def timeline_of(
     spans: Sequence[Span],
     selected: str = "",
-    window: tuple[float, float] = (0.0, 100.0),
+    window: TimeRange = (0.0, 100.0),
     prices: PriceList | None = None,
 ) -> TimelineView:
     """The timeline of these spans. ``selected`` is the id of a span; ``window`` is the visible part."""
@@ -59,24 +54,25 @@ def timeline_of(
     axis = Axis(spans, window)
     tracks = tracks_of(spans, axis, prices)
     whole = Axis(spans)
-    for track in tracks:
-        track.window = _around(track, whole)
+    for one in tracks:
+        one.window = _around(one, whole)
     chosen = next((span for span in spans if span.id == selected), None)
+    track = next((one for one in tracks if chosen and chosen in (one.unit, *one.spans)), None)
     return TimelineView(
         spans=spans,
         tracks=tracks,
         axis=axis,
         selected=chosen,
-        track=next((one for one in tracks if chosen and chosen in (one.unit, *one.spans)), None),
+        track=track,
         by_agent=usage_by(spans, prices, lambda span: span.agent),
         by_model=usage_by(spans, prices, lambda span: span.call.model or span.label),
         total=total_of(spans, prices),
-        zoom=zoom_of(window),
+        zoom=zoom_of(window, track),
         price_fault=prices.fault,
     )
 
 
-def window_in(first: str, last: str) -> tuple[float, float]:
+def window_in(first: str, last: str) -> TimeRange:
     """The window that an address names, in percent of the axis; the whole axis by default."""
     try:
         start, end = float(first or 0), float(last or 100)
@@ -86,24 +82,30 @@ def window_in(first: str, last: str) -> tuple[float, float]:
     return (start, end) if start >= 0 and start + MIN_WINDOW <= end <= 100 else (0.0, 100.0)
 
 
-def zoom_of(window: tuple[float, float]) -> Zoom:
-    """The windows of the zoom links around this window."""
+def zoom_of(window: TimeRange, track: Track | None = None) -> dict[str, TimeRange]:
+    """The windows of the zoom links around this window, and around the selected track."""
     first, last = window
     width, middle = last - first, (first + last) / 2
     before, after = max(0.0, first - width / 2), min(100.0, last + width / 2)
-    return Zoom(
-        nearer=_window(middle - width / 4, middle + width / 4) if width / 2 >= MIN_WINDOW else None,
-        farther=_window(middle - width, middle + width) if width < 100 else None,
-        earlier=_window(before, before + width) if first > 0 else None,
-        later=_window(after - width, after) if last < 100 else None,
-    )
+    found: dict[str, TimeRange] = {}
+    if first > 0:
+        found[_("Earlier")] = _window(before, before + width)
+    if last < 100:
+        found[_("Later")] = _window(after - width, after)
+    if track and track.window != window:
+        found[_("Zoom to selection")] = track.window
+    if width / 2 >= MIN_WINDOW:
+        found[_("Zoom in")] = _window(middle - width / 4, middle + width / 4)
+    if width < 100:
+        found[_("Zoom out")] = _window(middle - width, middle + width)
+    return found
 
 
-def _window(first: float, last: float) -> tuple[float, float]:
+def _window(first: float, last: float) -> TimeRange:
     return round(max(0.0, first), 2), round(min(100.0, last), 2)
 
 
-def _around(track: Track, axis: Axis) -> tuple[float, float]:
+def _around(track: Track, axis: Axis) -> TimeRange:
     """The window that a track nearly fills."""
     spans = [track.unit] if track.unit else track.spans
     first = min(axis.x(span.start) for span in spans)

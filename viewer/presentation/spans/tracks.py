@@ -1,33 +1,46 @@
 """The tracks of a timeline: one for each unit of work, with its model calls, tools and waits as bars."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from django.utils.translation import gettext as _
 
-from viewer.engines.spans import Span
+from viewer.engines.spans import RETRY, Span
 from viewer.presentation.spans.axis import Axis
 from viewer.prices import PriceList
 from viewer.prices.price_list import UNKNOWN, Cost
 
 # The smallest visible width of a bar, and the smallest with room for its tokens, in percent.
 MIN_WIDTH, MIN_LABELLED_WIDTH = 0.6, 5.0
+# The smallest widths with room for a label in a narrow window and on a phone.
+NARROW_WIDTH, PHONE_WIDTH = 11.0, 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A span on its track. ``kind`` is that of the span, or ``failed`` or ``retry``. In percent."""
+    """A span on its track. ``kind`` is that of the span, or ``failed``. In percent.
+
+    ``is_covered`` if calls are drawn on it, so that it has no label.
+    """
 
     span: Span
     kind: str
     x: float
     width: float
     title: str
+    is_covered: bool = False
 
     @property
     def is_labelled(self) -> bool:
-        return self.width >= MIN_LABELLED_WIDTH
+        return self.width >= MIN_LABELLED_WIDTH and not self.is_covered
+
+    @property
+    def room(self) -> str:
+        """The narrowest window in which its label fits: wide, narrow or phone."""
+        if self.width >= PHONE_WIDTH:
+            return "phone"
+        return "narrow" if self.width >= NARROW_WIDTH else "wide"
 
     @property
     def middle(self) -> float:
@@ -53,6 +66,11 @@ class Track:
         return sum(span.call.tokens for span in self.spans)
 
     @property
+    def attempts(self) -> int:
+        """How often the unit was tried."""
+        return 1 + sum(span.kind == "attempt" for span in self.spans)
+
+    @property
     def seconds(self) -> float:
         """Its seconds without waits for a person."""
         if self.unit is None:
@@ -75,10 +93,21 @@ def tracks_of(spans: Sequence[Span], axis: Axis, prices: PriceList) -> list[Trac
         track.cost = cost_of(track.spans, prices)
         track.bar = _bar(track.unit, axis) if track.unit else None
         shown = [*track.spans, *_retries(track.spans)]
-        bars = [bar for span in shown if (bar := _bar(span, axis)) is not None]
+        bars = [
+            replace(bar, is_covered=span.kind == "attempt" and _has_calls(span, track.spans))
+            for span in shown
+            if (bar := _bar(span, axis)) is not None
+        ]
         # A narrow bar is wider than its time. Its neighbour must not hide it.
-        track.bars = sorted(bars, key=lambda bar: -bar.width)
+        # The calls of a failed attempt are drawn on it.
+        track.bars = sorted(bars, key=lambda bar: (bar.span.kind != "attempt", -bar.width))
     return found
+
+
+def _has_calls(attempt: Span, spans: Iterable[Span]) -> bool:
+    """Whether a call began during an attempt."""
+    end = attempt.end or attempt.start
+    return any(one.kind in ("model", "tool") and attempt.start <= one.start < end for one in spans)
 
 
 def cost_of(spans: Iterable[Span], prices: PriceList) -> Cost:
@@ -109,14 +138,16 @@ def _depth(unit: Span | None, units: dict[str, Span]) -> int:
 
 
 def _retries(spans: Sequence[Span]) -> list[Span]:
-    """The time between each failed call and the next call of its kind."""
-    found = []
+    """The time between each failed call and the next call of its kind, if no attempt of the unit failed."""
+    found: list[Span] = []
+    if any(span.kind == "attempt" for span in spans):
+        return found
     for kind in ("model", "tool"):
         same = [span for span in spans if span.kind == kind]
         for before, after in pairwise(same):
             if before.status == "failed" and before.end and before.end < after.start:
                 found.append(
-                    Span(f"{after.id}-retry", "wait", _("retry"), before.end, after.start, before.parent)
+                    Span(f"{after.id}-retry", "retry", RETRY, before.end, after.start, before.parent)
                 )
     return found
 

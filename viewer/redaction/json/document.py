@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from viewer.redaction.json.scan import Findings
+from viewer.redaction.json.scan import ScanResult
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.redaction.marker import MARKER
 from viewer.redaction.names.secrecy import Secrecy, is_secret_text, secrecy_of
@@ -43,7 +43,7 @@ class _NotPlain(Exception):
     """The document has to be decoded."""
 
 
-def redacted_json(data: bytes, findings: Findings, known: KnownSecrets = NONE_KNOWN) -> bytes:
+def redacted_json(data: bytes, findings: ScanResult, known: KnownSecrets = NONE_KNOWN) -> bytes:
     """Return the redacted JSON. Raises msgspec.DecodeError or RecursionError for anything else."""
     has_known = bool(known) and known.is_in(data)
     if not findings.positions and not findings.escapes and not has_known:
@@ -56,7 +56,7 @@ def redacted_json(data: bytes, findings: Findings, known: KnownSecrets = NONE_KN
         return msgspec.json.encode(redact(decoded(data), known))
 
 
-def _redact_plain(data: bytes, findings: Findings) -> bytes:
+def _redact_plain(data: bytes, findings: ScanResult) -> bytes:
     """Return the document with its plain secrets replaced. Raises _NotPlain if one is not plain."""
     _check_escapes(data, findings.escapes)
     spans: list[tuple[int, int]] = []

@@ -10,7 +10,7 @@ from viewer.redaction.rules.keywords import keywords, searches
 
 
 @dataclass(slots=True)
-class Findings:
+class ScanResult:
     """Positions of keywords and of escapes, in order.
 
     ``has_deep_nesting`` if brackets close many levels at once.
@@ -28,7 +28,7 @@ _SPECIAL = b"\\]}"
 _SEARCHES = searches([*keywords(), *_ESCAPES, *_NESTS])
 
 
-def scan(data: bytes) -> Findings:
+def scan(data: bytes) -> ScanResult:
     """Return the positions in a JSON text at which redaction could change anything."""
     positions: list[int] = []
     for search in _SEARCHES:
@@ -40,4 +40,4 @@ def scan(data: bytes) -> Findings:
     if escapes or nests:
         dropped = {*escapes, *nests}
         positions = [at for at in positions if at not in dropped]
-    return Findings(positions, escapes, has_deep_nesting=bool(nests))
+    return ScanResult(positions, escapes, has_deep_nesting=bool(nests))

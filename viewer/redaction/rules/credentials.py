@@ -5,7 +5,7 @@ from typing import Any
 
 from viewer.redaction.names.secrecy import is_secret_text
 from viewer.redaction.names.shapes import has_digit, is_mixed, is_ordinary, is_placeholder, is_words
-from viewer.redaction.patterns import Span, compiled
+from viewer.redaction.patterns import TextSpan, compiled
 
 _SCHEME = compiled(
     r"\b(?:[Bb]earer|BEARER|[Tt]oken|[Aa]pi[Kk]ey|ApiKey-v1|Bot|GenieKey|SSWS|Splunk|DeepL-Auth-Key)"
@@ -50,7 +50,7 @@ _CALLED = compiled(
 _SET = compiled(r"\bsecret set [A-Za-z0-9_]{1,80} (?:--body|-b)[ =]\\*[\"']?([^\s\"'\\]{4,500})")
 
 
-def credential_spans(data: bytes) -> Iterator[Span]:
+def credential_spans(data: bytes) -> Iterator[TextSpan]:
     """Yield the spans of credentials."""
     if any(word in data for word in _SCHEME_KEYWORDS):
         yield from _schemes(data)
@@ -69,20 +69,20 @@ def credential_spans(data: bytes) -> Iterator[Span]:
         yield from _password_files(data)
 
 
-def _password_files(data: bytes) -> Iterator[Span]:
+def _password_files(data: bytes) -> Iterator[TextSpan]:
     for found in _PGPASS.finditer(data):
         if is_secret_text(found[1].decode("latin-1"), "hard") and not found[1].isdigit():
             yield found.span(1)
     yield from (found.span(1) for found in _SHADOW.finditer(data))
 
 
-def _unless_placeholder(matches: Iterable[Any]) -> Iterator[Span]:
+def _unless_placeholder(matches: Iterable[Any]) -> Iterator[TextSpan]:
     for found in matches:
         if not is_placeholder(found[1].decode("utf-8", "replace")):
             yield found.span(1)
 
 
-def _schemes(data: bytes) -> Iterator[Span]:
+def _schemes(data: bytes) -> Iterator[TextSpan]:
     for found in _SCHEME.finditer(data):
         text = found[1].decode("latin-1").rstrip(".")
         is_bearer = found[0][:1] in b"bB"
@@ -99,7 +99,7 @@ def _is_base64(text: bytes) -> bool:
     return plain.endswith("=") or (has_both and (any(one.isdigit() for one in plain) or len(plain) >= 12))
 
 
-def _users(data: bytes) -> Iterator[Span]:
+def _users(data: bytes) -> Iterator[TextSpan]:
     for found in _USER.finditer(data):
         around = data[max(0, found.start() - 300) : found.start()].lower()
         is_command = any(word in around for word in (b"curl", b"http", b"wget", b"svn", b"request", b"login"))
@@ -108,7 +108,7 @@ def _users(data: bytes) -> Iterator[Span]:
             yield found.span(2)
 
 
-def _flags(data: bytes) -> Iterator[Span]:
+def _flags(data: bytes) -> Iterator[TextSpan]:
     for found in _PASSWORD_FLAG.finditer(data):
         text = found[2].decode("latin-1")
         if not is_placeholder(text) and (is_mixed(text) or not is_ordinary(text)):

@@ -17,8 +17,8 @@ from viewer.redaction.names.shapes import (
     is_words,
     looks_random,
 )
-from viewer.redaction.patterns import Span, compiled, words_search
-from viewer.redaction.rules.value_spans import MAX_VALUE, Value, bare_at, complete_span, value_at
+from viewer.redaction.patterns import TextSpan, compiled, words_search
+from viewer.redaction.rules.value_spans import MAX_VALUE, ValueSpan, bare_at, complete_span, value_at
 
 # Words in the names of secrets, in lower case. The longest that matches counts.
 SECRET_WORDS = (
@@ -68,7 +68,7 @@ class Name(NamedTuple):
     secrecy: Secrecy
 
 
-def named_spans(data: bytes) -> Iterator[Span]:
+def named_spans(data: bytes) -> Iterator[TextSpan]:
     """Yield the spans of the values that follow secrets' names."""
     after = 0
     for _number, start, end in _SEARCH.find_matches_as_indexes(data.lower()):
@@ -97,7 +97,7 @@ def _name_at(data: bytes, start: int, end: int, earliest: int) -> Name:
     return Name(start, end, text, secrecy_of(text.rpartition(".")[2] or text))
 
 
-def _value_of(data: bytes, name: Name) -> Span | None:
+def _value_of(data: bytes, name: Name) -> TextSpan | None:
     """Return the span of the value after a name, or None if that is not a secret."""
     close = _CLOSE.match(data, name.end)
     at = close.end()
@@ -120,7 +120,7 @@ def _value_of(data: bytes, name: Name) -> Span | None:
     return None
 
 
-def _next_word(data: bytes, name: Name, at: int) -> Span | None:
+def _next_word(data: bytes, name: Name, at: int) -> TextSpan | None:
     """Return the span of the word after a name, as in “password hunter2”, if it looks like a secret."""
     value = value_at(data, at)
     if value is None or name.secrecy == "random":
@@ -145,7 +145,7 @@ def _follows_command(data: bytes, name: Name) -> bool:
     return b"login" in before or b"machine" in before or b"user " in before
 
 
-def _assigned(data: bytes, name: Name, at: int, sign: bytes) -> Span | None:
+def _assigned(data: bytes, name: Name, at: int, sign: bytes) -> TextSpan | None:
     """Return the span of a secret after a colon or an equals sign."""
     if sign == b"=" and data[at : at + 1] == b"=":
         return _shaped(data, name, at + len(data[at : at + 20]) - len(data[at : at + 20].lstrip(b"= ")), 8)
@@ -159,7 +159,7 @@ def _assigned(data: bytes, name: Name, at: int, sign: bytes) -> Span | None:
     if _is_env_line(data, name) and sign == b"=" and data[at : at + 1] not in b"\"'`$" and data[at - 1] == 61:
         word = _WORD.match(data, at, at + MAX_VALUE)
         if word and is_secret_text(word[0].decode("utf-8", "replace"), name.secrecy):
-            value = Value(at, word.end(), "quoted") if _is_bare_secret(word[0], name, "=") else None
+            value = ValueSpan(at, word.end(), "quoted") if _is_bare_secret(word[0], name, "=") else None
             return (
                 (value.start, value.end)
                 if value and b"(" not in word[0]
@@ -168,7 +168,7 @@ def _assigned(data: bytes, name: Name, at: int, sign: bytes) -> Span | None:
     return _secret_value(data, name, value_at(data, at), sign.decode("latin-1"))
 
 
-def _rest_of_line(data: bytes, at: int, name: str) -> Span | None:
+def _rest_of_line(data: bytes, at: int, name: str) -> TextSpan | None:
     """Return the span of the rest of a line with cookies, or with a scheme that has many parts."""
     while data[at : at + 1] in (b'"', b"'", b"\\"):
         at += 1
@@ -189,7 +189,7 @@ def _is_env_line(data: bytes, name: Name) -> bool:
     return _ENV_LINE_START.search(data[max(0, name.start - 24) : name.start]) is not None
 
 
-def _secret_value(data: bytes, name: Name, value: Value | None, sign: str) -> Span | None:
+def _secret_value(data: bytes, name: Name, value: ValueSpan | None, sign: str) -> TextSpan | None:
     if value is None:
         return None
     raw = data[value.start : value.end]
@@ -238,7 +238,7 @@ def _looks_secret(text: str, name: Name) -> bool:
     return looks_random(text) and not is_ordinary(text) and is_mixed(text)
 
 
-def _shaped(data: bytes, name: Name, at: int, least: int) -> Span | None:
+def _shaped(data: bytes, name: Name, at: int, least: int) -> TextSpan | None:
     """Return the span of a value that counts as a secret only by its form, as any text may follow here."""
     value = value_at(data, at)
     if value is None:
@@ -249,14 +249,14 @@ def _shaped(data: bytes, name: Name, at: int, least: int) -> Span | None:
     return complete_span(data, value) if _looks_secret(text, name) else None
 
 
-def _in_list(data: bytes, name: Name, at: int) -> Span | None:
+def _in_list(data: bytes, name: Name, at: int) -> TextSpan | None:
     """Return the span of a secret after a quoted name and a comma. It may also be the next name of a list."""
     if data[at : at + 1].isalnum():
         return None
     return _shaped(data, name, at, 8)
 
 
-def _flag(data: bytes, name: Name, at: int) -> Span | None:
+def _flag(data: bytes, name: Name, at: int) -> TextSpan | None:
     """Return the span of a secret after a command's flag."""
     if data[at : at + 1] in (b"-", b"$", b"|", b">", b"<", b"["):
         return None
@@ -270,7 +270,7 @@ def _flag(data: bytes, name: Name, at: int) -> Span | None:
     return None if is_plain or text.startswith(("/", "./", "~")) else complete_span(data, value)
 
 
-def _tag_text(data: bytes, at: int, name: Name) -> Span | None:
+def _tag_text(data: bytes, at: int, name: Name) -> TextSpan | None:
     """Return the span of a secret in an XML element."""
     found = _TAG_TEXT.match(data, at, at + MAX_VALUE)
     if found is None:

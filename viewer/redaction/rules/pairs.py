@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from viewer.redaction.names.secrecy import Secrecy, is_secret_text, secrecy_of
 from viewer.redaction.names.shapes import is_mixed, is_ordinary, is_words, looks_random
-from viewer.redaction.patterns import Span, compiled
+from viewer.redaction.patterns import TextSpan, compiled
 from viewer.redaction.rules.value_spans import value_at
 
 NAME_FIELDS = frozenset(
@@ -46,7 +46,7 @@ MAX_ROWS = 10_000
 _RULE = compiled(r"^[ \t|:\-+]{3,}$")
 
 
-def pair_spans(data: bytes) -> Iterator[Span]:
+def pair_spans(data: bytes) -> Iterator[TextSpan]:
     """Yield the spans of values that a neighbouring field or column names."""
     lowered = data.lower()
     if (
@@ -65,7 +65,7 @@ def pair_spans(data: bytes) -> Iterator[Span]:
         yield from _columns(data, b",")
 
 
-def _pairs(data: bytes) -> Iterator[Span]:
+def _pairs(data: bytes) -> Iterator[TextSpan]:
     for found in _PAIR.finditer(data):
         secrecy = secrecy_of(found[1].decode("latin-1"))
         value = value_at(data, found.end()) if secrecy else None
@@ -76,7 +76,7 @@ def _pairs(data: bytes) -> Iterator[Span]:
             yield value.start, value.end
 
 
-def _elements(data: bytes) -> Iterator[Span]:
+def _elements(data: bytes) -> Iterator[TextSpan]:
     for pattern in (_ATTRIBUTE, _ELEMENTS):
         for found in pattern.finditer(data):
             secrecy = secrecy_of(found[1].decode("latin-1").replace(" ", "_"))
@@ -90,7 +90,7 @@ def is_paired_secret(text: str, secrecy: Secrecy) -> bool:
     return is_secret_text(text, secrecy) and not is_words(text)
 
 
-def _columns(data: bytes, separator: bytes) -> Iterator[Span]:
+def _columns(data: bytes, separator: bytes) -> Iterator[TextSpan]:
     """Yield the cells below the names of secrets, in a Markdown table or in comma-separated values."""
     secret: dict[int, Secrecy] = {}
     count = rows = at = 0
@@ -113,7 +113,7 @@ def _secret_columns(cells: list[bytes]) -> dict[int, Secrecy]:
     return {column: secrecy for column, name in enumerate(names) if (secrecy := secrecy_of(name))}
 
 
-def _cells(cells: list[bytes], start: int, secret: dict[int, Secrecy]) -> Iterator[Span]:
+def _cells(cells: list[bytes], start: int, secret: dict[int, Secrecy]) -> Iterator[TextSpan]:
     for column, cell in enumerate(cells):
         if column in secret and not _RULE.search(cell):
             plain = cell.strip(b" \t*_`\"'\r")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from viewer.redaction.patterns import Span, compiled
+from viewer.redaction.patterns import TextSpan, compiled
 
 MAX_BLOCK = 16 * 1024
 _BEGIN = compiled(
@@ -16,7 +16,7 @@ _END = compiled(
 _CONTENT = compiled(r"(?:(?:\\r|\\n|\s)*[A-Za-z][A-Za-z\-]{2,20}: [^\r\n\\]{0,120})*[A-Za-z0-9+/=\s\\]*")
 
 
-def private_key_spans(data: bytes) -> Iterator[Span]:
+def private_key_spans(data: bytes) -> Iterator[TextSpan]:
     """Yield the spans of private keys: up to their last line, or as far as they have its characters."""
     if b"PRIVATE KEY" not in data and b"PuTTY-User-Key" not in data:
         return

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from viewer.redaction.names.shapes import is_placeholder
-from viewer.redaction.patterns import Span, compiled
+from viewer.redaction.patterns import TextSpan, compiled
 
 _LOGIN = compiled(
     r"[A-Za-z][A-Za-z0-9+.\-]{0,20}:(?://|\\/\\/)[^\s/@:\"'<>\\]{0,200}:([^\s/\"'<>\\]{1,500})@"
@@ -22,7 +22,7 @@ _WEBHOOK = compiled(
 )
 
 
-def url_spans(data: bytes) -> Iterator[Span]:
+def url_spans(data: bytes) -> Iterator[TextSpan]:
     """Yield the spans of the secrets in URLs."""
     if b"@" in data:
         for found in _LOGIN.finditer(data):

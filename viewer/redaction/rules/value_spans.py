@@ -10,7 +10,7 @@ MAX_VALUE, MAX_BARE = 8192, 300
 Form = Literal["quoted", "bare", "block"]
 
 
-class Value(NamedTuple):
+class ValueSpan(NamedTuple):
     """The span of a value without its quotes, and its form."""
 
     start: int
@@ -33,7 +33,7 @@ _BLOCK = compiled(r"[|>][+\-]?\d?[ \t]*(?:#[^\n]{0,200})?(?:\\n|\n)")
 _BLOCK_LINE = compiled(r"[ \t]+[^\n\\]*(?:\\n|\n|$)|[ \t]*(?:\\n|\n)")
 
 
-def value_at(data: bytes, at: int) -> Value | None:
+def value_at(data: bytes, at: int) -> ValueSpan | None:
     """Return the value that begins here; None if there is none."""
     if anchor := _ANCHOR.match(data, at, at + 80):
         at = anchor.end()
@@ -51,7 +51,7 @@ def value_at(data: bytes, at: int) -> Value | None:
     return bare_at(data, at)
 
 
-def quoted_at(data: bytes, start: int, quote: bytes) -> Value | None:
+def quoted_at(data: bytes, start: int, quote: bytes) -> ValueSpan | None:
     """Return the text up to the closing quote, which is escaped like the opening one."""
     limit = min(len(data), start + MAX_VALUE)
     at = start
@@ -64,26 +64,26 @@ def quoted_at(data: bytes, start: int, quote: bytes) -> Value | None:
         at = end + 1
     if end < 0 or (len(quote) == 1 and b"\n" in data[start:end]):
         return None
-    return Value(start, end, "quoted")
+    return ValueSpan(start, end, "quoted")
 
 
-def bare_at(data: bytes, at: int) -> Value | None:
+def bare_at(data: bytes, at: int) -> ValueSpan | None:
     """Return the word that begins here, with a credential's scheme before it. A long word is cut."""
     found = _BARE.match(data, at, at + MAX_BARE)
     if found is None:
         return None
     end = at + len(found[0].rstrip(b".:*"))
-    return Value(at, end, "bare") if end > at else None
+    return ValueSpan(at, end, "bare") if end > at else None
 
 
-def complete_span(data: bytes, value: Value) -> tuple[int, int]:
+def complete_span(data: bytes, value: ValueSpan) -> tuple[int, int]:
     """Return the span of a value, including the rest of a long word."""
     is_cut = value.form == "bare" and value.end - value.start >= MAX_BARE - 3
     rest = _REST.match(data, value.end) if is_cut else None
     return value.start, rest.end() if rest else value.end
 
 
-def _block_at(data: bytes, at: int) -> Value | None:
+def _block_at(data: bytes, at: int) -> ValueSpan | None:
     """Return the indented lines of a YAML block scalar."""
     head = _BLOCK.match(data, at, at + 300)
     if head is None:
@@ -94,4 +94,4 @@ def _block_at(data: bytes, at: int) -> Value | None:
     lines = data[start:end]
     first = start + len(lines) - len(lines.lstrip(b" \t"))
     last = start + len(lines.removesuffix(b"\\n").rstrip())
-    return Value(first, last, "block") if last > first else None
+    return ValueSpan(first, last, "block") if last > first else None

@@ -12,7 +12,7 @@ from typing import Any
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from viewer.redaction.names.shapes import has_digit, has_upper, is_ordinary
-from viewer.redaction.patterns import Span, compiled, words
+from viewer.redaction.patterns import TextSpan, compiled, words
 
 RULES = Path(__file__).with_name("vendor_tokens.toml")
 # The maximum number of bytes that are matched of a token.
@@ -83,7 +83,7 @@ def _patterns(prefix: str) -> list[Any]:
     return [compiled(pattern) for pattern in rules().get(prefix, ())]
 
 
-def token_spans(data: bytes) -> Iterator[Span]:
+def token_spans(data: bytes) -> Iterator[TextSpan]:
     """Yield the spans of vendors' tokens."""
     last_end = 0
     names = prefixes()

@@ -91,8 +91,8 @@ def _run_engine(
     reporter: Reporter,
 ) -> str:
     # The engine takes seconds to import: refuse whatever can be refused without it first.
+    from forkline_crewai import engine_patches
     from forkline_crewai.restore import restoring
-    from forkline_crewai.run import engine_patches
 
     tasks = root.get("tasks") or [] if request["entity"] == "crew" else []
     positions = {str(task["id"]): position for position, task in enumerate(tasks, 1)}
@@ -102,7 +102,8 @@ def _run_engine(
     try:
         state = restoring.restored(copy, request)
     finally:
-        shutil.rmtree(scratch)
+        # An error here would hide why the engine refused.
+        shutil.rmtree(scratch, ignore_errors=True)
     return _run_on(state, root, body, request, reporter)
 
 

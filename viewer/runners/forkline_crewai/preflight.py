@@ -135,7 +135,8 @@ def _try_restoring(request: Request, body: dict[str, Any], entities: list[Any], 
     try:
         restoring.restored(copy, request)
     finally:
-        shutil.rmtree(scratch)
+        # An error here would hide why the engine refused.
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _note_unwritable(report: Report, crew: Any) -> None:

@@ -15,7 +15,7 @@ from forkline_langgraph.graphs import project_folders
 from forkline_langgraph.postgresql import connection
 from forkline_langgraph.restore import scratch_store, source_store, subgraphs
 from forkline_langgraph.restore.effects import Loadable
-from forkline_langgraph.restore.source_store import Address, Source, Value
+from forkline_langgraph.restore.source_store import Address, LoadedValue, Source
 from forkline_langgraph.run.run_settings import settings_of
 from forkline_runner import engine_version
 from forkline_runner.loaded_code import effects as accepted_effects
@@ -109,12 +109,14 @@ def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
             from forkline_langgraph.restore import saver
 
             made = saver.saver_on(target, store, loadable, None, request["branch"])
+            is_replay = subgraphs.replays_memory(source, address, request)
             scratch_store.fill(
                 source,
                 target,
                 address,
                 with_ancestors=stores_changes_only(graph),
                 with_writes=request["kind"] == "resume",
+                with_memory=is_replay,
             )
         made.reporter = reporter
         running = _running(request, graph, made, address.thread, reporter)
@@ -124,7 +126,7 @@ def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
             inner_graph.edit(running, namespace, request, loadable)
             return running.to_end(None, asks_first=False)
         prepare = _prepare if request["kind"] == "fork" else _input_or_answers
-        return running.to_end(prepare(running, request, loadable))
+        return running.to_end(prepare(running, request, loadable), replays=is_replay)
 
 
 def _prepare(running: Running, request: Request, loadable: Loadable) -> Any:
@@ -205,7 +207,7 @@ def _input_or_answers(running: Running, request: Request, loadable: Loadable) ->
     return Command(resume=interrupts.resumption(answers, interrupts.waiting_in(state)))
 
 
-def _thread(request: Request, scratch: Path) -> tuple[str, list[Value]]:
+def _thread(request: Request, scratch: Path) -> tuple[str, list[LoadedValue]]:
     """Return the thread that a run continues or starts, and the values that it loads. Raises Refused."""
     path = Path(request["location"]["path"])
     is_new = request["kind"] == "run"
@@ -226,14 +228,13 @@ def _thread(request: Request, scratch: Path) -> tuple[str, list[Value]]:
         return address.thread, values_to_load(source, address)
 
 
-def values_to_load(source: Source, address: Address) -> list[Value]:
+def values_to_load(source: Source, address: Address) -> list[LoadedValue]:
     """Return every stored value that a run from this checkpoint may load."""
-    tasks = subgraphs.unfinished_tasks(source.writes_of(address))
-    inner = subgraphs.inner_checkpoints(source, address, tasks)
+    inner = subgraphs.continued_checkpoints(source, address, with_memory=True)
     return [value for one in (address, *inner) for value in source.values_at(one)]
 
 
-def checked(request: Request, values: list[Value]) -> Loadable:
+def checked(request: Request, values: list[LoadedValue]) -> Loadable:
     """Return what the run may load. Raises Refused if the checkpoint has effects that nobody has accepted."""
     loadable = Loadable(request)
     accepted_effects.refuse_unaccepted(loadable.effects_in(values), request)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from forkline_langgraph import job
 from forkline_langgraph.graphs import project_folders
 from forkline_langgraph.graphs.compiled_graph import compiled_graph
-from forkline_langgraph.restore import scratch_store, source_store
+from forkline_langgraph.restore import scratch_store, source_store, subgraphs
 from forkline_langgraph.restore.effects import Loadable
-from forkline_langgraph.restore.source_store import Address
+from forkline_langgraph.restore.source_store import Address, Source
 from forkline_runner.findings import MAX_NAMES, Report, recorded_imports, report_findings
 from forkline_runner.loaded_code import effects as accepted_effects
 from forkline_runner.refusal import Refused
@@ -57,6 +57,8 @@ def _check(report: Report, request: Request, scratch: Path, reporter: Reporter) 
             report["is_complete"] = False
             return
         loadable.pin_modules()
+        if forgotten := _forgotten(source, address):
+            report["notes"].append({"what": "memory", "detail": ", ".join(forgotten)})
     _check_graph(report, request, scratch, address, loadable, reporter)
 
 
@@ -91,7 +93,14 @@ def _check_graph(
 
                 found = next_by_node(graph, request, scratch, address, loadable, reporter)
                 report["next_by_node"] = found
-            report["notes"] = [{"what": "next", "detail": ", ".join(report["next"])}]
+            report["notes"].insert(0, {"what": "next", "detail": ", ".join(report["next"])})
+
+
+def _forgotten(source: Source, address: Address) -> list[str]:
+    """Return the subgraphs that a fork of a checkpoint begins without what they remember."""
+    if subgraphs.can_replay_memory():
+        return []
+    return [one.namespace for one in subgraphs.remembered_checkpoints(source, address)][:MAX_NAMES]
 
 
 def _next(graph: Any, request: Request, scratch: Path, address: Address, loadable: Loadable) -> list[str]:

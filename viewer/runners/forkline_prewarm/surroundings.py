@@ -77,16 +77,16 @@ def watched() -> Iterator[Surroundings]:
     set_at_start = {name for name in os.environ if name not in found.given}
     kind: Any = type(os.environ)
     read, write = kind.__getitem__, kind.__setitem__
-    own: set[str] = set()
+    names: set[str] = set()
 
     def reading(self: Any, name: str) -> str:
-        if name not in own:
+        if name not in names:
             found.seen.setdefault(name, found.given.get(name))
         value: str = read(self, name)
         return value
 
     def writing(self: Any, name: str, value: str) -> None:
-        own.add(name)
+        names.add(name)
         write(self, name, value)
 
     kind.__getitem__, kind.__setitem__ = reading, writing

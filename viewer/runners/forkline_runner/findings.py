@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
 Report = dict[str, Any]
-# The process exits after this time, even if an import hangs. The page that
-# requested the check stops waiting much earlier.
+# Ends the process if an import does not return. The page that requested the check stops waiting
+# much earlier.
 MAX_SECONDS = 600
 MAX_COMPONENTS = 300
 MAX_NAMES = 60

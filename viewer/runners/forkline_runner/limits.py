@@ -18,7 +18,7 @@ Limit = dict[str, Any]
 POLL_SECONDS = 0.2
 
 
-class Limits:
+class LimitCounter:
     """Counts what the run's events report, and interrupts the run before it starts more than a limit allows.
 
     ``maximum`` holds the run's own limits (tokens, seconds, steps). The file ``stop`` appears when a limit
@@ -59,14 +59,14 @@ class Limits:
         self._used["tokens"] = max(self._used["tokens"], data.get("total_tokens") or 0)
         if kind not in self._started:
             return
-        own = next((one for one in ("tokens", "steps") if self._is_reached(one)), None)
-        reached = self._own_limit(own) if own else self._shared_limit()
+        limit = next((one for one in ("tokens", "steps") if self._is_reached(one)), None)
+        reached = self._job_limit(limit) if limit else self._shared_limit()
         if reached is not None:
             self._interrupt(reporter, reached)
             # The signal reaches the main thread; this may be another one.
             raise KeyboardInterrupt
 
-    def _own_limit(self, measure: str) -> Limit:
+    def _job_limit(self, measure: str) -> Limit:
         return {"whose": "job", "measure": measure, "max_amount": self._maximum[measure]}
 
     def _shared_limit(self) -> Limit | None:
@@ -91,7 +91,7 @@ class Limits:
             if not self._is_waiting():
                 self._used["seconds"] += now - before
             before = now
-        self._interrupt(reporter, self._own_limit("seconds"))
+        self._interrupt(reporter, self._job_limit("seconds"))
 
     def _interrupt(self, reporter: Reporter, reached: Limit) -> None:
         """Interrupt the run as a cancel does, once."""

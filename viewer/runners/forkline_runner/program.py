@@ -18,7 +18,7 @@ packages of this folder, but neither Django nor the rest of Forkline.
 
 Exit codes: 0 succeeded, 1 failed or refused, 130 cancelled, 143 terminated.
 
-The program of an engine is short: it calls ``main`` with its ``Engine``.
+The program of an engine is short: it calls ``main`` with its ``EngineProgram``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from forkline_guard import guard
 from forkline_runner import interrupts, program_input, scoring
-from forkline_runner.limits import Limits
+from forkline_runner.limits import LimitCounter
 from forkline_runner.messages import Message, message
 from forkline_runner.questions import Questions
 from forkline_runner.refusal import Refused
@@ -52,7 +52,7 @@ FLUSH_SECONDS = 2
 
 
 @dataclass(frozen=True)
-class Engine:
+class EngineProgram:
     """What differs from one engine to the next.
 
     ``run`` runs a request, given a scratch folder and the reporter, and returns its result as text. It raises
@@ -66,7 +66,7 @@ class Engine:
     steps: tuple[str, ...]
 
 
-def main(engine: Engine) -> NoReturn:
+def main(engine: EngineProgram) -> NoReturn:
     """Run the job of the folder that the command line names, and exit."""
     status = run_job(engine, Path(sys.argv[1]).resolve())
     sys.stdout.flush()
@@ -75,7 +75,7 @@ def main(engine: Engine) -> NoReturn:
     os._exit(status)
 
 
-def run_job(engine: Engine, folder: Path) -> int:
+def run_job(engine: EngineProgram, folder: Path) -> int:
     """Run the job of this folder to its last event. Return the exit code."""
     spool = _spool_module()
     request: Request = json.loads((folder / spool.REQUEST).read_text())
@@ -91,7 +91,7 @@ def run_job(engine: Engine, folder: Path) -> int:
     flush = partial(_flush, engine)
     interrupts.listen(partial(_cancel, reporter, flush), partial(_leave, reporter, flush, TERMINATED))
     maximum = (request.get("options") or {}).get("limits") or {}
-    reporter.limits = Limits(maximum, folder / spool.STOP, reporter.questions.is_waiting, engine.steps)
+    reporter.limits = LimitCounter(maximum, folder / spool.STOP, reporter.questions.is_waiting, engine.steps)
     reporter.limits.watch_time(reporter)
     try:
         if request["kind"] == "score":
@@ -124,7 +124,7 @@ def _end(reporter: Reporter, error: BaseException) -> int:
     return FAILED
 
 
-def _flush(engine: Engine) -> None:
+def _flush(engine: EngineProgram) -> None:
     try:
         engine.flush()
     except BaseException:

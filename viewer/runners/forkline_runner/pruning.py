@@ -18,16 +18,16 @@ SECONDS_TO_WAIT = 30
 class Written(NamedTuple):
     """A checkpoint that this run wrote.
 
-    ``place`` is a file's path or ``store.db#id``. ``mark`` changes if the file or row is replaced.
+    ``path`` is a file's path or ``store.db#id``. ``mark`` changes if the file or row is replaced.
     """
 
-    place: str
+    path: str
     mark: str
 
 
-def written(place: str, store_kind: StoreKind) -> Written:
-    """Return the checkpoint at this place, with its mark. Raises OSError, sqlite3.Error."""
-    return Written(place, _mark_in_store(place) if store_kind == "sqlite" else _mark_of_file(place))
+def written(path: str, store_kind: StoreKind) -> Written:
+    """Return the checkpoint at this path, with its mark. Raises OSError, sqlite3.Error."""
+    return Written(path, _mark_in_store(path) if store_kind == "sqlite" else _mark_of_file(path))
 
 
 def delete(one: Written, store_kind: StoreKind) -> bool:
@@ -38,23 +38,23 @@ def delete(one: Written, store_kind: StoreKind) -> bool:
     if store_kind == "sqlite":
         return _delete_row(one)
     try:
-        if _mark_of_file(one.place) != one.mark:
+        if _mark_of_file(one.path) != one.mark:
             return False
-        Path(one.place).unlink()
+        Path(one.path).unlink()
     except FileNotFoundError:
         return True
     return True
 
 
-def _mark_of_file(place: str) -> str:
+def _mark_of_file(path: str) -> str:
     # The status of the entry itself, not of what a link points to.
-    found = os.lstat(place)
+    found = os.lstat(path)
     kind = "file" if stat.S_ISREG(found.st_mode) else "other"
-    return f"{kind} {found.st_dev} {found.st_ino} {found.st_size} {found.st_mtime_ns}"
+    return f"{kind} {found.st_dev} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
 
 
 def _delete_row(one: Written) -> bool:
-    store, _, identifier = one.place.rpartition("#")
+    store, _, identifier = one.path.rpartition("#")
     if not Path(store).exists():
         return True
     with closing(_opened(store)) as connection:
@@ -69,8 +69,8 @@ def _delete_row(one: Written) -> bool:
     return True
 
 
-def _mark_in_store(place: str) -> str:
-    store, _, identifier = place.rpartition("#")
+def _mark_in_store(path: str) -> str:
+    store, _, identifier = path.rpartition("#")
     with closing(_opened(store)) as connection:
         return _mark_of_row(connection, identifier)
 
@@ -84,5 +84,5 @@ def _mark_of_row(connection: sqlite3.Connection, identifier: str) -> str:
 
 def _opened(store: str) -> sqlite3.Connection:
     """Return a connection that does not create a missing store."""
-    uri = f"file:{quote(store)}?mode=rw"
+    uri = f"file:{quote(os.fsencode(store))}?mode=rw"
     return sqlite3.connect(uri, uri=True, timeout=SECONDS_TO_WAIT, isolation_level=None)

@@ -18,7 +18,7 @@ POLL_SECONDS = 0.1
 # Measured as JSON, so that a question always fits into one event.
 MAX_OUTPUT_BYTES = 160_000
 MAX_PROMPT_BYTES = 40_000
-MAX_WORDS = 2000
+MAX_CHARACTERS = 2000
 MAX_CHOICES = 50
 
 
@@ -95,9 +95,9 @@ def fitting(context: dict[str, Any]) -> dict[str, Any]:
             if len(fit["output"]) < len(whole):
                 fit["is_cut"] = True
         elif isinstance(value, list):
-            fit[name] = [shortened(str(one), MAX_WORDS) for one in value[:MAX_CHOICES]]
+            fit[name] = [shortened(str(one), MAX_CHARACTERS) for one in value[:MAX_CHOICES]]
         elif value not in (None, ""):
-            fit[name] = value if isinstance(value, int) else shortened(str(value), MAX_WORDS)
+            fit[name] = value if isinstance(value, int) else shortened(str(value), MAX_CHARACTERS)
     return fit
 
 

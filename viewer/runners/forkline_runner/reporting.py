@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from forkline_runner.messages import Message, english, message
 
 if TYPE_CHECKING:
-    from forkline_runner.limits import Limits
+    from forkline_runner.limits import LimitCounter
     from forkline_runner.questions import Questions
     from viewer.jobs.spool import Spool
 
@@ -32,7 +32,7 @@ class Reporter:
 
     # Set after the reporter is created.
     questions: Questions
-    limits: Limits | None = None
+    limits: LimitCounter | None = None
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool

@@ -11,9 +11,9 @@ from viewer.search.indexing.texts import MAX_TEXT, clean
 
 def notes_mark(location: Location) -> str:
     """A text that differs if a person has written something about the location since."""
-    own = Annotation.objects.filter(location_uid=location.uid)
-    newest = own.aggregate(newest=Max("changed_at"))["newest"]
-    return f"{own.count()}:{newest.timestamp():.6f}" if newest else ""
+    notes = Annotation.objects.filter(location_uid=location.uid)
+    newest = notes.aggregate(newest=Max("changed_at"))["newest"]
+    return f"{notes.count()}:{newest.timestamp():.6f}" if newest else ""
 
 
 def index_notes(location: Location) -> None:

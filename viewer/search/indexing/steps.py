@@ -7,14 +7,7 @@ from django.db.models import Exists, OuterRef
 
 from viewer.importing import is_indexed
 from viewer.locks import lock_named
-from viewer.models import (
-    Checkpoint,
-    Location,
-    SearchedCheckpoint,
-    SearchedLocation,
-    SearchedRun,
-    SearchEntry,
-)
+from viewer.models import Checkpoint, Location, SearchedCheckpoint, SearchedLocation, SearchedRun, SearchEntry
 from viewer.search.indexing.notes import index_notes, notes_mark
 from viewer.search.indexing.storing import Superseded, remove_location, remove_run, store
 from viewer.search.indexing.threads import index_threads
@@ -95,7 +88,7 @@ def _due(location: Location, after: int) -> list[Checkpoint]:
     """The first checkpoints after a primary key that are not indexed as they are now."""
     searched = SearchedCheckpoint.objects.filter(pk=OuterRef("pk"), fingerprint=OuterRef("fingerprint"))
     rows = Checkpoint.objects.filter(~Exists(searched), location=location, pk__gt=after)
-    due = rows.exclude(state=Checkpoint.State.NO_COPY).select_related("body").order_by("pk")
+    due = rows.exclude(state=Checkpoint.State.NO_COPY).select_related("stored_copy").order_by("pk")
     found, size = list[Checkpoint](), 0
     for row in due[:MAX_CHECKPOINTS]:
         size += row.size

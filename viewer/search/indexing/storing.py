@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 MAX_REMOVED = 500
 _STORE = """
 INSERT INTO viewer_searchentry
-    (location_id, run_id, checkpoint_id, digest, kind, place, unit, agent, model, text, count)
+    (location_id, run_id, checkpoint_id, digest, kind, query_string, unit, agent, model, text, count)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (run_id, digest) DO UPDATE SET count = viewer_searchentry.count + excluded.count
 """
@@ -41,7 +41,7 @@ def store(location: Location, checkpoints: Sequence[Checkpoint]) -> int:
         read.append(checkpoint)
     rows = [
         (
-            *(location.pk, checkpoint.run_id, checkpoint.pk, entry.digest, entry.kind, entry.place),
+            *(location.pk, checkpoint.run_id, checkpoint.pk, entry.digest, entry.kind, entry.query_string),
             *(entry.unit, entry.agent, entry.model, entry.text, counts[key]),
         )
         for key, (checkpoint, entry) in found.items()

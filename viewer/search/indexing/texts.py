@@ -26,7 +26,7 @@ class NewEntry:
 
     digest: bytes
     kind: str
-    place: str
+    query_string: str
     unit: str
     agent: str
     model: str
@@ -49,7 +49,7 @@ def _entries(texts: Iterator[SearchText]) -> Iterator[NewEntry]:
         owner = f"{unit}\0{agent}" if found.kind in _OF_UNITS else ""
         digest = blake2b(f"{found.kind}\0{owner}\0{text}".encode(), digest_size=16).digest()
         model = clean(found.model)[:200]
-        yield NewEntry(digest, found.kind.value, found.place[:100], unit, agent, model, text)
+        yield NewEntry(digest, found.kind.value, found.query_string[:100], unit, agent, model, text)
 
 
 def clean(text: str) -> str:

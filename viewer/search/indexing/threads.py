@@ -20,7 +20,7 @@ def index_threads(location: Location) -> Iterator[None]:
         if searched.get(run.pk) == mark or not _is_listed(run):
             continue
         could_read = True
-        for pk in [run.pk, *called_runs(run)[:MAX_CALLED]]:
+        for pk in [run.pk, *called_runs([run.pk])[:MAX_CALLED]]:
             due = yield from _due(pk)
             could_read &= store(location, due) == len(due)
             yield
@@ -32,7 +32,8 @@ def _is_listed(run: Run) -> bool:
     """Whether the checkpoints of a run are rows. Lists them unless there are too many."""
     if run.checkpoint_count > MAX_LENGTH and not run.indexed_fingerprint:
         return False
-    return import_run(run).read_error is None
+    # If the source is gone, the stored copies are indexed.
+    return import_run(run).read_error is None or bool(run.copies_digest)
 
 
 def _due(run: int) -> Generator[None, None, list[Checkpoint]]:
@@ -41,7 +42,7 @@ def _due(run: int) -> Generator[None, None, list[Checkpoint]]:
     A checkpoint changes with what is written after it. Then its run is indexed again.
     """
     newest = list(
-        Checkpoint.objects.filter(run=run).select_related("body").order_by("-row")[:MAX_CHECKPOINTS]
+        Checkpoint.objects.filter(run=run).select_related("stored_copy").order_by("-row")[:MAX_CHECKPOINTS]
     )
     searched = SearchedCheckpoint.objects.filter(pk__in=[row.pk for row in newest])
     known = dict(searched.values_list("pk", "fingerprint"))

@@ -16,7 +16,7 @@ from psycopg import IsolationLevel, sql
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.postgresql.address import ServerAddress
 from viewer.stores.postgresql.errors import connection_error, is_lost, location_error
-from viewer.stores.protocol import Limits
+from viewer.stores.protocol import ReadLimits
 
 CONNECT_SECONDS = 5
 _Result = TypeVar("_Result")
@@ -44,7 +44,7 @@ class PostgresqlDatabase:
 
     kind: Literal["postgresql"] = "postgresql"
 
-    def __init__(self, address: ServerAddress, limits: Limits) -> None:
+    def __init__(self, address: ServerAddress, limits: ReadLimits) -> None:
         self.limits = limits
         self._address = address
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None

@@ -6,8 +6,8 @@ import psycopg
 
 from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.texts import redact_text
-from viewer.stores.errors import LocationRefused, LocationUnreadable
-from viewer.stores.protocol import Limits
+from viewer.stores.errors import LocationLimitExceeded, LocationUnreadable
+from viewer.stores.protocol import ReadLimits
 from viewer.stores.snapshots import too_much_memory
 
 MAX_REASON = 200
@@ -38,10 +38,10 @@ def is_lost(error: BaseException) -> bool:
     return error.sqlstate is None or error.sqlstate.startswith(_LOST)
 
 
-def location_error(error: BaseException, limits: Limits) -> LocationUnreadable:
+def location_error(error: BaseException, limits: ReadLimits) -> LocationUnreadable:
     """The error for a statement that has failed. The server's message may quote rows, and is not shown."""
     if isinstance(error, MemoryError):
-        return LocationRefused(too_much_memory(limits).message)
+        return LocationLimitExceeded(too_much_memory(limits).message)
     if is_lost(error):
         return LocationUnreadable("postgresql.connection_lost")
     code = getattr(error, "sqlstate", None) or ""

@@ -1,7 +1,7 @@
 """Starts the reader processes of this process, reuses them for the next import, and replaces them.
 
 This is not a pool of ``concurrent.futures``, ``multiprocessing`` or pebble: those start a worker by importing
-the main module again, which loads Django and takes seconds, and unpickle its answers, which can run code.
+the main module again, which loads Django and takes seconds, and unpickle its replies, which can run code.
 None of them passes a descriptor to a worker, or reports which file has ended a worker.
 """
 
@@ -22,15 +22,15 @@ from pathlib import Path
 
 import msgspec
 
-from viewer.stores.protocol import Entry, Limits
-from viewer.stores.reader.wire import Answer, Answers, Batch, Close, Message, Open, framed
+from viewer.stores.protocol import Entry, ReadLimits
+from viewer.stores.reader.wire import Batch, Close, Open, ReaderMessage, Replies, Reply, framed
 
 ROOT = Path(__file__).resolve().parents[3]
-# Enough for several answers, so that a reader need not wait for this process.
+# Enough for several replies, so that a reader need not wait for this process.
 PIPE_BYTES = 1024 * 1024
 # The most readers of one import, and the most idle ones. Each takes about 60 MB.
 MAX_READERS = 3
-# How long to wait for an answer: seconds for disks and locks, and a multiple of the limit of processor time.
+# How long to wait for a reply: seconds for disks and locks, and a multiple of the limit of processor time.
 PATIENCE_SECONDS, PATIENCE_FACTOR = 10, 6
 SECONDS_TO_CLOSE = 2
 _SET_PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", None)
@@ -49,7 +49,7 @@ class ReaderProcess:
     """
 
     def __init__(self) -> None:
-        self.limits: Limits | None = None
+        self.limits: ReadLimits | None = None
         self.unanswered: deque[Entry] = deque()
         self.silent_since: float | None = None
         self._requests, passed = socket.socketpair()
@@ -65,7 +65,7 @@ class ReaderProcess:
                 start_new_session=True,
             )
         assert self._child.stdout, "It is a pipe."
-        self.answers = Answers(self._child.stdout)
+        self.replies = Replies(self._child.stdout)
         if _SET_PIPE_SIZE is not None:
             with suppress(OSError):
                 fcntl.fcntl(self._child.stdout, _SET_PIPE_SIZE, PIPE_BYTES)
@@ -76,7 +76,7 @@ class ReaderProcess:
 
     @property
     def output(self) -> int:
-        return self.answers.pipe.fileno()
+        return self.replies.pipe.fileno()
 
     def is_ready(self) -> bool:
         """Whether it is alive and has answered everything."""
@@ -89,7 +89,7 @@ class ReaderProcess:
         self._requests.sendall(frame[4:])
         self.limits = message.limits
 
-    def send(self, message: Message) -> None:
+    def send(self, message: ReaderMessage) -> None:
         """Send a message. Raises OSError if the process has ended."""
         if isinstance(message, Batch):
             self.unanswered.extend(message.entries)
@@ -106,28 +106,28 @@ class ReaderProcess:
         """Make the process close its store. Returns whether it has confirmed that."""
         with suppress(OSError, EOFError, msgspec.MsgspecError):
             self.send(Close())
-            return self.answer(SECONDS_TO_CLOSE) is not None
+            return self.reply(SECONDS_TO_CLOSE) is not None
         return False
 
     def end(self) -> None:
-        """Kill the process. Unread answers are lost."""
+        """Kill the process. Unread replies are lost."""
         self._requests.close()
-        self.answers.pipe.close()
+        self.replies.pipe.close()
         self._child.kill()
         # A process that is blocked in the kernel ends later.
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(timeout=1)
 
-    def answer(self, seconds: float) -> Answer | None:
-        """The next answer, as ``Answers.next`` returns it."""
-        answer = self.answers.next(seconds)
-        if answer is not None and (answer.read or answer.problem):
+    def reply(self, seconds: float) -> Reply | None:
+        """The next reply, as ``Replies.next`` returns it."""
+        reply = self.replies.next(seconds)
+        if reply is not None and (reply.read or reply.problem):
             self.unanswered.popleft()
-        return answer
+        return reply
 
 
-def patience(limits: Limits) -> float:
-    """How many seconds an answer may take, including the wait for a slow disk or a lock."""
+def patience(limits: ReadLimits) -> float:
+    """How many seconds a reply may take, including the wait for a slow disk or a lock."""
     return PATIENCE_SECONDS + PATIENCE_FACTOR * limits.max_seconds
 
 
@@ -143,7 +143,7 @@ def start_ahead(count: int) -> None:
         _idle.extend(_idle_or_new(count, None))
 
 
-def _idle_or_new(count: int, limits: Limits | None) -> list[ReaderProcess]:
+def _idle_or_new(count: int, limits: ReadLimits | None) -> list[ReaderProcess]:
     """Return ``count`` readers: idle ones first, then new ones. The caller holds the lock."""
     taken: list[ReaderProcess] = []
     while _idle and len(taken) < count:
@@ -167,13 +167,14 @@ class Readers:
         """At least this many readers with the store open. Raises OSError if none can be started."""
         while len(self.all) < count:
             with _lock:
+                is_idle = bool(_idle)
                 reader = _idle_or_new(1, self._message.limits)[0]
             try:
                 reader.open(self._message, self._folder)
             except OSError:
-                # An idle reader may have ended meanwhile. A reader without limits has never opened a store.
                 reader.end()
-                if reader.limits is None:
+                # An idle reader may have ended meanwhile; a new one that ends at once would do so again.
+                if not is_idle:
                     raise
                 continue
             self.all.append(reader)

@@ -15,13 +15,12 @@ from collections.abc import Iterator
 
 from viewer.engines import store_format_in
 from viewer.redaction.known_secrets import known_secrets
-from viewer.stores.errors import LocationRefused, LocationUnreadable, ProblemKind
+from viewer.stores.errors import LocationLimitExceeded, LocationUnreadable, ProblemKind
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.packing import Packed, peak_memory, problem_with, read_packed
 from viewer.stores.postgresql.address import ServerAddress
 from viewer.stores.protocol import Entry, IndexedStore, ReadProblem, Store, StoreFormat
 from viewer.stores.reader.wire import (
-    Answer,
     Batch,
     Close,
     Details,
@@ -31,15 +30,16 @@ from viewer.stores.reader.wire import (
     List,
     ListRuns,
     Mark,
-    Message,
     Open,
-    Question,
+    Query,
+    ReaderMessage,
+    Reply,
     decode_message,
     framed,
 )
-from viewer.stores.readonly_sqlite import DatabaseFile
 from viewer.stores.safe_open import Identity
-from viewer.stores.sqlite import SqliteStore
+from viewer.stores.sqlite.readonly import DatabaseFile
+from viewer.stores.sqlite.store import SqliteStore
 
 # A reader ends after this time without a request.
 IDLE_SECONDS = 300
@@ -72,21 +72,21 @@ class Reader:
         # The same store, if it is an indexed one.
         self._indexed: IndexedStore | None = None
 
-    def handle(self, message: Message, folder: int | None) -> None:
-        """Write the answers to a message."""
+    def handle(self, message: ReaderMessage, folder: int | None) -> None:
+        """Write the replies to a message."""
         match message:
             case Open():
                 self._close()
                 self._opened, self._folder = message, -1 if folder is None else folder
                 _limit_memory(message.limits.max_memory)
             case List() | Find() | Identify() | Mark() | ListRuns() | Details() | Index():
-                self._answer(message)
+                self._reply(message)
             case Batch(entries):
                 for entry in entries:
                     self._read(entry)
             case Close():
                 self._close()
-                _write(Answer(is_last=True))
+                _write(Reply(is_last=True))
 
     def _close(self) -> None:
         if self._store is not None:
@@ -141,29 +141,29 @@ class Reader:
                     return self._indexed
         raise reason
 
-    def _answer(self, question: Question) -> None:
-        """Write the parts of the answer to a question."""
-        # An answer has thousands of objects and hardly any garbage, so collecting would only take time.
+    def _reply(self, query: Query) -> None:
+        """Write the parts of the reply to a query."""
+        # A reply has thousands of objects and hardly any garbage, so collecting would only take time.
         gc.disable()
         try:
             with self._timed():
-                parts = list(_parts_of(self._answer_of(question)))
+                parts = list(_parts_of(self._reply_of(query)))
         except LocationUnreadable as error:
-            is_refused = isinstance(error, LocationRefused)
-            _write(Answer(is_last=True, unreadable=error.message, is_refused=is_refused))
+            is_over_limit = isinstance(error, LocationLimitExceeded)
+            _write(Reply(is_last=True, unreadable=error.message, is_over_limit=is_over_limit))
             return
         finally:
             gc.enable()
         for part in parts:
             _write(part)
 
-    def _answer_of(self, question: Question) -> Answer:
-        """The whole answer. Raises LocationUnreadable."""
+    def _reply_of(self, query: Query) -> Reply:
+        """The whole reply. Raises LocationUnreadable."""
         store = self._open_store()
         indexed = self._indexed
-        match question:
+        match query:
             case Identify():
-                return Answer(engine=getattr(indexed, "engine", ""))
+                return Reply(engine=getattr(indexed, "engine", ""))
             case Find(key):
                 items = [item for item in [store.entry(key)] if item]
             case List(newest):
@@ -171,18 +171,24 @@ class Reader:
             case _ if indexed is None:
                 raise LocationUnreadable("store.no_table")
             case Mark():
-                return Answer(mark=indexed.mark())
+                return Reply(mark=indexed.mark())
             case ListRuns(limit, known):
                 listed = indexed.runs(limit, known)
                 parts = None if listed.parts is None else sorted(listed.parts)
-                return Answer(runs=listed.runs, problems=listed.problems, run_parts=parts)
+                return Reply(runs=listed.runs, problems=listed.problems, run_parts=parts)
             case Details(keys):
-                return Answer(runs=indexed.details(keys))
-            case Index(key):
-                index = indexed.index(key)
-                return Answer(runs=index.runs, snapshots=index.snapshots)
+                return Reply(runs=indexed.details(keys))
+            case Index(key, newest_first, since):
+                index = indexed.index(key, newest_first=newest_first, since=since)
+                return Reply(
+                    runs=index.runs,
+                    snapshots=index.snapshots,
+                    outline=index.outline,
+                    state=index.state,
+                    is_appended=index.is_appended,
+                )
         entries = [item for item in items if isinstance(item, Entry)]
-        return Answer(entries=entries, problems=[item for item in items if isinstance(item, ReadProblem)])
+        return Reply(entries=entries, problems=[item for item in items if isinstance(item, ReadProblem)])
 
     def _read(self, entry: Entry) -> None:
         """Answer with a redacted checkpoint or a problem."""
@@ -191,9 +197,9 @@ class Reader:
                 known = known_secrets(self._open_message().secrets)
                 result = read_packed(self._open_store(), entry, known)
         except LocationUnreadable as error:
-            kind: ProblemKind = "refused" if isinstance(error, LocationRefused) else "unavailable"
+            kind: ProblemKind = "refused" if isinstance(error, LocationLimitExceeded) else "unavailable"
             result = problem_with(entry, kind, error.message)
-        _write(Answer(read=result) if isinstance(result, Packed) else Answer(problem=result))
+        _write(Reply(read=result) if isinstance(result, Packed) else Reply(problem=result))
         if _peak_memory() > RETIRE_BYTES:
             # Starting a new process takes no longer than freeing the memory of this one.
             os._exit(0)
@@ -222,13 +228,13 @@ def _peak_memory() -> int:
     return peak
 
 
-def _write(answer: Answer) -> None:
-    data = memoryview(framed(answer))
+def _write(reply: Reply) -> None:
+    data = memoryview(framed(reply))
     while data:
         data = data[os.write(1, data) :]
 
 
-def _received(source: socket.socket) -> tuple[Message, int | None]:
+def _received(source: socket.socket) -> tuple[ReaderMessage, int | None]:
     """The next message, and the descriptor that came with it. Raises EOFError."""
     size, folders = b"", list[int]()
     while len(size) < 4:
@@ -246,10 +252,17 @@ def _received(source: socket.socket) -> tuple[Message, int | None]:
     return decode_message(frame), folders[0] if folders else None
 
 
-def _parts_of(answer: Answer) -> Iterator[Answer]:
-    """An answer in parts that take little memory to send. The last part has ``is_last``."""
-    names = ("entries", "problems", "runs", "snapshots")
-    longest = max(len(getattr(answer, name)) for name in names)
+def _parts_of(reply: Reply) -> Iterator[Reply]:
+    """A reply in parts that take little memory to send. The last part has ``is_last``."""
+    names = ("entries", "problems", "runs", "snapshots", "outline")
+    longest = max(len(getattr(reply, name)) for name in names)
     for at in range(0, longest, LIST_CHUNK):
-        yield Answer(**{name: getattr(answer, name)[at : at + LIST_CHUNK] for name in names})
-    yield Answer(engine=answer.engine, mark=answer.mark, run_parts=answer.run_parts, is_last=True)
+        yield Reply(**{name: getattr(reply, name)[at : at + LIST_CHUNK] for name in names})
+    yield Reply(
+        engine=reply.engine,
+        mark=reply.mark,
+        run_parts=reply.run_parts,
+        state=reply.state,
+        is_appended=reply.is_appended,
+        is_last=True,
+    )

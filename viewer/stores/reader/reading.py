@@ -1,4 +1,4 @@
-"""Reads a store in reader processes, and retries in a new one if a process exits or hangs."""
+"""Reads a store in reader processes. If one exits or stops responding, another continues."""
 
 import time
 from collections import deque
@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from viewer.messages.message import UserMessage
-from viewer.stores.errors import LocationRefused, LocationUnreadable
+from viewer.stores.errors import LocationLimitExceeded, LocationUnreadable
 from viewer.stores.packing import Packed, problem_with
-from viewer.stores.protocol import Entry, Limits, ReadProblem
+from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
 from viewer.stores.reader.pool import (
     ENDED_BY_OTHERS,
     OUT_OF_TIME,
@@ -18,15 +18,15 @@ from viewer.stores.reader.pool import (
     patience,
     wait_for_any,
 )
-from viewer.stores.reader.wire import Answer, Batch, Question
+from viewer.stores.reader.wire import Batch, Query, Reply
 from viewer.stores.snapshots import too_slow
 
 # The most entries in one message, and the most entries sent to a reader that it has not answered.
 BATCH_SIZE, MAX_UNANSWERED = 10, 120
 
 
-def answered(readers: Readers, message: Question, limits: Limits) -> list[Answer]:
-    """The parts of a reader's answer to a question. Raises LocationUnreadable."""
+def answered(readers: Readers, message: Query, limits: ReadLimits) -> list[Reply]:
+    """The parts of a reader's reply to a query. Raises LocationUnreadable."""
     for _attempt in range(2):
         try:
             reader = readers.want(1)[0]
@@ -44,28 +44,30 @@ def answered(readers: Readers, message: Question, limits: Limits) -> list[Answer
             readers.drop(reader)
         if status not in ENDED_BY_OTHERS | {0}:
             text = _why_ended(status, limits)
-            raise LocationRefused(text)
+            raise LocationLimitExceeded(text)
     raise LocationUnreadable("store.reader_stopped")
 
 
-def _parts(reader: ReaderProcess, seconds: float) -> list[Answer]:
-    found: list[Answer] = []
+def _parts(reader: ReaderProcess, seconds: float) -> list[Reply]:
+    found: list[Reply] = []
     while True:
-        answer = reader.answer(seconds)
-        if answer is None:
+        reply = reader.reply(seconds)
+        if reply is None:
             raise TimeoutError
-        if answer.unreadable is not None:
-            kind = LocationRefused if answer.is_refused else LocationUnreadable
-            raise kind(answer.unreadable)
-        found.append(answer)
-        if answer.is_last:
+        if reply.unreadable is not None:
+            kind = LocationLimitExceeded if reply.is_over_limit else LocationUnreadable
+            raise kind(reply.unreadable)
+        found.append(reply)
+        if reply.is_last:
             return found
 
 
 class Reading:
     """Entries that are read by at most ``max_readers`` processes."""
 
-    def __init__(self, readers: Readers, limits: Limits, entries: Sequence[Entry], max_readers: int) -> None:
+    def __init__(
+        self, readers: Readers, limits: ReadLimits, entries: Sequence[Entry], max_readers: int
+    ) -> None:
         self._readers, self._limits, self._max_readers = readers, limits, max_readers
         self._pending = deque(entries)
         # Keys of the entries at which another program ended a reader.
@@ -105,8 +107,8 @@ class Reading:
 
     def _answers(self, reader: ReaderProcess) -> Iterator[Packed | ReadProblem]:
         try:
-            while reader.unanswered and (answer := reader.answer(0)) is not None:
-                if result := answer.read or answer.problem:
+            while reader.unanswered and (reply := reader.reply(0)) is not None:
+                if result := reply.read or reply.problem:
                     yield result
         except (OSError, EOFError, msgspec.MsgspecError):
             yield from self._lost(reader)
@@ -146,7 +148,7 @@ class Reading:
         self._max_readers = len(self._readers.all)
 
 
-def _why_ended(status: int, limits: Limits) -> UserMessage:
+def _why_ended(status: int, limits: ReadLimits) -> UserMessage:
     """Why an entry has ended a reader with this status."""
     if status in OUT_OF_TIME:
         return too_slow(limits).message

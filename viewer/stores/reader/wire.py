@@ -1,6 +1,6 @@
 """The messages between an import and its reader processes: MessagePack after its length in four bytes.
 
-A reader parses hostile bytes, so its answers are decoded into known types and never unpickled.
+A reader parses hostile bytes, so its replies are decoded into known types and never unpickled.
 """
 
 import select
@@ -11,9 +11,10 @@ from typing import IO
 import msgspec
 
 from viewer.messages.message import UserMessage
+from viewer.stores.indexed_run import IndexedRun
 from viewer.stores.packing import Packed
 from viewer.stores.postgresql.address import ServerAddress
-from viewer.stores.protocol import Entry, IndexedRun, Limits, ReadProblem, Snapshot
+from viewer.stores.protocol import Entry, ReadLimits, ReadProblem, Snapshot
 
 # The number of bytes read from a pipe at a time.
 CHUNK_BYTES = 1024 * 1024
@@ -29,7 +30,7 @@ class Open(msgspec.Struct, array_like=True, tag="open"):
     """
 
     name: str
-    limits: Limits
+    limits: ReadLimits
     identity: str = ""
     scratch: str = ""
     secrets: tuple[str, ...] = ()
@@ -71,13 +72,18 @@ class Details(msgspec.Struct, array_like=True, tag="details"):
 
 
 class Index(msgspec.Struct, array_like=True, tag="index"):
-    """List the checkpoints of the run with this key."""
+    """List the checkpoints of the run with this key, or only those of a long run that are shown first.
+
+    With ``since``, those that have not changed since this state may be left out.
+    """
 
     key: str
+    newest_first: bool = False
+    since: str = ""
 
 
 class Batch(msgspec.Struct, array_like=True, tag="read"):
-    """Read these entries. One answer follows for each, in this order."""
+    """Read these entries. One reply follows for each, in this order."""
 
     entries: Sequence[Entry]
 
@@ -86,16 +92,16 @@ class Close(msgspec.Struct, array_like=True, tag="close"):
     """Close the store."""
 
 
-Question = List | Find | Identify | Mark | ListRuns | Details | Index
-Message = Open | Question | Batch | Close
+Query = List | Find | Identify | Mark | ListRuns | Details | Index
+ReaderMessage = Open | Query | Batch | Close
 
 
-class Answer(msgspec.Struct, omit_defaults=True):
+class Reply(msgspec.Struct, omit_defaults=True):
     """The result of one entry (``read`` or ``problem``), or a part of a list, which ends with ``is_last``.
 
-    ``engine`` answers ``Identify``. ``mark``, ``runs``, ``run_parts`` and ``snapshots`` answer questions to
-    an indexed store. ``unreadable`` is the reason why nothing could be listed; ``is_refused`` is true if
-    listing exceeds the limits.
+    ``engine`` is for ``Identify``. ``mark``, ``runs``, ``run_parts``, ``snapshots``, ``outline``, ``state``
+    and ``is_appended`` are for queries of an indexed store. ``unreadable`` is the reason why nothing could
+    be listed. ``is_over_limit`` is true if listing exceeds the limits.
     """
 
     read: Packed | None = None
@@ -107,24 +113,27 @@ class Answer(msgspec.Struct, omit_defaults=True):
     runs: list[IndexedRun] = []
     run_parts: list[str] | None = None
     snapshots: list[Snapshot] = []
+    outline: list[tuple[str, str, str]] = []
+    state: str = ""
+    is_appended: bool = False
     is_last: bool = False
     unreadable: UserMessage | None = None
-    is_refused: bool = False
+    is_over_limit: bool = False
 
 
 _encode = msgspec.msgpack.encode
-decode_message = msgspec.msgpack.Decoder(Message).decode
-_decode_answer = msgspec.msgpack.Decoder(Answer).decode
+decode_message = msgspec.msgpack.Decoder(ReaderMessage).decode
+_decode_reply = msgspec.msgpack.Decoder(Reply).decode
 
 
-def framed(message: Message | Answer) -> bytes:
+def framed(message: ReaderMessage | Reply) -> bytes:
     """The message after its length."""
     frame = _encode(message)
     return len(frame).to_bytes(4, "big") + frame
 
 
-class Answers:
-    """The answers that come through a pipe."""
+class Replies:
+    """The replies that come through a pipe."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self.pipe = pipe
@@ -132,19 +141,19 @@ class Answers:
         self._poll = select.poll()
         self._poll.register(pipe, select.POLLIN)
 
-    def next(self, seconds: float) -> Answer | None:
-        """The next answer; None if none comes within this time.
+    def next(self, seconds: float) -> Reply | None:
+        """The next reply; None if none comes within this time.
 
-        Raises EOFError if the pipe is closed, OSError, and msgspec.MsgspecError for an invalid answer.
+        Raises EOFError if the pipe is closed, OSError, and msgspec.MsgspecError for an invalid reply.
         """
         end = time.monotonic() + seconds
         while True:
             size = 4 + int.from_bytes(self._data[:4], "big")
             if len(self._data) >= max(size, 5):
                 with memoryview(self._data) as view:
-                    answer = _decode_answer(view[4:size])
+                    reply = _decode_reply(view[4:size])
                 del self._data[:size]
-                return answer
+                return reply
             remaining = max(0.0, end - time.monotonic())
             if not self._poll.poll(remaining * 1000):
                 return None

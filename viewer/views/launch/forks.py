@@ -12,18 +12,13 @@ from django.views.decorators.http import require_http_methods, require_POST
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
 from viewer.launching.preview.next_units import Asked, ask_next
-from viewer.launching.requests import ForkRequest, ResumeRequest
+from viewer.launching.requests.requests import ForkRequest, ResumeRequest
 from viewer.models import Checkpoint, Job
 from viewer.presentation.launch.fork_page import ForkPage, fork_page
 from viewer.presentation.launch.sweep_page import SweepPage
 from viewer.presentation.run.colors import branch_colours
 from viewer.projects.proposing import engine_version, python_version
-from viewer.views.launch.launch_requests import (
-    before_form,
-    launch_response,
-    retried_job,
-    submission_of,
-)
+from viewer.views.launch.launch_requests import before_form, launch_response, retried_job, submission_of
 
 TYPES: dict[str, type[ForkRequest]] = {Job.Kind.FORK: ForkRequest, Job.Kind.RESUME: ResumeRequest}
 
@@ -83,7 +78,7 @@ def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
     return {
         "page": page,
         "address": address,
-        "own_address": f"{address}?retry={page.retry.job.pk}" if page.retry else address,
+        "page_address": f"{address}?retry={page.retry.job.pk}" if page.retry else address,
         "plan_address": reverse(f"{page.kind}-plan", args=[checkpoint.pk]),
         "form": page.parts,
         "plan": page.plan if isinstance(page, ForkPage) else None,
@@ -102,5 +97,5 @@ def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
 
 def get_checkpoint(pk: int) -> Checkpoint:
     """The row with what a form needs of it. Raises Http404."""
-    related = ("location__project", "run__location", "body")
+    related = ("location__project", "run__location", "stored_copy")
     return get_object_or_404(Checkpoint.objects.select_related(*related), pk=pk)

@@ -33,8 +33,8 @@ def submission_of(request: HttpRequest) -> Submission:
 
 def retried_job(request: HttpRequest, **values: object) -> Job | None:
     """The ended job with these values that the form repeats, if any."""
-    asked = request.POST if request.method == "POST" else request.GET
-    pk = uuid_of(asked.get("retry", ""))
+    sent = request.POST if request.method == "POST" else request.GET
+    pk = uuid_of(sent.get("retry", ""))
     return Job.objects.ended().filter(pk=pk, **values).first() if pk else None
 
 

@@ -56,11 +56,11 @@ def again(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 
 def _page(request: HttpRequest, location: Location, project: Project) -> NewRunPage:
-    asked = request.POST if request.method == "POST" else request.GET
-    uid = uuid_of(asked.get("again", ""))
+    sent = request.POST if request.method == "POST" else request.GET
+    uid = uuid_of(sent.get("again", ""))
     repeated = location.runs.select_related("location").filter(uid=uid).first() if uid else None
     retried = retried_job(request, location=location, kind=Job.Kind.RUN)
-    chosen = chosen_for(location, project, _kinds(location, project), asked.dict(), repeated, retried)
+    chosen = chosen_for(location, project, _kinds(location, project), sent.dict(), repeated, retried)
     return new_run_page(location, project, chosen, submission_of(request))
 
 
@@ -92,7 +92,7 @@ def _context(page: NewRunPage) -> dict[str, Any]:
         "project": project,
         "address": address,
         "plan_address": reverse("new-run-plan", args=[location.uid]),
-        "own_address": f"{address}?{urlencode(query)}" if page.entry_point else address,
+        "page_address": f"{address}?{urlencode(query)}" if page.entry_point else address,
         "python_version": python_version(interpreter),
         "engine_version": engine_version(interpreter, engine.name),
         "roots": allowed_folders(),

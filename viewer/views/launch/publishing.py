@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 from viewer.launching.publish import NEW_THREAD, SCRATCH, preview_publish
 from viewer.launching.publish import publish as queue
 from viewer.launching.refusals import AlreadyStarted, LaunchRefused
-from viewer.launching.requests import PublishRequest
+from viewer.launching.requests.requests import PublishRequest
 from viewer.views.launch.forks import get_checkpoint
 from viewer.views.launch.launch_requests import before_form, submission_of
 
@@ -21,7 +21,7 @@ def publish(request: HttpRequest, pk: int) -> HttpResponse:
     checkpoint, submission = get_checkpoint(pk), submission_of(request)
     if response := before_form(request, checkpoint.location):
         return response
-    asked = PublishRequest(
+    publishing = PublishRequest(
         checkpoint=checkpoint,
         into=str((request.POST or request.GET).get("into") or NEW_THREAD),
         project=checkpoint.location.project,
@@ -31,12 +31,12 @@ def publish(request: HttpRequest, pk: int) -> HttpResponse:
     key, notice = submission.key, ""
     if request.method == "POST" and request.POST.get("agreed"):
         try:
-            return redirect(queue(asked))
+            return redirect(queue(publishing))
         except LaunchRefused as refused:
             key, notice = _after(refused, key)
     elif request.method == "POST":
         notice = _("Confirm what is written, and press the button again.")
-    context = _context(asked) | {"key": key, "notice": notice}
+    context = _context(publishing) | {"key": key, "notice": notice}
     return render(request, "publishing/page.html", context, status=422 if notice else 200)
 
 
@@ -45,14 +45,14 @@ def _after(refused: LaunchRefused, key: UUID) -> tuple[UUID, str]:
     return (uuid4() if isinstance(refused, AlreadyStarted) else key), str(refused)
 
 
-def _context(asked: PublishRequest) -> dict[str, object]:
-    preview, checkpoint = preview_publish(asked), asked.checkpoint
+def _context(publishing: PublishRequest) -> dict[str, object]:
+    preview, checkpoint = preview_publish(publishing), publishing.checkpoint
     return {
         "preview": preview,
         "targets": [one for one in preview.kind.fork_targets if one[0] != SCRATCH],
-        "is_own_run": preview.key == checkpoint.run.key,
+        "is_same_run": preview.key == checkpoint.run.key,
         "checkpoint": checkpoint,
         "location": checkpoint.location,
         "run": checkpoint.run,
-        "into": asked.into,
+        "into": publishing.into,
     }

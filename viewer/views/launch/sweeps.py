@@ -9,21 +9,21 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from viewer.access.permissions import viewer_allowed
-from viewer.jobs.limits.usage import amount, limits_in
+from viewer.jobs.limits.usage import limits_in
 from viewer.models import Checkpoint, Job, Sweep
-from viewer.presentation.comparison import COLUMNS, compared, in_order, winners
+from viewer.presentation.comparison import COLUMNS, compared, held_back, in_order, winners
+from viewer.presentation.jobs.limit_labels import amount
 from viewer.presentation.launch.sweep_page import SweepPage, sweep_page
 from viewer.presentation.listing import headings, known_sort
 from viewer.reproduction.jobs import command_of, reproduction_of
 from viewer.views.launch.forks import context_of, get_checkpoint
-from viewer.views.launch.launch_requests import (
-    before_form,
-    launch_response,
-    submission_of,
-)
+from viewer.views.launch.launch_requests import before_form, launch_response, submission_of
 
 # Fields that do not make the content of two forms differ.
 IGNORED = {"csrfmiddlewaretoken", "shown"}
+
+# After how many seconds a page refreshes: while a branch runs, and while all wait for a limit or a person.
+RUNNING_SECONDS, HELD_SECONDS = 2, 8
 
 
 @require_http_methods(["GET", "POST"])
@@ -50,12 +50,19 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The forks of a sweep, with their outcomes, next to each other."""
     group = get_object_or_404(Sweep.objects.select_related("checkpoint__run", "requested_by"), pk=uid)
     branches = compared(group, request.GET.get("against", ""))
-    is_under_way = not all(one.has_ended for one in branches)
+    wait = held_back(branches)
+    is_under_way = wait is None and not all(one.has_ended for one in branches)
+    refresh_seconds = HELD_SECONDS if wait else RUNNING_SECONDS if is_under_way else 0
     sort = known_sort(request.GET.get("sort", ""), COLUMNS, "-score" if group.score else "")
     template = "_branches.html" if request.headers.get("HX-Request") else "page.html"
     limits = [amount(one.measure, one.max_amount) for one in limits_in("sweep", group.limits)]
     context = {"group": group, "branches": in_order(branches, sort), "is_under_way": is_under_way}
-    context |= {"limits": limits, "winners": winners(branches)}
+    context |= {
+        "refresh_seconds": refresh_seconds,
+        "wait": wait,
+        "limits": limits,
+        "winners": winners(branches),
+    }
     context["scores"] = {"headings": headings(COLUMNS, sort, request.GET)}
     if template == "page.html":
         context["commands"] = _commands([one.job for one in branches])
@@ -77,4 +84,4 @@ def _page(request: HttpRequest, checkpoint: Checkpoint) -> SweepPage:
 def _context(page: SweepPage) -> dict[str, Any]:
     address, pk = reverse("new-sweep", args=[page.checkpoint.pk]), page.checkpoint.pk
     plan_address = reverse("new-sweep-plan", args=[pk])
-    return context_of(page) | {"address": address, "own_address": address, "plan_address": plan_address}
+    return context_of(page) | {"address": address, "page_address": address, "plan_address": plan_address}

@@ -1,12 +1,15 @@
 """Daily limits, as the pages show them on which they are changed."""
 
 from dataclasses import dataclass
+from typing import Any
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from viewer.forms.limits import LimitsForm, limit_texts
-from viewer.jobs.limits.usage import last_midnight, limits_in, usage_label, usage_of
+from viewer.jobs.limits.usage import limits_in, midnight, usage_of
 from viewer.models import DayLimits, Job, Project
+from viewer.presentation.jobs.limit_labels import usage_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +23,16 @@ class ShownLimits:
 
 def limits_of_day(form: LimitsForm | None = None) -> ShownLimits:
     """The limits of all jobs together; ``form`` is the one that was sent, with its errors."""
-    stored = DayLimits.current()
-    used = usage_of(Job.objects.all(), last_midnight()) if stored else {}
-    labels = [usage_label(limit, used[limit.measure]) for limit in limits_in("day", stored)]
-    return ShownLimits(
-        form or LimitsForm(initial=limit_texts(stored)), labels, timezone.get_current_timezone_name()
-    )
+    return _shown("day", DayLimits.current(), Job.objects.all(), form)
 
 
 def limits_of_project(project: Project, form: LimitsForm | None = None) -> ShownLimits:
     """The limits of one project."""
-    used = usage_of(Job.objects.filter(project=project), last_midnight()) if project.limits else {}
-    labels = [usage_label(limit, used[limit.measure]) for limit in limits_in("project", project.limits)]
-    return ShownLimits(
-        form or LimitsForm(initial=limit_texts(project.limits)), labels, timezone.get_current_timezone_name()
-    )
+    return _shown("project", project.limits, Job.objects.filter(project=project), form)
+
+
+def _shown(scope: str, stored: dict[str, Any], jobs: QuerySet[Job], form: LimitsForm | None) -> ShownLimits:
+    used = usage_of(jobs, midnight()) if stored else {}
+    labels = [usage_label(limit, used[limit.measure]) for limit in limits_in(scope, stored)]
+    form = form or LimitsForm(initial=limit_texts(stored))
+    return ShownLimits(form, labels, timezone.get_current_timezone_name())

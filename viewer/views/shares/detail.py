@@ -27,11 +27,11 @@ def shared_detail(
     """
     engine = engine_of(run.location)
     tabs = shareable_tabs(engine)
-    asked = request.GET.get("tab", "")
+    tab = request.GET.get("tab", "")
     first = next(iter(tabs))
     context: dict[str, Any] = {"run": run, "checkpoint": checkpoint, "engine": engine, "tabs": tabs}
     context |= {"at": checkpoint.checkpoint_id if checkpoint else "", "first_tab": first}
-    context["tab"] = asked if asked in tabs else first
+    context["tab"] = tab if tab in tabs else first
     if checkpoint is None:
         return context
     try:
@@ -45,7 +45,7 @@ def shared_detail(
     context["is_too_deep"] = not body and "not_readable" not in context
     context |= {"contents": contents, "colours": branch_colours(run)}
     context["annotation_of_checkpoint"] = annotations_in(run).checkpoints.get(checkpoint.checkpoint_id)
-    context |= _own_tab(engine, context["tab"], checkpoint if compares else None, contents)
+    context |= _engine_tab(engine, context["tab"], checkpoint if compares else None, contents)
     if context["tab"] == "events":
         context |= event_page(request, contents.events)
     return context
@@ -58,15 +58,15 @@ def shareable_tabs(engine: Engine[Any]) -> dict[str, str]:
     return {name: labels[name] for name in engine.tab_order if name in labels}
 
 
-def _own_tab(
+def _engine_tab(
     engine: Engine[Any], name: str, checkpoint: Checkpoint | None, contents: Contents
 ) -> dict[str, Any]:
     """Return the template and context of a tab of the engine's own; empty for another tab."""
-    own = next((tab for tab in engine.tabs if tab.name == name and tab.is_shareable), None)
-    if own is None:
+    engine_tab = next((tab for tab in engine.tabs if tab.name == name and tab.is_shareable), None)
+    if engine_tab is None:
         return {}
     compared = None
     if checkpoint:
-        compared = checkpoint.parent if own.compares_with == "parent" else origin_of(checkpoint)
+        compared = checkpoint.parent if engine_tab.compares_with == "parent" else origin_of(checkpoint)
     before = engine.contents_of(stored_body(compared)) if compared else None
-    return {"tab_template": own.template, **engine.tab_context(name, contents, before)}
+    return {"tab_template": engine_tab.template, **engine.tab_context(name, contents, before)}

@@ -4,9 +4,10 @@ Anyone with the link can view it. It shows one object without links to anything 
 selects only which part of that object is shown.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest, HttpResponse
@@ -15,14 +16,13 @@ from django.utils.cache import patch_vary_headers
 
 from viewer.access.addresses import number_in
 from viewer.annotations import annotations_in
-from viewer.comparison.detail import detail_of
 from viewer.comparison.sides import compared_checkpoints
-from viewer.comparison.table import row_in, table_of
 from viewer.forms.search import SearchForm
 from viewer.lineage.drawing import NoLayout
-from viewer.models import Checkpoint, Location, ShareLink
+from viewer.models import Checkpoint, Location, Run, ShareLink
 from viewer.presentation.jobs.job_view import shown_job
-from viewer.presentation.run.branches import branches_of
+from viewer.presentation.listing import MAX_QUERY
+from viewer.presentation.run.branches import branch_list
 from viewer.presentation.run.visible.address import PARAMETERS, Collapsing
 from viewer.presentation.run.visible.picking import Wanted
 from viewer.presentation.run.window import window_of
@@ -32,6 +32,8 @@ from viewer.search.results import Results, search
 from viewer.sharing import Shared
 from viewer.sharing.paths import paths_of, without_paths
 from viewer.sharing.picture import lineage_png
+from viewer.views.compare import table_context
+from viewer.views.runs import kept_query
 from viewer.views.shares.detail import shared_detail
 
 Kind = ShareLink.Kind
@@ -73,23 +75,34 @@ def shared_picture(shared: Shared) -> HttpResponse | None:
 
 
 def _without_paths(response: HttpResponse, shared: Shared) -> HttpResponse:
-    places = Location.objects.select_related("project")
-    own = places.filter(pk__in=shared.locations) if shared.locations else places
-    response.content = without_paths(response.content.decode(), paths_of(own)).encode()
+    locations = Location.objects.select_related("project")
+    if shared.locations:
+        locations = locations.filter(pk__in=shared.locations)
+    response.content = without_paths(response.content.decode(), paths_of(locations)).encode()
     return response
 
 
 def _run_page(request: HttpRequest, shared: Shared) -> Page:
     assert shared.run
+    if request.headers.get("HX-Target") == "run-branches":
+        return "runs/_branches.html", _branches(request, shared.run)
     at = request.GET.get("at", "")
-    rows = shared.run.checkpoints.select_related("location", "parent", "body").order_by("-row")
+    rows = shared.run.checkpoints.select_related("location", "parent", "stored_copy").order_by("-row")
     checkpoint = (rows.filter(checkpoint_id=at) if at else rows).first()
     context = shared_detail(request, shared.run, checkpoint, compares=True)
     context |= {"is_open": bool(at)}
     if request.headers.get("HX-Target") == "detail":
         return "shared/_detail.html", context
-    context |= {"branches": branches_of(shared.run), "annotation": annotations_in(shared.run).run}
+    context |= _branches(request, shared.run) | {"annotation": annotations_in(shared.run).run}
     return "shared/run.html", context | _rows(request, shared, context["at"])
+
+
+def _branches(request: HttpRequest, run: Run) -> dict[str, Any]:
+    """Return the context of the branch picker, whose links lead to this page."""
+    found = branch_list(run, request.GET.get("named", "").strip()[:MAX_QUERY])
+    branch = request.GET.get("branch", "")
+    finder = f"?{urlencode({'branch': branch})}"
+    return {**found, "branch": branch, "branch_page": "", "branch_finder": finder}
 
 
 def _rows(request: HttpRequest, shared: Shared, at: str) -> dict[str, Any]:
@@ -102,16 +115,8 @@ def _rows(request: HttpRequest, shared: Shared, at: str) -> dict[str, Any]:
     collapsing = Collapsing.from_query(request.GET)
     wanted = Wanted(at, only, branch, top, bottom, pruned, collapsing=collapsing, without_jobs=True)
     context = {"run": shared.run, "at": at, "only": only, "branch": branch, "collapsing": collapsing}
-    context |= {"keep": _kept(request, ()), "others": _kept(request, PARAMETERS)}
+    context |= {"keep": kept_query(request), "others": kept_query(request, PARAMETERS)}
     return context | {"window": window_of(shared.run, wanted)}
-
-
-def _kept(request: HttpRequest, besides: Sequence[str]) -> str:
-    """Return the parameters that a link keeps, apart from the selection and those ``besides``."""
-    kept = request.GET.copy()
-    for name in ("at", "from", "to", *besides):
-        kept.pop(name, None)
-    return f"&{kept.urlencode()}" if kept else ""
 
 
 def _checkpoint_page(request: HttpRequest, shared: Shared) -> Page:
@@ -126,22 +131,15 @@ def _checkpoint_page(request: HttpRequest, shared: Shared) -> Page:
 def _comparison_page(request: HttpRequest, shared: Shared) -> Page:
     found = compared_checkpoints(shared.sides)
     shows_same = request.GET.get("show") == "all"
-    groups = table_of(found.sides, shows_same=shows_same)
-    row = row_in(groups, request.GET.get("row", ""))
     heads = [{"side": side, "is_base": side is found.sides[0]} for side in found.sides]
     context: dict[str, Any] = {"compared": found, "shows_same": shows_same, "heads": heads}
-    context |= {"groups": groups, "row": row, "detail": detail_of(row) if row else None}
-    context["columns"] = zip(heads, context["detail"].columns, strict=True) if row else []
-    context["differs"] = any(one.differs and one.section for group in groups for one in group.rows)
-    context["same_count"] = sum(len(group.same) for group in groups)
-    return "shared/comparison.html", context
+    return "shared/comparison.html", context | table_context(request, found, heads)
 
 
 def _search_page(request: HttpRequest, shared: Shared) -> Page:
     """Return the current results. Every user can view every location, and so can the maker of the link."""
     assert shared.filters
-    before = request.GET.get("before", "")
-    position = int(before) if before.isascii() and before.isdigit() and len(before) < 16 else None
+    position = number_in(request.GET.get("before", ""), max_digits=15)
     context: dict[str, Any] = {"results": Results(), "conditions": conditions_of(shared.filters)}
     try:
         context |= {"results": search(shared.filters, Location.objects.all(), position), "before": position}

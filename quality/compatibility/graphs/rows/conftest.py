@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from quality.compatibility.graphs.rows.sides import PostgresqlStore, SqliteStore, Store
 from tests.conftest import graph_python, warm_langgraph  # noqa: F401 - fixtures
 from tests.engine_runs.graphs import WarmGraphs
+from tests.engine_runs.sides import PostgresqlStore, SqliteStore, Store
 from tests.langgraph.postgresql.conftest import server  # noqa: F401 - a fixture
 from tests.langgraph.postgresql.server import Server
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from quality.compatibility.graphs.rows.sides import Action
+from tests.engine_runs.sides import Action
 
 CATS, DOGS = {"topic": "cats"}, {"topic": "dogs"}
 # Messages as Forkline's forms have them, and as LangGraph's own API takes them.
@@ -16,7 +16,7 @@ EDITED = {
 
 @dataclass(frozen=True)
 class Scenario:
-    """A thread, a request on one copy of it, and actions of own.py on the other.
+    """A thread, a request on one copy of it, and actions of by_langgraph.py on the other.
 
     ``at`` is the position of the checkpoint for both. ``failing`` is a node that fails while the thread is
     recorded. ``missing`` says what a version lacks in which the graph is None.
@@ -40,31 +40,47 @@ class Scenario:
 
 
 RUN: Action = {"run": True}
+
+
+def replayed(name: str, graph: str, *nodes: str, **options: Any) -> Scenario:
+    """The nodes after the checkpoint run again, or for the first time."""
+    return Scenario(name, graph, {}, (RUN,), nodes, **options)
+
+
+def edited(name: str, graph: str, state: dict[str, Any], *nodes: str, **options: Any) -> Scenario:
+    """A fork with these values in its state."""
+    return Scenario(name, graph, {"state": state}, ({"values": state, **RUN},), nodes, **options)
+
+
+def edited_as(
+    name: str, graph: str, node: str, state: dict[str, Any], *nodes: str, **options: Any
+) -> Scenario:
+    """A fork with these values, as if this node had written them."""
+    request, action = {"state": state, "as_node": node}, {"values": state, "as_node": node, **RUN}
+    return Scenario(name, graph, request, (action,), nodes, **options)
+
+
+def answered(name: str, graph: str, *nodes: str, **options: Any) -> Scenario:
+    """The only question of the thread is answered with yes."""
+    request = {"typed": {"answers": {"": "yes"}}}
+    return Scenario(name, graph, request, ({"answer": "yes"},), nodes, "resume", **options)
+
+
+MINE = {"notes": ["mine"]}
+FAN = ("end", "left", "right")
+NO_CACHE, NO_DELTA = {"missing": "no node caches"}, {"missing": "no DeltaChannel"}
 SCENARIOS = (
-    Scenario(
-        "resume after a failure in a fan-out",
-        "graphs:fan",
-        {},
-        (RUN,),
-        ("end", "right"),
-        "resume",
-        failing="right",
+    replayed(
+        "resume after a failure in a fan-out", "graphs:fan", "end", "right", kind="resume", failing="right"
     ),
-    Scenario("replay from the middle", "graphs:fan", {}, (RUN,), ("end", "left", "right"), at=2),
-    Scenario(
-        "fork with an edited channel",
-        "graphs:fan",
-        {"state": DOGS},
-        ({"values": DOGS, **RUN},),
-        ("end", "left", "right"),
-        at=2,
-    ),
+    replayed("replay from the middle", "graphs:fan", *FAN, at=2),
+    edited("fork with an edited channel", "graphs:fan", DOGS, *FAN, at=2),
     Scenario(
         "fork with a replaced reducer channel",
         "graphs:fan",
-        {"state": {"notes": ["mine"]}, "replace": ["notes"]},
-        ({"values": {"notes": ["mine"]}, "overwrite": ["notes"], **RUN},),
-        ("end", "left", "right"),
+        {"state": MINE, "replace": ["notes"]},
+        ({"values": MINE, "overwrite": ["notes"], **RUN},),
+        FAN,
         at=2,
     ),
     Scenario(
@@ -75,21 +91,8 @@ SCENARIOS = (
         ("reply",),
         at=-2,
     ),
-    Scenario(
-        "fork as a node",
-        "graphs:approval",
-        {"state": {"decision": "no"}, "as_node": "approve"},
-        ({"values": {"decision": "no"}, "as_node": "approve", **RUN},),
-        ("drop",),
-    ),
-    Scenario(
-        "answer to an interrupt",
-        "graphs:approval",
-        {"typed": {"answers": {"": "yes"}}},
-        ({"answer": "yes"},),
-        ("approve", "publish"),
-        "resume",
-    ),
+    edited_as("fork as a node", "graphs:approval", "approve", {"decision": "no"}, "drop"),
+    answered("answer to an interrupt", "graphs:approval", "approve", "publish"),
     Scenario(
         "static breakpoint before a node",
         "graphs:fan",
@@ -106,123 +109,47 @@ SCENARIOS = (
         ("start",),
         at=1,
     ),
-    Scenario(
-        "Send map-reduce half done",
-        "graphs:spread",
-        {},
-        (RUN,),
-        ("end", "work-b"),
-        "resume",
-        failing="work-b",
-    ),
-    Scenario(
-        "Send map-reduce from its start", "graphs:spread", {}, (RUN,), ("end", "work-a", "work-b"), at=1
-    ),
-    Scenario(
-        "Command(goto) chooses again",
-        "steering:goto",
-        {"state": DOGS},
-        ({"values": DOGS, **RUN},),
-        ("choose", "right"),
-        at=1,
-    ),
-    Scenario(
-        "retried node",
-        "steering:retried",
-        {"state": DOGS},
-        ({"values": DOGS, **RUN},),
-        ("flaky", "flaky"),
-        at=2,
-    ),
-    Scenario(
-        "cached node with the same input",
-        "features:cached",
-        {},
-        (RUN,),
-        ("last",),
-        at=2,
-        missing="no node caches",
-    ),
-    Scenario(
-        "cached node with an edited input",
-        "features:cached",
-        {"state": DOGS},
-        ({"values": DOGS, **RUN},),
-        ("last", "slow"),
-        at=2,
-        missing="no node caches",
-    ),
-    Scenario(
+    replayed("Send map-reduce half done", "graphs:spread", "end", "work-b", kind="resume", failing="work-b"),
+    replayed("Send map-reduce from its start", "graphs:spread", "end", "work-a", "work-b", at=1),
+    edited("Command(goto) chooses again", "steering:goto", DOGS, "choose", "right", at=1),
+    edited("retried node", "steering:retried", DOGS, "flaky", "flaky", at=2),
+    replayed("cached node with the same input", "features:cached", "last", at=2, **NO_CACHE),
+    edited("cached node with an edited input", "features:cached", DOGS, "last", "slow", at=2, **NO_CACHE),
+    edited_as(
         'thread of durability="exit"',
         "graphs:fan",
-        {"state": DOGS, "as_node": "start"},
-        ({"values": DOGS, "as_node": "start", **RUN},),
-        ("end", "left", "right"),
+        "start",
+        DOGS,
+        *FAN,
         recording=({"input": CATS, "late": True},),
     ),
-    Scenario(
-        "async graph",
-        "graphs:awaited",
-        {"state": DOGS},
-        ({"values": DOGS, **RUN},),
-        ("last", "wait"),
-        at=1,
-        is_async=True,
-    ),
-    Scenario(
+    edited("async graph", "graphs:awaited", DOGS, "last", "wait", at=1, is_async=True),
+    replayed(
         "functional API resumes without its finished tasks",
         "functions:write",
-        {},
-        (RUN,),
-        ("publish",),
-        "resume",
+        "publish",
+        kind="resume",
         given="cats",
         failing="publish",
     ),
-    Scenario(
-        "functional API, async, with an answer",
-        "functions:reviewed",
-        {"typed": {"answers": {"": "yes"}}},
-        ({"answer": "yes"},),
-        ("publish",),
-        "resume",
-        given="cats",
-        is_async=True,
+    answered(
+        "functional API, async, with an answer", "functions:reviewed", "publish", given="cats", is_async=True
     ),
-    Scenario(
+    replayed(
         "agent with a tool, forked after the tool's call",
         "agents:agent",
-        {},
-        (RUN,),
-        ("model", "weather"),
+        *("model", "weather"),
         at=2,
         given={"messages": ["Oslo"]},
         is_async=True,
     ),
-    Scenario(
-        "DeltaChannel with an edited channel",
-        "features:delta",
-        {"state": {"notes": ["mine"]}},
-        ({"values": {"notes": ["mine"]}, **RUN},),
-        ("end",),
-        at=3,
-        missing="no DeltaChannel",
-    ),
-    Scenario(
-        "DeltaChannel replayed",
-        "features:delta",
-        {},
-        (RUN,),
-        ("end", "middle"),
-        at=2,
-        missing="no DeltaChannel",
-    ),
-    Scenario(
+    edited("DeltaChannel with an edited channel", "features:delta", MINE, "end", at=3, **NO_DELTA),
+    replayed("DeltaChannel replayed", "features:delta", "end", "middle", at=2, **NO_DELTA),
+    edited(
         "pickled value, accepted",
         "features:pickled",
-        {"state": DOGS},
-        ({"values": DOGS, **RUN},),
-        ("last",),
+        DOGS,
+        "last",
         at=2,
         serializer="pickled",
         refused=("PostgreSQL", "stored as pickle"),

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from quality.compatibility.graphs.rows.scenarios import CATS, DOGS
-from quality.compatibility.graphs.rows.sides import OWN, Action, Side, Store
 from quality.compatibility.graphs.table import CELL, ROW
 from tests.engine_runs.graphs import NODES, PROJECT, environment
 from tests.engine_runs.prewarmed import launched
+from tests.engine_runs.sides import BY_LANGGRAPH, Action, Side, Store
 
 THREAD, OTHERS = "thread", "others"
 Record = Any
@@ -22,7 +22,7 @@ def ours(store: Store) -> Side:
 
 def copied(store: Store, graph: str, **options: Any) -> Side:
     """A copy of the store, after a first turn of the thread."""
-    store.recorded.own(graph, THREAD, [{"input": CATS}], **options)
+    store.recorded.run_langgraph(graph, THREAD, [{"input": CATS}], **options)
     store.recorded.forget()
     return store.copy("ours")
 
@@ -46,7 +46,7 @@ def test_two_answers_to_one_interrupt(ours: Side, store: Store, record_property:
     theirs = store.copy("theirs")
     waiting = theirs.checkpoints(THREAD)[-1]
     actions = [{"at": waiting, "answer": answer} for answer in ("yes", "no")]
-    theirs.own("graphs:approval", THREAD, actions)
+    theirs.run_langgraph("graphs:approval", THREAD, actions)
     if theirs.nodes() == ["approve", "approve", "publish", "publish"]:
         record_property(CELL, "pass; LangGraph reuses the first answer")
 
@@ -61,7 +61,7 @@ def test_several_interrupts_at_once(store: Store, record_property: Record) -> No
         return
     found = fork(ours, "graphs:several", "one", "two")
     theirs = store.copy("theirs")
-    done = theirs.own("graphs:several", THREAD, [{"answer": ["one", "two"]}])
+    done = theirs.run_langgraph("graphs:several", THREAD, [{"answer": ["one", "two"]}])
     assert done["result"]["notes"] == ["first got one", "second got two", "end on cats"]
     assert all(one in found for one in done["result"]["notes"])
     assert ours.nodes() == theirs.nodes() and ours.sent() == theirs.sent()
@@ -79,7 +79,7 @@ def test_an_interrupted_subgraph_with_its_state_edited(store: Store, record_prop
     theirs = store.copy("theirs")
     # The edit makes the stored question outdated, so it is asked again first.
     actions: list[Action] = [{"values": DOGS, "inner": True, "run": True}, {"answer": "no"}]
-    done = theirs.own("graphs:nested", THREAD, actions)
+    done = theirs.run_langgraph("graphs:nested", THREAD, actions)
     assert ours.nodes() == theirs.nodes() == ["after", "approve", "approve", "drop"]
     assert ours.sent() == theirs.sent()
     assert all(f'"{one}"' in ended.end["result"] for one in done["result"]["notes"])
@@ -93,7 +93,7 @@ def test_an_encrypted_value(store: Store, record_property: Record) -> None:
     assert "is encrypted" in ours.run(request | {"accepted_effects": ["*"]}).end["error"]
     assert ours.nodes() == [] and ours.rows() == before
     theirs = store.copy("theirs")
-    theirs.own(
+    theirs.run_langgraph(
         "graphs:fan", THREAD, [{"at": theirs.checkpoints(THREAD)[2], "run": True}], serializer="encrypted"
     )
     assert theirs.nodes() == ["end", "left", "right"]
@@ -107,7 +107,7 @@ def test_another_process_writes_meanwhile(ours: Side, store: Store, record_prope
     turns = '[{"input": {"topic": "mice"}}' + ', {"input": {"topic": "mice"}}' * 29 + "]"
     arguments = [ours.address, "graphs:fan", OTHERS, turns, "{}"]
     variables = environment(meanwhile)
-    writer = launched(ours.engine, OWN, arguments, PROJECT, variables, meanwhile / "log.txt")
+    writer = launched(ours.engine, BY_LANGGRAPH, arguments, PROJECT, variables, meanwhile / "log.txt")
     before = ours.rows(THREAD)
     fork(ours, "graphs:approval", "no")
     assert ours.nodes() == ["approve", "drop"] and ours.rows(THREAD) == before

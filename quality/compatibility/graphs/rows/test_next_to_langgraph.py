@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from quality.compatibility.graphs.rows.scenarios import SCENARIOS, Scenario
-from quality.compatibility.graphs.rows.sides import Done, Side, Store
 from quality.compatibility.graphs.table import CELL, ROW
 from tests.engine_runs.runs import Ended
+from tests.engine_runs.sides import Done, Side, Store
 
 THREAD = "thread"
 Record = Any
@@ -72,7 +72,7 @@ def recorded(store: Store, scenario: Scenario) -> bool:
         failing.touch()
     actions = scenario.recording or ({"input": scenario.given},)
     try:
-        side.own(scenario.graph, THREAD, actions, **options_of(scenario))
+        side.run_langgraph(scenario.graph, THREAD, actions, **options_of(scenario))
     except AssertionError as error:
         # The metadata of old versions have the values, as JSON.
         if scenario.serializer == "pickled" and "is not JSON serializable" in str(error):
@@ -109,7 +109,7 @@ def by_langgraph(side: Side, scenario: Scenario) -> Done:
     first = {} if scenario.kind == "resume" else {"at": chosen}
     actions = [{**first, **action} for action in scenario.actions]
     try:
-        found = side.own(scenario.graph, THREAD, actions, **options_of(scenario))
+        found = side.run_langgraph(scenario.graph, THREAD, actions, **options_of(scenario))
     except AssertionError as error:
         if "Ambiguous update" not in str(error):
             raise

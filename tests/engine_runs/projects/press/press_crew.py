@@ -20,6 +20,9 @@ class Archive(BaseTool):
         return f"nothing about {words}"
 
 
+RULES = "One of the press who never invents, never shouts and always names the source. " * 14
+
+
 def no_shouting(output):  # type: ignore[no-untyped-def]
     return True, output
 
@@ -41,3 +44,12 @@ def make_crew() -> Crew:
     )
     title = Task(description="Title for {topic}", expected_output="a title", agent=writer, context=[collect])
     return Crew(name="press", agents=[researcher, writer], tasks=[collect, check, write, title])
+
+
+def with_rules() -> Crew:
+    """The same crew: its agents' roles begin alike, and each model has its own temperature."""
+    crew = make_crew()
+    for agent in crew.agents:
+        agent.role = RULES + agent.role
+        agent.llm = LLM(model="openai/gpt-4o-mini", temperature=0.3)
+    return crew

@@ -39,14 +39,14 @@ class RestlessFlow(Flow[RestlessState]):
         raise AssertionError("finished already")
 
     @listen(outline)
-    def stir(self) -> str:
+    def revise(self) -> str:
         restless = Restless()
         restless._home = self.state.notes
         self.state.notes.update({"first": restless, "second": 1})
         return ask("Stir")
 
-    @listen(stir)
-    def settle(self) -> str:
+    @listen(revise)
+    def publish(self) -> str:
         self.state.notes.clear()
         return ask("Settle")
 
@@ -75,6 +75,22 @@ class DeafFlow(Flow[PressState]):
     @listen(outline)
     def wait(self) -> str:
         return ask("Wait")
+
+
+def refuse_first(output: Any) -> tuple[bool, Any]:
+    """A guardrail that accepts no first attempt."""
+    global times_left
+    times_left -= 1
+    return times_left < 0, output if times_left < 0 else "too loud"
+
+
+def guarded() -> Crew:
+    """A crew whose third task is refused RESTLESS times."""
+    crew = make_crew()
+    tasks = crew.tasks
+    tasks[2] = tasks[2].model_copy(update={"guardrail": refuse_first})
+    tasks[2]._guardrail = refuse_first
+    return crew
 
 
 def leave(output: Any) -> None:

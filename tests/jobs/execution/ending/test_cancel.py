@@ -1,15 +1,11 @@
 """A queued job is cancelled at once, a running one with all its processes."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Thread
 
 import psutil
-from django.db import connection
 from pytest_django import Settings
 
-from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
+from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks, status, wait_until
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.processes import living, tree_of
 from viewer.jobs.queue.scheduling import enqueue
@@ -17,22 +13,6 @@ from viewer.jobs.storage import storage_of
 from viewer.models import Job, Project
 
 LONGEST_SECONDS = 15
-
-
-@contextmanager
-def followed(job: Job) -> Iterator[None]:
-    """Follow the job to its end in another thread."""
-
-    def follow() -> None:
-        ensure_finished(Job.objects.get(pk=job.pk))
-        connection.close()
-
-    thread = Thread(target=follow)
-    thread.start()
-    yield
-    thread.join(LONGEST_SECONDS)
-    assert not thread.is_alive()
-    job.refresh_from_db()
 
 
 def test_a_queued_job_is_cancelled_at_once_and_never_starts(make_job: MakeJob, project: Project) -> None:
@@ -46,15 +26,14 @@ def test_a_queued_job_is_cancelled_at_once_and_never_starts(make_job: MakeJob, p
 
 def test_a_job_that_has_ended_cannot_be_cancelled(make_job: MakeJob) -> None:
     job = make_job("succeeds.py")
-    ensure_finished(job)
-    job.refresh_from_db()
+    finished(job)
     assert not job.request_cancel()
     assert (job.status, job.cancel_requested_at) == ("succeeded", None)
 
 
 def test_a_cancelled_run_reports_its_end_and_keeps_its_log(make_job: MakeJob) -> None:
     job = make_job("interruptible.py")
-    with followed(job):
+    with followed(job, LONGEST_SECONDS):
         wait_until(lambda: job.events.filter(kind="task_started").exists())
         assert job.request_cancel()
         assert job.is_being_cancelled
@@ -68,7 +47,7 @@ def test_a_runner_that_ignores_signals_is_killed_with_all_its_processes(
 ) -> None:
     settings.CANCEL_GRACE_SECONDS = 1
     job = make_job("ignores_signals.py")
-    with followed(job):
+    with followed(job, LONGEST_SECONDS):
         wait_until(lambda: job.events.filter(kind="warning").exists())
         started = [int(pid) for pid in job.events.get(kind="warning").data["message"].split()]
         tree = {psutil.Process(pid) for pid in started} | tree_of(storage_of(job))
@@ -98,18 +77,10 @@ def test_a_worker_ends_a_job_that_another_process_cancels(
 def test_deleting_a_job_ends_all_its_processes(make_job: MakeJob) -> None:
     job = make_job("hangs.py")
     storage = storage_of(job)
-
-    def follow() -> None:
-        ensure_finished(Job.objects.get(pk=job.pk))
-        connection.close()
-
-    follower = Thread(target=follow)
-    follower.start()
-    wait_until(lambda: job.events.count() > 5)
-    tree = tree_of(storage)
-    Job.objects.filter(pk=job.pk).delete()
-    follower.join(LONGEST_SECONDS)
-    assert not follower.is_alive()
+    with followed(job, LONGEST_SECONDS):
+        wait_until(lambda: job.events.count() > 5)
+        tree = tree_of(storage)
+        Job.objects.filter(pk=job.pk).delete()
     assert tree
     assert not living(tree)
 
@@ -117,7 +88,7 @@ def test_deleting_a_job_ends_all_its_processes(make_job: MakeJob) -> None:
 def test_a_reused_process_id_gets_no_signal(make_job: MakeJob) -> None:
     job = make_job("hangs.py")
     stranger = psutil.Popen(["sleep", "600"], start_new_session=True)
-    with followed(job):
+    with followed(job, LONGEST_SECONDS):
         wait_until(lambda: status(job) == "running")
         child = Job.objects.get(pk=job.pk).process_id
         assert child

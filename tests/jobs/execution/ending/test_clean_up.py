@@ -1,13 +1,12 @@
 """However a job ends, only its redacted log is left on disk."""
 
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from django.db import connection
 
 from tests.file_bytes import bytes_of
-from tests.jobs.conftest import MakeJob, wait_until
+from tests.jobs.conftest import MakeJob, followed, wait_until
 from viewer.jobs.execution.ending.clean_up import clean_up
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.human_input.questions import answer, deliver
@@ -58,17 +57,10 @@ def test_an_answer_at_the_end_of_a_job_is_deleted(make_job: MakeJob) -> None:
 def test_the_request_of_a_deleted_job_is_deleted(make_job: MakeJob) -> None:
     job = make_job("hangs.py")
     folder = job.folder
-
-    def follow() -> None:
-        ensure_finished(Job.objects.get(pk=job.pk))
-        connection.close()
-
-    follower = Thread(target=follow)
-    follower.start()
-    wait_until(lambda: job.events.exists())
-    assert (folder / "request.json").exists()
-    Job.objects.filter(pk=job.pk).delete()
-    follower.join(30)
+    with followed(job):
+        wait_until(lambda: job.events.exists())
+        assert (folder / "request.json").exists()
+        Job.objects.filter(pk=job.pk).delete()
     assert set(files_in(folder)) <= {"log.txt"}
 
 

@@ -2,19 +2,23 @@
 
 import json
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 
 from tests.views.forking import CREW, create_location, stored
 from viewer.jobs.execution.ending.sweep_score import queue_score, score_key, scoring_of
+from viewer.jobs.limits.usage import shared_usage
+from viewer.jobs.queue.scheduling import requeue_missing
 from viewer.launching.enqueue import run_here
 from viewer.models import Checkpoint, Job, Location, Sweep
+from viewer.presentation.jobs.waiting import wait_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
 JUDGE = "def done(checkpoint):\n    return sum(task['done'] for task in checkpoint['tasks'])\n"
 
 
@@ -70,6 +74,22 @@ def test_each_end_result_is_scored_once_and_the_page_names_the_winner(
     page = client.get(sweep.get_absolute_url(), {"sort": "score"}).content.decode()
     assert page.index("tone/one</a></th>") < page.index("tone/all</a></th>")
     assert 'aria-sort="ascending"' in page
+
+
+def test_a_score_shares_the_limits_of_its_sweep(location: Location) -> None:
+    sweep = Sweep.objects.create(name="tone", score="judge:done", limits={"seconds": 60})
+    jobs = [member(location, sweep, "tone/all"), member(location, sweep, "tone/one", tasks=CREW["tasks"][:1])]
+    first, second = (queue_score(job) for job in jobs)
+    assert first and second and [one.pk for one in sweep.branches] == [job.pk for job in jobs]
+    Job.objects.filter(pk=first.pk).update(
+        status="succeeded", started_at=timezone.now() - timedelta(seconds=61), ended_at=timezone.now()
+    )
+    assert shared_usage("sweep", second)["seconds"] > 60
+    # The terminal does not wait for what will not start.
+    run_here(second)
+    second.refresh_from_db()
+    assert second.status == "queued" and wait_of(second).kind == "limit"  # type: ignore[union-attr]
+    assert not requeue_missing()
 
 
 def test_only_a_completed_branch_of_a_sweep_with_a_function_is_scored(location: Location) -> None:

@@ -10,10 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from forkline_runner.loaded_code.pinning import Moved, Pins
-from tests.jobs.conftest import MakeJob
-from viewer.access.login_links import teammate
+from tests.jobs.conftest import MakeJob, finished
 from viewer.cli.starting import outcome_of
-from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.messages.message import plain_text
 from viewer.models import Job
 from viewer.presentation.jobs.status import sentence, status_label
@@ -32,25 +30,23 @@ def ended(make_job: MakeJob, why: dict[str, Any]) -> Job:
     job = make_job("checkpoints/fills_the_disk.py")
     assert job.project
     Path(job.project.folder, "why.json").write_text(json.dumps(why))
-    ensure_finished(job)
-    job.refresh_from_db()
+    finished(job)
     return job
 
 
 @pytest.mark.parametrize(("why", "text"), [(FULL, WORDS["full"]), (MOVED, WORDS["moved"])])
 def test_the_outcome_counts_failed_writes_with_the_reason(
-    make_job: MakeJob, client: Client, why: dict[str, Any], text: str
+    make_job: MakeJob, reader: Client, why: dict[str, Any], text: str
 ) -> None:
     job = ended(make_job, why)
     assert (job.status, str(job.error), job.result) == ("succeeded", text, "four tasks done")
     assert job.is_incomplete
     assert status_label(job) == "checkpoints missing"
     assert "but checkpoints are missing" in sentence(job)
-    client.force_login(teammate("reader"))
-    page = client.get(job.get_absolute_url()).content.decode()
+    page = reader.get(job.get_absolute_url()).content.decode()
     assert text in page and "four tasks done" in page and "status-succeeded" not in page
     assert page.count("Writing a checkpoint failed") == 4
-    rows = client.get(reverse("jobs")).content.decode()
+    rows = reader.get(reverse("jobs")).content.decode()
     assert "checkpoints missing" in rows and "status-succeeded" not in rows
 
 
@@ -65,8 +61,7 @@ def test_the_terminal_reports_failed_writes_with_exit_status_one(make_job: MakeJ
 
 def test_a_run_without_failed_writes_succeeds_without_an_error(make_job: MakeJob) -> None:
     job = make_job("succeeds.py")
-    ensure_finished(job)
-    job.refresh_from_db()
+    finished(job)
     assert (status_label(job), job.is_incomplete) == ("succeeded", False)
     assert outcome_of(job, [], waits=False).status == 0
 

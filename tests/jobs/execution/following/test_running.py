@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.conftest import MakeJob, marks, status, wait_until
+from tests.jobs.conftest import MakeJob, finished, followed, marks, status, wait_until
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.processes import tree_of
 from viewer.jobs.local_storage import MAX_LOG_BYTES
@@ -15,14 +15,8 @@ from viewer.jobs.storage import storage_of
 from viewer.models import Job, Project
 
 
-def ensured_finished(job: Job) -> Job:
-    ensure_finished(job)
-    job.refresh_from_db()
-    return job
-
-
 def test_a_successful_runner_records_every_event_once_and_its_result(make_job: MakeJob) -> None:
-    job = ensured_finished(make_job("succeeds.py"))
+    job = finished(make_job("succeeds.py"))
     assert (job.status, job.result) == ("succeeded", "all done")
     events = list(job.events.values_list("seq", "kind"))
     assert [seq for seq, _ in events] == list(range(1, 11))
@@ -35,7 +29,7 @@ def test_a_successful_runner_records_every_event_once_and_its_result(make_job: M
 
 
 def test_a_failing_runner_records_error_traceback_and_log_without_the_key(make_job: MakeJob) -> None:
-    job = ensured_finished(make_job("errors/raises.py"))
+    job = finished(make_job("errors/raises.py"))
     assert job.status == "failed"
     assert str(job.error).startswith("the tool has no file")
     assert "RuntimeError" in job.traceback
@@ -48,21 +42,21 @@ def test_a_failing_runner_records_error_traceback_and_log_without_the_key(make_j
 
 
 def test_a_runner_that_exits_without_an_event_fails_with_its_exit_status(make_job: MakeJob) -> None:
-    job = ensured_finished(make_job("exits.py"))
+    job = finished(make_job("exits.py"))
     assert job.status == "failed"
     assert "exited with status 3" in str(job.error)
     assert job.log_end == "about to leave\n"
 
 
 def test_a_runner_that_cannot_start_fails_and_logs_the_reason(make_job: MakeJob) -> None:
-    job = ensured_finished(make_job("errors/dies_at_once.py"))
+    job = finished(make_job("errors/dies_at_once.py"))
     assert job.status == "failed"
     assert "exited with status 1" in str(job.error)
     assert "No module named 'crewai'" in job.log_end
 
 
 def test_noise_in_the_log_and_the_spool_is_harmless(make_job: MakeJob) -> None:
-    job = ensured_finished(make_job("output/noise.py"))
+    job = finished(make_job("output/noise.py"))
     assert (job.status, job.result) == ("succeeded", "in spite of the ? noise")
     kinds = list(job.events.values_list("kind", flat=True))
     assert kinds == ["started", "text", "text", "ended"]
@@ -71,7 +65,7 @@ def test_noise_in_the_log_and_the_spool_is_harmless(make_job: MakeJob) -> None:
 
 
 def test_an_endless_log_does_not_fill_the_disk(make_job: MakeJob) -> None:
-    job = ensured_finished(make_job("output/prints_without_end.py"))
+    job = finished(make_job("output/prints_without_end.py"))
     assert (job.status, job.result) == ("succeeded", "printed")
     log = (job.folder / "log.txt").read_text()
     assert len(log) < 2 * MAX_LOG_BYTES
@@ -83,7 +77,7 @@ def test_an_endless_log_does_not_fill_the_disk(make_job: MakeJob) -> None:
 def test_a_runner_that_does_not_exit_after_its_end_is_killed_and_its_outcome_counts(
     make_job: MakeJob,
 ) -> None:
-    job = ensured_finished(make_job("lingers.py"))
+    job = finished(make_job("lingers.py"))
     assert (job.status, job.result) == ("succeeded", "done, but still here")
     assert not tree_of(storage_of(job))
 
@@ -95,23 +89,11 @@ def test_a_runner_that_does_not_exit_after_its_end_is_killed_and_its_outcome_cou
 def test_a_runner_ended_by_a_signal_is_not_started_again(
     make_job: MakeJob, project: Project, number: signal.Signals, ended_as: str
 ) -> None:
-    from threading import Thread
-
-    from django.db import connection
-
     job = make_job("hangs.py")
-
-    def follow_it() -> None:
-        ensure_finished(Job.objects.get(pk=job.pk))
-        connection.close()
-
-    follower = Thread(target=follow_it)
-    follower.start()
-    wait_until(lambda: status(job) == "running")
-    for process in tree_of(storage_of(job)):
-        process.send_signal(number)
-    follower.join(20)
-    job.refresh_from_db()
+    with followed(job):
+        wait_until(lambda: status(job) == "running")
+        for process in tree_of(storage_of(job)):
+            process.send_signal(number)
     assert job.status == ended_as
     assert number.name in str(job.error)
     ensure_finished(job)
@@ -127,7 +109,7 @@ def test_a_runner_has_its_own_session_and_a_small_environment(
     project.save()
     monkeypatch.setenv("ANTHROPIC_API_KEY", "of-the-server")
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.settings")
-    job = ensured_finished(make_job("shows_environment.py"))
+    job = finished(make_job("shows_environment.py"))
     reported = json.loads((Path(project.folder) / "reported.json").read_text())
     environment = reported["environment"]
     assert reported["session"]
@@ -143,7 +125,7 @@ def test_a_runner_has_its_own_session_and_a_small_environment(
 
 
 def test_a_job_folder_is_private(make_job: MakeJob) -> None:
-    job = ensured_finished(make_job("succeeds.py"))
+    job = finished(make_job("succeeds.py"))
     assert job.folder.stat().st_mode & 0o777 == 0o700
     modes = {path.name: path.stat().st_mode & 0o777 for path in job.folder.iterdir()}
     # The request and the output are in the rows, without secrets.
@@ -164,7 +146,7 @@ def test_a_project_that_cannot_run_fails_the_job_with_the_reason(
     make_job: MakeJob, project: Project, change: dict[str, str | None], text: str
 ) -> None:
     Project.objects.filter(pk=project.pk).update(**change)
-    job = ensured_finished(Job.objects.get(pk=make_job("succeeds.py").pk))
+    job = finished(Job.objects.get(pk=make_job("succeeds.py").pk))
     assert job.status == "failed"
     assert text in str(job.error)
     assert marks(project) == []

@@ -26,7 +26,7 @@ GERMAN = {
     "The run's program exited with status %(status)d before it reported a result.": (
         "Das Programm endete mit %(status)d."
     ),
-    "Nobody has permitted running code of “%(name)s” yet. Confirm the project first.": (
+    "Nobody has allowed the code of “%(name)s” to run yet. Confirm the project first.": (
         "„%(name)s“ ist nicht bestätigt."
     ),
 }

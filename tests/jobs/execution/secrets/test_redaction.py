@@ -8,9 +8,9 @@ import pytest
 from forkline_runner.reporting import Reporter, end_of_whole_words, shortened
 from tests.jobs.conftest import MakeJob
 from tests.redaction.canaries import TEXTS, TOKENS
-from viewer.jobs.execution.following.event_rows import LOG_TAIL_CHARACTERS, log_tail, redactor_for
+from viewer.jobs.execution.following.event_rows import LOG_TAIL_CHARACTERS, log_tail, redactor_of
 from viewer.jobs.spool import LOG, Spool, read_events
-from viewer.models import Job, Project
+from viewer.models import Project
 from viewer.projects.environment_file import secrets_of
 from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.values import redact
@@ -45,7 +45,7 @@ def test_a_key_that_is_streamed_in_pieces_is_redacted_whole(
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     lines = streamed(tmp_path, pieces, monkeypatch)
     assert len(lines) > 1
-    hide = redactor_for(Job())
+    hide = redactor_of(None)
     shown = "".join(hide(line) for line in lines)
     assert "canary" not in shown
     assert shown.startswith(text[:2]) or PRIVATE_KEY in text
@@ -98,5 +98,5 @@ def test_the_log_tail_is_cut_after_redaction(make_job: MakeJob, project: Project
     job.folder.mkdir(parents=True)
     rest = "x" * (LOG_TAIL_CHARACTERS - 60)
     (job.folder / LOG).write_text(f"first\n{PRIVATE_KEY}\n{rest}\nlast\n")
-    end = log_tail(job, redactor_for(job))
+    end = log_tail(job, redactor_of(job.project))
     assert "canary" not in end and end.endswith("last\n")

@@ -16,7 +16,6 @@ from pytest_django import Settings
 from tests.file_bytes import bytes_of
 from tests.jobs.conftest import FAKE_RUNNERS, MakeJob, wait_until
 from tests.redaction.canaries import TEXTS, TOKENS
-from viewer.access.login_links import teammate
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.human_input.questions import answer
 from viewer.jobs.preflight.checks import preflight_checkpoint
@@ -56,10 +55,9 @@ def in_database() -> list[str]:
 
 
 def test_no_key_in_the_output_of_a_run_is_stored_shown_or_sent(
-    make_job: MakeJob, client: Client, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    make_job: MakeJob, reader: Client, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     job = make_job("output/reports_keys.py")
-    client.force_login(teammate("reader"))
 
     def follow() -> None:
         ensure_finished(job)
@@ -69,15 +67,15 @@ def test_no_key_in_the_output_of_a_run_is_stored_shown_or_sent(
     follower.start()
     wait_until(lambda: job.questions.exists())
     pages = ["jobs", "inbox", "inbox-count"]
-    shown = {name: client.get(reverse(name)).content.decode() for name in pages}
-    shown["question"] = client.get(reverse("question", args=[job.pk, 1])).content.decode()
+    shown = {name: reader.get(reverse(name)).content.decode() for name in pages}
+    shown["question"] = reader.get(reverse("question", args=[job.pk, 1])).content.decode()
     call_command("checkpoints", "answer", "--json")
     call_command("checkpoints", "answer")
     assert answer(job.questions.get(), f"{OWN} and {TOKENS['openai']}", None)
     follower.join(30)
     job.refresh_from_db()
     assert job.status == Job.Status.FAILED and job.events.count() > 9
-    shown["job"] = client.get(job.get_absolute_url()).content.decode()
+    shown["job"] = reader.get(job.get_absolute_url()).content.decode()
     shown["socket"] = next_message(JobFeed(pk=job.pk, after=0, whole=True)) or ""
     shown["log"] = (job.folder / "log.txt").read_text()
     shown["printed"] = "".join(capfd.readouterr()) + caplog.text

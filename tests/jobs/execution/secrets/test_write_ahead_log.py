@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from tests.jobs.conftest import MakeJob
+from tests.jobs.conftest import MakeJob, finished
 from viewer.data_folder.write_ahead_log import clear_if_pending
 from viewer.jobs.execution.ending.cancel import request_cancel
-from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.models import Job
 
 TYPED = "typed-canary-0123456789"
@@ -36,8 +35,7 @@ def job(make_job: MakeJob) -> Job:
 
 
 def test_no_user_input_is_left_after_a_job(job: Job) -> None:
-    ensure_finished(job)
-    job.refresh_from_db()
+    finished(job)
     assert job.has_ended and files_with_input() == set()
 
 

@@ -12,13 +12,13 @@ from django.db import IntegrityError, connection
 
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
-from tests.migrating import single_migrations
+from tests.migrating import database_after, migrate_to_newest
 from viewer.launching.branch_reservation import BranchTaken
 from viewer.launching.enqueue import start_job
 from viewer.launching.sweep import Planned, start_variations
 from viewer.models import Checkpoint, Job, Project, Sweep
 
-ROUNDS, AT_ONCE = 60, 8
+ROUNDS, AT_ONCE = 30, 8
 
 
 def started(checkpoint: Checkpoint, kind: Job.Kind, branch: str) -> str:
@@ -122,19 +122,17 @@ def test_the_database_refuses_a_second_row(checkpoint: Checkpoint, project: Proj
             Job.objects.create(**values)
 
 
-def test_existing_jobs_that_share_a_branch_do_not_block_the_migration(checkpoint: Checkpoint) -> None:
-    executor = single_migrations()
-    newest = executor.loader.graph.leaf_nodes()
-    executor.migrate([("viewer", "0005_program_input")])
-    old = executor.loader.project_state([("viewer", "0005_program_input")]).apps.get_model("viewer", "Job")
-    for kind in ("fork", "fork", "resume", "resume"):
-        old.objects.create(
-            kind=kind, location_id=checkpoint.location_id, run_id=checkpoint.run_id, branch="what-if"
+@pytest.mark.django_db(transaction=True)
+def test_existing_jobs_that_share_a_branch_do_not_block_the_migration(tmp_path: Path) -> None:
+    with database_after("0005_program_input", tmp_path) as models:
+        location = models.get_model("viewer", "Location").objects.create(path="/srv/store", uid=uuid4())
+        run = models.get_model("viewer", "Run").objects.create(
+            location=location, key="kickoff", entity="crew", uid=uuid4()
         )
-    single_migrations().migrate(newest)
-    assert list(Job.objects.order_by("created_at").values_list("run__key", flat=True)) == [
-        "kickoff",
-        None,
-        "kickoff",
-        None,
-    ]
+        for kind in ("fork", "fork", "resume", "resume"):
+            models.get_model("viewer", "Job").objects.create(
+                kind=kind, location=location, run=run, branch="what-if"
+            )
+        migrate_to_newest()
+        keys = Job.objects.order_by("created_at").values_list("run__key", flat=True)
+        assert list(keys) == ["kickoff", None, "kickoff", None]

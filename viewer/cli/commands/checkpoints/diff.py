@@ -8,18 +8,18 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.finding import checkpoint_at
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.cli.rows import checkpoint_document
 from viewer.comparison.detail import changed_lines
 from viewer.comparison.labels import SECTIONS
 from viewer.comparison.references import reference_to
-from viewer.comparison.sides import Side, compared_checkpoints
-from viewer.comparison.table import Row, table_of
-from viewer.engines.editable import MISSING
+from viewer.comparison.sides import compared_checkpoints
+from viewer.comparison.table import ComparedRow, table_of
+from viewer.engines.planning.editable import MISSING
 from viewer.messages.translation import translate
 
 HELP = gettext_lazy(
-    "Compare two checkpoints. Exits with 0 if they hold the same, with 1 if not, with 2 on an error."
+    "Compare two checkpoints. Exits with 0 if their contents are equal, 1 if they differ, and 2 on an error."
 )
 # As of diff(1).
 FAILED = 2
@@ -34,7 +34,7 @@ def add_arguments(parser: CommandParser) -> None:
         )
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     """What differs between the contents of both, after an import of their locations. Raises CommandError."""
     try:
         found = [checkpoint_at(options[name]) for name in ("a", "b")]
@@ -48,19 +48,15 @@ def answer(options: Mapping[str, Any]) -> Answer:
     rows = [row for group in table_of(compared.sides, shows_same=True) for row in group.rows if row.section]
     differing = [row for row in rows if row.differs]
     document = {
-        **dict(zip("ab", map(_side_document, compared.sides), strict=True)),
+        **dict(zip("ab", map(checkpoint_document, found), strict=True)),
         "common_ancestor": compared.ancestor.checkpoint_id if compared.ancestor else None,
         "differs": bool(differing),
         "rows": [_row_document(row) for row in rows],
     }
-    return Answer(document, list(_lines(rows)), status=int(bool(differing)))
+    return Output(document, list(_lines(rows)), status=int(bool(differing)))
 
 
-def _side_document(side: Side) -> dict[str, Any]:
-    return checkpoint_document(side.checkpoint)
-
-
-def _row_document(row: Row) -> dict[str, Any]:
+def _row_document(row: ComparedRow) -> dict[str, Any]:
     """A row; the values of a row that is the same are not repeated, and missing ones are left out."""
     document = {"section": row.section, "name": row.name, "same": not row.differs}
     if row.differs:
@@ -69,7 +65,7 @@ def _row_document(row: Row) -> dict[str, Any]:
     return document
 
 
-def _lines(rows: list[Row]) -> Iterator[str]:
+def _lines(rows: list[ComparedRow]) -> Iterator[str]:
     for row in rows:
         if row.differs:
             yield f"{SECTIONS[row.section]}: {row.name}"

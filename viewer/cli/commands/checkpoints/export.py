@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli.finding import checkpoint_at
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.presentation.export.formats import FORMATS, file_name
 
 HELP = gettext_lazy("Export the run of a checkpoint as one file, redacted.")
@@ -25,13 +25,19 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--output",
         metavar="FILE",
-        help=_("The new file to write (default: named after the run, in this folder)."),
+        help=_(
+            "The new file to write (default: named after the run, in this folder); - for standard output."
+        ),
     )
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
-    """Write the file, which must not exist. Raises CommandError."""
+def handle(options: Mapping[str, Any]) -> Output:
+    """Write the file, which must not exist, or return its text for standard output. Raises CommandError."""
     run, wanted = checkpoint_at(options["checkpoint"]).run, FORMATS[options["format"]]
+    document = {"run": run.key, "format": options["format"]}
+    if options["output"] == "-":
+        text = wanted.write(run)
+        return Output({**document, "text": text}, [], file=text)
     path = Path(options["output"] or file_name(run, wanted)).expanduser()
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -40,5 +46,4 @@ def answer(options: Mapping[str, Any]) -> Answer:
         raise CommandError(_("%(path)s already exists.") % {"path": path}) from None
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from None
-    document = {"run": run.key, "format": options["format"], "file": str(path.absolute())}
-    return Answer(document, [_("Wrote %(path)s.") % {"path": path}])
+    return Output({**document, "file": str(path.absolute())}, [_("Wrote %(path)s.") % {"path": path}])

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.graphs import dot_lines, graph_at, graph_document, graph_lines
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents
@@ -32,7 +32,7 @@ def add_arguments(parser: CommandParser) -> None:
     )
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     """The stored, redacted copy, after an import of its location. Raises CommandError."""
     row = checkpoint_at(options["checkpoint"])
     contents = stored_contents(row)
@@ -42,7 +42,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
         graph = graph_at(row)
         document["graph"] = graph_document(graph)
         lines = dot_lines(graph) if options["graph"] == "dot" else [*lines, *graph_lines(graph)]
-    return Answer(document, lines)
+    return Output(document, lines)
 
 
 def _lines(row: Checkpoint, contents: Contents) -> Iterable[str]:

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.finding import imported_location, opened_run, with_called_runs
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.cli.rows import checkpoint_document
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Problem, Run
@@ -28,7 +28,7 @@ def add_arguments(parser: CommandParser) -> None:
     )
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     """Everything at the location, after an import. Raises CommandError."""
     path, mark, thread = options["location"].rpartition("#")
     if mark and not Path(options["location"]).exists():
@@ -36,7 +36,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
         found = with_called_runs(opened_run(location, thread))
     else:
         location = imported_location(options["location"])
-        found = list(_runs(location))
+        found = list(location.runs.order_by("first_at", "pk"))
     runs = [(run, list(run.checkpoints.order_by("row").select_related("parent"))) for run in found]
     problems = [(problem.source_key, translate(problem.reason)) for problem in location.problems.all()]
     document = {
@@ -47,11 +47,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
     }
     # It may be incomplete: the next import tries again.
     is_partial = bool(location.read_error) or location.problems.filter(kind=Problem.Kind.UNAVAILABLE).exists()
-    return Answer(document, list(_lines(location, runs, problems)), status=int(is_partial))
-
-
-def _runs(location: Location) -> Iterable[Run]:
-    return location.runs.order_by("first_at", "pk")
+    return Output(document, list(_lines(location, runs, problems)), status=int(is_partial))
 
 
 def _run_document(run: Run, checkpoints: list[Checkpoint]) -> dict[str, Any]:

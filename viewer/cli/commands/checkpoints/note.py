@@ -8,9 +8,9 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.annotations import Subject, annotate, annotation_of
+from viewer.annotations import AnnotatedObject, annotate, annotation_of
 from viewer.cli.finding import checkpoint_at
-from viewer.cli.output import Answer, lines_of
+from viewer.cli.output import Output, lines_of
 from viewer.models import Annotation
 
 HELP = gettext_lazy("Show or change the name, star, labels and note of a checkpoint, its branch or its run.")
@@ -33,7 +33,7 @@ def add_arguments(parser: CommandParser) -> None:
     star.add_argument("--no-star", action="store_false", dest="star", help=_("Remove the star."))
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     """What is annotated now. Raises CommandError."""
     subject = subject_of(options)
     labels, note = options["labels"], options["note"]
@@ -45,18 +45,22 @@ def answer(options: Mapping[str, Any]) -> Answer:
     }
     has_changes = any(value is not None for value in changes.values())
     found = annotate(subject, None, **changes) if has_changes else annotation_of(subject)
-    return Answer(_document(subject, found), _lines(found))
+    return Output(_document(subject, found), _lines(found))
 
 
-def subject_of(options: Mapping[str, Any]) -> Subject:
+def subject_of(options: Mapping[str, Any]) -> AnnotatedObject:
     """What the arguments name. Raises CommandError."""
     row = checkpoint_at(options["checkpoint"])
     if options["run"]:
-        return Subject(row.run)
-    return Subject(row.run, row.branch) if options["branch"] else Subject(row.run, "", row.checkpoint_id)
+        return AnnotatedObject(row.run)
+    return (
+        AnnotatedObject(row.run, row.branch)
+        if options["branch"]
+        else AnnotatedObject(row.run, "", row.checkpoint_id)
+    )
 
 
-def _document(subject: Subject, found: Annotation) -> dict[str, Any]:
+def _document(subject: AnnotatedObject, found: Annotation) -> dict[str, Any]:
     return {
         "run": subject.run.key,
         "branch": subject.branch or None,

@@ -7,14 +7,14 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.cli.rows import checkpoint_document
 from viewer.messages.translation import translate
 from viewer.models import Location, SearchEntry
 from viewer.search import SearchTooSlow
-from viewer.search.filters import FAILED, PRUNED, WAITING, Filters, filters_from
+from viewer.search.filters import STATUSES, Filters, filters_from
 from viewer.search.indexing import index_some, progress
-from viewer.search.results import Result, Results, search
+from viewer.search.results import Results, SearchResult, search
 
 HELP = gettext_lazy("Search the texts of all checkpoints, newest first.")
 # Seconds for which new checkpoints are indexed before the search, if no worker does so.
@@ -33,13 +33,30 @@ def add_arguments(parser: CommandParser) -> None:
     )
     parser.add_argument("--location", default="", metavar="LOCATION", help=_("Only this location."))
     parser.add_argument("--without", action="append", default=[], help=_("A word that must not appear."))
-    parser.add_argument("--kind", choices=SearchEntry.Kind.values, default="", help=_("Only such texts."))
-    parser.add_argument("--status", choices=(FAILED, WAITING, PRUNED), default="", help=_("Of checkpoints."))
+    parser.add_argument(
+        "--kind", choices=SearchEntry.Kind.values, default="", help=_("Only texts of this kind.")
+    )
+    parser.add_argument(
+        "--status",
+        choices=STATUSES,
+        default="",
+        help=_("Only checkpoints with this status."),
+    )
     for name, text in _texts().items():
         parser.add_argument(f"--{name}", default="", help=text)
-    parser.add_argument("--edited", action="store_const", const="1", default="", help=_("First after edits."))
     parser.add_argument(
-        "--unattended", action="store_const", const="1", default="", help=_("Failed and never re-run.")
+        "--edited",
+        action="store_const",
+        const="1",
+        default="",
+        help=_("Only checkpoints that start with a person's edits."),
+    )
+    parser.add_argument(
+        "--unattended",
+        action="store_const",
+        const="1",
+        default="",
+        help=_("Only failed checkpoints that nobody has run again."),
     )
     parser.add_argument("--limit", type=int, default=30, help=_("How many results to print (default: 30)."))
 
@@ -55,13 +72,13 @@ def _texts() -> dict[str, str]:
         "trigger": _("The event at which the checkpoint was written."),
         "since": _("The first day, as YYYY-MM-DD."),
         "until": _("The last day, as YYYY-MM-DD."),
-        "tokens": _("The fewest tokens of a checkpoint."),
-        "cost": _("The lowest cost of a run in US dollars."),
+        "tokens": _("Only checkpoints with at least this many tokens."),
+        "cost": _("Only runs that cost at least this many US dollars."),
         "engine-version": _("The version of the engine."),
     }
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     """The results, after new checkpoints were indexed for a while. Raises CommandError."""
     filters = _filters(options)
     if not filters:
@@ -79,7 +96,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
         "is_fully_indexed": behind is None,
         "results": [_document(result) for result in found.results],
     }
-    return Answer(document, list(_lines(found, is_complete=behind is None)))
+    return Output(document, list(_lines(found, is_complete=behind is None)))
 
 
 def _filters(options: Mapping[str, Any]) -> Filters:
@@ -95,7 +112,7 @@ def _filters(options: Mapping[str, Any]) -> Filters:
     return filters_from(values)
 
 
-def _document(result: Result) -> dict[str, Any]:
+def _document(result: SearchResult) -> dict[str, Any]:
     entry, row = result.entry, result.checkpoint
     return {
         "location": row.location.path,

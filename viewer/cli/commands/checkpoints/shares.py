@@ -12,12 +12,12 @@ from django.utils.translation import gettext_lazy
 from viewer.access.login_links import owner
 from viewer.access.permissions import can_share
 from viewer.cli.finding import checkpoint_at
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.comparison.references import reference_to
 from viewer.models import ShareLink
 from viewer.sharing import Shared, Subject, find_shared, link_state, make_link
 from viewer.sharing.addresses import subject_of
-from viewer.sharing.links import DAYS
+from viewer.sharing.links import EXPIRY_DAYS
 
 HELP = gettext_lazy("List share links, make one, or revoke one. Without options, list them.")
 
@@ -37,29 +37,29 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--days",
         type=int,
-        choices=sorted(DAYS),
-        default=DAYS[0],
-        help=_("Days after which the link expires (default: %(days)d).") % {"days": DAYS[0]},
+        choices=sorted(EXPIRY_DAYS),
+        default=EXPIRY_DAYS[0],
+        help=_("Days after which the link expires (default: %(days)d).") % {"days": EXPIRY_DAYS[0]},
     )
     parser.add_argument(
         "--unfurl", action="store_true", help=_("Let a chat show a preview where the link is pasted.")
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help=_("With --make: only say what the link would show.")
+        "--dry-run", action="store_true", help=_("With --make: only print what the link would show.")
     )
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     """The links, the new one, or the revoked one. Raises CommandError."""
     if options["make"] is not None:
         return _made(options)
     if options["revoke"] is not None:
         return _revoked(options["revoke"])
     links = [_document(link) for link in ShareLink.objects.select_related("made_by")]
-    return Answer({"links": links}, list(_lines(links)))
+    return Output({"links": links}, list(_lines(links)))
 
 
-def _made(options: Mapping[str, Any]) -> Answer:
+def _made(options: Mapping[str, Any]) -> Output:
     maker = owner()
     if not settings.SHARING or not can_share(maker):
         raise CommandError(_("Sharing is turned off."))
@@ -70,11 +70,11 @@ def _made(options: Mapping[str, Any]) -> Answer:
     preview = f"{settings.ALLOWED_ORIGINS[0]}{reverse('share-preview', args=[shared.subject.path])}"
     if options["dry_run"]:
         document = {"kind": str(shared.subject.kind), "title": shared.title, "preview": preview}
-        return Answer(document, [_what(shared), _("Preview: %s") % preview])
+        return Output(document, [_what(shared), _("Preview: %s") % preview])
     link, token = make_link(shared, maker, days=options["days"], unfurls=options["unfurl"])
     address = f"{settings.ALLOWED_ORIGINS[0]}{reverse('shared', args=[token])}"
     lines = [_what(shared), address, _("It is shown once. Expires: %s") % link.expires_at.isoformat()]
-    return Answer({**_document(link), "address": address, "preview": preview}, lines)
+    return Output({**_document(link), "address": address, "preview": preview}, lines)
 
 
 def _subject(text: str, *, whole_run: bool) -> Subject | None:
@@ -94,12 +94,12 @@ def _what(shared: Shared) -> str:
     return _("Shares: %(kind)s, %(title)s") % {"kind": kind, "title": shared.title}
 
 
-def _revoked(pk: int) -> Answer:
+def _revoked(pk: int) -> Output:
     link = ShareLink.objects.select_related("made_by").filter(pk=pk).first()
     if link is None:
         raise CommandError(_("There is no share link %d.") % pk)
     link.revoke()
-    return Answer(_document(link), [_("Revoked: %s") % link.title])
+    return Output(_document(link), [_("Revoked: %s") % link.title])
 
 
 def _document(link: ShareLink) -> dict[str, Any]:

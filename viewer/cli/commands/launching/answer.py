@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.jobs.human_input import questions
 from viewer.models import Question
 
@@ -27,7 +27,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument("--text", help=_("The answer. Empty accepts the output; - reads stdin."))
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     waiting = Question.objects.waiting().select_related("job").order_by("asked_at", "pk")
     if options["job"] is None:
         return listed(list(waiting))
@@ -46,7 +46,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
     return given(found[0], sys.stdin.read() if options["text"] == "-" else options["text"])
 
 
-def given(question: Question, text: str) -> Answer:
+def given(question: Question, text: str) -> Output:
     """Whether the answer was used; the first answer wins."""
     is_first = questions.answer(question, text.strip(), None)
     outcome = _("Answered. The run continues.") if is_first else _("The question was already answered.")
@@ -55,14 +55,14 @@ def given(question: Question, text: str) -> Answer:
         "answered": is_first,
         "answer": questions.redacted_answer(question),
     }
-    return Answer(document, [outcome], status=0 if is_first else 1)
+    return Output(document, [outcome], status=0 if is_first else 1)
 
 
-def listed(waiting: list[Question]) -> Answer:
+def listed(waiting: list[Question]) -> Output:
     """The pending questions, the oldest first."""
     lines = [f"{one.job_id} {one.number}  {' '.join(one.prompt.split())}" for one in waiting]
     document = {"questions": [question_document(one) for one in waiting]}
-    return Answer(document, lines or [_("No pending questions.")])
+    return Output(document, lines or [_("No pending questions.")])
 
 
 def question_document(question: Question) -> dict[str, Any]:

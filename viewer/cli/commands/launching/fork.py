@@ -10,10 +10,10 @@ from django.utils.translation import gettext_lazy as _
 from viewer.cli.arguments.choices import add_choice_arguments
 from viewer.cli.arguments.targets import target_of
 from viewer.cli.finding import checkpoint_at
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.cli.starting import add_run_arguments, next_units_of, request_from, started
 from viewer.launching.fork import fork, preview_fork
-from viewer.launching.requests import ForkRequest
+from viewer.launching.requests.requests import ForkRequest
 from viewer.lineage.branch_names import proposed_branch
 
 TARGETS = ("scratch", "new-thread", "thread")
@@ -41,7 +41,7 @@ def add_arguments(parser: CommandParser) -> None:
     )
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     checkpoint = checkpoint_at(options["checkpoint"])
     branch = options["branch"] or proposed_branch(checkpoint.checkpoint_id)
     request = request_from(ForkRequest, checkpoint, branch, options)

@@ -9,11 +9,11 @@ from django.utils.translation import gettext_lazy
 
 from viewer.cli.arguments.projects import add_project_arguments, project_for
 from viewer.cli.finding import checkpoint_at
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.cli.starting import outcome_of, refusal
 from viewer.launching.publish import NEW_THREAD, THREAD, PublishPreview, preview_publish, publish
 from viewer.launching.refusals import LaunchRefused
-from viewer.launching.requests import PublishRequest
+from viewer.launching.requests.requests import PublishRequest
 
 HELP = gettext_lazy("Write a fork from its scratch store to its location.")
 
@@ -33,7 +33,7 @@ def add_arguments(parser: CommandParser) -> None:
     add_project_arguments(parser)
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     checkpoint = checkpoint_at(options["checkpoint"])
     if not checkpoint.is_scratch:
         raise CommandError(_("Only a fork in a scratch store can be published."))
@@ -49,7 +49,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
     return outcome_of(job, [], options["wait"])
 
 
-def _planned(preview: PublishPreview) -> Answer:
+def _planned(preview: PublishPreview) -> Output:
     path = preview.request.checkpoint.location.path
     words = _("%(count)d checkpoints are written to %(run)s in %(location)s.")
     lines = [words % {"count": preview.count, "run": preview.key, "location": path}]
@@ -63,4 +63,4 @@ def _planned(preview: PublishPreview) -> Answer:
         "checkpoints": preview.count,
         "error": " ".join(one.message for one in preview.checks),
     }
-    return Answer(document, [*lines, _("Nothing has been written.")], status=1 if preview.checks else 0)
+    return Output(document, [*lines, _("Nothing has been written.")], status=1 if preview.checks else 0)

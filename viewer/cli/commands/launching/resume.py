@@ -7,9 +7,9 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext_lazy as _
 
 from viewer.cli.finding import checkpoint_at
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.cli.starting import add_run_arguments, request_from, started
-from viewer.launching.requests import ResumeRequest
+from viewer.launching.requests.requests import ResumeRequest
 from viewer.launching.resume import preview_resume, resume
 
 HELP = _("Continue from a checkpoint on its own branch.")
@@ -19,7 +19,7 @@ def add_arguments(parser: CommandParser) -> None:
     add_run_arguments(parser)
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     checkpoint = checkpoint_at(options["checkpoint"])
     request = request_from(ResumeRequest, checkpoint, checkpoint.branch, options)
     return started(request, preview_resume, resume, options)

@@ -13,18 +13,22 @@ from viewer.cli.arguments.checkpointing import add_checkpoint_arguments, checkpo
 from viewer.cli.arguments.choices import add_choice_arguments, new_choices_of
 from viewer.cli.arguments.edits import inputs_of, state_of
 from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
-from viewer.cli.arguments.projects import add_project_arguments, project_for
+from viewer.cli.arguments.projects import (
+    add_project_arguments,
+    named_entry_point,
+    project_for,
+)
 from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_settings_of
 from viewer.cli.finding import imported_location, typed_path
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.cli.starting import outcome_of, refusal
-from viewer.engines import engine_of, kinds_that
+from viewer.engines import all_engines, engine_of, kinds_that
 from viewer.engines.protocol import Engine, kind_of
 from viewer.engines.root_kinds import RootKind
 from viewer.jobs.execution.starting.request import FIRST_BRANCH
 from viewer.launching.new_run import new_run
 from viewer.launching.refusals import LaunchRefused
-from viewer.launching.requests import NewRunRequest
+from viewer.launching.requests.requests import NewRunRequest
 from viewer.models import Location, Project
 from viewer.stores.postgresql.address import is_uri, name_in
 
@@ -44,9 +48,7 @@ def add_arguments(parser: CommandParser) -> None:
         metavar="KEY=JSON",
         help=_("An input. A standalone agent has one: messages."),
     )
-    parser.add_argument(
-        "--state", metavar="JSON|@FILE", help=_("The state that it starts with, as one object.")
-    )
+    parser.add_argument("--state", metavar="JSON|@FILE", help=_("The initial state, as one JSON object."))
     parser.add_argument(
         "--thread", default="", metavar="ID", help=_("LangGraph: the thread to continue; else a new one.")
     )
@@ -61,7 +63,7 @@ def add_arguments(parser: CommandParser) -> None:
     )
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     """The job, and its outcome if it was waited for. Raises CommandError for invalid arguments."""
     named = options["location"]
     if is_uri(named):
@@ -72,7 +74,8 @@ def answer(options: Mapping[str, Any]) -> Answer:
     else:
         known = Location.objects.select_related("project").filter(path=str(Path(path).resolve())).first()
     checkpointing, launch_options = checkpoint_settings_of(options), launch_options_of(options)
-    project, engine = project_for(known or Location(path=path), options), engine_of(known)
+    project = project_for(known or Location(path=path), options)
+    engine = engine_of(known) if known else _engine_for(Path(project.folder), options)
     entry_point, entity = _entry_point(engine, project, options)
     kind = kind_of(engine, entity)
     inputs, choices = _inputs(kind, options), new_choices_of(options, kind)
@@ -98,14 +101,20 @@ def answer(options: Mapping[str, Any]) -> Answer:
     return outcome_of(job, [], options["wait"])
 
 
+def _engine_for(folder: Path, options: Mapping[str, Any]) -> Engine[Any]:
+    """The engine of a new location: the one whose configuration names the graph, else the default one."""
+    names = (one for one in all_engines() if options["graph"] in one.named_entry_points(folder))
+    return next(names, engine_of(None))
+
+
 def _entry_point(engine: Engine[Any], project: Project, options: Mapping[str, Any]) -> tuple[str, str]:
     """The named entry point, else the project's only one, and its kind."""
-    named = options["entrypoint"] or ""
+    named = named_entry_point(engine, Path(project.folder), options)
     kinds = engine.entry_point_kinds(Path(project.folder), [named] if named else project.entry_points)
     fitting = [name for name, kind in kinds.items() if named or options["kind"] in (None, kind)]
     if len(fitting) != 1:
         raise CommandError(
-            _("Name what to run with --entrypoint. The project has: %s")
+            _("Choose what to run with --entrypoint. The project's entry points: %s")
             % (", ".join(f"{name} ({kind})" if kind else name for name, kind in kinds.items()) or "-")
         )
     kind = options["kind"] or kinds[fitting[0]]
@@ -120,7 +129,7 @@ def _inputs(kind: RootKind, options: Mapping[str, Any]) -> dict[str, Any]:
         if not kind.has_state:
             having = ", ".join(_(one.label) for one in kinds_that(lambda one: one.has_state))
             raise CommandError(
-                _("Only these have a state: %(kinds)s. Give inputs instead.") % {"kinds": having}
+                _("Only these have a state: %(kinds)s. Pass inputs instead.") % {"kinds": having}
             )
         inputs = {**state_of(options["state"]), **inputs}
     if kind.prompt and not set(inputs) <= {kind.prompt}:

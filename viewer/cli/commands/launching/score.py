@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy
 
 from viewer.cli.arguments.projects import add_project_arguments, project_for
 from viewer.cli.finding import checkpoint_at
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.cli.starting import outcome_of, refusal
 from viewer.comparison.scores import score_in
 from viewer.launching.refusals import LaunchRefused
@@ -28,16 +28,17 @@ def add_arguments(parser: CommandParser) -> None:
     add_project_arguments(parser)
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     """The job, and its score if it was waited for. Raises CommandError."""
     checkpoint = checkpoint_at(options["checkpoint"])
     project = project_for(checkpoint.location, options)
     try:
         job = score(checkpoint, options["function"], project)
     except LaunchRefused as refused:
-        return refusal(checkpoint.branch, [], refused)
+        found = refusal(checkpoint.branch, [], refused)
+        return Output({**found.document, "score": None}, found.lines, found.status)
     found = outcome_of(job, [], options["wait"])
     has_score = job.status == Job.Status.SUCCEEDED
-    return Answer(
+    return Output(
         {**found.document, "score": score_in(job) if has_score else None}, found.lines, found.status
     )

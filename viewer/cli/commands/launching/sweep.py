@@ -1,8 +1,6 @@
 """``manage.py checkpoints sweep``."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -14,20 +12,20 @@ from viewer.cli.arguments.accepting import accepted_in, add_accept_arguments, an
 from viewer.cli.arguments.choices import add_cache_warmup_argument
 from viewer.cli.arguments.dimensions import add_dimension_arguments, dimensions_of
 from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
-from viewer.cli.arguments.projects import add_project_arguments, entry_point_of, project_for, source_of
+from viewer.cli.arguments.projects import add_project_arguments, source_of, with_project
 from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_settings_of
 from viewer.cli.finding import checkpoint_at
-from viewer.cli.output import Answer, lines_of
+from viewer.cli.output import Output, lines_of
 from viewer.cli.prompt import questions_asked
 from viewer.cli.refused import effects_in, refusal_lines
 from viewer.cli.starting import EARLY, contents_to_run, is_well
 from viewer.comparison.scores import best_of, score_of, score_text
-from viewer.engines.plan import plain_steps
+from viewer.engines.planning.plan import plain_steps
 from viewer.jobs.execution.ending.cancel import request_cancel
 from viewer.jobs.execution.ending.sweep_score import scoring_of
 from viewer.launching.enqueue import run_here
 from viewer.launching.refusals import Code, LaunchRefused
-from viewer.launching.requests import SweepRequest
+from viewer.launching.requests.requests import SweepRequest
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
 from viewer.launching.variations.variations import Variation
 from viewer.lineage.branch_names import proposed_branch
@@ -71,7 +69,7 @@ def add_arguments(parser: CommandParser) -> None:
     )
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     """The sweep and its jobs, and their outcomes if they were waited for. Raises CommandError."""
     request = _request(options)
     preview = preview_sweep(request)
@@ -80,15 +78,12 @@ def answer(options: Mapping[str, Any]) -> Answer:
         return _refusal(preview, LaunchRefused(early))
     if options["plan"]:
         lines = [line for variation in preview.variations for line in _plan_lines(variation)]
-        return Answer(_document(None, preview, []), [*lines, _("Nothing has been started.")])
-    project = project_for(request.checkpoint.location, options)
-    entry_point = entry_point_of(project, request.contents, options)
-    request = replace(request, project=project, folder=Path(project.folder), entry_point=entry_point)
+        return Output(_document(None, preview, []), [*lines, _("Nothing has been started.")])
     try:
-        started = sweep(request)
+        started = sweep(with_project(request, options))
     except LaunchRefused as refused:
         return _refusal(preview, refused)
-    jobs = list(started.jobs.order_by("created_at"))
+    jobs = list(started.branches)
     if options["wait"]:
         _wait(jobs)
     return _answer(started, preview, jobs)
@@ -118,9 +113,9 @@ def _request(options: Mapping[str, Any]) -> SweepRequest:
     )
 
 
-def _refusal(preview: SweepPreview, refused: LaunchRefused) -> Answer:
+def _refusal(preview: SweepPreview, refused: LaunchRefused) -> Output:
     document = _document(None, preview, [], error=str(refused)) | {"effects": effects_in(refused)}
-    return Answer(document, refusal_lines(refused), status=1)
+    return Output(document, refusal_lines(refused), status=1)
 
 
 def _wait(jobs: Sequence[Job]) -> None:
@@ -139,7 +134,7 @@ def _wait(jobs: Sequence[Job]) -> None:
             job.refresh_from_db()
 
 
-def _answer(started: Sweep, preview: SweepPreview, jobs: Sequence[Job]) -> Answer:
+def _answer(started: Sweep, preview: SweepPreview, jobs: Sequence[Job]) -> Output:
     lines, scoring = [], scoring_of(jobs)
     for job in jobs:
         lines += [f"{status_label(job)}: {job.variation} ({job.branch}, {job.pk})"]
@@ -151,7 +146,7 @@ def _answer(started: Sweep, preview: SweepPreview, jobs: Sequence[Job]) -> Answe
             mark = _("%(score)s, best") if job.branch in best else "%(score)s"
             lines += [f"{_('Score')} {job.branch}: " + mark % {"score": score_text(one)}]
     is_good = all(is_well(job) for job in [*jobs, *scoring.values()])
-    return Answer(_document(started, preview, jobs), lines, status=0 if is_good else 1)
+    return Output(_document(started, preview, jobs), lines, status=0 if is_good else 1)
 
 
 def _best(jobs: Sequence[Job], scoring: Mapping[UUID, Job]) -> list[str]:

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.data_folder import DataFolderFailure
-from viewer.data_folder.copies import copy_database
+from viewer.data_folder.backups import copy_database
 from viewer.data_folder.failures import database_path
 
 HELP = gettext_lazy("Copy the database to one file, also while Forkline is running.")
@@ -19,15 +19,17 @@ MAKES_READY = False
 
 
 def add_arguments(parser: CommandParser) -> None:
-    parser.add_argument("file", metavar="FILE", help=_("The copy. It must not exist."))
+    parser.add_argument("file", metavar="FILE", help=_("The copy to write. It must not exist yet."))
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
-    """The path and size of the copy. Raises DataFolderFailure."""
+def handle(options: Mapping[str, Any]) -> Output:
+    """The path and size of the copy. Raises CommandError and DataFolderFailure."""
+    if options["file"] == "-":
+        raise CommandError(_("A backup cannot be written to standard output. Name a file."))
     copy, database = Path(options["file"]).expanduser().absolute(), database_path()
     if not database.exists():
         raise DataFolderFailure(_("There is no database in %(path)s.") % {"path": database.parent})
     copy_database(database, copy)
     size = copy.stat().st_size
     text = _("The database was copied to %(path)s (%(size)s bytes).")
-    return Answer({"path": str(copy), "size": size}, [text % {"path": copy, "size": f"{size:,}"}])
+    return Output({"path": str(copy), "size": size}, [text % {"path": copy, "size": f"{size:,}"}])

@@ -5,9 +5,9 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.retention.removing import MIN_DAYS, compact, old_data, remove
 from viewer.retention.sizes import sizes
 
@@ -19,19 +19,22 @@ def add_arguments(parser: CommandParser) -> None:
         "--events",
         type=int,
         metavar="DAYS",
-        help=_("Remove the events of jobs that ended at least this many days ago."),
+        help=_("Remove the events of jobs that ended at least this many days ago; at least 2."),
     )
     parser.add_argument(
         "--jobs",
         type=int,
         metavar="DAYS",
-        help=_("Remove jobs that ended as long ago without a checkpoint, and did not succeed."),
+        help=_(
+            "Remove jobs that ended at least this many days ago without a checkpoint and did not succeed;"
+            " at least 2."
+        ),
     )
     parser.add_argument("--compact", action="store_true", help=_("Return unused space to the disk."))
     parser.add_argument("--dry-run", action="store_true", help=_("Only count what would be removed."))
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     """Remove what is old, and show the sizes of what is stored then. Raises CommandError."""
     try:
         old = old_data(options["events"], options["jobs"])
@@ -48,17 +51,21 @@ def answer(options: Mapping[str, Any]) -> Answer:
         "dry_run": options["dry_run"],
         "events": events,
         "jobs": jobs,
-        "stored": [{"what": one.label, "count": one.count, "bytes": one.size} for one in stored],
+        "stored": [{"label": one.label, "count": one.count, "bytes": one.size} for one in stored],
     }
-    return Answer(document, list(_lines(document)))
+    return Output(document, list(_lines(document)))
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
-    removed = {"events": document["events"], "jobs": document["jobs"]}
+    events, jobs = document["events"], document["jobs"]
+    removed = {
+        "events": ngettext("%(count)s event", "%(count)s events", events) % {"count": f"{events:,}"},
+        "jobs": ngettext("%(count)s job", "%(count)s jobs", jobs) % {"count": f"{jobs:,}"},
+    }
     if document["dry_run"]:
-        yield _("Would remove %(events)d events and %(jobs)d jobs.") % removed
+        yield _("Would remove %(events)s and %(jobs)s.") % removed
     else:
-        yield _("Removed %(events)d events and %(jobs)d jobs.") % removed
+        yield _("Removed %(events)s and %(jobs)s.") % removed
     for one in document["stored"]:
         count = "" if one["count"] is None else f"{one['count']:,}"
-        yield f"{one['what']}: {count} {one['bytes']:,} B"
+        yield f"{one['label']}: {count} {one['bytes']:,} B"

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli import doctor_checks
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.data_folder import prepare_data_folder
 
 HELP = gettext_lazy("Check the data folder, jobs and projects, and end jobs whose processes are gone.")
@@ -22,13 +22,14 @@ def add_arguments(parser: CommandParser) -> None:
     """Add no arguments."""
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     """The findings. The exit status is 0 without problems, 1 for warnings and 2 for errors."""
     found = [
         *doctor_checks.of_versions(),
         *doctor_checks.of_permissions(),
         *doctor_checks.of_space(),
         *doctor_checks.of_roots(),
+        *doctor_checks.of_prices(),
     ]
     of_database = list(doctor_checks.of_database())
     found += of_database
@@ -42,7 +43,6 @@ def answer(options: Mapping[str, Any]) -> Answer:
         "error": _("There are errors."),
     }
     lines = [f"{SIGNS[one.state]} {one.check}: {one.text}" for one in found]
-    # Scripts read the text as "words".
-    findings = [{"check": one.check, "state": one.state, "words": one.text} for one in found]
+    findings = [{"check": one.check, "state": one.state, "text": one.text} for one in found]
     document = {"state": worst, "findings": findings}
-    return Answer(document, [*lines, endings[worst]], status=STATUS[worst])
+    return Output(document, [*lines, endings[worst]], status=STATUS[worst])

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.finding import imported_location
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.messages.translation import translate
 from viewer.models import Location
 from viewer.pruning import Pruned, PrunePlan, PruneRefused, Rules, fresh_plan, prune
@@ -37,7 +37,7 @@ def add_arguments(parser: CommandParser) -> None:
     )
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     """List what would be deleted, or delete the confirmed list. Raises CommandError."""
     rules = Rules(options["days"], options["latest"], options["branch"], options["delete_copies"])
     is_valid = (rules.days is None or rules.days >= 0) and (rules.latest is None or rules.latest > 0)
@@ -52,7 +52,7 @@ def answer(options: Mapping[str, Any]) -> Answer:
         raise CommandError(translate(error)) from None
 
 
-def _listed(plan: PrunePlan) -> Answer:
+def _listed(plan: PrunePlan) -> Output:
     document = {
         "location": plan.location.path,
         "digest": plan.digest,
@@ -62,14 +62,14 @@ def _listed(plan: PrunePlan) -> Answer:
         "copies_of_pruned": [row.source_key for row in plan.pruned],
         "protected": {reason.value: count for reason, count in plan.protected.items()},
     }
-    return Answer(document, list(_lines(plan)))
+    return Output(document, list(_lines(plan)))
 
 
 def _lines(plan: PrunePlan) -> Iterator[str]:
     for row in plan.rows:
         yield row.source_key
     for row in plan.pruned:
-        yield _("%(key)s (pruned before, its stored copy)") % {"key": row.source_key}
+        yield _("%(key)s (already pruned; its stored copy)") % {"key": row.source_key}
     count = len(plan.rows)
     text = ngettext(
         "%(count)d checkpoint would be deleted.", "%(count)d checkpoints would be deleted.", count
@@ -88,7 +88,7 @@ def _lines(plan: PrunePlan) -> Iterator[str]:
         yield _("To delete exactly these, repeat the command with --confirm %s") % plan.digest
 
 
-def _deleted(location: Location, done: Pruned) -> Answer:
+def _deleted(location: Location, done: Pruned) -> Output:
     kept = {one.key: translate(one.reason) for one in done.kept}
     text = ngettext("Deleted %(count)d checkpoint.", "Deleted %(count)d checkpoints.", done.count)
     lines = [text % {"count": done.count}]
@@ -98,4 +98,4 @@ def _deleted(location: Location, done: Pruned) -> Answer:
     not_deleted = _("Not deleted: %(key)s. %(reason)s")
     lines += [not_deleted % {"key": key, "reason": why} for key, why in kept.items()]
     document = {"location": location.path, "deleted": done.count, "copies_deleted": done.copies, "kept": kept}
-    return Answer(document, lines, status=int(bool(kept)))
+    return Output(document, lines, status=int(bool(kept)))

@@ -10,9 +10,9 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.output import Answer
+from viewer.cli.output import Output
 from viewer.data_folder.restoring import restore
-from viewer.jobs.local_storage import has_any_runner
+from viewer.jobs.storage import has_any_runner
 
 HELP = gettext_lazy("Replace the database with a copy, while Forkline is stopped.")
 # The database may be damaged.
@@ -23,7 +23,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument("file", metavar="FILE", help=_("A copy that “backup” or an upgrade created."))
 
 
-def answer(options: Mapping[str, Any]) -> Answer:
+def handle(options: Mapping[str, Any]) -> Output:
     """The restored copy, and the path of the replaced database. Raises DataFolderFailure."""
     copy, folder = Path(options["file"]).expanduser().absolute(), Path(settings.DATA_DIR)
     replaced = restore(copy, folder, partial(has_any_runner, folder))
@@ -31,4 +31,4 @@ def answer(options: Mapping[str, Any]) -> Answer:
     if replaced:
         lines.append(_("The replaced database is kept at %(path)s.") % {"path": replaced})
     lines.append(_("Jobs that had not finished when it was copied are interrupted. Start them manually."))
-    return Answer({"path": str(copy), "replaced": str(replaced) if replaced else None}, lines)
+    return Output({"path": str(copy), "replaced": str(replaced) if replaced else None}, lines)

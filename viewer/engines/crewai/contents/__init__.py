@@ -13,10 +13,10 @@ from viewer.engines.contents import Agent, Failure
 from viewer.engines.crewai.contents.events import Event, events_of
 from viewer.engines.crewai.contents.shapes import listed, mapping, text, whole
 from viewer.engines.crewai.contents.unknown import is_newer, unknown_parts
-from viewer.engines.crewai.root_entity import EntityFacts, is_executor, root_position
+from viewer.engines.crewai.format.root_entity import EntityFacts, is_executor, root_position
 from viewer.engines.titles import short_title
 
-Kind = Literal["crew", "flow", "agent", "unknown"]
+EntityKind = Literal["crew", "flow", "agent", "unknown"]
 
 Body = Mapping[str, Any]
 
@@ -80,7 +80,7 @@ class Entity:
 class Contents:
     """A decoded checkpoint. ``flow_state`` is None for all kinds but ``flow``."""
 
-    kind: Kind
+    kind: EntityKind
     name: str
     id: str
     engine_version: str
@@ -129,7 +129,7 @@ def contents_of(body: Body) -> Contents:
     events = events_of(body)
     agents = tuple(_agent(agent) for agent in _agent_dicts(root, kind))
     return Contents(
-        kind=next((known for known in get_args(Kind) if known == kind), "unknown"),
+        kind=next((known for known in get_args(EntityKind) if known == kind), "unknown"),
         name=_name(root, kind, events),
         id=text(root.get("id")) or text(mapping(root.get("checkpoint_state")).get("id")),
         engine_version=text(body.get("crewai_version")),

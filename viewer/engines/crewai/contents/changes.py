@@ -5,7 +5,7 @@ from enum import StrEnum
 from viewer.engines.crewai.contents import Contents
 
 
-class Change(StrEnum):
+class TaskChange(StrEnum):
     """What has happened to a task since the origin of its branch."""
 
     KEPT = "kept"
@@ -15,23 +15,23 @@ class Change(StrEnum):
     TO_RUN = "to_run"
 
 
-def changes_since(origin: Contents, own: Contents) -> dict[str, Change]:
+def changes_since(origin: Contents, contents: Contents) -> dict[str, TaskChange]:
     """Return the change of each task of ``own`` since ``origin``, by task id."""
     known = {event.id for event in origin.events}
     completed = {
-        event.task_id for event in own.events if event.kind == "task_completed" and event.id not in known
+        event.task_id for event in contents.events if event.kind == "task_completed" and event.id not in known
     }
     before = {task.id: task for task in origin.tasks}
-    changes: dict[str, Change] = {}
-    for task in own.tasks:
+    changes: dict[str, TaskChange] = {}
+    for task in contents.tasks:
         former = before.get(task.id)
         was_done = former is not None and former.done
         if not task.done:
-            changes[task.id] = Change.TO_RUN
+            changes[task.id] = TaskChange.TO_RUN
         elif task.id in completed:
-            changes[task.id] = Change.RAN_AGAIN if was_done else Change.RAN
+            changes[task.id] = TaskChange.RAN_AGAIN if was_done else TaskChange.RAN
         elif former is not None and former.output == task.output:
-            changes[task.id] = Change.KEPT
+            changes[task.id] = TaskChange.KEPT
         else:
-            changes[task.id] = Change.EDITED
+            changes[task.id] = TaskChange.EDITED
     return changes

@@ -19,7 +19,7 @@ FAILED = ("_failed", "_error")
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ChatMessage:
     """A message of a conversation with a model."""
 
     role: str
@@ -45,7 +45,7 @@ class Event:
     tokens: int
     text: str
     inputs: dict[str, Any] = field(repr=False)
-    messages: tuple[Message, ...] = field(repr=False)
+    messages: tuple[ChatMessage, ...] = field(repr=False)
     is_internal: bool
     # The model that was called, if any.
     model: str = ""
@@ -53,6 +53,8 @@ class Event:
     parent: str = ""
     started: str = ""
     call: ModelCall = NO_CALL
+    # Whether a guardrail refused an output.
+    is_refusal: bool = False
 
     @property
     def is_failure(self) -> bool:
@@ -96,6 +98,7 @@ def _event(key: str, event: Mapping[str, Any], parent: Mapping[str, Any]) -> Eve
         parent=text(event.get("parent_event_id")),
         started=text(event.get("started_event_id")),
         call=call_of(mapping(event.get("usage")), text(event.get("model"))),
+        is_refusal=kind == "llm_guardrail_completed" and event.get("success") is False,
     )
 
 
@@ -116,14 +119,14 @@ def _outcome(event: Mapping[str, Any]) -> str:
     return ""
 
 
-def _messages(value: Any) -> list[Message]:
+def _messages(value: Any) -> list[ChatMessage]:
     if text(value):
-        return [Message("user", text(value))]
+        return [ChatMessage("user", text(value))]
     return [_message(item) for item in listed(value) if isinstance(item, dict)]
 
 
-def _message(item: Mapping[str, Any]) -> Message:
+def _message(item: Mapping[str, Any]) -> ChatMessage:
     content = item.get("content")
     # Content is a text, or a list of parts, some of which are texts.
     parts = [text(mapping(part).get("text")) for part in listed(content)]
-    return Message(text(item.get("role")), text(content) or "\n".join(part for part in parts if part))
+    return ChatMessage(text(item.get("role")), text(content) or "\n".join(part for part in parts if part))

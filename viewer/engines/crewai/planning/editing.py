@@ -7,9 +7,9 @@ from viewer.engines.crewai.contents import Contents, Task
 from viewer.engines.crewai.planning.agent_prompt import agent_prompt
 from viewer.engines.crewai.planning.placeholders import placeholder_names
 from viewer.engines.crewai.planning.stale_inputs import roles_mentioning
-from viewer.engines.editable import MISSING, Editable, EditableOutput, StoredValue
-from viewer.engines.plan import Action, Edits, Step
-from viewer.engines.schema import NO_SCHEMA, Schema
+from viewer.engines.planning.editable import MISSING, Editable, EditableOutput, StoredValue
+from viewer.engines.planning.plan import Action, Edits, Step
+from viewer.engines.planning.schema import NO_SCHEMA, Schema
 from viewer.messages.message import UserMessage
 
 # The only input of an agent that runs without a crew.

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-# A hostile record may claim any number of rounds of a loop.
-MAX_TURNS = 20_000
+# A hostile record may claim any number of iterations of a loop.
+MAX_METHOD_RUNS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RouterDecision:
     """A router that runs or may run. ``is_open`` is true if it may return labels without a route."""
 
     router: str
@@ -76,7 +76,7 @@ class Following:
 
     certain: tuple[str, ...] = ()
     possible: tuple[str, ...] = ()
-    turns: tuple[Turn, ...] = ()
+    decisions: tuple[RouterDecision, ...] = ()
     fits: bool = True
 
 
@@ -102,7 +102,7 @@ class _Walk:
         at_once = [one for one in starts if one.starts_on is None] or starts
         waiting = deque(one.name for one in at_once)
         by_name = {one.name: one for one in self.methods}
-        for _ in range(MAX_TURNS):
+        for _ in range(MAX_METHOD_RUNS):
             if not waiting:
                 return
             name = waiting.popleft()
@@ -158,35 +158,38 @@ def following(
     walk.walk()
     fits = bool(walk.unclear or not any(walk.left.values())) and not counts.keys() - names
     certain, possible = dict.fromkeys(walk.next), dict.fromkeys(walk.unclear)
-    turns: dict[str, Turn] = {}
-    _reach(methods, certain, walk.happened, turns)
+    decisions: dict[str, RouterDecision] = {}
+    _reach(methods, certain, walk.happened, decisions)
     for router in walk.unclear:
-        turns.setdefault(router, _turn(methods, next(one for one in methods if one.name == router)))
-    wanted = deque(turn for turn in turns.values())
+        decisions.setdefault(router, _decision(methods, next(one for one in methods if one.name == router)))
+    wanted = deque(decision for decision in decisions.values())
     while wanted:
         reached = dict.fromkeys(name for route in wanted.popleft().routes for name in route.methods)
         fresh = {name: None for name in reached if name not in possible}
         possible |= fresh
-        more: dict[str, Turn] = {}
+        more: dict[str, RouterDecision] = {}
         happened = walk.happened | certain.keys() | possible.keys()
         _reach(methods, fresh, happened, more)
         possible |= fresh
-        wanted.extend(turn for name, turn in more.items() if name not in turns)
-        turns = {**more, **turns}
+        wanted.extend(decision for name, decision in more.items() if name not in decisions)
+        decisions = {**more, **decisions}
     left = tuple(name for name in possible if name not in certain and name not in walk.unclear)
-    return Following(tuple(certain), left, tuple(turns.values()), fits)
+    return Following(tuple(certain), left, tuple(decisions.values()), fits)
 
 
 def _reach(
-    methods: Sequence[FlowMethod], reached: dict[str, None], happened: set[str], turns: dict[str, Turn]
+    methods: Sequence[FlowMethod],
+    reached: dict[str, None],
+    happened: set[str],
+    decisions: dict[str, RouterDecision],
 ) -> None:
-    """Add to ``reached`` what follows without a router's decision, and to ``turns`` the routers among it."""
+    """Add to ``reached`` what follows without a router's decision, and to ``decisions`` its routers."""
     by_name = {one.name: one for one in methods}
     waiting = deque(reached)
     while waiting:
         name = waiting.popleft()
         if by_name[name].is_router:
-            turns.setdefault(name, _turn(methods, by_name[name]))
+            decisions.setdefault(name, _decision(methods, by_name[name]))
         for one in methods:
             condition = one.listens_to
             if one.name in reached or condition is None or name not in condition.mentioned():
@@ -196,7 +199,7 @@ def _reach(
                 waiting.append(one.name)
 
 
-def _turn(methods: Sequence[FlowMethod], router: FlowMethod) -> Turn:
+def _decision(methods: Sequence[FlowMethod], router: FlowMethod) -> RouterDecision:
     labels = list(router.labels)
     if router.is_open:
         names = {one.name for one in methods}
@@ -204,7 +207,7 @@ def _turn(methods: Sequence[FlowMethod], router: FlowMethod) -> Turn:
         conditions = [part for one in methods for part in (one.listens_to, one.starts_on) if part]
         heard = dict.fromkeys(label for condition in conditions for label in condition.mentioned())
         labels += [label for label in heard if label not in names | others and label not in labels]
-    return Turn(
+    return RouterDecision(
         router.name, tuple(Route(label, _listening(methods, label)) for label in labels), router.is_open
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from viewer.engines.crewai.planning.flow_plan import Following
 from viewer.engines.crewai.planning.placeholders import has_placeholder
-from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
+from viewer.engines.planning.plan import Action, EditRefused, Edits, Reason, Step, Unit
 
 
 def plan_of(

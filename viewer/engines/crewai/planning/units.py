@@ -6,22 +6,17 @@ from typing import Any
 
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.contents.events import Event
-from viewer.engines.crewai.planning.flow_plan import FlowMethod, Following, Turn, following
+from viewer.engines.crewai.planning.flow_plan import FlowMethod, Following, RouterDecision, following
 from viewer.engines.crewai.planning.plan import plan_of
 from viewer.engines.crewai.planning.stale_inputs import inputs_used
-from viewer.engines.crewai.source.flow_methods import flow_methods
-from viewer.engines.outlook import Decision, Outlook, Route
-from viewer.engines.plan import Action, EditRefused, Edits, Step, Unit
+from viewer.engines.crewai.project_source.flow_methods import flow_methods
+from viewer.engines.planning.outlook import Decision, Outlook, Route
+from viewer.engines.planning.plan import Action, EditRefused, Edits, Step, Unit
 from viewer.messages.message import UserMessage
 
 # The most characters of the label that a router returns.
 MAX_LABEL = 200
 RUNNING = (Action.AGAIN, Action.RUNS)
-
-
-def calling_units(namespace: str) -> tuple[str, ...]:
-    """Return no units: a run of CrewAI never calls another run that writes its own checkpoints."""
-    return ()
 
 
 def units_of(contents: Contents) -> list[Unit]:
@@ -76,14 +71,14 @@ def outlook(contents: Contents, source: Any = None) -> Outlook:
     notes = []
     if not ahead.fits:
         notes.append(UserMessage("edit.flow_source_changed"))
-    if not (ahead.certain or ahead.possible or ahead.turns):
+    if not (ahead.certain or ahead.possible or ahead.decisions):
         notes.append(UserMessage("edit.flow_finished"))
-    return Outlook(tuple(map(_decision, ahead.turns)), tuple(notes))
+    return Outlook(tuple(map(_decision, ahead.decisions)), tuple(notes))
 
 
-def _decision(turn: Turn) -> Decision:
-    routes = tuple(Route(route.label, route.methods) for route in turn.routes)
-    return Decision(turn.router, routes, turn.is_open)
+def _decision(decision: RouterDecision) -> Decision:
+    routes = tuple(Route(route.label, route.methods) for route in decision.routes)
+    return Decision(decision.router, routes, decision.is_open)
 
 
 def cost(contents: Contents, latest: Contents | None, steps: Sequence[Step]) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from viewer.engines.contents import Agent, Failure
 from viewer.engines.langgraph.contents.changes import ChangedChannel, changed_channels, snapshot_in
 from viewer.engines.langgraph.format import super_steps
 from viewer.engines.langgraph.format.naming import hints, interrupt_fields, named_attempts
-from viewer.engines.langgraph.format.super_steps import Attempt, mapping, sequence
+from viewer.engines.langgraph.format.super_steps import Attempt, attempts_in, mapping, sequence
 from viewer.engines.langgraph.threads.rows import ENGINE, KIND, SOURCES, parents_in
 
 # The newest known version of the layout of checkpoints.
@@ -189,14 +189,11 @@ def tasks_in(body: Mapping[str, Any]) -> list[Task]:
     for write in sequence(body.get("writes")):
         if isinstance(write, dict) and isinstance(write.get("index"), int):
             grouped[_text(write.get("task_id"))].append(write)
-    attempts = [
-        Attempt(
-            task_id,
-            next((path for write in writes if (path := _text(write.get("task_path")))), ""),
-            frozenset(write["index"] for write in writes),
-        )
+    attempts = attempts_in(
+        (task_id, _text(write.get("task_path")), write["index"])
         for task_id, writes in grouped.items()
-    ]
+        for write in writes
+    )
     named = named_attempts(attempts, mapping(body.get("checkpoint")), hints(grouped))
     tasks = [_task(attempt, node, grouped[attempt.task_id]) for attempt, node in named]
     order = ("waiting", "failed", "scheduled", "done")

@@ -83,17 +83,17 @@ def _applied(base: Any, writes: Sequence[Any]) -> tuple[How, Any]:
 def _with_messages(base: Sequence[Any], added: Sequence[Any]) -> list[Any]:
     """The conversation after each message was added, or replaced or removed the message with its id."""
     result: list[Any] = list(base)
-    places = {one: place for place, item in enumerate(base) if (one := _id(item))}
+    positions = {one: position for position, item in enumerate(base) if (one := _id(item))}
     for item in added:
         own = _id(item)
         if _removes(item):
-            if own in places:
-                result[places.pop(own)] = None
-        elif own in places:
-            result[places[own]] = item
+            if own in positions:
+                result[positions.pop(own)] = None
+        elif own in positions:
+            result[positions[own]] = item
         else:
             if own:
-                places[own] = len(result)
+                positions[own] = len(result)
             result.append(item)
     return [item for item in result if item is not None]
 

@@ -33,7 +33,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ChatMessage:
     """One message. ``tokens`` is None if it is not recorded; ``others`` are parts that are not text."""
 
     id: str
@@ -49,14 +49,14 @@ class Message:
     model: str = ""
 
 
-def messages_in(value: Any) -> list[Message]:
+def messages_in(value: Any) -> list[ChatMessage]:
     """The messages of a channel's value; empty if it contains anything else."""
     found = [message_of(one) for one in sequence(value)]
     messages = [one for one in found if one is not None]
     return messages if messages and len(messages) == len(found) else []
 
 
-def message_of(value: Any) -> Message | None:
+def message_of(value: Any) -> ChatMessage | None:
     """The message that a decoded value represents; None for any other value."""
     fields = mapping(fields_of(value, *_TYPES))
     if not fields and isinstance(value, dict) and "role" in value and "content" in value:
@@ -65,7 +65,7 @@ def message_of(value: Any) -> Message | None:
         return None
     text, others = _content(fields.get("content"))
     kind = str(fields.get("type") or "")
-    return Message(
+    return ChatMessage(
         id=str(fields.get("id") or ""),
         role=_ROLES.get(kind, kind or "message"),
         name=str(fields.get("name") or ""),

@@ -12,7 +12,7 @@ import msgspec
 import ormsgpack
 
 from viewer.redaction.marker import MARKER
-from viewer.stores.errors import Broken, Refused
+from viewer.stores.errors import Broken, LimitExceeded, Unreadable
 
 # The codes of LangGraph's MessagePack extensions. A payload names a class, followed by its arguments.
 ONE_ARGUMENT, ARGUMENTS, KEYWORDS, METHOD, PYDANTIC_1, PYDANTIC_2, ARRAY, SNAPSHOT = range(8)
@@ -33,7 +33,7 @@ class _Extension:
 def decoded_value(kind: str | None, data: bytes | None, max_depth: int) -> Any:
     """The value of a column whose encoding ``kind`` is stored in another column.
 
-    Raises Broken if it cannot be decoded, and Refused if it is nested too deeply.
+    Raises Broken if it cannot be decoded, and LimitExceeded if it is nested too deeply.
     """
     if data is None or kind in (None, "null"):
         return None
@@ -47,6 +47,19 @@ def decoded_value(kind: str | None, data: bytes | None, max_depth: int) -> Any:
     if kind in ("bytes", "bytearray"):
         return _bytes(data)
     return opaque(kind or "", len(data))
+
+
+def value_or_placeholder(kind: str | None, data: bytes | None, size: int, max_depth: int) -> Any:
+    """The decoded value of a column, or a placeholder if it is too large or cannot be decoded.
+
+    ``data`` is None if it is too large. ``size`` is in bytes.
+    """
+    if data is None and size:
+        return opaque("too large", size)
+    try:
+        return decoded_value(kind, data, max_depth)
+    except Unreadable:
+        return opaque(kind or "", size)
 
 
 def opaque(kind: str, size: int) -> dict[str, Any]:
@@ -67,13 +80,13 @@ def _unpacked(data: bytes) -> Any:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """A decoded value as a JSON value, at most ``depth`` levels deep. Raises Broken or Refused."""
+    """A decoded value as a JSON value, at most ``depth`` levels deep. Raises Broken or LimitExceeded."""
     if value is None or isinstance(value, bool | str | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if depth <= 0:
-        raise Refused("langgraph.too_deep")
+        raise LimitExceeded("langgraph.too_deep")
     if isinstance(value, _Extension):
         return _object(value, depth - 1)
     if isinstance(value, dict):

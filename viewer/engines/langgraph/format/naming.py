@@ -11,7 +11,7 @@ def named_attempts(
     attempts: Sequence[Attempt], checkpoint: Mapping[str, Any], hints: Mapping[str, str] | None = None
 ) -> list[tuple[Attempt, str]]:
     """Each task with its node; the node is empty if it is not known. ``hints`` are nodes by task id."""
-    sent = [node for node, _argument in super_steps.sends(checkpoint)]
+    sent = super_steps.sent_nodes(checkpoint)
     hints = hints or {}
     named = [
         (attempt, super_steps.node_in_path(attempt.path, sent) or hints.get(attempt.task_id, ""))

@@ -8,6 +8,8 @@ from typing import Any
 # The indexes of writes that are not values of channels.
 ERROR, SCHEDULED, INTERRUPT, RESUME = -1, -2, -3, -4
 SENDS = "__pregel_tasks"
+# More digits than any version of LangGraph has.
+MAX_DIGITS = 64
 _PULL, _PUSH = "~__pregel_pull, ", "~__pregel_push, "
 
 
@@ -58,15 +60,12 @@ def fields_of(value: Any, *types: str) -> Any:
     return value.get("fields") if isinstance(name, str) and name.rpartition(".")[2] in types else None
 
 
-def sends(checkpoint: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The node and argument of each pending ``Send``."""
+def sent_nodes(checkpoint: Mapping[str, Any]) -> list[str]:
+    """The node of each pending ``Send``."""
     values = mapping(checkpoint.get("channel_values")).get(SENDS)
-    found = []
-    for send in sequence(values) or sequence(checkpoint.get("pending_sends")):
-        fields = sequence(fields_of(send, "Send"))
-        if len(fields) >= 2 and isinstance(fields[0], str):
-            found.append((fields[0], fields[1]))
-    return found
+    sends = sequence(values) or sequence(checkpoint.get("pending_sends"))
+    found = (sequence(fields_of(send, "Send")) for send in sends)
+    return [fields[0] for fields in found if len(fields) >= 2 and isinstance(fields[0], str)]
 
 
 def next_nodes(checkpoint: Mapping[str, Any]) -> list[str]:
@@ -78,23 +77,22 @@ def next_nodes(checkpoint: Mapping[str, Any]) -> list[str]:
         for node in _triggered(channel, value, seen):
             if _is_newer(versions.get(channel), mapping(seen.get(node)).get(channel)):
                 triggered.append(node)
-    return sorted(dict.fromkeys(triggered)) + [node for node, _argument in sends(checkpoint)]
+    return sorted(dict.fromkeys(triggered)) + sent_nodes(checkpoint)
 
 
 def is_last(checkpoint: Mapping[str, Any]) -> bool:
     """Whether nothing runs after a checkpoint that triggers no node, as far as its channels show.
 
     In the first versions, each node triggers the next through a channel named after itself. If no node has
-    ever read that channel, only the graph knows whether one would.
+    ever read that channel, only the graph knows whether one would: it has ended, or waits at a static
+    breakpoint.
     """
     values, seen = mapping(checkpoint.get("channel_values")), mapping(checkpoint.get("versions_seen"))
     versions = mapping(checkpoint.get("channel_versions"))
-    newest = max(map(str, versions.values()), default="").partition(".")[0]
+    newest = max(map(_step_of, versions.values()), default=0)
     own = [name for name in seen if values.get(name) == name]
     read = {channel for channels in seen.values() for channel in mapping(channels)}
-    return not any(
-        str(versions.get(name, "")).partition(".")[0] == newest and name not in read for name in own
-    )
+    return not any(_step_of(versions.get(name)) == newest and name not in read for name in own)
 
 
 def next_by_others(checkpoint: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -137,10 +135,18 @@ def _is_newer(version: Any, seen: Any) -> bool:
         return str(version) > str(seen)
 
 
+def _step_of(version: Any) -> int:
+    """The counter in a channel's version: 3 for ``3``, ``3.0`` and ``00000003.0.4711``; else 0."""
+    if isinstance(version, int):
+        return version
+    text = str(version).partition(".")[0]
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS else 0
+
+
 def nodes_that_ran(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """The nodes that ran between a checkpoint and its child. A node occurs once for each ``Send`` to it."""
     seen, earlier = mapping(after.get("versions_seen")), mapping(before.get("versions_seen"))
-    sent = [node for node, _argument in sends(before)]
+    sent = sent_nodes(before)
     ran = [
         node
         for node, versions in seen.items()

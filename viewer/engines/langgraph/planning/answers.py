@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from viewer.engines.editable import MISSING, AnswerField, AnswerOption
 from viewer.engines.langgraph.format.super_steps import mapping, sequence
+from viewer.engines.planning.editable import MISSING, AnswerField, AnswerOption
 from viewer.messages.marking import gettext_noop as _
 
 MAX_OPTIONS, MAX_FIELDS = 20, 40

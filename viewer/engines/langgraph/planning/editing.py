@@ -1,17 +1,15 @@
 """What a person may change in a checkpoint of LangGraph before a fork."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from viewer.engines.editable import Editable, StoredValue
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.format.super_steps import mapping
 from viewer.engines.langgraph.planning import messages
 from viewer.engines.langgraph.planning.questions import open_questions
 from viewer.engines.langgraph.project_source.inputs import INPUT
-from viewer.engines.langgraph.schema import OWN_NODES
-from viewer.engines.plan import Edits, Step
-from viewer.messages.message import UserMessage
+from viewer.engines.langgraph.schema import INTERNAL_NODES
+from viewer.engines.planning.editable import Editable
 
 OPAQUE = "__opaque__"
 
@@ -25,7 +23,7 @@ def editable(contents: Contents) -> Editable:
     return Editable(
         state=state,
         opaque=tuple(name for name in contents.channels if name not in state),
-        as_nodes=tuple(node for node in seen if node not in OWN_NODES),
+        as_nodes=tuple(node for node in seen if node not in INTERNAL_NODES),
         conversations={
             name: found for name, value in state.items() if (found := messages.editable_messages(value))
         },
@@ -46,26 +44,6 @@ def _is_opaque(value: Any) -> bool:
             for inner in (item.values() if isinstance(item, dict) else item)
         ]
     return False
-
-
-def missing_prompt(contents: Contents, edits: Edits) -> UserMessage | None:
-    """Returns None: a graph needs no prompt to continue."""
-    return None
-
-
-def values_read(contents: Contents, edits: Edits, steps: Sequence[Step]) -> Iterator[StoredValue]:
-    """No values: a run reads the checkpoint at its location, where nothing is redacted."""
-    return iter(())
-
-
-def missing_code(contents: Contents) -> UserMessage | None:
-    """Returns None: a run does not start without the project's code."""
-    return None
-
-
-def former_values(contents: Contents, edits: Edits) -> UserMessage | None:
-    """Returns None: a run does not start without the project's code."""
-    return None
 
 
 def kickoff_inputs(contents: Contents, kind: str) -> Mapping[str, Any]:

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from viewer.engines.editable import EditableMessage, MessageEdit
 from viewer.engines.langgraph.contents.conversation import message_of
 from viewer.engines.langgraph.format.super_steps import mapping, sequence
-from viewer.engines.plan import EditRefused
+from viewer.engines.planning.editable import EditableMessage, MessageEdit
+from viewer.engines.planning.plan import EditRefused
 from viewer.redaction.marker import MARKER
 
 TYPE, FIELDS = "__type__", "fields"
@@ -59,7 +59,8 @@ def edited_messages(stored: Any, edits: Sequence[MessageEdit], *, by_id: bool) -
         edit = changed.get(position)
         written += [_new(one) for one in new if one.before == position]
         if by_id and edit is not None:
-            written.append(_removal(message) if edit.is_removed else _changed(message, edit, needs_id=True))
+            removal = {TYPE: REMOVE, FIELDS: {"id": _id_of(message)}}
+            written.append(removal if edit.is_removed else _changed(message, edit))
         elif not by_id and (edit is None or not edit.is_removed):
             written.append(message if edit is None else _changed(message, edit))
     written += [_new(one) for one in new if one.before is None]
@@ -68,20 +69,14 @@ def edited_messages(stored: Any, edits: Sequence[MessageEdit], *, by_id: bool) -
     return written
 
 
-def _changed(message: Mapping[str, Any], edit: MessageEdit, *, needs_id: bool = False) -> dict[str, Any]:
+def _changed(message: Mapping[str, Any], edit: MessageEdit) -> dict[str, Any]:
     fields = {**message[FIELDS], "content": edit.content}
-    if needs_id:
-        _id_of(message)
     if "tool_calls" in fields and list(fields["tool_calls"] or ()) != list(edit.calls):
         fields["tool_calls"] = list(edit.calls)
         # Remove the provider's own copy of the calls, which would be sent instead of the edited calls.
         extra = mapping(fields.get("additional_kwargs"))
         fields["additional_kwargs"] = {key: value for key, value in extra.items() if key != "tool_calls"}
     return {TYPE: message[TYPE], FIELDS: fields}
-
-
-def _removal(message: Mapping[str, Any]) -> dict[str, Any]:
-    return {TYPE: REMOVE, FIELDS: {"id": _id_of(message)}}
 
 
 def _id_of(message: Mapping[str, Any]) -> str:

@@ -1,24 +1,18 @@
 """The plan of a fork or resume of LangGraph's checkpoints: the nodes that run next."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.format import super_steps
-from viewer.engines.outlook import Outlook
-from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
+from viewer.engines.planning.outlook import Outlook
+from viewer.engines.planning.plan import Action, EditRefused, Edits, Reason, Step, Unit
 from viewer.messages.message import UserMessage
 
 
 def units_of(contents: Contents) -> list[Unit]:
     """The nodes that run next. A checkpoint does not list the other nodes of the graph."""
     return [Unit(unit, unit) for unit, _node in _numbered(super_steps.next_nodes(contents.checkpoint))]
-
-
-def read_source(folder: Path, entry_point: str, kind: str) -> Any:
-    """Returns None: a preflight check asks the graph itself instead of reading its source."""
-    return None
 
 
 def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
@@ -67,8 +61,3 @@ def _numbered(nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
 def outlook(contents: Contents, source: Any = None) -> Outlook:
     """A note that an edited state may lead to other nodes."""
     return Outlook(notes=() if contents.namespace else (UserMessage("langgraph.other_nodes"),))
-
-
-def cost(contents: Contents, latest: Contents | None, steps: Sequence[Step]) -> tuple[int, int]:
-    """Returns zeros: LangGraph does not record the model calls and tokens of a node."""
-    return 0, 0

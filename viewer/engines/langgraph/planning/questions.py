@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from viewer.engines.editable import OpenQuestion
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.planning.answers import suggested
 from viewer.engines.langgraph.tabs import preview
+from viewer.engines.planning.editable import OpenQuestion
 
 # The keys of a value that usually hold the text of a question, as in the runner's interrupts.
 PROMPTS = ("question", "prompt", "message", "instruction", "description", "text")

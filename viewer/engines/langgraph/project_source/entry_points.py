@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from viewer.engines.checkpoint_events import EventGroup
 from viewer.engines.entry_points import EntryPoint, EntryPointLabels
 from viewer.engines.langgraph.kinds import GRAPH
 from viewer.engines.langgraph.project_source.configuration import configuration
@@ -21,21 +20,30 @@ LABELS = EntryPointLabels(
 
 def find_entry_points(folder: Path) -> tuple[EntryPoint, ...]:
     """The graphs in the project's ``langgraph.json``; empty without that file."""
+    found = dict.fromkeys(named_entry_points(folder).values())
+    return tuple(EntryPoint(entry_point, GRAPH.name) for entry_point in found)
+
+
+def named_entry_points(folder: Path) -> dict[str, str]:
+    """The entry points of the graphs in the project's ``langgraph.json``, by the graphs' names."""
     graphs = configuration(folder).get("graphs")
     if not isinstance(graphs, dict):
-        return ()
-    named = [value.get("path") if isinstance(value, dict) else value for value in graphs.values()]
-    found = [name for one in named[:MAX_GRAPHS] if isinstance(one, str) and (name := _importable(one))]
-    return tuple(EntryPoint(name, GRAPH.name) for name in dict.fromkeys(found))
+        return {}
+    found = {}
+    for name, value in list(graphs.items())[:MAX_GRAPHS]:
+        path = value.get("path") if isinstance(value, dict) else value
+        if isinstance(path, str) and (entry_point := _importable(path)):
+            found[name] = entry_point
+    return found
 
 
 def _importable(named: str) -> str:
     """``module:graph`` for ``./src/module.py:graph``; empty if that is not an importable name."""
-    place, _colon, graph = named.strip().rpartition(":")
-    if place.endswith(".py"):
-        parts = Path(place.removesuffix(".py")).parts
-        place = ".".join(parts[1:] if parts[:1] == ("src",) else parts)
-    name = f"{place}:{graph}"
+    module, _colon, graph = named.strip().rpartition(":")
+    if module.endswith(".py"):
+        parts = Path(module.removesuffix(".py")).parts
+        module = ".".join(parts[1:] if parts[:1] == ("src",) else parts)
+    name = f"{module}:{graph}"
     return name if is_entry_point(name) else ""
 
 
@@ -57,8 +65,3 @@ def title_of(entry_point: str) -> str:
 def is_entry_point(text: str) -> bool:
     """Whether a text can name an entry point."""
     return ENTRY_POINT.fullmatch(text) is not None
-
-
-def checkpoint_events(interpreter: Path | None) -> tuple[EventGroup, ...]:
-    """Returns no events: LangGraph writes a checkpoint after every super-step."""
-    return ()

@@ -4,11 +4,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from viewer.engines.entry_points import InputName
+from viewer.engines.entry_points import ANNOTATIONS, InputName
 from viewer.engines.langgraph.project_source.configuration import read_text, source_folders
-
-# The types of annotations that a form has fields for.
-KINDS: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
 
 # The engine's own states, whose fields are messages.
 MESSAGE_STATES = {"MessagesState", "AgentState"}
@@ -25,8 +22,8 @@ def input_names(folder: Path, entry_point: str, kind: str) -> tuple[InputName, .
     are the fields of its parameter, or the parameter itself.
     """
     module, _colon, name = entry_point.partition(":")
-    trees = _trees(folder, module)
-    tree = trees.get(module)
+    tree = _tree(folder, module)
+    trees = {module: tree}
     if tree is None:
         return ()
     if (function := _functional(tree, name)) is not None:
@@ -34,7 +31,7 @@ def input_names(folder: Path, entry_point: str, kind: str) -> tuple[InputName, .
     for state in _states_in(tree):
         fields = _fields_of(folder, trees, module, state)
         if fields:
-            return tuple(InputName(field, KINDS.get(annotation)) for field, annotation in fields)
+            return tuple(InputName(field, ANNOTATIONS.get(annotation)) for field, annotation in fields)
     return (InputName("messages", list),) if _makes_agent(tree) else ()
 
 
@@ -57,8 +54,8 @@ def _of_parameter(
     """The fields of a function's first parameter; the parameter itself if its type has none."""
     annotation = next((one.annotation for one in function.args.args), None)
     if isinstance(annotation, ast.Name) and (fields := _fields_of(folder, trees, module, annotation.id)):
-        return tuple(InputName(field, KINDS.get(found)) for field, found in fields)
-    return (InputName(INPUT, KINDS.get(_type_name(annotation)) if annotation else None),)
+        return tuple(InputName(field, ANNOTATIONS.get(found)) for field, found in fields)
+    return (InputName(INPUT, ANNOTATIONS.get(_type_name(annotation)) if annotation else None),)
 
 
 def _makes_agent(tree: ast.Module) -> bool:
@@ -133,10 +130,6 @@ def _package_of(folder: Path, module: str) -> list[str]:
     roots = (folder, folder / "src", *source_folders(folder))
     is_package = any(root.joinpath(*parts, "__init__.py").is_file() for root in roots)
     return parts if is_package else parts[:-1]
-
-
-def _trees(folder: Path, module: str) -> dict[str, ast.Module | None]:
-    return {module: _tree(folder, module)}
 
 
 def _tree(folder: Path, module: str) -> ast.Module | None:

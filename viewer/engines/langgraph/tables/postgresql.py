@@ -4,25 +4,26 @@ The shallow savers store only the newest checkpoint of each namespace, without i
 only in a reader process, since it loads libpq.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from viewer.engines.langgraph.format.decoding import decoded_value, opaque
+from viewer.engines.langgraph.format.decoding import decoded_value, value_or_placeholder
 from viewer.engines.langgraph.format.super_steps import mapping
+from viewer.engines.langgraph.tables.postgresql_appended import PostgresqlAppendedRows, as_stored
 from viewer.engines.langgraph.tables.protocol import (
     CHECKPOINT_COLUMNS,
     MAX_METADATA_BYTES,
     MAX_ROWS,
     MAX_WRITES,
     WRITE_COLUMNS,
+    CheckpointKey,
     CheckpointRow,
     Ends,
-    Key,
     StoredCheckpoint,
     ThreadRow,
     WriteRow,
 )
-from viewer.stores.errors import LocationUnreadable, Unavailable, Unreadable
+from viewer.stores.errors import LocationUnreadable, Unavailable
 from viewer.stores.postgresql.database import PostgresqlDatabase
 from viewer.stores.snapshots import too_large
 
@@ -80,15 +81,23 @@ _HEAD_WRITES = """
     SELECT task_id, idx FROM {checkpoint_writes}
     WHERE thread_id = %s AND checkpoint_ns = '' AND checkpoint_id = %s LIMIT 1000
 """
+_PARENTS = """
+    SELECT {id}, {parent} FROM {checkpoints}
+    WHERE thread_id = %s AND checkpoint_ns = '' ORDER BY {id} DESC LIMIT %s
+"""
+_NAMESPACES = """
+    SELECT DISTINCT checkpoint_ns FROM {checkpoints} WHERE thread_id = %s AND checkpoint_ns > '' LIMIT %s
+"""
 _CHECKPOINTS = """
     SELECT checkpoint_ns, {id}, {parent}, pg_column_size(checkpoint), xmin::text,
         CASE WHEN octet_length(metadata::text) <= %s THEN metadata::text END
-    FROM {checkpoints} WHERE thread_id = %s ORDER BY {id} DESC LIMIT %s
+    FROM {checkpoints} WHERE thread_id = %s
 """
+_NEWEST_FIRST = "ORDER BY {id} DESC LIMIT %s"
 _TASKS = """
-    SELECT checkpoint_ns, checkpoint_id, task_id, {path}, idx FROM {checkpoint_writes}
-    WHERE thread_id = %s ORDER BY checkpoint_ns, checkpoint_id, task_id, idx
+    SELECT checkpoint_ns, checkpoint_id, task_id, {path}, idx FROM {checkpoint_writes} WHERE thread_id = %s
 """
+_IN_ORDER = "ORDER BY checkpoint_ns, checkpoint_id, task_id, idx"
 _SIZE = """
     SELECT pg_column_size(checkpoint) FROM {checkpoints}
     WHERE thread_id = %s AND checkpoint_ns = %s AND {id} = %s
@@ -118,7 +127,7 @@ _WRITES = """
 
 
 class PostgresqlTables(PostgresqlDatabase):
-    """The tables ``checkpoints``, ``checkpoint_blobs`` and ``checkpoint_writes`` of a database."""
+    """``Tables`` of a database: ``checkpoints``, ``checkpoint_blobs`` and ``checkpoint_writes``."""
 
     def read_schema(self) -> None:
         """Find the tables and check their columns. Raises LocationUnreadable."""
@@ -136,7 +145,6 @@ class PostgresqlTables(PostgresqlDatabase):
         }
 
     def threads(self) -> Iterable[ThreadRow]:
-        """Every thread."""
         for thread, head in self.query(_THREADS, MAX_ID_BYTES):
             yield ThreadRow(thread or "", "text", head or "")
 
@@ -147,42 +155,69 @@ class PostgresqlTables(PostgresqlDatabase):
         return threads, frozenset(part for part, _thread, _head in rows if part)
 
     def has_thread(self, thread: str) -> bool:
-        """Whether there is a thread with this id."""
-        return bool(self.query("SELECT 1 FROM {checkpoints} WHERE thread_id = %s LIMIT 1", _text(thread)))
+        return bool(self.query("SELECT 1 FROM {checkpoints} WHERE thread_id = %s LIMIT 1", as_stored(thread)))
 
     def ends(self, thread: str) -> Ends:
-        """The newest and oldest checkpoints of a thread, and its numbers of checkpoints and steps."""
-        newest, oldest, count, steps = self.query(_HEAD, _text(thread))[0]
+        newest, oldest, count, steps = self.query(_HEAD, as_stored(thread))[0]
         return Ends(newest or "", oldest or "", count, steps)
 
     def head_writes(self, thread: str, head: str) -> Iterable[tuple[str, int]]:
-        """The task and index of each write of a thread's checkpoint."""
-        return [(task, index) for task, index in self.query(_HEAD_WRITES, _text(thread), _text(head))]
+        return self.query(_HEAD_WRITES, as_stored(thread), as_stored(head))
 
-    def checkpoints(self, thread: str) -> Iterable[CheckpointRow]:
-        """The newest checkpoints of a thread."""
-        found = self.query(_CHECKPOINTS, MAX_METADATA_BYTES, _text(thread), MAX_ROWS)
+    def parents(self, thread: str) -> Iterable[tuple[str, str]]:
+        return [
+            (own_id or "", parent or "")
+            for own_id, parent in self.query(_PARENTS, as_stored(thread), MAX_ROWS)
+        ]
+
+    def namespaces(self, thread: str) -> Iterable[str]:
+        return [namespace for (namespace,) in self.query(_NAMESPACES, as_stored(thread), MAX_ROWS)]
+
+    @property
+    def appended(self) -> PostgresqlAppendedRows | None:
+        """What finds appended rows. None for the tables of shallow savers, which replace rows."""
+        return PostgresqlAppendedRows(self) if self.expressions["id"] == "checkpoint_id" else None
+
+    def checkpoints(self, thread: str, ids: Sequence[str] | None = None) -> Iterable[CheckpointRow]:
+        if ids is None:
+            return self.some_checkpoints(thread, "")
+        condition = "AND checkpoint_ns = '' AND {id} = ANY(%s)"
+        return self.some_checkpoints(thread, condition, [as_stored(one) for one in ids])
+
+    def some_checkpoints(self, thread: str, condition: str, *values: Any) -> Iterable[CheckpointRow]:
+        """The newest checkpoints of a thread that meet a condition in SQL."""
+        statement = f"{_CHECKPOINTS} {condition} {_NEWEST_FIRST}"
+        found = self.query(statement, MAX_METADATA_BYTES, as_stored(thread), *values, MAX_ROWS)
         for namespace, own_id, parent_id, size, written_by, metadata in found:
             mark, encoded = f"{size}:{written_by}", (metadata or "").encode()
             yield CheckpointRow(namespace, own_id or "", parent_id, size, mark, encoded)
 
-    def tasks(self, thread: str) -> Iterable[tuple[str, str, str, str, int]]:
-        """The namespace, checkpoint, task, path and index of each write of a thread, in this order."""
-        rows = self.query(_TASKS, _text(thread))
-        return [(namespace, own_id, task, path, index) for namespace, own_id, task, path, index in rows]
+    def tasks(
+        self, thread: str, ids: Sequence[str] | None = None
+    ) -> Iterable[tuple[str, str, str, str, int]]:
+        if ids is None:
+            return self.some_tasks(thread, "")
+        condition = "AND checkpoint_ns = '' AND checkpoint_id = ANY(%s)"
+        return self.some_tasks(thread, condition, [as_stored(one) for one in ids])
+
+    def some_tasks(
+        self, thread: str, condition: str, *values: Any
+    ) -> Iterable[tuple[str, str, str, str, int]]:
+        """The same of the writes that meet a condition in SQL."""
+        return self.query(f"{_TASKS} {condition} {_IN_ORDER}", as_stored(thread), *values)
 
     def naming_writes(self, thread: str) -> Iterable[WriteRow]:
         """Returns no writes: the nodes of tasks without a path stay unknown."""
         return ()
 
-    def size_of(self, key: Key) -> int | None:
+    def size_of(self, key: CheckpointKey) -> int | None:
         """The size of a checkpoint in bytes, without values in other tables; None if it does not exist."""
-        rows = self.query(_SIZE, *map(_text, key))
+        rows = self.query(_SIZE, *map(as_stored, key))
         return rows[0][0] if rows else None
 
-    def checkpoint(self, key: Key, max_bytes: int) -> StoredCheckpoint:
+    def checkpoint(self, key: CheckpointKey, max_bytes: int) -> StoredCheckpoint:
         """A checkpoint with the values of its channels from both tables. Raises Unreadable."""
-        rows = self.query(_CHECKPOINT, max_bytes, MAX_METADATA_BYTES, *map(_text, key))
+        rows = self.query(_CHECKPOINT, max_bytes, MAX_METADATA_BYTES, *map(as_stored, key))
         if not rows:
             raise Unavailable("store.row_vanished")
         parent_id, size, text, metadata = rows[0]
@@ -198,35 +233,25 @@ class PostgresqlTables(PostgresqlDatabase):
             size += size_of_values
         return StoredCheckpoint(parent_id, size, body, (metadata or "").encode())
 
-    def _values(self, key: Key, versions: Mapping[str, Any], budget: int) -> tuple[dict[str, Any], int]:
+    def _values(
+        self, key: CheckpointKey, versions: Mapping[str, Any], budget: int
+    ) -> tuple[dict[str, Any], int]:
         """The values in ``checkpoint_blobs`` by channel, and their size in bytes.
 
         Values beyond the budget are opaque.
         """
-        wanted = [_text(name) for name in versions], [_text(str(version)) for version in versions.values()]
-        at = _text(key.thread), _text(key.namespace)
+        wanted = (
+            [as_stored(name) for name in versions],
+            [as_stored(str(version)) for version in versions.values()],
+        )
+        at = as_stored(key.thread), as_stored(key.namespace)
         values, total = dict[str, Any](), 0
         for channel, kind, size, blob in self.query(_BLOBS, max(budget, 0), *wanted, *at, MAX_BLOBS):
             if kind != _EMPTY:
-                values[channel] = self._value(kind, size or 0, blob)
+                values[channel] = value_or_placeholder(kind, blob, size or 0, self.limits.max_depth)
                 total += len(blob or b"")
         return values, total
 
-    def _value(self, kind: str, size: int, blob: bytes | None) -> Any:
-        """The decoded value, or a placeholder if it cannot be decoded."""
-        if blob is None and size:
-            return opaque("too large", size)
-        try:
-            return decoded_value(kind, blob, self.limits.max_depth)
-        except Unreadable:
-            return opaque(kind, size)
-
-    def writes(self, key: Key, budget: int) -> Iterable[WriteRow]:
-        """The writes of a checkpoint's tasks, by task and index. Larger values than the budget are None."""
-        for row in self.query(_WRITES, max(budget, 0), *map(_text, key), MAX_WRITES):
+    def writes(self, key: CheckpointKey, budget: int) -> Iterable[WriteRow]:
+        for row in self.query(_WRITES, max(budget, 0), *map(as_stored, key), MAX_WRITES):
             yield WriteRow(*row)
-
-
-def _text(text: str) -> str:
-    """The text without characters that PostgreSQL refuses. A text that had any equals no stored text."""
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

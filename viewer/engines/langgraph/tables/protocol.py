@@ -1,15 +1,17 @@
 """The interface to the tables of a checkpoint saver, for each kind of database."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
-from viewer.stores.protocol import Limits
+from viewer.stores.protocol import ReadLimits
 
 Result = TypeVar("Result")
 # The most rows of a thread that are indexed, the newest. More could exceed the time limit of a reader.
 MAX_ROWS = 20_000
+# More appended rows are listed with all others.
+MAX_APPENDED = 1_000
 MAX_WRITES = 10_000
 MAX_NAMING_BYTES = 4_096
 MAX_METADATA_BYTES = 1024 * 1024
@@ -19,7 +21,7 @@ WRITE_COLUMNS = frozenset(
 )
 
 
-class Key(NamedTuple):
+class CheckpointKey(NamedTuple):
     """The columns that identify a checkpoint in the tables."""
 
     thread: str
@@ -83,6 +85,32 @@ class WriteRow:
     value: bytes | None = field(repr=False)
 
 
+class AppendedRows(Protocol):
+    """Finds what was appended to a thread, of which the other rows are not read again.
+
+    Its methods are called within ``Tables.retried``, and raise what it turns into LocationUnreadable.
+    """
+
+    def digest(self, thread: str, last: str, heads: Sequence[str]) -> str:
+        """A text that differs if a checkpoint up to ``last`` was added, replaced or deleted.
+
+        The same holds for the writes of these checkpoints, except those of ``heads``. Returns an empty text
+        if the rows cannot be compared.
+        """
+
+    def ids_after(self, thread: str, last: str) -> list[tuple[str, str]]:
+        """The namespaces and ids of the newer checkpoints, at most ``MAX_APPENDED`` and one more."""
+
+    def checkpoints(self, thread: str, keys: Sequence[tuple[str, str]]) -> Iterable[CheckpointRow]:
+        """The checkpoints with these namespaces and ids."""
+
+    def tasks(self, thread: str, keys: Sequence[tuple[str, str]]) -> Iterable[tuple[str, str, str, str, int]]:
+        """The writes of these checkpoints, as ``Tables.tasks`` returns them."""
+
+    def first_id(self, thread: str, namespace: str) -> str:
+        """The id of the oldest checkpoint of a namespace."""
+
+
 class Tables(Protocol):
     """The open tables of a database, which are only read.
 
@@ -95,8 +123,12 @@ class Tables(Protocol):
         """What rows record as the kind of the store."""
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ReadLimits:
         """The limits that reading enforces."""
+
+    @property
+    def appended(self) -> AppendedRows | None:
+        """What finds appended rows; None if this kind of database cannot."""
 
     def __enter__(self) -> Self:
         """Open the database, and check its tables. Raises LocationUnreadable."""
@@ -130,20 +162,31 @@ class Tables(Protocol):
     def head_writes(self, thread: str, head: str) -> Iterable[tuple[str, int]]:
         """The task and index of each write of a thread's checkpoint."""
 
-    def checkpoints(self, thread: str) -> Iterable[CheckpointRow]:
-        """The newest checkpoints of a thread."""
+    def parents(self, thread: str) -> Iterable[tuple[str, str]]:
+        """The id of each of the newest checkpoints of a thread's own graph, and of its parent, if any."""
 
-    def tasks(self, thread: str) -> Iterable[tuple[str, str, str, str, int]]:
-        """The namespace, checkpoint, task, path and index of each write of a thread, in this order."""
+    def namespaces(self, thread: str) -> Iterable[str]:
+        """The namespaces of the subgraphs that a thread called."""
+
+    def checkpoints(self, thread: str, ids: Sequence[str] | None = None) -> Iterable[CheckpointRow]:
+        """The newest checkpoints of a thread. With ``ids``, only these, without those of subgraphs."""
+
+    def tasks(
+        self, thread: str, ids: Sequence[str] | None = None
+    ) -> Iterable[tuple[str, str, str, str, int]]:
+        """The namespace, checkpoint, task, path and index of each write of a thread, in this order.
+
+        With ``ids``, only the writes of these checkpoints, without those of subgraphs.
+        """
 
     def naming_writes(self, thread: str) -> Iterable[WriteRow]:
         """The small writes of a thread that name the nodes of tasks; empty if tasks have paths."""
 
-    def size_of(self, key: Key) -> int | None:
+    def size_of(self, key: CheckpointKey) -> int | None:
         """The size of a checkpoint in bytes; None if it does not exist."""
 
-    def checkpoint(self, key: Key, max_bytes: int) -> StoredCheckpoint:
+    def checkpoint(self, key: CheckpointKey, max_bytes: int) -> StoredCheckpoint:
         """A checkpoint. Values beyond ``max_bytes`` may be opaque. Raises Unreadable."""
 
-    def writes(self, key: Key, budget: int) -> Iterable[WriteRow]:
+    def writes(self, key: CheckpointKey, budget: int) -> Iterable[WriteRow]:
         """The writes of a checkpoint's tasks, by task and index. Larger values than the budget are None."""

@@ -3,7 +3,8 @@
 Imported only in a reader process, since it opens SQLite files.
 """
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import apsw
@@ -16,20 +17,27 @@ from viewer.engines.langgraph.tables.protocol import (
     MAX_ROWS,
     MAX_WRITES,
     WRITE_COLUMNS,
+    CheckpointKey,
     CheckpointRow,
     Ends,
-    Key,
+    Result,
     StoredCheckpoint,
     ThreadRow,
     WriteRow,
 )
+from viewer.engines.langgraph.tables.sqlite_appended import SqliteAppendedRows
 from viewer.stores.errors import LocationUnreadable, Unavailable
 from viewer.stores.snapshots import too_large
-from viewer.stores.sqlite_errors import row_error
-from viewer.stores.sqlite_file import SqliteFile, short_text, text_of
+from viewer.stores.sqlite.errors import row_error
+from viewer.stores.sqlite.file import SqliteFile, short_text, text_of
 
 _CHECKPOINT_COLUMNS = CHECKPOINT_COLUMNS | {"checkpoint_id", "parent_checkpoint_id"}
 _WRITE_COLUMNS = WRITE_COLUMNS | {"value"}
+_NAMESPACES = f"""
+    SELECT DISTINCT CAST(checkpoint_ns AS BLOB) FROM checkpoints
+    WHERE thread_id = ? AND checkpoint_ns > '' LIMIT {MAX_ROWS}
+"""  # noqa: S608
+_WITH_IDS = "AND checkpoint_ns = '' AND checkpoint_id IN (SELECT value FROM json_each(?))"
 _ONE = "thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 # Each step is one search in the primary key, however many checkpoints a thread has.
 _THREADS = """
@@ -57,17 +65,20 @@ _HEAD_WRITES = """
 
 
 class SqliteTables(SqliteFile):
-    """The tables ``checkpoints`` and ``writes`` of a file."""
+    """``Tables`` of a file: ``checkpoints`` and ``writes``."""
 
     kind: Literal["sqlite"] = "sqlite"
     _write_columns: frozenset[str] = frozenset()
+    # The names by which queries read the rowids of both tables.
+    rowids = ("rowid", "rowid")
 
     def read_schema(self) -> None:
         """Check the columns of both tables. Raises LocationUnreadable."""
-        columns, _rowid = self.plain_columns("checkpoints")
+        columns, of_checkpoints = self.plain_columns("checkpoints")
         if not columns >= _CHECKPOINT_COLUMNS:
             raise LocationUnreadable("langgraph.columns_missing", table="checkpoints")
-        self._write_columns, _rowid = self.plain_columns("writes")
+        self._write_columns, of_writes = self.plain_columns("writes")
+        self.rowids = (of_checkpoints, of_writes)
         if not self._write_columns >= _WRITE_COLUMNS:
             raise LocationUnreadable("langgraph.columns_missing", table="writes")
 
@@ -76,7 +87,6 @@ class SqliteTables(SqliteFile):
         return ""
 
     def threads(self) -> Iterable[ThreadRow]:
-        """Every thread."""
         for thread, kind, head in self.query(_THREADS):
             yield ThreadRow(text_of(thread) if kind == "text" else "", kind, text_of(head))
 
@@ -84,44 +94,83 @@ class SqliteTables(SqliteFile):
         """Returns None: a file that has not changed is not read at all."""
 
     def has_thread(self, thread: str) -> bool:
-        """Whether there is a thread with this id."""
         return bool(self.query("SELECT 1 FROM checkpoints WHERE thread_id = ? LIMIT 1", thread))
 
     def ends(self, thread: str) -> Ends:
-        """The newest and oldest checkpoints of a thread, and its numbers of checkpoints and steps."""
         newest, oldest, count, steps = self.query(_HEAD, thread)[0]
         return Ends(text_of(newest), text_of(oldest), count, steps)
 
     def head_writes(self, thread: str, head: str) -> Iterable[tuple[str, int]]:
-        """The task and index of each write of a thread's checkpoint."""
         for task, index in self.query(_HEAD_WRITES, thread, head):
             yield text_of(task), _number(index)
 
-    def checkpoints(self, thread: str) -> Iterable[CheckpointRow]:
-        """The newest checkpoints of a thread."""
+    def parents(self, thread: str) -> Iterable[tuple[str, str]]:
+        for own_id, parent_id in self.query(
+            f"""
+            SELECT CAST(checkpoint_id AS BLOB), {short_text("parent_checkpoint_id", _CHECKPOINT_COLUMNS)}
+            FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''
+            ORDER BY checkpoint_id DESC LIMIT {MAX_ROWS}
+            """,  # noqa: S608
+            thread,
+        ):
+            yield text_of(own_id), text_of(parent_id)
+
+    def namespaces(self, thread: str) -> Iterable[str]:
+        return [text_of(namespace) for (namespace,) in self.query(_NAMESPACES, thread)]
+
+    def retried(self, read: Callable[[], Result]) -> Result:
+        """What ``read`` returns, from one state of a file in WAL mode. Raises LocationUnreadable."""
+
+        def read_one_state() -> Result:
+            with self.database.one_state():
+                return read()
+
+        return super().retried(read_one_state)
+
+    @property
+    def appended(self) -> SqliteAppendedRows | None:
+        """What finds appended rows. None if rows and their digest may be read from different states."""
+        return SqliteAppendedRows(self) if self.database.reads_one_state else None
+
+    def checkpoints(self, thread: str, ids: Sequence[str] | None = None) -> Iterable[CheckpointRow]:
+        return self.some_checkpoints(thread, "" if ids is None else _WITH_IDS, *_values(ids))
+
+    def some_checkpoints(self, thread: str, condition: str, *values: str) -> Iterable[CheckpointRow]:
+        """The newest checkpoints of a thread that meet a condition in SQL."""
         for namespace, checkpoint_id, parent_id, size, metadata in self.query(
             f"""
             SELECT CAST(checkpoint_ns AS BLOB), CAST(checkpoint_id AS BLOB),
                 {short_text("parent_checkpoint_id", _CHECKPOINT_COLUMNS)}, octet_length(checkpoint),
                 CASE WHEN octet_length(metadata) <= {MAX_METADATA_BYTES} THEN CAST(metadata AS BLOB) END
-            FROM checkpoints WHERE thread_id = ? ORDER BY checkpoint_id DESC LIMIT {MAX_ROWS}
+            FROM checkpoints WHERE thread_id = ? {condition}
+            ORDER BY checkpoint_id DESC LIMIT {MAX_ROWS}
             """,  # noqa: S608
             thread,
+            *values,
         ):
             mark, parent = f"{size}:{len(metadata or b'')}", text_of(parent_id) or None
             own_id = text_of(checkpoint_id)
             yield CheckpointRow(text_of(namespace), own_id, parent, size or 0, mark, metadata)
 
-    def tasks(self, thread: str) -> Iterable[tuple[str, str, str, str, int]]:
-        """The namespace, checkpoint, task, path and index of each write of a thread, in this order."""
+    def tasks(
+        self, thread: str, ids: Sequence[str] | None = None
+    ) -> Iterable[tuple[str, str, str, str, int]]:
+        return self.some_tasks(thread, "" if ids is None else _WITH_IDS, *_values(ids))
+
+    def some_tasks(
+        self, thread: str, condition: str, *values: str
+    ) -> Iterable[tuple[str, str, str, str, int]]:
+        """The same of the writes that meet a condition in SQL."""
         path = short_text("task_path", self._write_columns)
         for namespace, checkpoint_id, task, task_path, index in self.query(
             f"""
             SELECT CAST(checkpoint_ns AS BLOB), CAST(checkpoint_id AS BLOB),
                 CAST(task_id AS BLOB), {path}, idx
-            FROM writes WHERE thread_id = ? ORDER BY checkpoint_ns, checkpoint_id, task_id, idx
+            FROM writes WHERE thread_id = ? {condition}
+            ORDER BY checkpoint_ns, checkpoint_id, task_id, idx
             """,  # noqa: S608
             thread,
+            *values,
         ):
             at = text_of(namespace), text_of(checkpoint_id)
             yield (*at, text_of(task), text_of(task_path), _number(index))
@@ -142,12 +191,11 @@ class SqliteTables(SqliteFile):
             own = text_of(task), "", _number(index), text_of(channel), text_of(kind)
             yield WriteRow(*own, len(value or b""), value)
 
-    def size_of(self, key: Key) -> int | None:
-        """The size of a checkpoint in bytes; None if it does not exist."""
+    def size_of(self, key: CheckpointKey) -> int | None:
         rows = self.query(f"SELECT octet_length(checkpoint) FROM checkpoints WHERE {_ONE}", *key)  # noqa: S608
         return (rows[0][0] or 0) if rows else None
 
-    def checkpoint(self, key: Key, max_bytes: int) -> StoredCheckpoint:
+    def checkpoint(self, key: CheckpointKey, max_bytes: int) -> StoredCheckpoint:
         """A checkpoint with its values, which are all in one column. Raises Unreadable."""
         kind = short_text("type", _CHECKPOINT_COLUMNS)
         parent = short_text("parent_checkpoint_id", _CHECKPOINT_COLUMNS)
@@ -168,8 +216,7 @@ class SqliteTables(SqliteFile):
         values = decoded_value(text_of(encoding), body, self.limits.max_depth)
         return StoredCheckpoint(text_of(parent_id) or None, size or 0, values, metadata)
 
-    def writes(self, key: Key, budget: int) -> Iterable[WriteRow]:
-        """The writes of a checkpoint's tasks, by task and index. Larger values than the budget are None."""
+    def writes(self, key: CheckpointKey, budget: int) -> Iterable[WriteRow]:
         path = short_text("task_path", self._write_columns)
         for task, task_path, index, channel, kind, size, value in self.database.run(
             f"""
@@ -183,6 +230,11 @@ class SqliteTables(SqliteFile):
         ):
             own = text_of(task), text_of(task_path), _number(index)
             yield WriteRow(*own, text_of(channel), text_of(kind), size or 0, value)
+
+
+def _values(ids: Sequence[str] | None) -> list[str]:
+    """The value of the statement's parameter for these ids, if any."""
+    return [] if ids is None else [json.dumps(ids)]
 
 
 def _number(value: object) -> int:

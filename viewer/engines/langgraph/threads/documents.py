@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from viewer.engines.langgraph.format.decoding import decoded_value, opaque
+from viewer.engines.langgraph.format.decoding import decoded_value, opaque, value_or_placeholder
 from viewer.engines.langgraph.format.super_steps import mapping
-from viewer.engines.langgraph.tables.protocol import Key, StoredCheckpoint, Tables, WriteRow
+from viewer.engines.langgraph.tables.protocol import CheckpointKey, StoredCheckpoint, Tables, WriteRow
 from viewer.stores.errors import Unreadable
 
 # The most ancestors that are read for the changes of a channel, and their bytes. By default, the engine
@@ -16,7 +16,7 @@ MAX_ANCESTOR_BYTES = 32 * 1024 * 1024
 _COUNTERS = "counters_since_delta_snapshot"
 
 
-def document_of(tables: Tables, key: Key) -> dict[str, Any]:
+def document_of(tables: Tables, key: CheckpointKey) -> dict[str, Any]:
     """The document of a checkpoint. Raises Unreadable, and what the tables raise."""
     stored = tables.checkpoint(key, tables.limits.max_bytes)
     metadata = _metadata(tables, stored.metadata)
@@ -36,12 +36,7 @@ def document_of(tables: Tables, key: Key) -> dict[str, Any]:
 
 def written_value(tables: Tables, write: WriteRow, value: bytes | None) -> Any:
     """The decoded value of a write, or a placeholder if it cannot be decoded."""
-    if value is None and write.size:
-        return opaque("too large", write.size)
-    try:
-        return decoded_value(write.kind or None, value, tables.limits.max_depth)
-    except Unreadable:
-        return opaque(write.kind, write.size)
+    return value_or_placeholder(write.kind or None, value, write.size, tables.limits.max_depth)
 
 
 def _metadata(tables: Tables, data: bytes | None) -> Any:
@@ -52,7 +47,7 @@ def _metadata(tables: Tables, data: bytes | None) -> Any:
         return opaque("metadata", len(data or b""))
 
 
-def _writes(tables: Tables, key: Key, budget: int) -> list[dict[str, Any]]:
+def _writes(tables: Tables, key: CheckpointKey, budget: int) -> list[dict[str, Any]]:
     """The writes of a checkpoint's tasks, by task and index. Values beyond the budget are opaque."""
     found: list[dict[str, Any]] = []
     for write in tables.writes(key, budget):
@@ -79,7 +74,9 @@ def _changed_channels(values: Any, metadata: Any) -> set[str]:
     }
 
 
-def _changes(tables: Tables, key: Key, stored: StoredCheckpoint, wanted: set[str]) -> dict[str, Any]:
+def _changes(
+    tables: Tables, key: CheckpointKey, stored: StoredCheckpoint, wanted: set[str]
+) -> dict[str, Any]:
     """For each channel, its value at the nearest ancestor that has one, and the writes since, oldest first.
 
     The writes of a checkpoint are in the order in which the engine applies them. ``is_whole`` is false if an
@@ -90,7 +87,7 @@ def _changes(tables: Tables, key: Key, stored: StoredCheckpoint, wanted: set[str
     for _ancestor in range(MAX_ANCESTORS):
         if not left or not parent or budget <= 0:
             break
-        at = Key(key.thread, key.namespace, parent)
+        at = CheckpointKey(key.thread, key.namespace, parent)
         try:
             ancestor = tables.checkpoint(at, budget)
         except Unreadable:

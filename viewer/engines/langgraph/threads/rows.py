@@ -4,6 +4,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -14,8 +15,9 @@ from viewer.engines.langgraph.format.super_steps import Attempt, mapping
 from viewer.engines.langgraph.threads.usage import calls_in, seconds_of
 from viewer.redaction.known_secrets import KnownSecrets
 from viewer.redaction.texts import redact_text
+from viewer.stores.indexed_run import IndexedRun
 from viewer.stores.model_calls import ModelCall
-from viewer.stores.protocol import IndexedRun, Snapshot
+from viewer.stores.protocol import Snapshot
 
 ENGINE, KIND = "langgraph", "graph"
 FIRST_BRANCH = "main"
@@ -36,7 +38,7 @@ _metadata = msgspec.json.Decoder(Metadata)
 
 
 @dataclass(slots=True)
-class Row:
+class IndexedRow:
     """A row of the table ``checkpoints`` without its body, and the tasks of the table ``writes``."""
 
     namespace: str
@@ -46,14 +48,14 @@ class Row:
     metadata: Metadata
     mark: str
     attempts: list[Attempt] = field(default_factory=list)
-    children: list["Row"] = field(default_factory=list)
-    parent: "Row | None" = None
+    children: list["IndexedRow"] = field(default_factory=list)
+    parent: "IndexedRow | None" = None
     turn: int = 0
     branch: str = ""
 
 
 # Returns the decoded checkpoint of a row; empty if it cannot be decoded or the budget is used up.
-Body = Callable[[Row], Mapping[str, Any]]
+Body = Callable[[IndexedRow], Mapping[str, Any]]
 
 
 def metadata_of(data: bytes | None) -> Metadata:
@@ -64,7 +66,7 @@ def metadata_of(data: bytes | None) -> Metadata:
         return Metadata()
 
 
-def linked(rows: Sequence[Row]) -> None:
+def linked(rows: Sequence[IndexedRow]) -> None:
     """Set each row's parent, children, turn and branch. The rows are sorted by namespace and id."""
     by_id = {(row.namespace, row.checkpoint_id): row for row in rows}
     for row in rows:
@@ -112,24 +114,35 @@ class Indexer:
     # The newest checkpoints of other threads, read only if a checkpoint of the first versions needs them.
     others: Callable[[], Sequence[Mapping[str, Any]]] = tuple
 
-    def snapshots(self, rows: Sequence[Row]) -> list[Snapshot]:
-        """The redacted columns of each row."""
+    def snapshots(self, rows: Sequence[IndexedRow]) -> list[Snapshot]:
+        """The redacted columns of each row. Links the rows."""
         linked(rows)
-        # A namespace contains the id and the node of the task that called it.
-        self.nodes.update(
-            (identifiers.task_of(row.namespace), identifiers.node_of(row.namespace)) for row in rows
-        )
+        self.add_nodes(row.namespace for row in rows)
+        return self.columns_of(rows)
+
+    def add_nodes(self, namespaces: Iterable[str]) -> None:
+        """Add the nodes that called these namespaces. Each contains the id and the node of its task."""
+        self.nodes.update((identifiers.task_of(one), identifiers.node_of(one)) for one in namespaces)
+
+    def columns_of(self, rows: Sequence[IndexedRow]) -> list[Snapshot]:
+        """The redacted columns of these linked rows."""
         return [self._snapshot(row) for row in rows]
 
-    def runs(self, rows: Sequence[Row]) -> list[IndexedRun]:
-        """The runs of the thread and of its namespaces. A caller comes before the runs that it called."""
-        by_namespace: dict[str, list[Row]] = defaultdict(list)
+    def runs(
+        self, rows: Sequence[IndexedRow], firsts: Mapping[str, IndexedRow] = MappingProxyType({})
+    ) -> list[IndexedRun]:
+        """The runs of the thread and of its namespaces. A caller comes before the runs that it called.
+
+        ``firsts`` are the oldest rows of namespaces of which only newer rows are given.
+        """
+        by_namespace: dict[str, list[IndexedRow]] = defaultdict(list)
         for row in rows:
             by_namespace[row.namespace].append(row)
         calls = {name: self._calls(own) for name, own in by_namespace.items()}
-        return [self._run(own, calls) for _name, own in sorted(by_namespace.items())]
+        grouped = sorted(by_namespace.items())
+        return [self._run(firsts.get(name, own[0]), own[-1], own, calls) for name, own in grouped]
 
-    def _calls(self, rows: Sequence[Row]) -> dict[str, ModelCall]:
+    def _calls(self, rows: Sequence[IndexedRow]) -> dict[str, ModelCall]:
         """The model calls that the newest checkpoint of each branch records, by message id."""
         found: dict[str, ModelCall] = {}
         for row in rows:
@@ -137,8 +150,13 @@ class Indexer:
                 found.update(calls_in(self.body(row)))
         return found
 
-    def _run(self, rows: Sequence[Row], calls: Mapping[str, Mapping[str, ModelCall]]) -> IndexedRun:
-        first, head = rows[0], rows[-1]
+    def _run(
+        self,
+        first: IndexedRow,
+        head: IndexedRow,
+        rows: Sequence[IndexedRow],
+        calls: Mapping[str, Mapping[str, ModelCall]],
+    ) -> IndexedRun:
         own = {
             message: call
             for namespace, some in calls.items()
@@ -168,7 +186,7 @@ class Indexer:
     def _shown_namespace(self, namespace: str) -> str:
         return identifiers.shown_namespace(namespace, self.known)
 
-    def _snapshot(self, row: Row) -> Snapshot:
+    def _snapshot(self, row: IndexedRow) -> Snapshot:
         thread, namespace = self._shown(self.thread), self._shown_namespace(row.namespace)
         checkpoint_id = self._shown(row.checkpoint_id)
         units, suffix = self._units(row)
@@ -182,24 +200,17 @@ class Indexer:
             parent_id=self._shown(row.parent_id) if row.parent_id else None,
             branch=row.branch,
             trigger=f"{source}{suffix}",
-            subject="",
             created_at=identifiers.created_at(row.checkpoint_id),
-            engine_version="",
             entity=KIND,
             name=f"{thread} · {identifiers.node_of(namespace)}" if namespace else "",
             run_key=identifiers.run_key(thread, namespace),
-            units_done=0,
-            units_total=0,
-            event_ids=(),
-            calls={},
-            body=b"",
             engine=ENGINE,
             step=row.metadata.step,
             turn=row.turn,
             units=units,
         )
 
-    def _units(self, row: Row) -> tuple[list[tuple[str, str]], str]:
+    def _units(self, row: IndexedRow) -> tuple[list[tuple[str, str]], str]:
         """The nodes that ran or are pending, each with its status, and the suffix of the trigger."""
         units = [(node, "done") for node in self._ran(row)]
         suffix = ""
@@ -209,7 +220,7 @@ class Indexer:
         shown = [(redact_text(node, self.known)[:100], status) for node, status in units[:MAX_UNITS]]
         return shown, suffix
 
-    def _ran(self, row: Row) -> list[str]:
+    def _ran(self, row: IndexedRow) -> list[str]:
         """The nodes that ran between the parent of a checkpoint and the checkpoint."""
         if row.parent is None or row.metadata.source != "loop":
             return []
@@ -221,7 +232,7 @@ class Indexer:
             return super_steps.nodes_that_ran(self.body(row.parent), self.body(row))
         return sorted(node for node in nodes if not node.startswith("__"))
 
-    def _pending(self, row: Row) -> tuple[list[tuple[str, str]], str]:
+    def _pending(self, row: IndexedRow) -> tuple[list[tuple[str, str]], str]:
         """The unfinished tasks or next nodes of the head of a branch, and the suffix of its trigger."""
         checkpoint = self.body(row)
         named = named_attempts(row.attempts, checkpoint, self.nodes)
@@ -235,8 +246,8 @@ class Indexer:
             nodes = super_steps.next_by_others(checkpoint, self.others())
         following = [(node, "next") for node in nodes if node not in finished]
         is_end = bool(checkpoint) and not following and row.metadata.source != "input"
-        # Shallow savers of the first versions delete the interrupt of a waiting checkpoint.
-        is_end = is_end and (row.parent is not None or super_steps.is_last(checkpoint))
+        # The first versions record neither static breakpoints nor, in shallow savers, interrupts.
+        is_end = is_end and super_steps.is_last(checkpoint)
         return [unit for unit in following if not unit[0].startswith("__")], "_ended" if is_end else ""
 
 

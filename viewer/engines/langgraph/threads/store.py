@@ -14,14 +14,16 @@ import msgspec
 
 from viewer.engines.langgraph.format import identifiers
 from viewer.engines.langgraph.format.naming import hints
-from viewer.engines.langgraph.format.super_steps import Attempt, attempts_in, mapping
-from viewer.engines.langgraph.tables.protocol import Key, Result, Tables, ThreadRow
+from viewer.engines.langgraph.format.super_steps import attempts_in, mapping
+from viewer.engines.langgraph.tables.protocol import CheckpointKey, Result, Tables, ThreadRow
+from viewer.engines.langgraph.threads.appended import appended_index, state_of
 from viewer.engines.langgraph.threads.bodies import MAX_INDEXED_BYTES, Bodies
 from viewer.engines.langgraph.threads.documents import document_of, written_value
+from viewer.engines.langgraph.threads.newest import attempts_of, newest_index
 from viewer.engines.langgraph.threads.rows import (
     ENGINE,
+    IndexedRow,
     Indexer,
-    Row,
     metadata_of,
     redacted_calls,
     status_of,
@@ -30,17 +32,17 @@ from viewer.engines.langgraph.threads.usage import calls_in
 from viewer.messages.message import UserMessage
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.stores.errors import (
-    LocationRefused,
+    LimitExceeded,
+    LocationLimitExceeded,
     LocationUnreadable,
-    Refused,
     Unavailable,
     Unreadable,
 )
+from viewer.stores.indexed_run import IndexedRun
 from viewer.stores.protocol import (
     Entry,
-    IndexedRun,
-    Limits,
     RawCheckpoint,
+    ReadLimits,
     ReadProblem,
     RecordedIds,
     RunIndex,
@@ -70,7 +72,7 @@ class LangGraphStore:
         return self._tables.kind
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ReadLimits:
         return self._tables.limits
 
     def __enter__(self) -> Self:
@@ -137,7 +139,7 @@ class LangGraphStore:
                 first_at=identifiers.created_at(oldest),
                 copies=tuple(self._shown_key(thread, one) for one in dict.fromkeys((oldest, head)) if one),
             )
-            newest = Key(thread, "", head)
+            newest = CheckpointKey(thread, "", head)
             left -= self._tables.size_of(newest) or 0
             if left >= 0:
                 calls = calls_in(self._values(newest))
@@ -156,26 +158,32 @@ class LangGraphStore:
         listed = self._listed(thread, head)
         return replace(listed, status=status_of(attempts))
 
-    def index(self, key: str) -> RunIndex:
+    def index(self, key: str, *, newest_first: bool = False, since: str = "") -> RunIndex:
         """The runs and checkpoints of a thread, without bodies. Raises LocationUnreadable."""
-        return self.retried(lambda: self._index(key))
+        return self.retried(lambda: self._index(key, newest_first, since))
 
-    def _index(self, key: str) -> RunIndex:
+    def _index(self, key: str, newest_first: bool, since: str) -> RunIndex:
         thread = self._thread(key)
         if thread is None:
             return RunIndex([], [])
-        rows = self._rows(thread)
         bodies = Bodies(self.checkpoint_values, thread)
         others = cache(lambda: self._newest_of_others(thread))
         indexer = Indexer(thread, self.known, bodies, self._hints(thread), others)
-        # Made first, since this links the rows: the calls of a run are read from rows without children.
-        snapshots = indexer.snapshots(rows)
-        return RunIndex(indexer.runs(rows), snapshots)
+        if newest_first and (index := newest_index(self._tables, indexer)):
+            return index
+        index = appended_index(self._tables, indexer, since) if since else None
+        if index is None:
+            rows = self._rows(thread)
+            # Made first, since this links the rows: the calls of a run are read from rows without children.
+            snapshots = indexer.snapshots(rows)
+            index = RunIndex(indexer.runs(rows), snapshots, state=state_of(self._tables, indexer, rows))
+        # What other threads have recorded may change with any write.
+        return replace(index, state="") if others.cache_info().currsize else index
 
     def _newest_of_others(self, thread: str) -> list[Mapping[str, Any]]:
         """The newest checkpoints of the newest other threads."""
         heads = sorted(((row.head, row.id) for row in self._tables.threads() if row.head), reverse=True)
-        keys = [Key(name, "", head) for head, name in heads if name and name != thread][:MAX_OTHERS]
+        keys = [CheckpointKey(name, "", head) for head, name in heads if name and name != thread][:MAX_OTHERS]
         return [self._values(key) for key in keys if (self._tables.size_of(key) or 0) <= MAX_OTHER_BYTES]
 
     def _thread(self, key: str) -> str | None:
@@ -187,24 +195,17 @@ class LangGraphStore:
                 return row.id
         return None
 
-    def _rows(self, thread: str) -> list[Row]:
+    def _rows(self, thread: str) -> list[IndexedRow]:
         """The newest rows of a thread by namespace and id, with their tasks, without bodies."""
-        rows: list[Row] = []
+        rows: list[IndexedRow] = []
         for one in self._tables.checkpoints(thread):
             own_id, metadata = one.checkpoint_id, metadata_of(one.metadata)
             if own_id and own_id.isprintable() and len(own_id) <= identifiers.MAX_ID_LENGTH:
-                rows.append(Row(one.namespace, own_id, one.parent_id, one.size, metadata, one.mark))
-        attempts = self._attempts(thread)
+                rows.append(IndexedRow(one.namespace, own_id, one.parent_id, one.size, metadata, one.mark))
+        attempts = attempts_of(self._tables, thread)
         for row in rows:
             row.attempts = attempts.get((row.namespace, row.checkpoint_id), [])
         return sorted(rows, key=lambda row: (row.namespace, row.checkpoint_id))
-
-    def _attempts(self, thread: str) -> Mapping[tuple[str, str], list[Attempt]]:
-        """The tasks of each checkpoint of a thread, by namespace and id."""
-        found: dict[tuple[str, str], list[tuple[str, str, int]]] = defaultdict(list)
-        for namespace, checkpoint_id, task, path, index in self._tables.tasks(thread):
-            found[namespace, checkpoint_id].append((task, path, index))
-        return {at: attempts_in(writes) for at, writes in found.items()}
 
     def _hints(self, thread: str) -> dict[str, str]:
         """Nodes by task id, from small writes that name them; empty if tasks have paths."""
@@ -227,11 +228,11 @@ class LangGraphStore:
         size = self.retried(lambda: self._tables.size_of(found)) or 0
         return Entry(key, f"{size}", size)
 
-    def _found(self, key: str) -> Key | None:
+    def _found(self, key: str) -> CheckpointKey | None:
         """The columns that identify the checkpoint with this source key, which may be redacted."""
         for ids in identifiers.possible_ids(key):
-            if self._tables.size_of(Key(*ids)) is not None:
-                return Key(*ids)
+            if self._tables.size_of(CheckpointKey(*ids)) is not None:
+                return CheckpointKey(*ids)
         thread = next((ids[0] for ids in identifiers.possible_ids(key) if self._thread(ids[0])), None)
         real = self._thread(thread) if thread else None
         if real is None:
@@ -240,7 +241,7 @@ class LangGraphStore:
         rows = self._rows(real)
         keys = {one.key: row for one, row in zip(indexer.snapshots(rows), rows, strict=True)}
         row = keys.get(key)
-        return Key(real, row.namespace, row.checkpoint_id) if row else None
+        return CheckpointKey(real, row.namespace, row.checkpoint_id) if row else None
 
     def read(self, entry: Entry) -> RawCheckpoint:
         """A checkpoint with its metadata and writes, as JSON. Raises Unreadable."""
@@ -249,18 +250,18 @@ class LangGraphStore:
             if found is None:
                 raise Unavailable("store.row_vanished")
             document = self.retried(lambda: document_of(self._tables, found))
-        except LocationRefused as error:
-            raise Refused(error.message) from None
+        except LocationLimitExceeded as error:
+            raise LimitExceeded(error.message) from None
         except LocationUnreadable as error:
             raise Unavailable(error.message) from None
         ids = RecordedIds(document["checkpoint_id"], document["parent_checkpoint_id"], "")
         return RawCheckpoint(entry, msgspec.json.encode(document), lambda store_format: ids)
 
-    def checkpoint_values(self, thread: str, row: Row) -> Mapping[str, Any]:
+    def checkpoint_values(self, thread: str, row: IndexedRow) -> Mapping[str, Any]:
         """The decoded checkpoint of a row, unredacted; empty if it cannot be decoded."""
-        return self._values(Key(thread, row.namespace, row.checkpoint_id))
+        return self._values(CheckpointKey(thread, row.namespace, row.checkpoint_id))
 
-    def _values(self, key: Key) -> Mapping[str, Any]:
+    def _values(self, key: CheckpointKey) -> Mapping[str, Any]:
         try:
             return mapping(self._tables.checkpoint(key, min(self.limits.max_bytes, MAX_INDEXED_BYTES)).values)
         except Unreadable:

@@ -8,7 +8,7 @@ from viewer.engines.langgraph.format.super_steps import ERROR, INTERRUPT, fields
 from viewer.stores.model_calls import ModelCall, call_of
 
 if TYPE_CHECKING:
-    from viewer.engines.langgraph.threads.rows import Row
+    from viewer.engines.langgraph.threads.rows import IndexedRow
 
 ANSWERS = ("AIMessage", "AIMessageChunk")
 # The keys under which providers store the name of the model.
@@ -41,11 +41,16 @@ def call_in_message(fields: Mapping[str, Any]) -> ModelCall | None:
     return call_of(usage, model)
 
 
-def seconds_of(rows: Iterable["Row"]) -> float:
-    """The seconds that the super-steps of these rows took. The rows must be linked.
+def seconds_of(rows: Iterable["IndexedRow"]) -> float:
+    """The seconds that the super-steps of these rows took, to a thousandth. The rows must be linked.
 
     Waits for the next turn, for an answer, for another attempt or for a fork are not counted.
     """
+    return round(exact_seconds_of(rows), 3)
+
+
+def exact_seconds_of(rows: Iterable["IndexedRow"]) -> float:
+    """The same, not rounded, so that durations can be added."""
     seconds = 0.0
     for row in rows:
         before = row.parent
@@ -55,4 +60,4 @@ def seconds_of(rows: Iterable["Row"]) -> float:
         has_stopped = any({ERROR, INTERRUPT} & attempt.indexes for attempt in before.attempts)
         if start and end and not has_stopped:
             seconds += max(0.0, (end - start).total_seconds())
-    return round(seconds, 3)
+    return seconds

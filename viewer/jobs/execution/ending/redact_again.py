@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from django.db import models, transaction
+from django.db import models
 
-from viewer.importing.stored_copies.project_secrets import BATCH, mark_of, secrets_for
+from viewer.importing.stored_copies.project_secrets import mark_of, redact_rows, secrets_for
 from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import Job, JobEvent, PreflightCheck, Project, Question, Sweep
 from viewer.redaction.known_secrets import KnownSecrets, known_secrets
@@ -51,14 +51,7 @@ def redact_jobs_again(project: Project) -> None:
 
 
 def _redact(rows: models.QuerySet[Any], fields: Sequence[str], known: KnownSecrets) -> None:
-    pks = list(rows.order_by("pk").values_list("pk", flat=True))
-    for at in range(0, len(pks), BATCH):
-        with transaction.atomic():
-            for row in rows.model.objects.filter(pk__in=pks[at : at + BATCH]):
-                before = {name: getattr(row, name) for name in fields}
-                after = {name: _redacted(value, known) for name, value in before.items()}
-                if changes := {name: value for name, value in after.items() if value != before[name]}:
-                    rows.model.objects.filter(pk=row.pk).update(**changes)
+    redact_rows(rows, fields, lambda row, name: _redacted(getattr(row, name), known))
 
 
 def _redact_branches(jobs: models.QuerySet[Job], known: KnownSecrets) -> None:

@@ -1,14 +1,12 @@
 """Deletes scratch stores of forks that are no longer needed, because they hold real values."""
 
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from django.conf import settings
 from django.utils import timezone
 
-from viewer.jobs.local_storage import UUID_NAME
+from viewer.jobs.storage import job_storages
 from viewer.models import Checkpoint, Job, JobEvent
-from viewer.models.runs import SCRATCH_STORE
 
 
 def delete_scratch_stores() -> int:
@@ -18,21 +16,20 @@ def delete_scratch_stores() -> int:
     and of jobs without a checkpoint. Forks that may still be published are not deleted.
     """
     before = timezone.now() - timedelta(days=settings.SCRATCH_DAYS)
-    unneeded = [
-        path
-        for path in (Path(settings.DATA_DIR) / "jobs").glob(f"*/{SCRATCH_STORE}")
-        if UUID_NAME.fullmatch(path.parent.name) and not _is_needed(path, before)
-    ]
-    for path in unneeded:
-        path.unlink(missing_ok=True)
-    return len(unneeded)
+    deleted = 0
+    for storage in job_storages():
+        written_at = storage.scratch_store_written_at()
+        if written_at is not None and not _is_needed(storage.name, written_at, before):
+            storage.delete_scratch_store()
+            deleted += 1
+    return deleted
 
 
-def _is_needed(store: Path, before: datetime) -> bool:
-    job = Job.objects.filter(pk=store.parent.name).first()
+def _is_needed(job_id: str, written_at: float, before: datetime) -> bool:
+    job = Job.objects.filter(pk=job_id).first()
     if job is None:
         # Its row may be in a backup that is restored later.
-        return store.stat().st_mtime > before.timestamp()
+        return written_at > before.timestamp()
     if not job.has_ended:
         return True
     if job.run_id is None:

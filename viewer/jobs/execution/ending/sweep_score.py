@@ -42,6 +42,8 @@ def queue_score(job: Job) -> Job | None:
             "run": end.run,
             "checkpoint": end,
             "project": job.project,
+            # It shares the limits of the sweep.
+            "sweep": job.sweep,
             "requested_by": job.requested_by,
             "branch": job.branch,
             "request": dict(request_for_score(end, function)),

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from viewer.importing.stored_copies.project_secrets import secrets_for
+from viewer.jobs.execution.following.event_batches import RedactedEvent
 from viewer.jobs.spool import SpoolEvent
 from viewer.jobs.storage import storage_of
 from viewer.messages.message import message_from, redacted_message
-from viewer.models import Job, JobEvent, Project
+from viewer.models import Job, Project
 from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.values import redact as redact_value
 
@@ -22,11 +23,6 @@ Redactor = Callable[[Any], Any]
 LOG_TAIL_CHARACTERS = 8 * 1024
 # More is read than is shown, so that no secret is cut before it is redacted.
 LOG_READ_BYTES = 8 * LOG_TAIL_CHARACTERS
-
-
-def redactor_for(job: Job) -> Redactor:
-    """The redactor of the job's project."""
-    return redactor_of(job.project)
 
 
 def redactor_of(project: Project | None) -> Redactor:
@@ -60,11 +56,11 @@ def redacted_data(event: SpoolEvent, redact: Redactor) -> dict[str, Any]:
     return data
 
 
-def rows_of(job: Job, events: Sequence[SpoolEvent], redact: Redactor) -> list[JobEvent]:
-    """Unsaved ``JobEvent`` rows for these events, in the same order."""
+def rows_of(job: Job, events: Sequence[SpoolEvent], redact: Redactor) -> list[RedactedEvent]:
+    """The redacted rows of these events, in the same order."""
     return [
-        JobEvent(
-            job=job,
+        RedactedEvent(
+            job=job.pk,
             seq=event["seq"],
             kind=event["kind"],
             at=datetime.fromtimestamp(event["at"], UTC),

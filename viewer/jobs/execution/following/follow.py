@@ -13,8 +13,11 @@ from viewer.jobs.execution.ending.cancel import Cancellation
 from viewer.jobs.execution.ending.clean_up import clean_up
 from viewer.jobs.execution.ending.finish import finish, import_and_log
 from viewer.jobs.execution.ending.redact_again import redact_jobs_again
-from viewer.jobs.execution.following.event_rows import redactor_for, rows_of
+from viewer.jobs.execution.following.event_batches import batches
+from viewer.jobs.execution.following.event_rows import redactor_of, rows_of
 from viewer.jobs.execution.following.followed_job import FollowedJob
+from viewer.jobs.execution.following.followed_rows import followed_rows
+from viewer.jobs.execution.following.pace import POLL_SECONDS, pace
 from viewer.jobs.execution.following.runner_process import LostRunner, RunnerProcess
 from viewer.jobs.execution.starting.start import launch
 from viewer.jobs.human_input.questions import deliver_missing, ingest
@@ -24,7 +27,6 @@ from viewer.jobs.spool import SpoolEvent
 from viewer.jobs.storage import storage_of
 from viewer.models import Job, JobEvent
 
-POLL_SECONDS = 0.02
 # The job's row, and runners of other processes, are polled less often.
 ROW_POLL_SECONDS = 0.2
 
@@ -58,15 +60,16 @@ def follow(job: Job, runner: RunnerProcess | None = None) -> None:
     if job.project is not None:
         redact_jobs_again(job.project)
     known_seq = JobEvent.objects.filter(job=job).aggregate(Max("seq"))["seq__max"] or 0
-    with ThreadPoolExecutor(1, thread_name_prefix="import") as importer:
+    importing = ThreadPoolExecutor(1, thread_name_prefix="import")
+    with followed_rows.following(job.pk), importing as importer:
         state = FollowedJob(
             job,
             storage_of(job),
             runner,
-            redactor_for(job),
+            redactor_of(job.project),
             importer,
             known_seq,
-            enforcement.limit_enforcer_for(job),
+            enforcement.LimitEnforcer(job, job_limits=dict(job.limits)),
         )
         while not stopping.is_set():
             # Poll before reading, so that everything a runner wrote before it exited is read.
@@ -82,7 +85,7 @@ def follow(job: Job, runner: RunnerProcess | None = None) -> None:
                 return
             if state.cancellation:
                 state.cancellation.advance()
-            stopping.wait(POLL_SECONDS)
+            stopping.wait(POLL_SECONDS if is_read else pace.pause_after_events(job.pk))
 
 
 def store_new_events(state: FollowedJob) -> bool:
@@ -94,7 +97,8 @@ def store_new_events(state: FollowedJob) -> bool:
     try:
         # Store questions before their events, so that the question exists when its event is seen.
         ingest(state.job, events, state.redact, state.open_questions)
-        JobEvent.objects.bulk_create(rows_of(state.job, new, state.redact), ignore_conflicts=True)
+        if new:
+            batches.store(rows_of(state.job, new, state.redact))
     except IntegrityError:
         state.is_deleted = not Job.objects.filter(pk=state.job.pk).exists()
         if not state.is_deleted:
@@ -141,7 +145,7 @@ def poll(state: FollowedJob) -> None:
     state.polled_at = now
     if state.runner is None:
         state.is_gone = processes.is_gone(state.job.process_id, state.storage)
-    rows = list(Job.objects.filter(pk=state.job.pk).values_list("cancel_requested_at", flat=True))
+    rows = followed_rows.cancellations_of(state.job.pk)
     state.is_deleted = not rows
     state.storage.shorten_log()
     if state.open_questions:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from viewer.engines import engine_of
-from viewer.engines.plan import Edits, Step
-from viewer.engines.run_settings import NO_SETTINGS, RunSettings
+from viewer.engines.planning.plan import Edits, Step
+from viewer.engines.planning.run_settings import NO_SETTINGS, RunSettings
 from viewer.importing import stored_contents, unredacted_source
 from viewer.jobs.execution.starting.protected_paths import protected_paths
 from viewer.jobs.request import (
@@ -95,22 +95,9 @@ def request_for_run(
     settings: RunSettings = NO_SETTINGS,
 ) -> Request:
     """The request of a new run, to be stored with its job. ``inputs`` are complete."""
-    request = Request(
-        job="",
-        kind="run",
-        checkpoint=CheckpointSource(id="", source=""),
-        location=target,
-        entity=entity,
-        name=name,
-        branch=FIRST_BRANCH,
-        inputs=dict(inputs),
-        outputs={},
-        state=None,
-        steps=[],
-        folder="",
-        entry_point=entry_point,
-        options=Options(**(options or {})),
-    )
+    request = _empty_request(CheckpointSource(id="", source=""), target, entity, name, FIRST_BRANCH)
+    request["kind"], request["entry_point"] = "run", entry_point
+    request["inputs"], request["options"] = dict(inputs), Options(**(options or {}))
     return _with_typed_values(request, Edits(), settings)
 
 
@@ -132,14 +119,23 @@ def request_for_score(checkpoint: Checkpoint, function: str) -> Request:
 
 def _request_without_edits(checkpoint: Checkpoint) -> Request:
     """A request to resume a checkpoint as it is."""
+    source = CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source)
+    location = checkpoint.location
+    target = LocationTarget(path=location.path, store_kind=store_kind_of(location))
+    return _empty_request(source, target, checkpoint.entity, checkpoint.name, checkpoint.branch)
+
+
+def _empty_request(
+    source: CheckpointSource, target: LocationTarget, entity: str, name: str, branch: str
+) -> Request:
     return Request(
         job="",
         kind="resume",
-        checkpoint=CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source),
-        location=LocationTarget(path=checkpoint.location.path, store_kind=store_kind_of(checkpoint.location)),
-        entity=checkpoint.entity,
-        name=checkpoint.name,
-        branch=checkpoint.branch,
+        checkpoint=source,
+        location=target,
+        entity=entity,
+        name=name,
+        branch=branch,
         inputs={},
         outputs={},
         state=None,

@@ -10,7 +10,7 @@ from django.conf import settings
 from viewer.engines import engine_name
 from viewer.importing import NotConfigured, stored_bytes
 from viewer.jobs.execution.ending.clean_up import clean_up
-from viewer.jobs.execution.following.event_rows import redactor_for
+from viewer.jobs.execution.following.event_rows import redactor_of
 from viewer.jobs.execution.following.runner_process import RunnerProcess
 from viewer.jobs.execution.starting.engine_runner import engine_of_project, runner_program
 from viewer.jobs.execution.starting.environment import file_values, runner_environment, store_variables
@@ -45,7 +45,7 @@ def launch(job: Job) -> RunnerProcess | None:
     except (JobRefused, OSError) as error:
         job.end(Job.Status.FAILED, error=start_error(error))
         # The request contains the user's input.
-        clean_up(job, redactor_for(job))
+        clean_up(job, redactor_of(job.project))
         return None
 
 

@@ -13,7 +13,8 @@ from viewer.presentation.run.triggers import failure_suffixes
 from viewer.presentation.run.visible.address import NOTHING_COLLAPSED, Collapsing
 from viewer.presentation.run.visible.outline import SHORTEST_STRETCH, collapsed_run, stretch_lengths
 
-ROWS = 120
+# Three screens. The page loads older rows before they are reached (static/js/older_rows.js).
+ROWS = 80
 # Maximum length of a window: a page that follows a growing run requests it again, with new rows.
 MAX_ROWS = 1000
 # The number of newer rows shown above a selection further down.
@@ -114,9 +115,9 @@ def _top_of_outline(lines: Sequence[OutlineLine], wanted: Wanted, selected: set[
     """Return the top row of a window around a selection that is not among the newest lines."""
     if not wanted.at or wanted.branch or wanted.bottom is not None:
         return None
-    places = (place for place, line in enumerate(lines) if line.newest.key in selected)
-    place = next(places, 0)
-    return None if place < ROWS else lines[place - ROWS_ABOVE_SELECTION].newest.row
+    positions = (at for at, line in enumerate(lines) if line.newest.key in selected)
+    position = next(positions, 0)
+    return None if position < ROWS else lines[position - ROWS_ABOVE_SELECTION].newest.row
 
 
 def _with_places(run: Run, lines: Sequence[OutlineLine]) -> dict[int, Checkpoint]:
@@ -149,8 +150,8 @@ def failed() -> Q:
 
 
 def _with_parents(rows: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
-    places = {"parent_row": F("parent__row"), "parent_lane": F("parent__lane")}
-    return rows.annotate(**places, parent_branch=F("parent__branch")).order_by("-row")
+    positions = {"parent_row": F("parent__row"), "parent_lane": F("parent__lane")}
+    return rows.annotate(**positions, parent_branch=F("parent__branch")).order_by("-row")
 
 
 def _top_for_selection(run: Run, wanted: Wanted, newest: int) -> int | None:

@@ -4,7 +4,7 @@ Patches: crewai.flow.flow.Flow._execute_start_method, crewai.flow.flow.Flow._exe
 Versions: 1.14.2 to 1.15.30 at least
 Why: The engine skips every method that is listed as finished. After a router that goes back to one, the flow
     never ends (RecursionError).
-Test: tests/runners/resuming/test_flows.py::test_a_loop_resumed_from_any_checkpoint_ends_as_the_original
+Test: quality/compatibility/rows/flows.py::loop
 """
 
 from __future__ import annotations

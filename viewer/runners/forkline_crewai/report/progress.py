@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ MAX_OUTPUT = 2000
 MAX_ARGUMENTS = 1000
 # The tokens of all model calls of this run so far.
 TOKENS = {"total": 0}
+# When the last attempt of each task failed, and its error, until the next attempt.
+FAILED_ATTEMPTS: dict[str, tuple[float, str]] = {}
 
 
 def report(reporter: Reporter, positions: Mapping[str, int], event: Any) -> None:
@@ -65,6 +68,21 @@ def _task_completed(reporter: Reporter, event: Any, positions: Mapping[str, int]
 
 def _task_failed(reporter: Reporter, event: Any, positions: Mapping[str, int]) -> None:
     reporter.write("task_failed", **_task(event, positions), error=shortened(str(event.error), MAX_OUTPUT))
+
+
+def _attempt_failed(reporter: Reporter, event: Any, positions: Mapping[str, int]) -> None:
+    """Remember that a guardrail refused the output of a task, or that its agent failed."""
+    if not getattr(event, "success", False):
+        error = shortened(str(event.error or ""), MAX_OUTPUT)
+        FAILED_ATTEMPTS[_task(event, positions)["task"]] = time.monotonic(), error
+
+
+def _attempt_started(reporter: Reporter, event: Any, positions: Mapping[str, int]) -> None:
+    task = _task(event, positions)
+    if task["task"] and (failure := FAILED_ATTEMPTS.pop(task["task"], None)) is not None:
+        failed_at, error = failure
+        waited = round(time.monotonic() - failed_at, 6)
+        reporter.write("task_retried", **task, error=error, waited=waited)
 
 
 def _method(kind: str) -> Callable[..., None]:
@@ -120,6 +138,9 @@ WRITERS: dict[str, Callable[..., None]] = {
     "task_started": _task_started,
     "task_completed": _task_completed,
     "task_failed": _task_failed,
+    "llm_guardrail_completed": _attempt_failed,
+    "agent_execution_error": _attempt_failed,
+    "agent_execution_started": _attempt_started,
     "method_execution_started": _method("method_started"),
     "method_execution_finished": _method("method_completed"),
     "method_execution_failed": _method("method_failed"),

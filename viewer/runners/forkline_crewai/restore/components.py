@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from forkline_crewai.restore import context_links
-from forkline_crewai.restore.sanitizing import LOST, MADE_OF_FUNCTIONS, OWN_TOOLS, ToolCheck
+from forkline_crewai.restore.sanitizing import ENGINE_TOOLS, LOST, MADE_OF_FUNCTIONS, ToolCheck
 from forkline_runner.findings import MAX_COMPONENTS
 from forkline_runner.refusal import Refused
 from forkline_runner.reporting import shortened
@@ -150,11 +150,11 @@ def of_project_agent(agent: Any) -> list[Component]:
 
 def of_project_flow(flow: Any, saved: Mapping[str, Any]) -> list[Component]:
     """Return the methods of the project's flow, and the finished methods that it no longer has."""
-    own = [str(name) for name in flow._methods]
+    methods = [str(name) for name in flow._methods]
     finished = [str(name) for name in saved.get("checkpoint_completed_methods") or []]
     return [
-        *[component("methods", name, "project") for name in own],
-        *[component("methods", name, "lost") for name in finished if name not in own],
+        *[component("methods", name, "project") for name in methods],
+        *[component("methods", name, "lost") for name in finished if name not in methods],
     ]
 
 
@@ -190,7 +190,7 @@ def _saved_tools(owner: Mapping[str, Any], may_import: ToolCheck) -> Iterator[tu
     """Yield the name of each tool, with its fate."""
     for tool in _dicts(owner.get("tools")):
         kind = str(tool.get("tool_type") or "")
-        if not kind.startswith(OWN_TOOLS):
+        if not kind.startswith(ENGINE_TOOLS):
             keeps = kind not in MADE_OF_FUNCTIONS and may_import(kind)
             yield str(tool.get("name") or kind), "restored" if keeps else "lost"
 

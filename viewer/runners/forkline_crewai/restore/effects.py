@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from forkline_crewai.restore.sanitizing import MADE_OF_FUNCTIONS, OWN_TOOLS, address_names, provider_of
+from forkline_crewai.restore.sanitizing import ENGINE_TOOLS, MADE_OF_FUNCTIONS, address_names, provider_of
 from forkline_guard import guard
 from forkline_runner.loaded_code import resolving
 from forkline_runner.loaded_code.effects import MAX_NAME, Effect, in_value
@@ -40,8 +40,8 @@ def effects_of(saved: Mapping[str, Any], request: Request, environment: Mapping[
     if request["entry_point"] or request["entity"] == "flow" or not saved:
         return []
     found: dict[str, Effect] = {}
-    own = resolving.imported_by(request.get("entry_points") or [])
-    for effect in (*_of_tools(saved, own, environment), *_of_models(saved, environment)):
+    imported = resolving.imported_by(request.get("entry_points") or [])
+    for effect in (*_of_tools(saved, imported, environment), *_of_models(saved, environment)):
         found.setdefault(effect.key, effect)
     return list(found.values())
 
@@ -50,20 +50,22 @@ def pin_modules(saved: Mapping[str, Any], request: Request) -> None:
     """Allow modules that the checkpoint names to be imported only with their current content."""
     if request["entry_point"] or request["entity"] == "flow":
         return
-    own = resolving.imported_by(request.get("entry_points") or [])
+    imported = resolving.imported_by(request.get("entry_points") or [])
     for tool in _tools_in(saved):
         for file in resolving.files_if_found(str(tool["tool_type"]).rpartition(".")[0]):
-            if file.name not in own and file.name not in sys.modules:
+            if file.name not in imported and file.name not in sys.modules:
                 guard.pin(file.name, file.path, file.digest)
 
 
-def _of_tools(saved: Mapping[str, Any], own: set[str], environment: Mapping[str, str]) -> Iterator[Effect]:
+def _of_tools(
+    saved: Mapping[str, Any], imported: set[str], environment: Mapping[str, str]
+) -> Iterator[Effect]:
     for tool in _tools_in(saved):
         kind = str(tool["tool_type"])
         module = kind.rpartition(".")[0]
         files = resolving.files_if_found(module)
         # Sanitizing refuses a tool whose module cannot be resolved.
-        if files and not kind.startswith("crewai.") and module not in own:
+        if files and not kind.startswith("crewai.") and module not in imported:
             yield Effect("module", module, files[-1].path, resolving.digest_of(files))
         for variable in tool.get("env_vars") or []:
             name = variable.get("name") if isinstance(variable, dict) else variable
@@ -103,7 +105,7 @@ def _tools_in(saved: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for owner in _owners(saved):
         for tool in _dicts(owner.get("tools")):
             kind = str(tool.get("tool_type") or "")
-            if kind and not kind.startswith(OWN_TOOLS) and kind not in MADE_OF_FUNCTIONS:
+            if kind and not kind.startswith(ENGINE_TOOLS) and kind not in MADE_OF_FUNCTIONS:
                 yield tool
 
 

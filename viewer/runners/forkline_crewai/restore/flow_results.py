@@ -71,11 +71,11 @@ def untyped(flow: Any, results: Mapping[str, list[Any]]) -> list[str]:
     """Return the methods that returned an object whose class neither they nor their listeners annotate."""
     if type(flow) is Flow:
         return []  # declared in a file: its expressions read plain values
-    own = {str(method) for method in flow._methods}
+    methods = {str(method) for method in flow._methods}
     return [
         name
         for name, values in results.items()
-        if name in own
+        if name in methods
         and any(isinstance(value, dict) for value in values)
         and flow_types.type_of(flow, name) is None
     ]

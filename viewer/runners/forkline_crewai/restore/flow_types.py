@@ -22,12 +22,12 @@ def type_of(flow: Any, method: str) -> Any:
 
 def _listeners_of(flow: Any, method: str) -> Iterator[str]:
     """Yield the methods that only this method triggers: they receive its result."""
-    own = {str(name) for name in flow._methods}
+    methods = {str(name) for name in flow._methods}
     definitions = getattr(_definition_of(flow), "methods", None) or {}
     older = getattr(flow, "_listeners", None) or {}
-    for name in own:
+    for name in methods:
         condition = getattr(definitions.get(name), "listen", None) or older.get(name)
-        if set(_texts(condition)) & own == {method}:
+        if set(_texts(condition)) & methods == {method}:
             yield name
 
 

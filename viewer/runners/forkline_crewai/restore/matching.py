@@ -26,13 +26,13 @@ TWICE = {
     "agent": "crewai.project_agent_chosen_twice",
     "task": "crewai.project_task_chosen_twice",
 }
-Kind = Literal["task", "agent"]
+PartKind = Literal["task", "agent"]
 # Why a question is asked: no equal text, several equal texts, another agent, another position.
-Reason = Literal["changed", "twice", "role", "order"]
+MatchReason = Literal["changed", "twice", "role", "order"]
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class CrewPart:
     """A task or an agent, of the checkpoint or of the project.
 
     ``key``: the id of a saved unit; the number of a project's task; the role of a project's agent.
@@ -49,17 +49,17 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class MatchQuestion:
     """Asks which task or agent of the project corresponds to a saved one.
 
     ``choices`` has the keys and titles of the candidates, and GONE if the project may lack the saved unit.
     """
 
-    kind: Kind
+    kind: PartKind
     saved: str
     position: int
     title: str
-    reason: Reason
+    reason: MatchReason
     choices: tuple[tuple[str, str], ...]
 
 
@@ -71,7 +71,7 @@ class Matching:
     """
 
     pairs: dict[str, str] = field(default_factory=dict)
-    questions: list[Question] = field(default_factory=list)
+    questions: list[MatchQuestion] = field(default_factory=list)
     # The keys of the project's units that the checkpoint lacks.
     left_out: list[str] = field(default_factory=list)
 
@@ -80,33 +80,35 @@ class WrongAnswer(Refused):
     """An answer names an unknown task or agent, or two answers name the same one."""
 
 
-def match_agents(saved: Sequence[Unit], own: Sequence[Unit], answers: Mapping[str, str]) -> Matching:
+def match_agents(
+    saved: Sequence[CrewPart], current: Sequence[CrewPart], answers: Mapping[str, str]
+) -> Matching:
     """Return the matching of agents by id and role. Raises WrongAnswer."""
 
-    def fits(one: Unit, other: Unit) -> bool:
+    def fits(one: CrewPart, other: CrewPart) -> bool:
         return can_produce(other.text, one.text)
 
-    return _match("agent", saved, own, answers, fits, fits)
+    return _match("agent", saved, current, answers, fits, fits)
 
 
 def match_tasks(
-    saved: Sequence[Unit], own: Sequence[Unit], answers: Mapping[str, str], agents: Matching
+    saved: Sequence[CrewPart], current: Sequence[CrewPart], answers: Mapping[str, str], agents: Matching
 ) -> Matching:
     """Return the matching of tasks by id, original description and role. Raises WrongAnswer.
 
     An agent without a match does not cause questions about its tasks.
     """
 
-    def same_text(one: Unit, other: Unit) -> bool:
+    def same_text(one: CrewPart, other: CrewPart) -> bool:
         if one.is_template:
             return one.text.strip() == other.text.strip()
         return can_produce(other.text, one.text)
 
-    def fits(one: Unit, other: Unit) -> bool:
+    def fits(one: CrewPart, other: CrewPart) -> bool:
         agent = agents.pairs.get(one.agent, GONE)
         return same_text(one, other) and (GONE in (agent, other.agent or GONE) or agent == other.agent)
 
-    return _match("task", saved, own, answers, fits, same_text)
+    return _match("task", saved, current, answers, fits, same_text)
 
 
 def can_produce(template: str, text: str) -> bool:
@@ -126,25 +128,30 @@ def can_produce(template: str, text: str) -> bool:
 
 
 def _match(
-    kind: Kind, saved: Sequence[Unit], own: Sequence[Unit], answers: Mapping[str, str], fits: Any, alike: Any
+    kind: PartKind,
+    saved: Sequence[CrewPart],
+    current: Sequence[CrewPart],
+    answers: Mapping[str, str],
+    fits: Any,
+    alike: Any,
 ) -> Matching:
-    pairs = _answered(kind, saved, own, answers)
+    pairs = _answered(kind, saved, current, answers)
     answered = set(pairs)
     for one in saved:
-        other = next((other for other in own if other.id == one.id), None)
+        other = next((other for other in current if other.id == one.id), None)
         if one.key not in pairs and other and other.key not in pairs.values():
             pairs[one.key] = other.key
     open_saved = [one for one in saved if one.key not in pairs]
-    open_own = [other for other in own if other.key not in pairs.values()]
+    open_current = [other for other in current if other.key not in pairs.values()]
     for one in open_saved:
-        found = [other for other in open_own if fits(one, other)]
+        found = [other for other in open_current if fits(one, other)]
         if len(found) == 1 and sum(fits(another, found[0]) for another in open_saved) == 1:
             pairs[one.key] = found[0].key
-    moved = _out_of_order(saved, own, pairs, answered) if kind == "task" else set()
+    moved = _out_of_order(saved, current, pairs, answered) if kind == "task" else set()
     asked = [one for one in saved if one.key not in pairs or one.key in moved]
     for one in asked:
         pairs.pop(one.key, None)
-    left = [other for other in own if other.key not in pairs.values()]
+    left = [other for other in current if other.key not in pairs.values()]
     return Matching(
         pairs,
         [_question(kind, one, saved.index(one) + 1, left, fits, alike, moved) for one in asked],
@@ -153,9 +160,9 @@ def _match(
 
 
 def _answered(
-    kind: Kind, saved: Sequence[Unit], own: Sequence[Unit], answers: Mapping[str, str]
+    kind: PartKind, saved: Sequence[CrewPart], current: Sequence[CrewPart], answers: Mapping[str, str]
 ) -> dict[str, str]:
-    keys = {other.key for other in own}
+    keys = {other.key for other in current}
     pairs = {one.key: answers[one.key] for one in saved if answers.get(one.key)}
     chosen = [key for key in pairs.values() if key != GONE]
     unknown = next((key for key in chosen if key not in keys), None)
@@ -171,10 +178,10 @@ def _answered(
 
 
 def _out_of_order(
-    saved: Sequence[Unit], own: Sequence[Unit], pairs: Mapping[str, str], answered: Iterable[str]
+    saved: Sequence[CrewPart], current: Sequence[CrewPart], pairs: Mapping[str, str], answered: Iterable[str]
 ) -> set[str]:
     """Return the keys of saved tasks that the project has in another order, except the answered ones."""
-    project_positions = {other.key: position for position, other in enumerate(own)}
+    project_positions = {other.key: position for position, other in enumerate(current)}
     matched = [
         (one.key, project_positions[pairs[one.key]])
         for one in saved
@@ -189,9 +196,15 @@ def _out_of_order(
 
 
 def _question(
-    kind: Kind, one: Unit, position: int, left: Sequence[Unit], fits: Any, alike: Any, moved: Iterable[str]
-) -> Question:
-    reason: Reason = "changed"
+    kind: PartKind,
+    one: CrewPart,
+    position: int,
+    left: Sequence[CrewPart],
+    fits: Any,
+    alike: Any,
+    moved: Iterable[str],
+) -> MatchQuestion:
+    reason: MatchReason = "changed"
     if one.key in moved:
         reason = "order"
     elif any(fits(one, other) for other in left):
@@ -201,8 +214,8 @@ def _question(
     choices = [(other.key, _title(other)) for other in left]
     if kind == "agent" or one.is_finished:
         choices.append((GONE, ""))
-    return Question(kind, one.key, position, _title(one), reason, tuple(choices))
+    return MatchQuestion(kind, one.key, position, _title(one), reason, tuple(choices))
 
 
-def _title(one: Unit) -> str:
+def _title(one: CrewPart) -> str:
     return shortened(" ".join(one.text.split()), MAX_TITLE)

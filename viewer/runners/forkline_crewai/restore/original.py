@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sqlite3
 import sys
 from contextlib import closing
@@ -109,7 +110,9 @@ def opened(store: Path) -> Any:
     # A store in WAL mode without a log has no writer, and opening it must not create a log.
     is_immutable = is_in_wal_mode and not Path(f"{store}-wal").exists()
     options = "mode=ro&immutable=1" if is_immutable else "mode=ro"
-    return closing(_database().connect(f"file:{quote(str(store))}?{options}", uri=True, timeout=LOCK_SECONDS))
+    return closing(
+        _database().connect(f"file:{quote(os.fsencode(store))}?{options}", uri=True, timeout=LOCK_SECONDS)
+    )
 
 
 def _database() -> Any:

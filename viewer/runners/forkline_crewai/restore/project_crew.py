@@ -13,7 +13,7 @@ from crewai import Crew, Task
 from crewai.tasks.task_output import TaskOutput
 
 from forkline_crewai.restore import components, matching
-from forkline_crewai.restore.matching import GONE, Matching, Question, Unit
+from forkline_crewai.restore.matching import GONE, CrewPart, Matching, MatchQuestion
 from forkline_crewai.run import entry_points, model_providers
 from forkline_runner.messages import Message, message
 from forkline_runner.refusal import Refused
@@ -69,7 +69,7 @@ def matched(crew: Any, saved: Mapping[str, Any], request: Request) -> tuple[Matc
     project_agents = _project_agents(crew)
     keys = {id(agent): unit.key for agent, unit in zip(crew.agents, project_agents, strict=True)}
     project_tasks = [
-        Unit(str(number), str(task.id), task.description, keys.get(id(task.agent), ""))
+        CrewPart(str(number), str(task.id), task.description, keys.get(id(task.agent), ""))
         for number, task in enumerate(crew.tasks, 1)
     ]
     answers = request.get("options", {}).get("matches", {})
@@ -126,10 +126,11 @@ def _placeholder_task(crew: Any, saved: Mapping[str, Any], agent: Any) -> Any:
     )
 
 
-def _project_agents(crew: Any) -> list[Unit]:
+def _project_agents(crew: Any) -> list[CrewPart]:
     roles = [str(agent.role).strip() for agent in crew.agents]
     return [
-        Unit(_key(roles, number), str(agent.id), roles[number]) for number, agent in enumerate(crew.agents)
+        CrewPart(_key(roles, number), str(agent.id), roles[number])
+        for number, agent in enumerate(crew.agents)
     ]
 
 
@@ -139,16 +140,16 @@ def _key(roles: list[str], number: int) -> str:
     return role if roles.count(role) == 1 else f"{role} ({number + 1})"
 
 
-def _saved_agents(saved: Mapping[str, Any]) -> list[Unit]:
+def _saved_agents(saved: Mapping[str, Any]) -> list[CrewPart]:
     return [
-        Unit(str(agent.get("id")), str(agent.get("id")), str(agent.get("role") or ""))
+        CrewPart(str(agent.get("id")), str(agent.get("id")), str(agent.get("role") or ""))
         for agent in _dicts(saved.get("agents"))
     ]
 
 
-def _saved_tasks(saved: Mapping[str, Any]) -> list[Unit]:
+def _saved_tasks(saved: Mapping[str, Any]) -> list[CrewPart]:
     return [
-        Unit(
+        CrewPart(
             str(task.get("id")),
             str(task.get("id")),
             str(task.get("checkpoint_original_description") or task.get("description") or ""),
@@ -169,7 +170,7 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
     return [one for one in value or [] if isinstance(one, dict)]
 
 
-def sentences_of(question: Question) -> list[Message]:
+def sentences_of(question: MatchQuestion) -> list[Message]:
     """Return the question and how to answer it, as sentences for the terminal."""
     position, title = question.position, question.title[:80]
     if not question.choices:
@@ -181,13 +182,13 @@ def sentences_of(question: Question) -> list[Message]:
         return [none_left]
     sentences = [message(QUESTIONS[question.kind, question.reason], position=position, title=title)]
     asked = question.position if question.kind == "task" else question.saved
-    own = ", ".join(f"{key} (“{title[:60]}”)" for key, title in question.choices if key != GONE)
-    if own:
+    listed = ", ".join(f"{key} (“{title[:60]}”)" for key, title in question.choices if key != GONE)
+    if listed:
         sentences.append(
             message(
                 "crewai.match_choices",
                 asked=asked,
-                choices=own,
+                choices=listed,
             )
         )
     if GONE in dict(question.choices):

@@ -70,7 +70,7 @@ LOST = {
 MADE_OF_FUNCTIONS = {"crewai.tools.base_tool.Tool"}
 DEFAULT_ADDRESSES = {"https://api.openai.com/v1", "https://api.openai.com/v1/"}
 # The engine adds these to agents.
-OWN_TOOLS = ("crewai.tools.agent_tools.", "crewai.tools.memory_tools.")
+ENGINE_TOOLS = ("crewai.tools.agent_tools.", "crewai.tools.memory_tools.")
 SECRET_FIELDS = ("api_key", "apikey", "token", "secret", "password", "credential")
 
 
@@ -176,7 +176,7 @@ def _clean_tools(owner: Entity, may_import: ToolCheck) -> list[Entity]:
     tools = []
     for tool in owner.get("tools") or []:
         kind = str(tool.get("tool_type") or "") if isinstance(tool, dict) else ""
-        if kind.startswith(OWN_TOOLS):
+        if kind.startswith(ENGINE_TOOLS):
             continue
         if kind in MADE_OF_FUNCTIONS:
             raise Refused(

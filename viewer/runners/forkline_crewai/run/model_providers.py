@@ -64,10 +64,10 @@ def _named_in_source() -> Iterator[str]:
     paths = [Path(str(getattr(module, "__file__", None) or "")) for module in list(sys.modules.values())]
     files = {path for path in paths if path.suffix == ".py"}
     # Thousands of modules are in a few hundred folders.
-    own = {folder for folder in {path.parent for path in files} if project.is_in_project(folder)}
-    for path in sorted(path for path in files if path.parent in own):
+    folders = {folder for folder in {path.parent for path in files} if project.is_in_project(folder)}
+    for path in sorted(path for path in files if path.parent in folders):
         yield from _named_in_python(_text(path))
-    for folder in sorted(own):
+    for folder in sorted(folders):
         for path in sorted([*folder.glob("*.yaml"), *folder.glob("config/*.yaml")]):
             yield from _YAML_MODEL.findall(_text(path))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from crewai import Agent, Crew
 
+from forkline_crewai import engine_patches
 from forkline_crewai.patches.questions import pausing_providers
 from forkline_crewai.restore import components, restoring
 from forkline_crewai.run import (
@@ -14,7 +15,6 @@ from forkline_crewai.run import (
     cache_warmup,
     crews,
     declared,
-    engine_patches,
     entry_points,
     flows,
     model_providers,

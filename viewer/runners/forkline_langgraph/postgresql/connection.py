@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PREFIX = "postgresql:"
 # Set by the process that starts this one: ``conninfo``, and libpq's variables in ``environment``.
 VARIABLE = "FORKLINE_STORE"
-SECONDS = "10"
+CONNECT_TIMEOUT_SECONDS = "10"
 SAVER = "langgraph-checkpoint-postgres"
 _taken: dict[str, Any] = {}
 
@@ -102,7 +102,7 @@ def _reason(error: Any) -> str:
 def _variables(variables: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables for libpq within the block."""
     former = dict(os.environ)
-    os.environ.update({"PGCONNECT_TIMEOUT": SECONDS, **variables})
+    os.environ.update({"PGCONNECT_TIMEOUT": CONNECT_TIMEOUT_SECONDS, **variables})
     try:
         yield
     finally:

@@ -14,11 +14,11 @@ from psycopg.rows import tuple_row
 
 from forkline_langgraph.postgresql import connection as connections
 from forkline_langgraph.restore.inert_values import packed, unpacked
-from forkline_langgraph.restore.source_store import TASKS, Address, Row, Value, Write, WriteRow
+from forkline_langgraph.restore.source_store import TASKS, Address, LoadedValue, SqliteRow, WriteRow
 from forkline_runner.refusal import Refused
 
 TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
-MILLISECONDS = "60000"
+TIMEOUT_MILLISECONDS = "60000"
 EMPTY = "empty"
 # Old versions keep sent tasks in a checkpoint. A database has them only in the writes of its parent.
 SENDS = "pending_sends"
@@ -33,7 +33,7 @@ def opened(path: object) -> Iterator[PostgresqlSource]:
         connection.transaction(),
     ):
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        connection.execute("SELECT set_config('statement_timeout', %s, true)", (MILLISECONDS,))
+        connection.execute("SELECT set_config('statement_timeout', %s, true)", (TIMEOUT_MILLISECONDS,))
         if not has_tables(connection):
             raise Refused("langgraph.foreign_database", path=path)
         yield PostgresqlSource(connection)
@@ -95,21 +95,18 @@ class PostgresqlSource:
         return next((str(head or "") for (head,) in rows), "")
 
     def parent_of(self, address: Address) -> str:
-        rows = self._rows(f"SELECT {self._parent} FROM checkpoints WHERE {self._at}", *_parts(address))
+        rows = self._rows(f"SELECT {self._parent} FROM checkpoints WHERE {self._at}", *address)
         return next((str(parent) for (parent,) in rows), "")
-
-    def writes_of(self, address: Address) -> list[Write]:
-        return [Write(row.task, row.idx, row.channel) for row in self.write_rows(address)]
 
     def write_rows(self, address: Address) -> list[WriteRow]:
         rows = self._rows(
             f"SELECT task_id, {self._path}, idx, channel, coalesce(type, ''), blob FROM checkpoint_writes"
             " WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s ORDER BY task_id, idx",
-            *_parts(address),
+            *address,
         )
         return [WriteRow(*row) for row in rows]
 
-    def row(self, address: Address) -> Row | None:
+    def row(self, address: Address) -> SqliteRow | None:
         """Return the checkpoint in the format of a SQLite store, without loading values; None if missing."""
         found = self._checkpoint(address)
         if found is None:
@@ -119,8 +116,10 @@ class PostgresqlSource:
         for channel, kind, blob in self._blobs(address, checkpoint):
             values[channel] = _inert(channel, kind, blob)
         if SENDS in checkpoint:
-            checkpoint[SENDS] = self._sends(Address(address.thread, address.namespace, parent))
-        return Row(parent, "msgpack", packed({**checkpoint, "channel_values": values}), metadata.encode())
+            checkpoint[SENDS] = self._sends(address._replace(id=parent))
+        return SqliteRow(
+            parent, "msgpack", packed({**checkpoint, "channel_values": values}), metadata.encode()
+        )
 
     def _sends(self, parent: Address) -> list[Any]:
         """Return the tasks that a checkpoint has sent to its child, in the order of their numbers."""
@@ -128,16 +127,16 @@ class PostgresqlSource:
         sent.sort(key=lambda row: (row.path, row.task, row.idx))
         return [_inert(TASKS, row.type, row.value) for row in sent]
 
-    def values_at(self, address: Address) -> list[Value]:
+    def values_at(self, address: Address) -> list[LoadedValue]:
         found = self._checkpoint(address)
         if found is None:
             return []
         parent, checkpoint, metadata = found
-        blobs = [Value(kind, blob, channel) for channel, kind, blob in self._blobs(address, checkpoint)]
-        before = self.write_rows(Address(address.thread, address.namespace, parent))
+        blobs = [LoadedValue(kind, blob, channel) for channel, kind, blob in self._blobs(address, checkpoint)]
+        before = self.write_rows(address._replace(id=parent))
         writes = [*self.write_rows(address), *(row for row in before if row.channel == TASKS)]
-        values = [Value(row.type, row.value, row.channel) for row in writes]
-        return [Value("json", metadata.encode(), "its metadata"), *blobs, *values]
+        values = [LoadedValue(row.type, row.value, row.channel) for row in writes]
+        return [LoadedValue("json", metadata.encode(), "its metadata"), *blobs, *values]
 
     def inner(self, thread: str) -> Iterable[tuple[str, str, Any]]:
         return self._rows(
@@ -149,7 +148,7 @@ class PostgresqlSource:
     def _checkpoint(self, address: Address) -> tuple[str, dict[str, Any], str] | None:
         rows = self._rows(
             f"SELECT {self._parent}, checkpoint, metadata::text FROM checkpoints WHERE {self._at}",
-            *_parts(address),
+            *address,
         )
         return next(((str(parent), dict(found), metadata or "{}") for parent, found, metadata in rows), None)
 
@@ -172,10 +171,6 @@ class PostgresqlSource:
         with self._connection.cursor(row_factory=tuple_row) as cursor:
             found: list[tuple[Any, ...]] = cursor.execute(statement, values).fetchall()
             return found
-
-
-def _parts(address: Address) -> tuple[str, str, str]:
-    return address.thread, address.namespace, address.id
 
 
 def _inert(channel: str, kind: str, blob: bytes) -> Any:

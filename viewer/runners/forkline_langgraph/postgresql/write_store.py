@@ -8,29 +8,29 @@ from typing import Any
 
 from forkline_langgraph.postgresql import connection as connections
 from forkline_langgraph.postgresql.source import PostgresqlSource, has_last_only, has_tables
-from forkline_langgraph.publishing.inert import InertSerializer, StoredCheckpoint
+from forkline_langgraph.publishing.inert import InertCheckpoint, InertSerializer
 from forkline_langgraph.publishing.write_store import put_writes
 from forkline_langgraph.restore.inert_values import SNAPSHOT, InertObject, unpacked
 from forkline_langgraph.restore.source_store import Address
 from forkline_runner.refusal import Refused
 
-MILLISECONDS = "10000"
+TIMEOUT_MILLISECONDS = "10000"
 
 
 @contextmanager
-def opened(path: object) -> Iterator[PostgresqlStore]:
+def opened(path: object) -> Iterator[PostgresqlWriteStore]:
     """Yield the database within a transaction, which is committed at the end. Raises Refused."""
     with connections.connected(path) as connection, connections.refusing(path), connection.transaction():
         for name in ("lock_timeout", "statement_timeout"):
-            connection.execute("SELECT set_config(%s, %s, true)", (name, MILLISECONDS))
+            connection.execute("SELECT set_config(%s, %s, true)", (name, TIMEOUT_MILLISECONDS))
         if not has_tables(connection):
             raise Refused("langgraph.foreign_database", path=path)
         # No other process continues a thread between the check of its head and the commit.
         connection.execute("LOCK TABLE checkpoints IN SHARE ROW EXCLUSIVE MODE")
-        yield PostgresqlStore(connection)
+        yield PostgresqlWriteStore(connection)
 
 
-class PostgresqlStore:
+class PostgresqlWriteStore:
     """A ``WriteStore`` for a PostgreSQL database."""
 
     def __init__(self, connection: Any) -> None:
@@ -44,9 +44,9 @@ class PostgresqlStore:
         return self._source.checkpoints(thread)
 
     def tasks_at(self, address: Address) -> set[str]:
-        return {write.task for write in self._source.writes_of(address)}
+        return {write.task for write in self._source.write_rows(address)}
 
-    def put(self, config: Any, checkpoint: StoredCheckpoint, metadata: dict[str, Any]) -> None:
+    def put(self, config: Any, checkpoint: InertCheckpoint, metadata: dict[str, Any]) -> None:
         """Store a checkpoint with the engine's saver, each channel's value unchanged. Raises Refused."""
         if checkpoint.kind != "msgpack":
             raise Refused("langgraph.value_not_copied", channel="the checkpoint", type=checkpoint.kind)

@@ -10,14 +10,14 @@ from forkline_langgraph.restore.inert_values import packed
 SNAPSHOT_CLASS = "_DeltaSnapshot"
 
 
-class StoredValue:
+class InertValue:
     """A stored value: its type and its bytes."""
 
     def __init__(self, kind: str, data: bytes) -> None:
         self.kind, self.data = kind, data
 
 
-class StoredCheckpoint(dict[str, Any]):
+class InertCheckpoint(dict[str, Any]):
     """A stored checkpoint. As a dictionary it has only its id, which is all that a saver reads."""
 
     def __init__(self, identifier: str, kind: str, data: bytes) -> None:
@@ -30,7 +30,7 @@ class InertSerializer:
 
     def dumps_typed(self, value: Any) -> tuple[str, bytes]:
         """Return the type and bytes of a stored value, or of a value without objects. Raises TypeError."""
-        if isinstance(value, StoredValue | StoredCheckpoint):
+        if isinstance(value, InertValue | InertCheckpoint):
             return value.kind, value.data
         if type(value).__name__ == SNAPSHOT_CLASS:
             return "msgpack", packed(value.value)
@@ -38,8 +38,8 @@ class InertSerializer:
             return "null", b""
         return ("bytes", value) if isinstance(value, bytes) else ("msgpack", packed(value))
 
-    def loads_typed(self, data: tuple[str, bytes]) -> StoredValue:
-        return StoredValue(*data)
+    def loads_typed(self, data: tuple[str, bytes]) -> InertValue:
+        return InertValue(*data)
 
     def dumps(self, metadata: Any) -> bytes:
         return json.dumps(metadata, ensure_ascii=False).encode("utf-8", "ignore")

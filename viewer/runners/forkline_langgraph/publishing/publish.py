@@ -10,12 +10,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forkline_langgraph.publishing import rows as scratch_rows
-from forkline_langgraph.publishing.rows import Row, TaskWrites
+from forkline_langgraph.publishing.rows import ScratchRow, TaskWrites
 from forkline_langgraph.restore import scratch_store
 from forkline_langgraph.restore.source_store import Address
 from forkline_runner.refusal import Refused
@@ -32,7 +32,7 @@ NEW_THREAD, THREAD = "new-thread", "thread"
 class Fork:
     """The contents of a scratch store. ``stores_changes``: whether checkpoints hold only changes."""
 
-    rows: Sequence[Row]
+    rows: Sequence[ScratchRow]
     writes: Sequence[TaskWrites]
     stores_changes: bool
 
@@ -68,7 +68,7 @@ def read(path: Path) -> Fork:
         return Fork(rows, writes, scratch_store.has_ancestors(connection))
 
 
-def _missing(fork: Fork, store: WriteStore, thread: str, into: str) -> list[Row]:
+def _missing(fork: Fork, store: WriteStore, thread: str, into: str) -> list[ScratchRow]:
     """Return the checkpoints that the thread lacks. Raises Refused if they cannot be added to it."""
     existing = store.checkpoints(thread)
     missing = [row for row in fork.rows if (row.address.namespace, row.address.id) not in existing]
@@ -91,7 +91,7 @@ def _write(fork: Fork, store: WriteStore, thread: str, missing: set[Address]) ->
         if row.address in missing:
             store.put(_config(fork, row, thread), row.checkpoint, _metadata(row, thread))
     for writes in fork.writes:
-        at = replace(writes.address, thread=thread)
+        at = writes.address._replace(thread=thread)
         if writes.address not in missing and writes.task in store.tasks_at(at):
             # Writes that the user's thread already has are never changed.
             if fork.stores_changes or writes.sends_tasks:
@@ -105,17 +105,17 @@ def _write(fork: Fork, store: WriteStore, thread: str, missing: set[Address]) ->
         raise Refused("langgraph.not_all_written")
 
 
-def _config(fork: Fork, row: Row, thread: str) -> dict[str, Any]:
+def _config(fork: Fork, row: ScratchRow, thread: str) -> dict[str, Any]:
     """Return a saver's config for writing a checkpoint. A parent that a new thread lacks is left out."""
     configurable = {"thread_id": thread, "checkpoint_ns": row.address.namespace}
-    parent = replace(row.address, id=row.parent)
+    parent = row.address._replace(id=row.parent)
     has_parent = parent in {*(one.address for one in fork.rows), *(one.address for one in fork.writes)}
     if row.parent and (has_parent or thread == fork.thread):
         configurable["checkpoint_id"] = row.parent
     return {"configurable": configurable}
 
 
-def _metadata(row: Row, thread: str) -> dict[str, Any]:
+def _metadata(row: ScratchRow, thread: str) -> dict[str, Any]:
     """Return the metadata, with the id of the thread that some versions record in it."""
     named = {"thread_id": thread} if row.metadata.get("thread_id") == row.address.thread else {}
     return {**row.metadata, **named}

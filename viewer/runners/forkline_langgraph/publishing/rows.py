@@ -8,17 +8,17 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from forkline_langgraph.publishing.inert import StoredCheckpoint, StoredValue
-from forkline_langgraph.restore.source_store import TASKS, Address
+from forkline_langgraph.publishing.inert import InertCheckpoint, InertValue
+from forkline_langgraph.restore.source_store import TASKS, Address, columns_of
 
 
 @dataclass(frozen=True)
-class Row:
+class ScratchRow:
     """A checkpoint of the scratch store. ``parent`` is empty if it has none."""
 
     address: Address
     parent: str
-    checkpoint: StoredCheckpoint
+    checkpoint: InertCheckpoint
     metadata: dict[str, Any]
 
 
@@ -29,24 +29,24 @@ class TaskWrites:
     address: Address
     task: str
     path: str
-    writes: tuple[tuple[str, StoredValue], ...]
+    writes: tuple[tuple[str, InertValue], ...]
 
     @property
     def sends_tasks(self) -> bool:
         return any(channel == TASKS for channel, _value in self.writes)
 
 
-def checkpoints_in(scratch: sqlite3.Connection) -> list[Row]:
+def checkpoints_in(scratch: sqlite3.Connection) -> list[ScratchRow]:
     """Return every checkpoint, oldest first."""
     rows = scratch.execute(
         "SELECT thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata"
         " FROM checkpoints ORDER BY checkpoint_id"
     )
     return [
-        Row(
+        ScratchRow(
             Address(thread, namespace, identifier),
             parent or "",
-            StoredCheckpoint(identifier, kind, data),
+            InertCheckpoint(identifier, kind, data),
             json.loads(metadata or b"{}"),
         )
         for thread, namespace, identifier, parent, kind, data, metadata in rows
@@ -55,14 +55,13 @@ def checkpoints_in(scratch: sqlite3.Connection) -> list[Row]:
 
 def writes_in(scratch: sqlite3.Connection) -> list[TaskWrites]:
     """Return the writes of every task, oldest checkpoint first."""
-    columns = {str(one[0]) for one in scratch.execute("SELECT * FROM writes LIMIT 0").description}
-    path = "task_path" if "task_path" in columns else "''"
-    found: dict[tuple[Address, str, str], list[tuple[str, StoredValue]]] = defaultdict(list)
+    path = "task_path" if "task_path" in columns_of(scratch, "writes") else "''"
+    found: dict[tuple[Address, str, str], list[tuple[str, InertValue]]] = defaultdict(list)
     rows = scratch.execute(
         f"SELECT thread_id, checkpoint_ns, checkpoint_id, task_id, {path}, channel, type, value"  # noqa: S608
         " FROM writes ORDER BY checkpoint_id, task_id, idx"
     )
     for thread, namespace, identifier, task, own_path, channel, kind, value in rows:
         at = Address(thread, namespace, identifier), task, own_path
-        found[at].append((channel, StoredValue(kind, value)))
+        found[at].append((channel, InertValue(kind, value)))
     return [TaskWrites(*at, tuple(writes)) for at, writes in found.items()]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from forkline_langgraph.postgresql import connection
-from forkline_langgraph.publishing.inert import InertSerializer, StoredCheckpoint
+from forkline_langgraph.publishing.inert import InertCheckpoint, InertSerializer
 from forkline_langgraph.restore.source_store import Address, refuse_foreign
 from forkline_runner.refusal import Refused
 
@@ -35,7 +35,7 @@ class WriteStore(Protocol):
     def tasks_at(self, address: Address) -> set[str]:
         """Return the tasks that have written something at a checkpoint."""
 
-    def put(self, config: Any, checkpoint: StoredCheckpoint, metadata: dict[str, Any]) -> None:
+    def put(self, config: Any, checkpoint: InertCheckpoint, metadata: dict[str, Any]) -> None:
         """Store a checkpoint with the engine's saver. Raises Refused."""
 
     def put_writes(self, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
@@ -61,7 +61,7 @@ class OneTransaction(sqlite3.Connection):
         super().commit()
 
 
-class SqliteStore:
+class SqliteWriteStore:
     """A ``WriteStore`` for a SQLite file."""
 
     has_last_only = False
@@ -81,11 +81,11 @@ class SqliteStore:
         rows = self._connection.execute(
             "SELECT DISTINCT task_id FROM writes"
             " WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
-            (address.thread, address.namespace, address.id),
+            address,
         )
         return {str(task) for (task,) in rows}
 
-    def put(self, config: Any, checkpoint: StoredCheckpoint, metadata: dict[str, Any]) -> None:
+    def put(self, config: Any, checkpoint: InertCheckpoint, metadata: dict[str, Any]) -> None:
         self.saver.put(config, checkpoint, metadata, {})
 
     def put_writes(self, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
@@ -99,7 +99,7 @@ def put_writes(saver: Any, config: Any, writes: list[tuple[str, Any]], task: str
 
 
 @contextmanager
-def _sqlite(path: Path) -> Iterator[SqliteStore]:
+def _sqlite(path: Path) -> Iterator[SqliteWriteStore]:
     if not path.exists():
         raise Refused("langgraph.store_unreadable", path=path, error="no such file")
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
@@ -107,7 +107,7 @@ def _sqlite(path: Path) -> Iterator[SqliteStore]:
     file = sqlite3.connect(path, timeout=LOCK_SECONDS, factory=OneTransaction, check_same_thread=False)
     try:
         refuse_foreign(file, path)
-        store = SqliteStore(file)
+        store = SqliteWriteStore(file)
         # Adds what this version of the engine needs, as any of its runs does.
         store.saver.setup()
         file.execute("BEGIN IMMEDIATE")

@@ -1,8 +1,9 @@
-"""Writes the calls of models and tools to the spool."""
+"""Writes the calls of models and tools, and repeated attempts of nodes, to the spool."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -18,6 +19,52 @@ MAX_ARGUMENTS = 1000
 MAX_ERROR = 2000
 # Exceptions with which the engine controls a run, such as waiting for a person. They are not failures.
 WAITS = {"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp", "ParentCommand"}
+# What the tag of a task's own run begins with; runs inside it do not have the tag.
+TASK_TAG = "graph:step:"
+
+
+class Attempts(BaseCallbackHandler):  # type: ignore[misc]
+    """Reports each attempt of a node after a failed one, as its retry policy makes it.
+
+    ``units`` are the names of the units by the ids of their tasks.
+    """
+
+    run_inline = True
+    raise_error = False
+
+    def __init__(self, reporter: Reporter, units: Mapping[str, str]) -> None:
+        self._reporter, self._units = reporter, units
+        # The task of each attempt under way, and the failures of each task.
+        self._tasks: dict[UUID, str] = {}
+        self._failures: dict[str, tuple[float, str]] = {}
+
+    def on_chain_start(
+        self,
+        serialized: Any,
+        inputs: Any,
+        *,
+        run_id: UUID,
+        tags: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **given: Any,
+    ) -> None:
+        if not any(tag.startswith(TASK_TAG) for tag in tags or ()):
+            return
+        task = str((metadata or {}).get("langgraph_checkpoint_ns") or "").rpartition(":")[2]
+        self._tasks[run_id] = task
+        if (failure := self._failures.pop(task, None)) is not None and task in self._units:
+            failed_at, error = failure
+            waited = round(time.monotonic() - failed_at, 6)
+            self._reporter.write("node_retried", node=self._units[task], id=task, error=error, waited=waited)
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **given: Any) -> None:
+        self._tasks.pop(run_id, None)
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **given: Any) -> None:
+        task = self._tasks.pop(run_id, "")
+        if task and not WAITS & {one.__name__ for one in type(error).__mro__}:
+            text = shortened(f"{type(error).__name__}: {error}", MAX_ERROR)
+            self._failures[task] = time.monotonic(), text
 
 
 class Calls(BaseCallbackHandler):  # type: ignore[misc]

@@ -17,7 +17,7 @@ MODES = ["debug", "custom", "messages"]
 MAX_OUTPUT = 2000
 
 
-class Progress:
+class TaskReporter:
     """Reports the tasks of a graph and of the graphs inside it.
 
     A unit is a node. Its name follows the names of the nodes whose subgraphs it is in. If a node runs several
@@ -28,7 +28,8 @@ class Progress:
         self._reporter = reporter
         # Tasks that finished earlier. The engine streams them as well, but uses their stored writes.
         self._finished: set[str] = set()
-        self._units: dict[str, str] = {}
+        # The units by the ids of their tasks.
+        self.units: dict[str, str] = {}
         self._in_step: dict[tuple[str, int], int] = {}
 
     def report(self, namespace: Sequence[str], mode: str, part: Any) -> None:
@@ -49,7 +50,7 @@ class Progress:
             self._report_result(payload)
 
     def _report_result(self, payload: Mapping[str, Any]) -> None:
-        unit, task = self._units.get(payload["id"], str(payload["name"])), payload["id"]
+        unit, task = self.units.get(payload["id"], str(payload["name"])), payload["id"]
         if payload.get("error"):
             self._reporter.write("node_failed", node=unit, id=task, error=shown(payload["error"]))
         elif payload.get("interrupts"):
@@ -63,10 +64,10 @@ class Progress:
     def _unit_of(self, namespace: Sequence[str], payload: Mapping[str, Any], step: int) -> str:
         name = "/".join([*(part.partition(":")[0] for part in namespace), str(payload["name"])])
         task = str(payload["id"])
-        if task not in self._units:
+        if task not in self.units:
             number = self._in_step[name, step] = self._in_step.get((name, step), 0) + 1
-            self._units[task] = name if number == 1 else f"{name} {number}"
-        return self._units[task]
+            self.units[task] = name if number == 1 else f"{name} {number}"
+        return self.units[task]
 
 
 def shown(value: Any) -> str:

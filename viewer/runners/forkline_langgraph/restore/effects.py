@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forkline_guard import guard
-from forkline_langgraph.restore.named_types import Encrypted, NamedType, Pickled, Unreadable, named_in
+from forkline_langgraph.restore.named_types import Encrypted, NamedType, Pickled, UnreadableValue, named_in
 from forkline_runner.loaded_code import resolving
 from forkline_runner.loaded_code.effects import MAX_NAME, Effect
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
-    from forkline_langgraph.restore.source_store import Value
+    from forkline_langgraph.restore.source_store import LoadedValue
     from viewer.jobs.request import Request
 
 ENGINE_MODULES = ("langgraph.", "langchain_core.")
@@ -49,7 +49,7 @@ class Loadable:
         self.has_pickles = False
         self._modules_to_pin: set[str] = set()
 
-    def effects_in(self, values: Iterable[Value]) -> list[Effect]:
+    def effects_in(self, values: Iterable[LoadedValue]) -> list[Effect]:
         """Return the effects of these values besides the project's own code, each once. Raises Refused."""
         found: dict[str, Effect] = {}
         for value in values:
@@ -91,7 +91,7 @@ class Loadable:
             return
         except Encrypted as error:
             raise Refused("langgraph.value_encrypted", what=what, type=error) from error
-        except Unreadable as error:
+        except UnreadableValue as error:
             raise Refused("langgraph.value_unreadable", what=what, error=error) from error
         for one in sorted(named):
             self.allowed.add((one.module, one.name))

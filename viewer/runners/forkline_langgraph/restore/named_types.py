@@ -30,15 +30,15 @@ class NamedType:
         return ".".join(part for part in (self.module, self.name, self.method) if part)
 
 
-class Unreadable(ValueError):
+class UnreadableValue(ValueError):
     """The stored value has an unknown type, or is malformed."""
 
 
-class Pickled(Unreadable):
+class Pickled(UnreadableValue):
     """The stored value is a pickle, which can run any code when it is loaded."""
 
 
-class Encrypted(Unreadable):
+class Encrypted(UnreadableValue):
     """The stored value is encrypted."""
 
 
@@ -55,11 +55,11 @@ def named_in(kind: str | None, data: bytes | None) -> set[NamedType]:
             return set(_in_msgpack(data))
         if kind == "json":
             return set(_in_json(json.loads(data)))
-    except Unreadable:
+    except UnreadableValue:
         raise
     except (ValueError, TypeError, RecursionError, IndexError) as error:
-        raise Unreadable(str(error)) from error
-    raise Unreadable(kind)
+        raise UnreadableValue(str(error)) from error
+    raise UnreadableValue(kind)
 
 
 def _in_msgpack(data: bytes) -> Iterator[NamedType]:
@@ -77,7 +77,7 @@ def _in_msgpack(data: bytes) -> Iterator[NamedType]:
         elif code in (NUMPY, SNAPSHOT):
             unpacked(payload)
         else:
-            raise Unreadable(f"extension type {code}")
+            raise UnreadableValue(f"extension type {code}")
 
     unpacked(data)
     return iter(found)
@@ -86,7 +86,7 @@ def _in_msgpack(data: bytes) -> Iterator[NamedType]:
 def _named(code: int, parts: Any) -> NamedType:
     module, name, method = parts[0], parts[1], parts[3] if code == METHOD else ""
     if not all(isinstance(part, str) for part in (module, name, method)):
-        raise Unreadable("a name that is not a text")
+        raise UnreadableValue("a name that is not a text")
     return NamedType(module, name, method)
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from forkline_langgraph.restore.source_store import TASKS, Address, Source, WriteRow
-from forkline_langgraph.restore.subgraphs import inner_checkpoints, unfinished_tasks
+from forkline_langgraph.restore.source_store import TASKS, Address, Source, WriteRow, columns_of
+from forkline_langgraph.restore.subgraphs import continued_checkpoints, unfinished_tasks
 
 # In the job's folder. It remains after the job has ended, because it holds the fork's checkpoints.
 STORE = "threads.sqlite"
@@ -35,21 +34,22 @@ def fill(
     *,
     with_ancestors: bool,
     with_writes: bool = False,
+    with_memory: bool = False,
 ) -> None:
     """Copy a checkpoint and what a fork of it needs. The target must have the tables.
 
     ``with_ancestors`` is for graphs whose channels store only changes. ``with_writes`` also copies what
-    finished tasks wrote, so that they do not run again.
+    finished tasks wrote, so that they do not run again. ``with_memory`` copies the last state of subgraphs
+    that remember it.
     """
-    unfinished = unfinished_tasks(source.writes_of(address))
-    for one in (address, *inner_checkpoints(source, address, unfinished)):
+    for one in (address, *continued_checkpoints(source, address, with_memory=with_memory)):
         _copy_checkpoint(source, target, one)
         rows = source.write_rows(one)
         tasks = unfinished_tasks(rows)
         questions = [row for row in rows if row.task in tasks and row.channel in (ANSWERS, INTERRUPTS)]
         _insert_writes(target, one, rows if with_writes else questions)
         # Versions before 0.3 read sent tasks from the writes of the parent.
-        parent = replace(one, id=source.parent_of(one))
+        parent = one._replace(id=source.parent_of(one))
         _insert_writes(target, parent, [row for row in source.write_rows(parent) if row.channel == TASKS])
     if with_ancestors:
         target.execute(f"CREATE TABLE IF NOT EXISTS {ANCESTORS} (copied INTEGER)")
@@ -80,7 +80,7 @@ def _copy_ancestors(source: Source, target: sqlite3.Connection, address: Address
     parent = source.parent_of(address)
     while parent and parent not in seen:
         seen.add(parent)
-        one = replace(address, id=parent)
+        one = address._replace(id=parent)
         _copy_checkpoint(source, target, one)
         _insert_writes(target, one, source.write_rows(one))
         parent = source.parent_of(one)
@@ -97,12 +97,7 @@ def _insert(target: sqlite3.Connection, table: str, address: Address, values: di
         "checkpoint_ns": address.namespace,
         "checkpoint_id": address.id,
     }
-    known = _columns(target, table)
+    known = columns_of(target, table)
     row = {name: value for name, value in (key | values).items() if name in known}
     names, marks = ", ".join(row), ", ".join("?" * len(row))
     target.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", list(row.values()))  # noqa: S608
-
-
-def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
-    described = connection.execute(f"SELECT * FROM {table} LIMIT 0").description  # noqa: S608 - our own names
-    return [str(column[0]) for column in described]

@@ -1,30 +1,22 @@
-"""Reads a user's store: a SQLite file here, a database of PostgreSQL in its own package.
-
-Reading a SQLite file neither changes it nor leaves other files next to it. A plain read-only connection to a
-file in WAL mode would create ``-wal`` and ``-shm`` files. How the file is opened therefore depends on the
-files that exist, as in viewer/stores/readonly_sqlite.py.
-"""
+"""Reads a user's store: a SQLite file here, a database of PostgreSQL in its own package."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-from urllib.parse import quote
 
 from forkline_langgraph.postgresql import connection
+from forkline_langgraph.restore.unlocked_file import address_of_file, state_of
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
     from viewer.jobs.request import Request
 
-# Bytes 18 and 19 of a database's header are the versions of its format: 2 means WAL mode.
-WRITE_VERSION, IN_WAL_MODE = slice(18, 20), b"\x02\x02"
 LOCK_SECONDS = 5
 # The channel of the engine's internal writes that start tasks of the next step.
 TASKS = "__pregel_tasks"
@@ -32,8 +24,7 @@ TABLES = {"checkpoints", "writes"}
 AT = "WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """One checkpoint: its thread, its namespace (empty for the thread's own graph) and its id."""
 
     thread: str
@@ -42,16 +33,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Write:
-    """A row of the table ``writes`` without its value. ``idx`` is negative for special writes."""
-
-    task: str
-    idx: int
-    channel: str
-
-
-@dataclass(frozen=True)
-class Value:
+class LoadedValue:
     """A stored value that a run loads. ``what`` describes it to a person."""
 
     type: str | None
@@ -59,7 +41,7 @@ class Value:
     what: str
 
 
-class Row(NamedTuple):
+class SqliteRow(NamedTuple):
     """A checkpoint in the format of a row in a SQLite store. ``parent`` is empty if it has none."""
 
     parent: str
@@ -69,7 +51,7 @@ class Row(NamedTuple):
 
 
 class WriteRow(NamedTuple):
-    """A write in the format of a row in a SQLite store."""
+    """A write in the format of a row in a SQLite store. ``idx`` is negative for special writes."""
 
     task: str
     path: str
@@ -91,16 +73,13 @@ class Source(Protocol):
     def parent_of(self, address: Address) -> str:
         """Return the id of a checkpoint's parent; empty if it has none."""
 
-    def row(self, address: Address) -> Row | None:
+    def row(self, address: Address) -> SqliteRow | None:
         """Return the checkpoint; None if there is none."""
 
     def write_rows(self, address: Address) -> list[WriteRow]:
         """Return the writes that are stored with a checkpoint, by task and index."""
 
-    def writes_of(self, address: Address) -> list[Write]:
-        """Return the writes that are stored with a checkpoint, without their values."""
-
-    def values_at(self, address: Address) -> list[Value]:
+    def values_at(self, address: Address) -> list[LoadedValue]:
         """Return all values loaded with a checkpoint: its own, its writes, and tasks that its parent sent."""
 
     def inner(self, thread: str) -> Iterable[tuple[str, str, Any]]:
@@ -122,34 +101,23 @@ def opened(path: Path, scratch: Path) -> Iterator[Source]:
 
 @contextmanager
 def _file(path: Path, scratch: Path) -> Iterator[sqlite3.Connection]:
+    """Yield a connection that sees one state of the file. Raises Refused if there was none."""
     try:
-        connected = sqlite3.connect(_uri(path, scratch), uri=True, timeout=LOCK_SECONDS)
+        address, state = address_of_file(path, scratch)
+        connected = sqlite3.connect(address, uri=True, timeout=LOCK_SECONDS)
     except (OSError, sqlite3.Error) as error:
         raise Refused("langgraph.store_unreadable", path=path, error=error) from error
     try:
+        connected.execute("BEGIN")
         refuse_foreign(connected, path)
         yield connected
     except sqlite3.Error as error:
         raise Refused("langgraph.store_unreadable", path=path, error=error) from error
     finally:
         connected.close()
-
-
-def _uri(path: Path, scratch: Path) -> str:
-    with open(path, "rb") as file:
-        is_wal = file.read(100)[WRITE_VERSION] == IN_WAL_MODE
-    log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
-    if not is_wal:
-        return f"file:{quote(str(path))}?mode=ro"
-    if log.exists() and index.exists():
-        return f"file:{quote(str(path))}?mode=ro&readonly_shm=1"
-    if not log.exists():
-        return f"file:{quote(str(path))}?mode=ro&immutable=1"
-    scratch.mkdir(mode=0o700, exist_ok=True)
-    copy = scratch / "source.sqlite"
-    shutil.copyfile(path, copy)
-    shutil.copyfile(log, f"{copy}-wal")
-    return f"file:{quote(str(copy))}"
+    # A log that has appeared since is not read.
+    if state is not None and state[0] != state_of(path)[0]:
+        raise Refused("langgraph.store_changed", path=path)
 
 
 def refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
@@ -157,6 +125,12 @@ def refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
     named = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     if not {str(name) for (name,) in named} >= TABLES:
         raise Refused("langgraph.foreign_database", path=path)
+
+
+def columns_of(connection: sqlite3.Connection, table: str) -> set[str]:
+    """Return the names of a table's columns."""
+    described = connection.execute(f"SELECT * FROM {table} LIMIT 0").description  # noqa: S608 - our own names
+    return {str(column[0]) for column in described}
 
 
 def path_of(request: Request) -> Path:
@@ -188,8 +162,7 @@ class SqliteSource:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        described = connection.execute("SELECT * FROM writes LIMIT 0").description
-        self._path = "task_path" if "task_path" in {column[0] for column in described} else "''"
+        self._path = "task_path" if "task_path" in columns_of(connection, "writes") else "''"
 
     def addresses(self, identifier: str) -> list[Address]:
         rows = self._connection.execute(
@@ -208,31 +181,28 @@ class SqliteSource:
         found = self._select("parent_checkpoint_id", address).fetchone()
         return str(found[0] or "") if found else ""
 
-    def row(self, address: Address) -> Row | None:
+    def row(self, address: Address) -> SqliteRow | None:
         found = self._select("parent_checkpoint_id, type, checkpoint, metadata", address).fetchone()
-        return Row(found[0] or "", *found[1:]) if found else None
+        return SqliteRow(found[0] or "", *found[1:]) if found else None
 
     def write_rows(self, address: Address) -> list[WriteRow]:
         rows = self._connection.execute(
             f"SELECT task_id, {self._path}, idx, channel, type, value FROM writes {AT} ORDER BY task_id, idx",  # noqa: S608
-            (address.thread, address.namespace, address.id),
+            address,
         )
         return [WriteRow(*row) for row in rows]
 
-    def writes_of(self, address: Address) -> list[Write]:
-        return [Write(row.task, row.idx, row.channel) for row in self.write_rows(address)]
-
-    def values_at(self, address: Address) -> list[Value]:
+    def values_at(self, address: Address) -> list[LoadedValue]:
         found = self.row(address)
         if found is None:
             return []
         own = [
-            Value(found.type, found.checkpoint, "the checkpoint"),
-            Value("json", _as_bytes(found.metadata), "its metadata"),
+            LoadedValue(found.type, found.checkpoint, "the checkpoint"),
+            LoadedValue("json", _as_bytes(found.metadata), "its metadata"),
         ]
-        before = self.write_rows(Address(address.thread, address.namespace, found.parent))
+        before = self.write_rows(address._replace(id=found.parent))
         writes = [*self.write_rows(address), *(row for row in before if row.channel == TASKS)]
-        return [*own, *(Value(row.type, row.value, row.channel) for row in writes)]
+        return [*own, *(LoadedValue(row.type, row.value, row.channel) for row in writes)]
 
     def inner(self, thread: str) -> Iterable[tuple[str, str, Any]]:
         return self._connection.execute(
@@ -244,7 +214,7 @@ class SqliteSource:
     def _select(self, columns: str, address: Address) -> sqlite3.Cursor:
         return self._connection.execute(
             f"SELECT {columns} FROM checkpoints {AT}",  # noqa: S608 - our own names
-            (address.thread, address.namespace, address.id),
+            address,
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from forkline_langgraph.graphs import event_loop
 from forkline_langgraph.restore import source_store
 from forkline_langgraph.restore.source_store import Address, Source
 from forkline_langgraph.restore.subgraphs import inner_checkpoints, unfinished_tasks
@@ -22,7 +21,7 @@ def caller_of(source: Source, inner: Address) -> Address:
     for namespace, identifier, metadata in source.inner(inner.thread):
         if (namespace, identifier) == (inner.namespace, inner.id):
             outer = Address(inner.thread, "", str(source_store.parents_in(metadata).get("") or ""))
-            tasks = unfinished_tasks(source.writes_of(outer)) if outer.id else set()
+            tasks = unfinished_tasks(source.write_rows(outer)) if outer.id else set()
             if inner in inner_checkpoints(source, outer, tasks):
                 return outer
     raise Refused("langgraph.called_by_graph")
@@ -50,11 +49,7 @@ class InnerGraph:
 
     def update(self, values: Any, as_node: str | None) -> None:
         """Write a checkpoint of the subgraph, with ``update_state`` of the graph that calls it."""
-        graph = self._outer.graph
-        if self._outer.is_async:
-            event_loop.run(graph.aupdate_state(self.config, values, as_node=as_node))
-        else:
-            graph.update_state(self.config, values, as_node=as_node)
+        self._outer.update(values, as_node, self.config)
 
 
 def edit(outer: Running, namespace: str, request: Request, loadable: Loadable) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from langgraph.types import Command
 
 from forkline_langgraph.graphs import entry_points, event_loop
-from forkline_langgraph.report.events import MODES, Progress, shown
+from forkline_langgraph.report.callbacks import Attempts
+from forkline_langgraph.report.events import MODES, TaskReporter, shown
 from forkline_langgraph.run import interrupts
 
 if TYPE_CHECKING:
@@ -26,29 +27,40 @@ class Running:
         reporter: Reporter,
         stream_options: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        self.graph, self.config = graph, config
-        self._stream_options = stream_options
         self._reporter = reporter
-        self._progress = Progress(reporter)
+        self._progress = TaskReporter(reporter)
+        callbacks = [*config.get("callbacks", ()), Attempts(reporter, self._progress.units)]
+        self.graph, self.config = graph, {**config, "callbacks": callbacks}
+        self._stream_options = stream_options
         self.is_async = entry_points.is_async(graph)
+        # What the config of the first step has besides: the checkpoint that it replays, if any.
+        self._replayed: dict[str, str] = {}
 
     def state(self) -> Any:
         """Return the state of the thread's last checkpoint, as the graph reads it."""
         return self.graph.get_state(self.config)
 
-    def update(self, values: Any, as_node: str | None) -> None:
-        """Write a checkpoint with changed values, as if ``as_node`` had returned them."""
-        if self.is_async:
-            event_loop.run(self.graph.aupdate_state(self.config, values, as_node=as_node))
-        else:
-            self.graph.update_state(self.config, values, as_node=as_node)
+    def update(self, values: Any, as_node: str | None, config: dict[str, Any] | None = None) -> None:
+        """Write a checkpoint with changed values, as if ``as_node`` had returned them.
 
-    def to_end(self, given: Any, *, asks_first: bool = True) -> str:
+        ``config`` is that of a subgraph whose state changes; without it, the graph's own does.
+        """
+        at = config or self.config
+        if self.is_async:
+            event_loop.run(self.graph.aupdate_state(at, values, as_node=as_node))
+        else:
+            self.graph.update_state(at, values, as_node=as_node)
+
+    def to_end(self, given: Any, *, asks_first: bool = True, replays: bool = False) -> str:
         """Run until nothing is left to do, or to a breakpoint. Return the result as text.
 
         ``given`` is the input, a ``Command`` with answers, or None to continue. ``asks_first`` is false if an
-        edit has made the stored questions outdated.
+        edit has made the stored questions outdated. ``replays`` begins at the last checkpoint as a replay, so
+        that subgraphs load what they remembered before it.
         """
+        if replays:
+            last = self.state().config["configurable"]["checkpoint_id"]
+            self._replayed = {"checkpoint_id": last, "checkpoint_ns": ""}
         if given is None and asks_first and (waiting := interrupts.waiting_in(self.state())):
             # Ask first: running the waiting nodes up to their questions would repeat what they do before.
             given = self._answered(waiting)
@@ -76,14 +88,16 @@ class Running:
 
     def _stream(self, given: Any) -> None:
         options = {"stream_mode": MODES, "subgraphs": True, **self._stream_options}
+        replayed, self._replayed = self._replayed if given is None else {}, {}
+        config = {**self.config, "configurable": {**self.config["configurable"], **replayed}}
         if self.is_async:
-            event_loop.run(self._consume(given, options))
+            event_loop.run(self._consume(given, config, options))
             return
-        for part in self.graph.stream(given, self.config, **options):
+        for part in self.graph.stream(given, config, **options):
             self._progress.report(*part)
 
-    async def _consume(self, given: Any, options: dict[str, Any]) -> None:
-        async for part in self.graph.astream(given, self.config, **options):
+    async def _consume(self, given: Any, config: dict[str, Any], options: dict[str, Any]) -> None:
+        async for part in self.graph.astream(given, config, **options):
             self._progress.report(*part)
 
 

@@ -5,7 +5,7 @@ Patches: crewai.state.runtime.RuntimeState.model_dump and model_dump_json,
 Versions: 1.14.2 and newer
 Why: The run continues while a checkpoint is written. pydantic's serializer then fails, or panics with an
     exception that ``except Exception`` does not catch and that ends the run.
-Test: tests/runners/runs/test_endings.py::test_a_run_survives_a_panic_of_the_serializer
+Test: quality/compatibility/rows/failures.py::panic
 """
 
 from __future__ import annotations

@@ -1,0 +1,18 @@
+"""Threads that work in the background."""
+
+import threading
+
+from viewer.changes.background import in_background
+
+
+def test_a_step_is_called_again_without_a_change() -> None:
+    calls, enough = list[int](), threading.Event()
+
+    def step() -> bool:
+        calls.append(len(calls))
+        if len(calls) == 3:
+            enough.set()
+        return False
+
+    with in_background("test", step, 0.0, max_wait=0.0):
+        assert enough.wait(60)

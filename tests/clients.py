@@ -1,0 +1,24 @@
+"""A browser of tests, whose pages do not depend on the layout of templates."""
+
+import re
+from typing import Any
+
+from django.test import Client
+
+
+def compact(html: str) -> str:
+    """Return the HTML without line breaks and indentation, except in ``pre`` and ``textarea``."""
+    parts = re.split(r"(<(?:pre|textarea)\b.*?</(?:pre|textarea)>)", html, flags=re.S)
+    parts[::2] = [re.sub(r"\s*\n\s*", "\n", part) for part in parts[::2]]
+    parts[::2] = [re.sub(r"(?<=>)\n|\n(?=[<>])", "", part).replace("\n", " ") for part in parts[::2]]
+    return "".join(parts)
+
+
+class CompactClient(Client):
+    """A test client that returns compact HTML, so that tests do not depend on a template's layout."""
+
+    def request(self, **request: Any) -> Any:
+        response = super().request(**request)
+        if not response.streaming and response.get("Content-Type", "").startswith("text/html"):
+            response.content = compact(response.content.decode()).encode()
+        return response

@@ -1,0 +1,157 @@
+"""A listed thread that grows in PostgreSQL: only what was appended is read, and other changes are noticed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from psycopg import Connection, sql
+
+from tests.langgraph.conftest import opened
+from tests.langgraph.databases import checkpoint_id
+from tests.langgraph.listing.test_appended import assert_complete
+from viewer.engines.langgraph.tables.postgresql import PostgresqlTables
+from viewer.engines.langgraph.threads.store import LangGraphStore
+from viewer.importing import import_location, import_run
+from viewer.importing.addresses import address_of
+from viewer.models import Checkpoint, Location
+from viewer.stores.protocol import RunIndex
+
+Added = Callable[[], Location]
+Owner = Connection[Any]
+COUNT = 30
+TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
+
+
+def add(owner: Owner, number: int, parent: int | None = None) -> str:
+    """Add a checkpoint with one write to the thread ``t``, after the one with the number before."""
+    before = number - 1 if parent is None else parent
+    owner.execute(
+        "INSERT INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint,"
+        """ metadata) VALUES ('t', '', %s, %s, '{"channel_versions": {}}', '{"source": "loop"}')""",
+        (checkpoint_id(number), checkpoint_id(before) if number else None),
+    )
+    write(owner, number, 0)
+    return checkpoint_id(number)
+
+
+def write(owner: Owner, number: int, index: int) -> None:
+    """Add a write after a checkpoint."""
+    owner.execute(
+        "INSERT INTO checkpoint_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx,"
+        " channel, type, blob) VALUES ('t', '', %s, %s, '~__pregel_pull, node', %s, 'value', 'json', '1')",
+        (checkpoint_id(number), f"task {index}", index),
+    )
+
+
+@pytest.fixture
+def location(added: Added, owner: Owner) -> Location:
+    """A location with a thread of 30 checkpoints, each with one write."""
+    for number in range(COUNT):
+        add(owner, number)
+    return added()
+
+
+def listed(location: Location, since: str = "") -> tuple[RunIndex, list[str]]:
+    """Return the index of the thread, and the ids of the checkpoints whose bodies were read for it."""
+    bodies: list[str] = []
+
+    class Recorded(PostgresqlTables):
+        def checkpoint(self, key: Any, max_bytes: int) -> Any:
+            bodies.append(key.checkpoint_id)
+            return super().checkpoint(key, max_bytes)
+
+    address = address_of(location)
+    assert address.server is not None
+    with LangGraphStore(Recorded(address.server, address.limits), []) as store:
+        return store.index("t", since=since), bodies
+
+
+def test_of_an_appended_checkpoint_only_its_own_row_is_read(location: Location, owner: Owner) -> None:
+    before, _bodies = listed(location)
+    new = add(owner, COUNT)
+    index, bodies = listed(location, before.state)
+    assert index.is_appended and set(bodies) == {new}
+    # Its parent is a head no longer.
+    assert [one.checkpoint_id for one in index.snapshots] == [checkpoint_id(COUNT - 1), new]
+    complete = listed(location)[0]
+    assert index.snapshots == complete.snapshots[-2:]
+    assert index.runs == complete.runs and index.state == complete.state
+
+
+def test_nothing_is_read_of_a_thread_that_has_not_changed(location: Location, owner: Owner) -> None:
+    before, _bodies = listed(location)
+    owner.execute("UPDATE checkpoints SET metadata = metadata WHERE thread_id = 'fan-failed'")
+    index, bodies = listed(location, before.state)
+    assert index.is_appended and (index.runs, index.snapshots, bodies) == ([], [], [])
+    assert index.state == before.state
+
+
+def test_a_pending_write_changes_the_head_only(location: Location, owner: Owner) -> None:
+    before, _bodies = listed(location)
+    write(owner, COUNT - 1, -1)
+    index, _bodies = listed(location, before.state)
+    assert index.is_appended and [one.trigger for one in index.snapshots] == ["loop_failed"]
+    assert index.runs[0].status == "failed"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM checkpoints WHERE checkpoint_id = '{early}'",
+        "UPDATE checkpoints SET metadata = metadata WHERE checkpoint_id = '{early}'",
+        "UPDATE checkpoints SET metadata = '{{}}' WHERE checkpoint_id = '{early}'",
+        "UPDATE checkpoints SET parent_checkpoint_id = NULL WHERE checkpoint_id = '{early}'",
+        "DELETE FROM checkpoint_writes WHERE checkpoint_id = '{early}'",
+        "UPDATE checkpoint_writes SET blob = '2' WHERE checkpoint_id = '{early}'",
+        "UPDATE checkpoint_writes SET idx = -1 WHERE checkpoint_id = '{early}'",
+        "DELETE FROM checkpoints WHERE checkpoint_id = '{head}'",
+    ],
+)
+def test_any_other_change_lists_the_whole_thread(location: Location, owner: Owner, statement: str) -> None:
+    before, _bodies = listed(location)
+    ids = {"early": checkpoint_id(7), "head": checkpoint_id(COUNT - 1)}
+    owner.execute(statement.format(**ids).encode())
+    index, _bodies = listed(location, before.state)
+    assert not index.is_appended and index == listed(location)[0]
+
+
+def test_a_fork_and_a_late_write_list_the_whole_thread(location: Location, owner: Owner) -> None:
+    before, _bodies = listed(location)
+    add(owner, COUNT, parent=7)
+    assert not listed(location, before.state)[0].is_appended
+    state = listed(location)[0].state
+    write(owner, 7, 1)
+    assert not listed(location, state)[0].is_appended
+
+
+def test_rows_of_an_unchanged_prefix_are_not_written(location: Location, owner: Owner) -> None:
+    run = opened(location, "t")
+    add(owner, COUNT)
+    add(owner, COUNT + 1)
+    summary = import_run(run)
+    assert (summary.added, summary.changed, summary.pruned) == (2, 1, 0)
+    assert_complete(run)
+    owner.execute("DELETE FROM checkpoints WHERE checkpoint_id = %s", [checkpoint_id(3)])
+    assert import_run(run).pruned == 1
+    assert run.checkpoints.get(checkpoint_id=checkpoint_id(3)).state == Checkpoint.State.PRUNED
+
+
+def test_a_growing_thread_is_listed_as_completely_as_at_once(added: Added, owner: Owner) -> None:
+    location = added()
+    for thread in ("map-sub-done", "appr-two-answers"):
+        for table in TABLES:
+            name = sql.Identifier(f"old_{table}")
+            query = sql.SQL("CREATE TABLE {} AS SELECT * FROM {} WHERE thread_id = {}")
+            owner.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(name))
+            owner.execute(query.format(name, sql.Identifier(table), sql.Literal(thread)))
+            removed = sql.SQL("DELETE FROM {} WHERE thread_id = {}")
+            owner.execute(removed.format(sql.Identifier(table), sql.Literal(thread)))
+        owner.execute("INSERT INTO checkpoint_blobs SELECT * FROM old_checkpoint_blobs")
+        ids = owner.execute("SELECT checkpoint_id FROM old_checkpoints ORDER BY 1").fetchall()
+        for (own_id,) in ids:
+            for table in ("checkpoints", "checkpoint_writes"):
+                query = sql.SQL("INSERT INTO {} SELECT * FROM {} WHERE checkpoint_id = {}")
+                old = sql.Identifier(f"old_{table}")
+                owner.execute(query.format(sql.Identifier(table), old, sql.Literal(own_id)))
+                import_location(location)
+                assert_complete(opened(location, thread))

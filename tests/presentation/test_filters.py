@@ -1,0 +1,42 @@
+"""The filters and tags of templates."""
+
+from collections import Counter
+from pkgutil import iter_modules
+
+import pytest
+from django.template.engine import Engine
+
+import viewer.templatetags
+from viewer.presentation.amounts import duration
+
+
+def test_no_two_filters_or_tags_share_a_name() -> None:
+    """A template that loads both libraries would use the one that it loads last."""
+    libraries = [
+        Engine.get_default().template_libraries[one.name]
+        for one in iter_modules(viewer.templatetags.__path__)
+    ]
+    names = Counter(name for library in libraries for name in (*library.filters, *library.tags))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (0.00001, "< 0.1 ms"),
+        (0.0004, "0.4 ms"),
+        (0.00096, "1 ms"),
+        (0.0042, "4 ms"),
+        (0.0099, "10 ms"),
+        (0.01, "0.01 s"),
+        (0.423, "0.42 s"),
+        (1.8, "1.80 s"),
+        (5.0, "5 s"),
+        (13.2, "13 s"),
+        (125, "2 min 5 s"),
+        (187_200, "2 d 4 h"),
+    ],
+)
+def test_a_duration_has_the_unit_in_which_it_can_be_read(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

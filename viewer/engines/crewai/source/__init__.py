@@ -1,1 +1,0 @@
-"""Reads the source of a project without importing it."""

@@ -1,0 +1,78 @@
+"""Where the readers find a location, and the limits within which they read it."""
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from viewer.importing.stored_copies.project_secrets import secrets_for
+from viewer.messages.message import UserFacingError
+from viewer.models import Location
+from viewer.stores.errors import LocationUnreadable
+from viewer.stores.location_reader import LocationAddress
+from viewer.stores.postgresql.address import ServerAddress, libpq_environment, name_in, path_of_database
+from viewer.stores.protocol import ReadLimits
+from viewer.stores.safe_open import Identity
+
+
+def read_limits() -> ReadLimits:
+    """The limits for one checkpoint, from the settings."""
+    return ReadLimits(
+        max_bytes=settings.CHECKPOINT_MAX_BYTES,
+        max_depth=settings.CHECKPOINT_MAX_DEPTH,
+        max_seconds=settings.CHECKPOINT_MAX_SECONDS,
+        max_memory=settings.CHECKPOINT_MAX_MEMORY,
+        statement_seconds=settings.POSTGRESQL_STATEMENT_SECONDS,
+    )
+
+
+def address_of(location: Location) -> LocationAddress:
+    """The address of a location, pinned to the identity that was added, without links below the roots.
+
+    Raises LocationUnreadable for a database that is not in the settings.
+    """
+    identity = Identity.parse(location.identity)
+    secrets = secrets_for(location.project)
+    server = None
+    if location.store_kind == Location.StoreKind.POSTGRESQL:
+        server = server_address(name_in(location.path))
+    return LocationAddress(
+        Path(location.path),
+        read_limits(),
+        settings.CHECKPOINT_ROOTS,
+        identity,
+        secrets,
+        location.engine,
+        server,
+    )
+
+
+def server_address(name: str) -> ServerAddress:
+    """The connection of the database with this name in the settings. Raises LocationUnreadable."""
+    connection = settings.POSTGRESQL_LOCATIONS.get(name)
+    if connection is None:
+        raise LocationUnreadable("postgresql.not_configured")
+    return ServerAddress(name, connection, libpq_environment())
+
+
+class NotConfigured(UserFacingError):
+    """The settings have no connection to a location's database."""
+
+
+def server_variables(location: Location) -> dict[str, Any]:
+    """The variables with which a run connects to a database. May hold a password. Raises NotConfigured."""
+    try:
+        address = server_address(name_in(location.path))
+    except LocationUnreadable as error:
+        raise NotConfigured(error.message) from None
+    return {"conninfo": address.conninfo, "environment": dict(address.environment)}
+
+
+def address_at(path: Path) -> LocationAddress:
+    """The address of whatever is at a path now."""
+    return LocationAddress(path, read_limits(), settings.CHECKPOINT_ROOTS)
+
+
+def address_of_database(name: str) -> LocationAddress:
+    """The address of the database with this name in the settings. Raises LocationUnreadable."""
+    return LocationAddress(Path(path_of_database(name)), read_limits(), server=server_address(name))

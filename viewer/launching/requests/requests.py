@@ -1,0 +1,170 @@
+"""What a person asks to be started, as plain data: a fork, a resume, a new run or a sweep."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+from uuid import UUID, uuid4
+
+from django.contrib.auth.models import AbstractBaseUser
+
+from viewer.engines.planning.plan import Edits
+from viewer.engines.planning.run_settings import NO_SETTINGS, RunSettings
+from viewer.engines.protocol import Contents
+from viewer.engines.root_kinds import RootKind
+from viewer.jobs.request import CheckpointSettings, Options
+from viewer.launching.requests.options import LaunchOptions
+from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
+
+# Accepts all redacted parts, or all losses.
+ACCEPT_ALL = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What a person accepted before the start.
+
+    ``redacted_parts`` and ``losses`` are the digest that the preview showed, or ``ACCEPT_ALL``.
+    ``effects`` accepts all effects of the checkpoint for the project.
+    """
+
+    redacted_parts: str = ""
+    losses: str = ""
+    effects: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRequest:
+    """The fields that every request has.
+
+    A request with the ``key`` of an earlier one starts nothing new. ``seen_plan`` is the digest of the plan
+    that was shown to the person, or None. ``preflight`` is the check whose findings were shown; None in the
+    terminal.
+    """
+
+    project: Project | None
+    entry_point: str = ""
+    models: Mapping[str, str] = field(default_factory=dict)
+    cache_warmup: str = ""
+    checkpointing: CheckpointSettings = field(default_factory=CheckpointSettings)
+    settings: RunSettings = NO_SETTINGS
+    options: LaunchOptions = field(default_factory=LaunchOptions)
+    accepted: Accepted = field(default_factory=Accepted)
+    # The project's component for each stored component, by the stored component's id.
+    answers: Mapping[str, str] = field(default_factory=dict)
+    key: UUID = field(default_factory=uuid4)
+    requested_by: AbstractBaseUser | None = None
+    seen_plan: str | None = None
+    preflight: PreflightCheck | None = None
+
+    @property
+    def run_options(self) -> Options:
+        """The options that the runner reads, without those that were not chosen."""
+        chosen = Options()
+        if self.models:
+            chosen["models"] = dict(self.models)
+        if self.cache_warmup:
+            chosen["cache_warmup"] = self.cache_warmup
+        if self.checkpointing:
+            chosen["checkpoints"] = self.checkpointing
+        if self.settings.stop_before:
+            chosen["stop_before"] = list(self.settings.stop_before)
+        if self.settings.stop_after:
+            chosen["stop_after"] = list(self.settings.stop_after)
+        return chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRequest(LaunchRequest):
+    """A launch from a checkpoint.
+
+    ``contents`` is the checkpoint's contents, and ``furthest`` those of the run's furthest checkpoint, from
+    which the cost is estimated. The source in ``folder``, the project's, says which steps may follow.
+    """
+
+    checkpoint: Checkpoint
+    contents: Contents
+    furthest: Contents | None = None
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkRequest(CheckpointRequest):
+    """A fork with these edits, on a new branch. ``again_stale`` has all stale steps run again.
+
+    ``into`` is the fork target to which it is published when it has ended; empty for none.
+    """
+
+    kind: ClassVar[Job.Kind] = Job.Kind.FORK
+    branch: str
+    edits: Edits = field(default_factory=Edits)
+    again_stale: bool = False
+    into: str = ""
+
+    @property
+    def run_options(self) -> Options:
+        """The options that the runner reads, and where the fork is published."""
+        chosen = super(ForkRequest, self).run_options
+        if self.into:
+            chosen["into"] = self.into
+        return chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeRequest(ForkRequest):
+    """A resume. ``branch`` is the checkpoint's own."""
+
+    kind: ClassVar[Job.Kind] = Job.Kind.RESUME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishRequest(LaunchRequest):
+    """The publication of the fork that wrote this checkpoint to its scratch store."""
+
+    checkpoint: Checkpoint
+    into: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One thing that the forks of a sweep differ in, with a value for each.
+
+    ``group`` is input, state, output, model, configurable, context or answer; ``key`` is the name, unit, role
+    or question in it. The value None of an output is the stored one.
+    """
+
+    group: str
+    key: str
+    label: str
+    values: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRequest(CheckpointRequest):
+    """Forks of one checkpoint, one for each combination of values. Their branches begin with ``prefix``.
+
+    ``score`` is the function that scores the end result of each, as ``module:function``; empty for none.
+    """
+
+    prefix: str
+    dimensions: Sequence[Dimension]
+    again_stale: bool = False
+    # The unit that edited states are attributed to; empty if the engine decides.
+    as_node: str = ""
+    score: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRunRequest(LaunchRequest):
+    """A run from its start.
+
+    ``target`` is the location that it writes to, or the path of a new one, which must be in one of the
+    ``roots``; None allows any path. ``thread`` is the conversation that it continues; empty for a new one.
+    """
+
+    kind: RootKind
+    name: str
+    inputs: Mapping[str, Any]
+    target: Location | str
+    thread: str = ""
+    roots: Sequence[Path] | None = None

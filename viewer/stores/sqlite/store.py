@@ -1,0 +1,161 @@
+"""An SQLite file with a table of checkpoints."""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import apsw
+
+from viewer.messages.message import UserMessage
+from viewer.stores.errors import Broken, LimitExceeded, LocationLimitExceeded, LocationUnreadable, Unavailable
+from viewer.stores.protocol import Entry, RawCheckpoint, ReadLimits, ReadProblem, StoreFormat
+from viewer.stores.snapshots import too_large
+from viewer.stores.sqlite.errors import is_damage, row_error
+from viewer.stores.sqlite.file import SqliteFile, short_text, text_of
+from viewer.stores.sqlite.readonly import DatabaseFile
+from viewer.stores.sqlite.row_digest import COLUMNS, row_digest
+
+TABLE = "checkpoints"
+EMPTY_TABLE = "store.table_empty"
+# The most rowids on damaged pages that are read one by one.
+MAX_PROBES = 20_000
+_COLUMNS = {"id", "data"}
+MAX_ID_LENGTH = 300
+
+
+class SqliteStore(SqliteFile):
+    """The rows of one file. Each is a checkpoint as JSON."""
+
+    kind: Literal["sqlite"] = "sqlite"
+
+    def __init__(self, file: Path | DatabaseFile, limits: ReadLimits, formats: Sequence[StoreFormat]) -> None:
+        super().__init__(file, limits)
+        self.formats = formats
+        self._columns: frozenset[str] = frozenset()
+        self._rowid = "rowid"
+
+    def entries(self) -> Iterator[Entry | ReadProblem]:
+        """The entry or problem of each row. Of rows with the same id, the last. Raises LocationUnreadable."""
+        found = self.retried(self._listed)
+        if not found:
+            yield ReadProblem(TABLE, UserMessage(EMPTY_TABLE), "foreign", "empty")
+        yield from found
+
+    def entry(self, key: str) -> Entry | ReadProblem | None:
+        """The row with this id; None if there is none. Raises LocationUnreadable."""
+        rows = self.retried(lambda: self.query(f"{self._select_entry()} WHERE id = ?", key))
+        return self._entry_or_problem(rows[0]) if rows else None
+
+    def read(self, entry: Entry) -> RawCheckpoint:
+        """The bytes of a row. Raises Unreadable."""
+        if entry.size > self.limits.max_bytes:
+            raise too_large(entry.size, self.limits)
+        try:
+            kind, stored, data, columns = self.retried(lambda: self._row(entry))
+        except LocationLimitExceeded as error:
+            raise LimitExceeded(error.message) from None
+        except LocationUnreadable as error:
+            raise Unavailable(error.message) from None
+        key, parent_id, branch = entry.real_key, text_of(columns[1]) or None, text_of(columns[2])
+        return RawCheckpoint(
+            entry,
+            data,
+            lambda store_format: store_format.ids_in_row(key, parent_id, branch),
+            row_digest(kind, stored, columns),
+        )
+
+    def _row(self, entry: Entry) -> tuple[str, bytes, bytes, list[Any]]:
+        """The type and bytes of a row's data, the same as JSON text, and the other columns of its digest."""
+        # Found by rowid, because the index of ids may be damaged.
+        rowid = int(entry.fingerprint.partition(":")[0])
+        columns = (
+            "typeof(data)",
+            "CASE WHEN typeof(data) IN ('blob', 'text') THEN CAST(data AS BLOB) END",
+            *(short_text(column, self._columns) for column in ("id", *COLUMNS)),
+        )
+        try:
+            rows = self.query(
+                f"SELECT {', '.join(columns)} FROM {TABLE} WHERE {self._rowid} = ?",  # noqa: S608
+                rowid,
+            )
+            if not rows or text_of(rows[0][2]) != entry.real_key:
+                raise Unavailable("store.row_vanished")
+            kind, stored, _id, *others = rows[0]
+            if stored is None:
+                raise Broken("store.row_not_json_or_text")
+            return kind, stored, self._as_text(kind, stored), others
+        except (apsw.Error, MemoryError) as error:
+            raise row_error(error, self.limits) from None
+
+    def _as_text(self, kind: str, stored: bytes) -> bytes:
+        """The data of a row as JSON text: SQLite's own binary form is converted. Raises apsw.Error."""
+        if kind == "text" or stored.startswith(b"{"):
+            return stored
+        converted: bytes | None = self.query("SELECT CAST(json(?) AS BLOB)", stored)[0][0]
+        if converted is None:
+            raise Broken("store.row_not_json_or_text")
+        return converted
+
+    def read_schema(self) -> None:
+        """Find the plain columns. Raises LocationUnreadable."""
+        self._columns, self._rowid = self.plain_columns(TABLE)
+        if not self._columns >= _COLUMNS:
+            raise LocationUnreadable("store.columns_missing")
+
+    def _select_entry(self) -> str:
+        key, written = (short_text(name, self._columns) for name in ("id", "created_at"))
+        return f"SELECT {self._rowid}, {key}, octet_length(data), typeof(data), {written} FROM {TABLE}"  # noqa: S608
+
+    def _listed(self) -> list[Entry | ReadProblem]:
+        """Every row that can be listed. If a page is damaged, the rows before and after it are listed."""
+        rows, is_complete = self._walk("ASC")
+        if not is_complete:
+            rows += self._walk("DESC")[0]
+            rows += self._probed({row[0] for row in rows})
+        listed = [self._entry_or_problem(row) for row in rows]
+        found = {item.key: item for item in listed}
+        if not is_complete:
+            reason = UserMessage("store.table_partly_damaged")
+            found[TABLE] = ReadProblem(TABLE, reason, "broken", hides="anything")
+        return list(found.values())
+
+    def _walk(self, direction: str) -> tuple[list[tuple[Any, ...]], bool]:
+        """The rows in this direction up to a damaged page, and whether all rows were read."""
+        rows: list[tuple[Any, ...]] = []
+        try:
+            for row in self.database.run(f"{self._select_entry()} ORDER BY {self._rowid} {direction}"):
+                rows.append(row)
+        except apsw.SQLError:
+            raise
+        except apsw.Error as error:
+            if not is_damage(error):
+                raise
+            return rows, False
+        return rows, True
+
+    def _probed(self, known: set[int]) -> list[tuple[Any, ...]]:
+        """The rows between the known rowids, read one by one."""
+        rows: list[tuple[Any, ...]] = []
+        last = max(known, default=0)
+        first = min(known, default=1)
+        for rowid in range(first, min(last, first + MAX_PROBES)):
+            if rowid not in known:
+                try:
+                    rows += self.query(f"{self._select_entry()} WHERE {self._rowid} = ?", rowid)
+                except apsw.Error as error:
+                    if not is_damage(error):
+                        raise
+        return rows
+
+    def _entry_or_problem(self, row: tuple[Any, ...]) -> Entry | ReadProblem:
+        rowid, row_id, size, kind, written = row
+        written = text_of(written) if isinstance(written, bytes) else written
+        # Only a checksum of the column is used, since it may hold anything.
+        checksum = zlib.crc32(repr(written).encode(errors="backslashreplace"))
+        fingerprint = f"{rowid}:{kind}:{size}:{checksum:08x}"
+        key = text_of(row_id)
+        if not key or not key.isprintable() or len(key) > MAX_ID_LENGTH:
+            reason = UserMessage("store.row_without_id")
+            return ReadProblem(f"row {rowid}", reason, "broken", fingerprint)
+        return Entry(key, fingerprint, size or 0)
