@@ -10,7 +10,7 @@ from django.template.loader import render_to_string
 from django.views.defaults import server_error
 
 from viewer.data_folder import failure_text
-from viewer.data_folder.identity import problem_while_served
+from viewer.data_folder.identity import problem_while_served, what_changed
 
 RETRY_SECONDS = 10
 View = Callable[..., HttpResponseBase]
@@ -26,7 +26,7 @@ def unavailable(text: str) -> HttpResponse:
 def server_error_page(request: HttpRequest) -> HttpResponse:
     """Return the page for an unhandled exception: 503 for disk and database errors, else 500."""
     error = sys.exc_info()[1]
-    text = failure_text(error) if error else ""
+    text = failure_text(error) or what_changed() if error else ""
     return unavailable(text) if text else server_error(request)
 
 

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from viewer.cli.output import as_json, one_line, plain
 from viewer.data_folder import DataFolderFailure, failure_text
+from viewer.data_folder.identity import what_changed
 
 # The exit status of a program that a closed pipe ends: 128 and the number of SIGPIPE.
 PIPE_CLOSED = 141
@@ -59,7 +60,7 @@ class ForklineCommand(BaseCommand):
             self._say_failure(text, options)
             raise CommandError(text) from error
         except (DatabaseError, DataFolderFailure, OSError) as error:
-            if not (text := failure_text(error)):
+            if not (text := failure_text(error) or what_changed()):
                 raise
             self._say_failure(text, options)
             raise CommandError(one_line(text)) from error
