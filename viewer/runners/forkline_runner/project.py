@@ -14,6 +14,7 @@ from forkline_runner.refusal import Refused
 
 # The folder of the runners; a project's modules take precedence over those in it.
 RUNNERS = Path(__file__).resolve().parents[1]
+ENVIRONMENT = Path(sys.prefix).resolve()
 
 
 def enter(folder: str) -> None:
@@ -76,6 +77,6 @@ def _not_found(entry_point: str, error: ModuleNotFoundError) -> Refused:
 def is_in_project(path: Path) -> bool:
     """Return whether a file is part of the project's source, and not of an environment."""
     resolved = path.resolve()
-    if "site-packages" in resolved.parts or resolved.is_relative_to(Path(sys.prefix).resolve()):
+    if "site-packages" in resolved.parts or resolved.is_relative_to(ENVIRONMENT):
         return False
-    return resolved.is_relative_to(Path.cwd().resolve())
+    return resolved.is_relative_to(Path.cwd())

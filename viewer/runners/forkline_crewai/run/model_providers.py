@@ -7,6 +7,7 @@ may be after calls that were paid for.
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -61,13 +62,16 @@ def _named_by(made: Any) -> Iterator[str]:
 
 def _named_in_source() -> Iterator[str]:
     """Yield the models in the project's loaded modules and in the YAML files next to them."""
-    paths = [Path(str(getattr(module, "__file__", None) or "")) for module in list(sys.modules.values())]
-    files = {path for path in paths if path.suffix == ".py"}
-    # Thousands of modules are in a few hundred folders.
-    folders = {folder for folder in {path.parent for path in files} if project.is_in_project(folder)}
-    for path in sorted(path for path in files if path.parent in folders):
+    # By folder and as strings: thousands of Path objects would delay every run.
+    names: dict[str, set[str]] = {}
+    for module in list(sys.modules.values()):
+        parent, _, name = str(getattr(module, "__file__", None) or "").rpartition(os.sep)
+        if name.endswith(".py"):
+            names.setdefault(parent, set()).add(name)
+    folders = [parent for parent in sorted(names) if project.is_in_project(Path(parent))]
+    for path in (Path(parent, name) for parent in folders for name in sorted(names[parent])):
         yield from _named_in_python(_text(path))
-    for folder in sorted(folders):
+    for folder in map(Path, folders):
         for path in sorted([*folder.glob("*.yaml"), *folder.glob("config/*.yaml")]):
             yield from _YAML_MODEL.findall(_text(path))
 
