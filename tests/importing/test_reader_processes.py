@@ -15,6 +15,7 @@ import pytest
 from pytest_django import Settings
 from zstandard import decompress
 
+from tests.jobs.conftest import wait_until
 from tests.real_stores import hashes_below, one_checkpoint
 from viewer.importing import import_location, open_location, prepare_import
 from viewer.importing.reader import reader_count
@@ -166,8 +167,7 @@ def test_a_reader_ends_if_its_parent_is_killed() -> None:
         "print(pool._idle[0].pid, flush=True); os.kill(os.getpid(), 9)"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    psutil.wait_procs([psutil.Process(int(ended.stdout))] if psutil.pid_exists(int(ended.stdout)) else [], 10)
-    assert not psutil.pid_exists(int(ended.stdout))
+    wait_until(lambda: not psutil.pid_exists(int(ended.stdout)), 10)
 
 
 @pytest.mark.django_db

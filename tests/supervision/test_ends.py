@@ -18,6 +18,7 @@ import pytest
 from scripts.served_demo import LINK, free_port
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, wait_until
+from viewer.jobs.execution.processes import living
 
 UP = [sys.executable, "manage.py", "up"]
 
@@ -68,7 +69,7 @@ def folder(empty_data_folder: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 def have_ended(processes: list[psutil.Process]) -> bool:
-    return not [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    return not living(processes)
 
 
 def was_restarted(up: "subprocess.Popen[str]", part: str, before: int) -> bool:
