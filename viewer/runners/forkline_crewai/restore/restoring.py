@@ -42,7 +42,8 @@ def copied(body: Mapping[str, Any], request: Request, folder: Path) -> Path:
     path = folder / f"{request['checkpoint']['id']}_p-{body.get('parent_id') or 'none'}.json"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(body, file)
+        # Several times as fast as ``json.dump``, which encodes in Python.
+        file.write(json.dumps(body))
     return path
 
 
