@@ -27,6 +27,8 @@ from scripts.served_demo import ServedDemo, served_demo
 ROUNDS = 5
 GOAL_TIMES = 6
 MAX_SECONDS = 180
+# Before each click, for the work that follows the last run and the preflight check to end.
+PAUSE_SECONDS = 1.5
 COMMAND = "`crewai checkpoint resume`, start to end"
 CHECKPOINT = """
     SELECT checkpoint.id, checkpoint.checkpoint_id, location.path, project.folder, project.interpreter,
@@ -161,6 +163,7 @@ def wait_until_prewarmed(served: ServedCheckpoint) -> None:
 def click_to_first_unit(served: ServedCheckpoint) -> float:
     """Return the seconds from the click to the start of the first task or node, as the runner reports it."""
     open_form(served)
+    time.sleep(PAUSE_SECONDS)
     clicked = time.time()
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(clicked - 1))
     served.page.click("#start-button")
