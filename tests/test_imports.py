@@ -3,7 +3,7 @@
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,13 +22,16 @@ def package_of(path: str) -> str | None:
     return max(packages, key=len, default=None)
 
 
-def imported_modules(path: Path) -> Iterator[str]:
+@cache
+def imported_modules(path: Path) -> list[str]:
+    found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return found
 
 
 def forbidden_imports(path: Path) -> list[str]:

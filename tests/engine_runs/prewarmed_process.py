@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import gc
 import importlib
+import importlib.util
 import json
 import os
 import runpy
@@ -18,6 +19,7 @@ import signal
 import socket
 import sqlite3
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +81,21 @@ def load(engine: str) -> None:
         sys.modules["sqlite3"] = importlib.import_module("pysqlite3")
     for name in MODULES[engine]:
         importlib.import_module(name)
-    for name in OPTIONAL[engine]:
+    for name in (*OPTIONAL[engine], *forkable_storage()):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+
+
+def forkable_storage() -> list[str]:
+    """Return the storage of CrewAI's memory if its threads start again in a fork, as with newer LanceDB."""
+    found = importlib.util.find_spec("lancedb")
+    if not found or not found.origin:
+        return []
+    loop = Path(found.origin).with_name("background_loop.py")
+    if not loop.exists() or "register_at_fork" not in loop.read_text():
+        return []
+    warnings.filterwarnings("ignore", "lancedb fork support is experimental")
+    return ["crewai.memory.storage.lancedb_storage"]
 
 
 def storage_path() -> str:
