@@ -45,6 +45,19 @@ def test_events_appear_without_a_reload_and_a_reload_changes_nothing(page: Page,
     assert shown_texts(page) == texts(7)
 
 
+@pytest.mark.parametrize("name", ["home", "location", "job"])
+def test_each_page_of_a_running_job_shows_its_progress(page: Page, job: Job, name: str) -> None:
+    addresses = {"home": "/", "location": job.location.get_absolute_url(), "job": job.get_absolute_url()}
+    page.goto(addresses[name])
+    progress = page.locator(f"#job-{job.pk}-progress")
+    expect(progress).to_contain_text("0 of 2")
+    add_events(job, 1, 2)
+    expect(progress).to_contain_text("word1 word2")
+    JobEvent.objects.create(job=job, seq=3, kind="task_completed", at=timezone.now(), data={"task": "a"})
+    expect(progress).to_contain_text("1 of 2")
+    expect(progress).to_have_attribute("data-seq", "3")
+
+
 def test_a_restart_of_the_server_loses_and_repeats_no_event(page: Page, job: Job, server: Server) -> None:
     page.goto(job.get_absolute_url())
     add_events(job, 1, 5)
