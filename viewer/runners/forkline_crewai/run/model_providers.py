@@ -16,7 +16,6 @@ from typing import Any
 
 from crewai import LLM
 
-from forkline_crewai.patches import unused_certificates
 from forkline_crewai.restore import components
 from forkline_runner import project
 
@@ -43,8 +42,7 @@ def missing(made: Any) -> list[components.Component]:
 def advice_for(model: str) -> str | None:
     """Return what to install for this model: None if nothing, empty if the engine does not name it."""
     try:
-        with unused_certificates.skipped():
-            LLM(model=model)
+        LLM(model=model)
     except ImportError as error:
         # The engine raises ImportError for any error, such as a missing key, with the error as its cause.
         if error.__cause__ is None or isinstance(error.__cause__, ImportError):
