@@ -31,7 +31,7 @@ viewer/reproduction: viewer.engines viewer.launching viewer.models
 viewer/presentation/run: django viewer.annotations viewer.engines viewer.lineage viewer.models
 viewer/presentation/export: django graphviz viewer.comparison viewer.engines viewer.importing
     viewer.lineage.drawing
-    viewer.models viewer.presentation.run
+    viewer.models viewer.presentation.run viewer.prices
 viewer/presentation/spans: django viewer.engines viewer.importing viewer.models viewer.presentation.run
     viewer.prices
 viewer/presentation/launch: django viewer.comparison.diff viewer.engines viewer.forms viewer.importing

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from viewer.importing import import_location, open_location
+from viewer.importing import describe_runs, import_location, open_location
 from viewer.models import Location
 
 
 def imported_location(path: Path | str) -> Location:
-    """Return the location at this path with everything in it imported."""
+    """Return the location at this path with everything in it imported, as a worker imports it."""
     location = open_location(path)
     assert import_location(location).read_error is None
+    describe_runs(location)
     location.refresh_from_db()
     return location

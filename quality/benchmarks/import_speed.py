@@ -11,14 +11,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from quality.benchmarks.timing import timed
 from quality.tables import print_heading, print_row
 from quality.temporary_data_folder import ROOT, temporary_data_folder
-
-if TYPE_CHECKING:
-    from viewer.models import Location
 
 # The interpreter with CrewAI installed.
 ENGINE_PYTHON = os.environ.get("FORKLINE_ENGINE_PYTHON") or str(ROOT / "demo/.venv/bin/python")
@@ -98,7 +95,7 @@ def _renamed(content: bytes, renamed: dict[bytes, bytes], days: int) -> bytes:
 
 def measure(folder: Path) -> None:
     """Print the table. Needs Django to be set up."""
-    from viewer.importing import import_location, open_location, prepare_import
+    from viewer.importing import describe_runs, import_location, open_location, prepare_import
     from viewer.importing.reader import reader_count
     from viewer.models import Location
     from viewer.stores.reader.pool import end_idle_readers
@@ -120,19 +117,11 @@ def measure(folder: Path) -> None:
             location = open_location(folder)
             first = timed(partial(import_location, location), without=lister.pid)
             assert location.checkpoints.count() == COUNT
-            inputs = timed(partial(read_inputs, location))
+            inputs = timed(partial(describe_runs, location))
             again = timed(partial(import_location, location))
             rounds.append(Round(listed, listed_work, first.passed, first.used, inputs.passed, again.passed))
     middle = Round(*(median(values) for values in zip(*rounds[1:], strict=True)))
     report(middle, reader_count() * peak_of_reader(folder))
-
-
-def read_inputs(location: "Location") -> None:
-    """Read the inputs of all runs, as the imports after the first do, each within a time limit."""
-    from viewer.importing import import_location
-
-    while import_location(location).is_news:
-        pass
 
 
 def peak_of_reader(folder: Path) -> int:
@@ -159,7 +148,7 @@ def report(middle: Round, readers_kilobytes: int) -> None:
     for name, ours, listed, goal in (
         ("first import", middle.first, middle.listed, GOAL_FIRST),
         ("the same, as work of all cores", middle.first_work, middle.listed_work, ""),
-        ("inputs of all runs, afterwards", middle.inputs, middle.listed, ""),
+        ("inputs and costs of all runs, afterwards", middle.inputs, middle.listed, ""),
         ("import, nothing has changed", middle.again, middle.listed, GOAL_AGAIN),
     ):
         each = [f"{seconds / COUNT * 1e6:.0f} µs" for seconds in (ours, listed)]

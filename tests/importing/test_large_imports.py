@@ -65,6 +65,18 @@ def test_the_others_follow_in_the_background(large: Location) -> None:
     assert (large.import_state, large.import_done, large.import_total) == ("", 0, 0)
 
 
+def test_inputs_and_costs_follow_in_the_background(large: Location) -> None:
+    import_location(large)
+    run = large.runs.get()
+    assert run.tokens and (run.inputs, run.cost, run.is_described, run.is_priced) == ([], None, False, False)
+    revision = large.revision
+    assert background.import_requested() and not background.import_requested()
+    run.refresh_from_db()
+    large.refresh_from_db()
+    assert run.inputs == [["topic", "AI"], ["year", "2026"]] and run.cost and run.is_priced
+    assert large.revision > revision
+
+
 def test_rows_are_the_same_as_those_of_one_import(large: Location, tmp_path: Path) -> None:
     import_added(large)
     background.import_requested()

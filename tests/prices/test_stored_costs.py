@@ -5,7 +5,8 @@ import pytest
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of
-from viewer.importing import import_location
+from viewer.importing import describe_runs, import_location
+from viewer.importing.describing import locations_to_describe
 from viewer.models import Job, JobEvent, Location, Run
 from viewer.prices import price_job
 
@@ -35,7 +36,11 @@ def test_another_import_keeps_the_cost(crew_location: Location) -> None:
 def test_a_changed_price_changes_the_cost(crew_location: Location, tmp_path: Path, settings: Any) -> None:
     settings.PRICES_FILE = tmp_path / "prices.toml"
     settings.PRICES_FILE.write_text('["gpt-4o-mini"]\ninput = 1000000\noutput = 0\n')
-    assert import_location(crew_location).is_news
+    import_location(crew_location)
+    revision = crew_location.revision
+    assert locations_to_describe() == [crew_location] and describe_runs(crew_location)
+    crew_location.refresh_from_db()
+    assert crew_location.revision > revision and locations_to_describe() == []
     run = crew_location.runs.get()
     assert run.cost == run.tokens_in
 
@@ -56,6 +61,7 @@ def test_an_import_reads_again_what_the_version_before_stored(crew_location: Loc
     Run.objects.update(usage=[], tokens_in=0, tokens_out=0, model="", cost=None, seconds=None)
     crew_location.checkpoints.update(fingerprint="")
     import_location(crew_location)
+    describe_runs(crew_location)
     run.refresh_from_db()
     assert (run.tokens, run.cost, run.seconds) == expected
 

@@ -1,12 +1,12 @@
 """Import the checkpoints of a location into rows, incrementally. The location is only ever read."""
 
-from viewer.importing.addresses import NotConfigured, server_variables
+from viewer.importing.addresses import NotConfigured, is_indexed, server_variables
+from viewer.importing.describing import describe_runs
 from viewer.importing.importing import (
     import_added,
     import_location,
     import_one,
     import_run,
-    is_indexed,
     redact_stored,
 )
 from viewer.importing.location_list.file_urls import NotLocal, path_of
@@ -47,6 +47,7 @@ __all__ = [
     "bodies_of",
     "body_of",
     "called_runs",
+    "describe_runs",
     "import_added",
     "import_location",
     "import_one",

@@ -1,10 +1,11 @@
-"""Where the readers find a location, and the limits within which they read it."""
+"""Where the readers find a location, how much of it is copied, and the limits within which they read it."""
 
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
+from viewer.engines import engine_name, store_format_named
 from viewer.importing.stored_copies.project_secrets import secrets_for
 from viewer.messages.message import UserFacingError
 from viewer.models import Location
@@ -76,3 +77,11 @@ def address_at(path: Path) -> LocationAddress:
 def address_of_database(name: str) -> LocationAddress:
     """The address of the database with this name in the settings. Raises LocationUnreadable."""
     return LocationAddress(Path(path_of_database(name)), read_limits(), server=server_address(name))
+
+
+def is_indexed(location: Location) -> bool:
+    """Whether a location is only indexed, because its engine's databases are too large to be copied."""
+    return (
+        location.store_kind != Location.StoreKind.JSON
+        and store_format_named(engine_name(location)).is_indexed
+    )

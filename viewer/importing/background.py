@@ -1,8 +1,9 @@
-"""A thread that imports what was requested, lists the rest of partly listed runs, and makes stored copies."""
+"""A thread that imports what was requested, lists and describes the rest of runs, and makes stored copies."""
 
 from contextlib import AbstractContextManager
 
 from viewer.changes.background import in_background
+from viewer.importing.describing import STEP_SECONDS, describe_runs, locations_to_describe
 from viewer.importing.importing import import_location, import_run
 from viewer.importing.stored_copies.copying import POLL_SECONDS, copy_some
 from viewer.models import Location, Run
@@ -16,9 +17,12 @@ def importing_in_background() -> AbstractContextManager[None]:
 
 
 def import_requested() -> bool:
-    """Import what was requested, and copy a few checkpoints. Returns whether there may be more to do."""
+    """Import what was requested, describe and copy some of it. Returns whether there may be more to do."""
     for run in Run.objects.filter(is_partly_listed=True).select_related("location"):
         import_run(run)
     for location in Location.objects.filter(import_state=Location.ImportState.REQUESTED):
         import_location(location, wait=False)
-    return copy_some()
+    has_described = [
+        describe_runs(location, max_seconds=STEP_SECONDS) for location in locations_to_describe()
+    ]
+    return copy_some() or any(has_described)

@@ -6,9 +6,7 @@ from pathlib import Path
 
 from django.utils import timezone
 
-from viewer.engines import engine_name, store_format_named
-from viewer.importing.addresses import address_of
-from viewer.importing.describing import describe_stored
+from viewer.importing.addresses import address_of, is_indexed
 from viewer.importing.import_lock import import_lock
 from viewer.importing.indexing import forget_index, update_run, update_runs
 from viewer.importing.polling import update_polled
@@ -16,7 +14,6 @@ from viewer.importing.stored_copies.project_secrets import redact_known_secrets
 from viewer.importing.updating import ImportSummary, update_all, update_newest, update_some
 from viewer.messages.message import UserMessage
 from viewer.models import Location, Run
-from viewer.prices import price_runs
 from viewer.stores.errors import LocationLimitExceeded, LocationReplaced, LocationUnreadable
 from viewer.stores.location_reader import LocationReader, open_reader
 
@@ -41,7 +38,6 @@ def import_location(location: Location, *, wait: bool = True) -> ImportSummary:
             if not wait and location.import_state == Location.ImportState.CANCELLED:
                 return ImportSummary()
             summary = _with_reader(location, lambda reader: _update(location, reader, is_poll=not wait))
-            summary.is_news |= price_runs(location)
             if not summary.is_cancelled:
                 location.end_import()
             record(location, summary)
@@ -74,9 +70,7 @@ def import_added(location: Location) -> ImportSummary:
 def _update(location: Location, reader: LocationReader, *, is_poll: bool) -> ImportSummary:
     if is_indexed(location):
         return update_runs(location, reader)
-    summary = update_polled(location, reader) if is_poll else update_all(location, reader)
-    summary.is_news |= describe_stored(location)
-    return summary
+    return update_polled(location, reader) if is_poll else update_all(location, reader)
 
 
 def import_run(run: Run, *, newest_first: bool = False) -> ImportSummary:
@@ -97,8 +91,6 @@ def import_run(run: Run, *, newest_first: bool = False) -> ImportSummary:
             summary = _with_reader(
                 location, lambda reader: update_run(run, reader, newest_first=newest_first)
             )
-            if not newest_first:
-                summary.is_news |= price_runs(location)
             if summary.is_news and not summary.read_error:
                 record(location, summary)
     except OSError as error:
@@ -118,7 +110,6 @@ def import_one(location: Location, source: str) -> ImportSummary:
         if not refresh(location):
             return ImportSummary()
         summary = _with_reader(location, lambda reader: update_some(location, reader, [key]))
-        summary.is_news |= price_runs(location)
         if not summary.read_error:
             record(location, summary)
     return summary
@@ -128,14 +119,6 @@ def redact_stored(location: Location) -> None:
     """Redact the project's secrets in the stored data of a location, as its next import would."""
     with import_lock(location):
         refresh(location)
-
-
-def is_indexed(location: Location) -> bool:
-    """Whether a location is only indexed, because its engine's databases are too large to be copied."""
-    return (
-        location.store_kind != Location.StoreKind.JSON
-        and store_format_named(engine_name(location)).is_indexed
-    )
 
 
 def refresh(location: Location) -> bool:

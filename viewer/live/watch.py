@@ -9,6 +9,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 
 from viewer.importing import import_location
+from viewer.importing.describing import STEP_SECONDS, describe_runs
 from viewer.jobs.workers import worker_is_up
 from viewer.models import Location
 
@@ -81,7 +82,10 @@ async def _poll(location: Location) -> None:
 
 
 def _import(location: Location) -> None:
-    """Import new checkpoints. A worker, if one runs, imports large numbers of them."""
+    """Import new checkpoints. A worker, if one runs, imports large numbers and describes runs."""
     location.refresh_if_exists()
-    if location.import_state != Location.ImportState.REQUESTED or not worker_is_up():
+    has_worker = worker_is_up()
+    if location.import_state != Location.ImportState.REQUESTED or not has_worker:
         import_location(location, wait=False)
+    if not has_worker:
+        describe_runs(location, max_seconds=STEP_SECONDS)

@@ -91,6 +91,11 @@ class Run(Metered):
         indexes = [
             models.Index(fields=["location", "-last_at", "-id"], name="newest_runs"),
             models.Index(fields=["location"], condition=Q(is_priced=False), name="unpriced_runs"),
+            models.Index(
+                fields=["location", "-last_at", "-id"],
+                condition=Q(is_described=False, parent=None),
+                name="runs_without_inputs",
+            ),
             models.Index(fields=["-last_at", "-id"], name="newest_runs_of_all"),
             models.Index(fields=["id"], condition=Q(is_partly_listed=True), name="partly_listed_runs"),
         ]

@@ -2,7 +2,7 @@
 
 from django.db.models import Q, QuerySet
 
-from viewer.importing.importing import is_indexed
+from viewer.importing.addresses import is_indexed
 from viewer.models import Annotation, Checkpoint, Job, Location, Run
 
 

@@ -12,6 +12,7 @@ from viewer.importing import bodies_of
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.edits import edited_checkpoints
 from viewer.presentation.run.triggers import trigger_label
+from viewer.prices import price_runs
 
 # Inputs and outputs are exported of this many branches, those written last.
 MAX_BRANCHES = 100
@@ -19,7 +20,10 @@ SECTIONS = (Section.INPUTS, Section.STATE, Section.OUTPUTS, Section.MESSAGES)
 
 
 def run_document(run: Run) -> dict[str, Any]:
-    """A run with its branches, checkpoints, inputs and outputs. Times are ISO 8601."""
+    """A run with its branches, checkpoints, inputs, outputs and cost. Times are ISO 8601."""
+    if not run.is_priced:
+        price_runs(run.location)
+        run.refresh_from_db()
     rows = list(run.checkpoints.select_related("parent").order_by("row"))
     heads = list(
         run.checkpoints.filter(is_branch_head=True).select_related("location", "stored_copy").order_by("-row")

@@ -9,6 +9,8 @@ from django.utils.translation import gettext_lazy
 
 from viewer.cli.output import Output
 from viewer.cli.rows import checkpoint_document
+from viewer.importing import describe_runs
+from viewer.importing.describing import locations_to_describe
 from viewer.messages.translation import translate
 from viewer.models import Location, SearchEntry
 from viewer.search import SearchTooSlow
@@ -84,6 +86,9 @@ def handle(options: Mapping[str, Any]) -> Output:
     if not filters:
         raise CommandError(_("Name a word or an option to search for."))
     index_some(INDEXING_SECONDS)
+    if filters.cost:
+        for location in locations_to_describe():
+            describe_runs(location)
     limit = min(max(options["limit"], 1), MAX_RESULTS)
     try:
         found = search(filters, Location.objects.all(), most=limit)
