@@ -120,7 +120,7 @@ def test_the_plan_of_a_flow_with_source_lists_what_follows() -> None:
     publish = FlowMethod("publish", listens_to=Condition(("outline",)))
     preview = preview_plan(flow({"n": 1}), Edits(), source=(outline, publish))
     assert [(shown.step.unit, shown.action_label) for shown in preview.shown] == [
-        ("outline", "kept"),
+        ("outline", "reused"),
         ("publish", "runs"),
     ]
     assert preview.running_count == 1
@@ -197,6 +197,5 @@ def test_the_cost_of_a_flow_is_that_of_the_previous_calls_after_the_checkpoint()
 def test_a_step_is_described_in_one_line() -> None:
     step = preview_plan(crew(THREE, {"topic": "AI"}), Edits(inputs={"topic": "ML"})).steps[0]
     assert step_text(step) == (
-        "1. Task 1 about AI: kept (finished; its output is used as it is; "
-        "its output was produced with the former topic)"
+        "1. Task 1 about AI: reused (finished; its output was produced with the former topic)"
     )

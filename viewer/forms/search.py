@@ -39,7 +39,7 @@ class SearchForm(forms.Form):
             (PRUNED, _("pruned at its source")),
         ],
     )
-    trigger = forms.ChoiceField(label=_("Trigger"))
+    trigger = forms.ChoiceField(label=_("Written when"))
     agent = _text(_("Agent"))
     unit = _text("")
     model = _text(_("Model"))

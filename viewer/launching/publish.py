@@ -59,7 +59,7 @@ def _refusal(checkpoint: Checkpoint, kind: RootKind, into: str) -> str:
     """Why the fork of this checkpoint cannot be written there; empty if it can."""
     job = Job.objects.filter(pk=checkpoint.scratch_job).first() if checkpoint.is_scratch else None
     if not checkpoint.is_scratch or into not in dict(kind.fork_targets) or into == SCRATCH:
-        return _("Only a fork in a scratch store can be published.")
+        return _("Only a draft, which is a fork in Forkline only, can be published.")
     if checkpoint.location.replaced_by:
         return _("The location was replaced after it was added, so nothing is written to it.")
     if job is not None and not job.has_ended:

@@ -14,7 +14,7 @@ from viewer.engines.planning.plan import Action, Reason, Step
 from viewer.engines.preflight import Component, PreflightLabels
 
 ACTIONS: dict[Action, str | Promise] = {
-    Action.KEPT: _("kept"),
+    Action.KEPT: _("reused"),
     Action.EDITED: _("edited"),
     Action.PINNED: _("held"),
     Action.AGAIN: _("runs again"),
@@ -31,11 +31,11 @@ SIGNS = {
     Action.MAY: "▹",
 }
 REASONS: dict[Reason, str | Promise] = {
-    Reason.FINISHED: _("finished; its output is used as it is"),
+    Reason.FINISHED: _("finished"),
     Reason.UNFINISHED: _("has not run yet"),
     Reason.PASSED_OVER: _("skipped, or still running, when later units had finished"),
     Reason.EDITED: _("your text is used as its output"),
-    Reason.HELD: _("its output is kept; it does not run again"),
+    Reason.HELD: _("its output is reused; it does not run again"),
     Reason.READS_EDITED: _("reads what you changed"),
     Reason.BEHIND_RERUN: _("comes after a unit that runs again"),
     Reason.REQUESTED: _("you asked for it"),

@@ -120,7 +120,7 @@ def test_two_answers_to_one_question_are_two_branches_of_the_lineage(
 def test_an_interrupt_is_a_question_of_the_inbox(worker: None, threads: Location, runner: Client) -> None:
     start = rows(threads, "approval")[-1]
     page = runner.get(reverse("fork", args=[start.pk])).content.decode()
-    assert 'name="state:topic"' in page and 'name="as_node"' in page and "a scratch store, branch" in page
+    assert 'name="state:topic"' in page and 'name="as_node"' in page and "a draft in Forkline, branch" in page
     # What LangGraph does not offer.
     assert 'name="checkpoint_events"' not in page
     sent = {"branch": "asked", "entry_point": "graphs:approval", "key": str(uuid.uuid4())}

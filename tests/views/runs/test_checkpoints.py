@@ -33,7 +33,7 @@ def test_the_overview_shows_engine_source_parent_and_agents(reader: Client, fork
     assert forked.source in detail
     assert forked.parent and f"?at={forked.parent.checkpoint_id}" in detail.replace("&amp;", "&")
     assert "Researcher on AI" in detail and "gpt-4o-mini" in detail
-    assert "agent executors" in detail
+    assert "What ran" in detail and "executor" not in detail
 
 
 def test_tasks_show_what_a_fork_edited_and_ran_again(reader: Client, forked: Checkpoint) -> None:

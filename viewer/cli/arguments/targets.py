@@ -10,7 +10,5 @@ from viewer.engines.protocol import Contents, kind_of
 def target_of(contents: Contents, target: str) -> str:
     """The target. Raises CommandError if forks of this checkpoint have no such target."""
     if target not in dict(kind_of(engine_of(contents), contents.kind).fork_targets):
-        raise CommandError(
-            _("--into %s works only for checkpoints whose forks run in a scratch store.") % target
-        )
+        raise CommandError(_("--into %s works only for checkpoints whose forks run as drafts.") % target)
     return target

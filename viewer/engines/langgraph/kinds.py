@@ -17,7 +17,7 @@ GRAPH = RootKind(
     forks_on_copy=True,
     max_listed=MAX_ROWS,
     fork_targets=(
-        ("scratch", _("A scratch store")),
+        ("scratch", _("Keep as a draft (in Forkline only)")),
         ("new-thread", _("A new thread at the location")),
         ("thread", _("This thread: moves its head")),
     ),

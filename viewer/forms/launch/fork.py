@@ -94,7 +94,7 @@ class ForkForm(BranchForm):
 
     into = forms.ChoiceField(
         required=False,
-        label=_("Write to"),
+        label=_("When it has ended"),
         widget=forms.Select(attrs={"id": "into", "class": "input", "aria-describedby": "into-hint"}),
     )
     again = forms.Field(required=False, widget=forms.SelectMultiple)

@@ -92,9 +92,9 @@ MESSAGES = {
         "LangGraph %(version)s is too old: %(oldest)s or newer is needed for %(python)s."
     ),
     "langgraph.not_all_written": _("The saver did not store every checkpoint, so nothing was written."),
-    "langgraph.not_published": _("The fork ran and is in its scratch store, but was not published: %(why)s"),
+    "langgraph.not_published": _("The fork ran and is a draft in Forkline, but was not published: %(why)s"),
     "langgraph.scratch_deleted": _(
-        "The scratch store of this fork has been deleted, so it can no longer be published."
+        "The draft of this fork has been deleted, so it can no longer be published."
     ),
     "langgraph.shallow_thread": _(
         "This store has only the last checkpoint of a thread, which would be lost. Publish the fork as a "

@@ -66,7 +66,7 @@ def add_arguments(parser: CommandParser) -> None:
 def _texts() -> dict[str, str]:
     """The options that take a text, with their help."""
     return {
-        "entity": _("The type of the root entity."),
+        "entity": _("The kind of what ran, as its engine names it."),
         "agent": _("The role of an agent."),
         "unit": _("The title or name of a unit of work."),
         "model": _("A model."),

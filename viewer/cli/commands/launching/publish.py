@@ -15,7 +15,7 @@ from viewer.launching.publish import NEW_THREAD, THREAD, PublishPreview, preview
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests.requests import PublishRequest
 
-HELP = gettext_lazy("Write a fork from its scratch store to its location.")
+HELP = gettext_lazy("Write a draft, which is a fork in Forkline only, to its location.")
 
 
 def add_arguments(parser: CommandParser) -> None:
@@ -36,7 +36,7 @@ def add_arguments(parser: CommandParser) -> None:
 def handle(options: Mapping[str, Any]) -> Output:
     checkpoint = checkpoint_at(options["checkpoint"])
     if not checkpoint.is_scratch:
-        raise CommandError(_("Only a fork in a scratch store can be published."))
+        raise CommandError(_("Only a draft, which is a fork in Forkline only, can be published."))
     project = project_for(checkpoint.location, options)
     request = PublishRequest(checkpoint=checkpoint, into=options["into"], project=project)
     preview = preview_publish(request)

@@ -116,10 +116,6 @@ class Contents:
         first = next(event for event in failures if event.text == error)
         return Failure(first.subject, error)
 
-    @property
-    def executor_count(self) -> int:
-        return sum(entity.is_executor for entity in self.entities)
-
 
 def contents_of(body: Body) -> Contents:
     """Return the contents of a decoded checkpoint."""
