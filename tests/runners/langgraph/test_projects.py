@@ -63,3 +63,13 @@ def test_an_agent_with_a_tool_runs_and_is_forked_after_the_tools_call(graphs: Gr
     assert [one["tool"] for one in ended.of("tool_completed")] == ["weather"]
     forked = graphs.run(graphs.request("fork", "agents:agent", "agent", 2) | accepted)
     assert forked.end["result"] == "It is sunny in Oslo." and graphs.nodes() == ["model", "weather"]
+
+
+@pytest.mark.parametrize("kind", ["effects", "preflight", "next", "fork"])
+def test_the_source_of_a_graph_may_import_savers_and_stores(graphs: Graphs, kind: str) -> None:
+    # A process that has not imported the engine yet.
+    cold = Graphs(graphs.python, graphs.folder)
+    ended = cold.run(cold.request("fork", "savers:saved", "fan", 2) | {"kind": kind})
+    assert ended.end["status"] == "succeeded", ended.end
+    assert not [block for event in ended.of("preflight") for block in event["report"]["blocks"]]
+    assert graphs.nodes() == (["end", "left", "right"] if kind == "fork" else [])

@@ -4,17 +4,36 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import pkgutil
 import sys
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import (
+    BuiltinImporter,
+    FileFinder,
+    FrozenImporter,
+    ModuleSpec,
+    PathFinder,
+    SourceFileLoader,
+)
 from pathlib import Path
+from typing import Any
+from zipimport import zipimporter
 
-from forkline_guard.guard import ImportRefused, covering
+from forkline_guard.guard import GuardingFinder, ImportRefused, ProtectedFolderFinder, check_spec
 
 # Bounds for reading what the project's own entry points import.
 MAX_MODULES = 400
 MAX_SOURCE_BYTES = 1024 * 1024
+# With these, the __init__ of a package adds the folders of its name in all entries of the import path.
+EXTENDING = {"extend_path", "declare_namespace"}
+# What a finder of the environment must not do while it is asked: audit events, and their prefixes.
+REFUSED_EVENTS = {"import", "exec", "ctypes.dlopen", "os.system", "os.fork", "os.forkpty", "pty.spawn"}
+REFUSED_PREFIXES = ("subprocess.", "os.exec", "os.posix_spawn", "os.spawn", "socket.")
+_asking = threading.local()
+_is_audited = False
 
 
 @dataclass(frozen=True)
@@ -45,16 +64,18 @@ def files_of(module: str) -> tuple[ModuleFile, ...]:
         raise Unresolved("not a module name")
     _refuse_standard(parts[0])
     found: list[ModuleFile] = []
-    search_path: list[str] | None = None
+    search_path: Sequence[str] | None = None
     for end in range(1, len(parts) + 1):
-        spec = _spec_of(".".join(parts[:end]), search_path)
-        search_path = list(spec.submodule_search_locations or []) or None
+        name = ".".join(parts[:end])
+        spec = _spec_of(name, search_path)
         if spec.loader is not None:
             found.append(_file_of(spec))
-        elif end == len(parts) or search_path is None:
+        elif end == len(parts):
             raise Unresolved("a folder without code")
-        if end < len(parts) and search_path is None:
-            raise Unresolved("not found")
+        if end < len(parts):
+            search_path = _folders_of(spec, search_path, found[-1] if spec.loader else None)
+            if not search_path:
+                raise Unresolved("not found")
     return tuple(found)
 
 
@@ -102,19 +123,153 @@ def _refuse_standard(top: str) -> None:
         raise Unresolved("a module of Python itself")
 
 
-def _spec_of(name: str, search_path: list[str] | None) -> ModuleSpec:
+def _spec_of(name: str, search_path: Sequence[str] | None) -> ModuleSpec:
+    """Return what the import of a module would find, asking the finders in the order of the import system.
+
+    ``search_path`` are the folders of the package above; None for the import path. Raises Unresolved.
+    """
     try:
-        spec = PathFinder.find_spec(name, search_path)
+        for finder in list(sys.meta_path):
+            spec = _found_by(finder, name, search_path)
+            if spec is not None:
+                check_spec(spec)
+                return spec
     except ImportRefused as error:
         raise Unresolved("it lies in a location or in the data folder") from error
-    except (ImportError, ValueError, OSError) as error:
-        raise Unresolved("not found") from error
-    if spec is None:
-        raise Unresolved("not found")
-    for path in (spec.origin, spec.cached, *(spec.submodule_search_locations or ())):
-        if path and covering(path):
-            raise Unresolved("it lies in a location or in the data folder")
-    return spec
+    raise Unresolved("not found")
+
+
+def _found_by(finder: Any, name: str, search_path: Sequence[str] | None) -> ModuleSpec | None:
+    if finder is BuiltinImporter or finder is FrozenImporter or isinstance(finder, GuardingFinder):
+        return None
+    if finder is PathFinder:
+        return _in_folders(name, _entries(search_path))
+    # Such as the finder of a project that is installed in editable mode.
+    return _asked(finder, name, search_path)
+
+
+def _entries(search_path: Sequence[str] | None) -> Iterator[str]:
+    for entry in sys.path if search_path is None else search_path:
+        if isinstance(entry, str):
+            yield entry or str(Path.cwd())
+
+
+def _in_folders(name: str, folders: Iterable[str]) -> ModuleSpec | None:
+    """Return what these entries of a path have, as ``PathFinder`` does: it needs the package above imported.
+
+    The folders of a namespace package are joined.
+    """
+    portions: list[str] = []
+    for folder in folders:
+        spec = _in_folder(name, folder)
+        if spec is not None and spec.loader is not None:
+            return spec
+        portions += _locations(spec)
+    if not portions:
+        return None
+    namespace = ModuleSpec(name, None, is_package=True)
+    namespace.submodule_search_locations = portions
+    return namespace
+
+
+def _in_folder(name: str, folder: str) -> ModuleSpec | None:
+    """Return what one entry of a path has. Raises ImportRefused."""
+    try:
+        importer: Any = pkgutil.get_importer(folder)
+    except ImportRefused:
+        raise
+    except Exception:
+        return None
+    if importer is None:
+        return None
+    if isinstance(importer, FileFinder | zipimporter | ProtectedFolderFinder):
+        with suppress(OSError, ValueError):
+            return importer.find_spec(name)
+        return None
+    return _asked(importer, name)
+
+
+def _asked(finder: Any, *arguments: Any) -> ModuleSpec | None:
+    """Return what a finder of the environment finds; None if it cannot say without running anything."""
+    _audit_once()
+    find: Callable[..., ModuleSpec | None] | None = getattr(finder, "find_spec", None)
+    if find is None:
+        return None
+    _asking.is_active = True
+    try:
+        spec = find(*arguments)
+        return spec if isinstance(spec, ModuleSpec) else None
+    except ImportRefused:
+        raise
+    except Exception:
+        return None
+    finally:
+        del _asking.is_active
+
+
+def _audit_once() -> None:
+    global _is_audited  # noqa: PLW0603
+    if not _is_audited:
+        _is_audited = True
+        sys.addaudithook(_refuse_while_asking)
+
+
+def _refuse_while_asking(event: str, arguments: Any) -> None:
+    if getattr(_asking, "is_active", False) and (
+        event in REFUSED_EVENTS or event.startswith(REFUSED_PREFIXES)
+    ):
+        raise PermissionError(f"{event} while looking for a module")
+
+
+def _locations(spec: ModuleSpec | None) -> list[str]:
+    """Return the folders of a package. A finder's own kind of list may need the package above imported."""
+    try:
+        return [str(one) for one in (spec.submodule_search_locations if spec else None) or ()]
+    except Exception:
+        return []
+
+
+def _folders_of(
+    spec: ModuleSpec, search_path: Sequence[str] | None, file: ModuleFile | None
+) -> Sequence[str]:
+    """Return the folders in which the modules of a package are looked for."""
+    # What a .pth file or an earlier import has made of it.
+    if loaded := _loaded_path(spec.name):
+        return loaded
+    folders = _locations(spec)
+    if file is not None and _extends_path(file):
+        for entry in _entries(search_path):
+            folders += [one for one in _locations(_in_folder(spec.name, entry)) if one not in folders]
+    return folders
+
+
+def _loaded_path(name: str) -> list[str]:
+    module = sys.modules.get(name)
+    if module is None:
+        return []
+    try:
+        # Reading an attribute could load a lazy module.
+        return [str(one) for one in object.__getattribute__(module, "__dict__").get("__path__", ())]
+    except Exception:
+        return []
+
+
+def _extends_path(file: ModuleFile) -> bool:
+    """Return whether the ``__init__`` of a package makes it a namespace package, as before Python 3.3."""
+    return any(
+        (node.attr if isinstance(node, ast.Attribute) else node.id) in EXTENDING
+        for node in ast.walk(_parsed(file))
+        if isinstance(node, ast.Attribute | ast.Name)
+    )
+
+
+def _parsed(file: ModuleFile) -> ast.Module:
+    """Return the parsed source; an empty module if it cannot be parsed, or is too long."""
+    try:
+        source = Path(file.path).read_bytes()
+        return ast.parse(source) if len(source) <= MAX_SOURCE_BYTES else ast.Module([], [])
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])
 
 
 def _file_of(spec: ModuleSpec) -> ModuleFile:
@@ -129,13 +284,8 @@ def _file_of(spec: ModuleSpec) -> ModuleFile:
 
 def _imports_in(file: ModuleFile) -> Iterator[str]:
     """Yield the absolute names of what a file imports; for ``from a import b`` both ``a`` and ``a.b``."""
-    try:
-        source = Path(file.path).read_bytes()
-        tree = ast.parse(source) if len(source) <= MAX_SOURCE_BYTES else ast.Module([], [])
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return
     package = file.name if Path(file.path).stem == "__init__" else file.name.rpartition(".")[0]
-    for node in ast.walk(tree):
+    for node in ast.walk(_parsed(file)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
