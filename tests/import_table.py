@@ -28,7 +28,8 @@ viewer/comparison/diff: diff_match_patch
 viewer/comparison: django viewer.engines viewer.importing viewer.messages.message viewer.models
     viewer.presentation.amounts viewer.presentation.run viewer.prices viewer.stores.model_calls
 viewer/reproduction: viewer.engines viewer.launching viewer.models
-viewer/presentation/run: django viewer.annotations viewer.engines viewer.lineage viewer.models
+viewer/presentation/run: django viewer.annotations viewer.engines viewer.importing viewer.lineage
+    viewer.models
 viewer/presentation/export: django graphviz viewer.comparison viewer.engines viewer.importing
     viewer.lineage.drawing
     viewer.models viewer.presentation.run viewer.prices
@@ -90,6 +91,7 @@ viewer/search: django viewer.changes viewer.engines viewer.importing viewer.lock
 viewer/cli: django viewer.access viewer.annotations viewer.comparison viewer.data_folder viewer.engines
     viewer.importing viewer.jobs viewer.launching viewer.lineage viewer.messages.labels
     viewer.messages.translation viewer.models viewer.presentation.export viewer.presentation.jobs
+    viewer.presentation.run.branches
     viewer.presentation.run.units.graph viewer.prices viewer.projects viewer.pruning viewer.retention
     viewer.search viewer.sharing viewer.stores.postgresql.address
 viewer/cli/safe_lines.py:

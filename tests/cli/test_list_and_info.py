@@ -23,6 +23,7 @@ CHECKPOINT = {
         "parent_id",
         "edge",
         "branch",
+        "recorded_branch",
         "trigger",
         "created_at",
         "entity",
@@ -43,7 +44,11 @@ def test_list_has_runs_checkpoints_and_problems(tmp_path: Path, terminal: Termin
     assert (answer["location"], answer["store_kind"]) == (str(folder), "json")
     assert [problem["path"] for problem in answer["problems"]] == ["package.json"]
     (run,) = answer["runs"]
-    assert set(run) == {"id", "entity", "name", "checkpoints"}
+    assert set(run) == {"id", "entity", "name", "branches", "checkpoints"}
+    assert [(one["name"], one["status"]) for one in run["branches"]] == [("main", None), ("exp-a", None)]
+    assert [one["head"] for one in run["branches"]] == [
+        [row["id"] for row in run["checkpoints"] if row["branch"] == name][-1] for name in ("main", "exp-a")
+    ]
     assert (run["entity"], run["name"]) == ("crew", "research")
     first, *_, last = run["checkpoints"]
     assert set(first) == CHECKPOINT
@@ -52,6 +57,7 @@ def test_list_has_runs_checkpoints_and_problems(tmp_path: Path, terminal: Termin
         "parent_id": None,
         "edge": "root",
         "branch": "main",
+        "recorded_branch": "main",
         "trigger": "task_started",
         "created_at": "2026-11-20T23:28:26+00:00",
         "entity": "crew",

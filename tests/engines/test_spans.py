@@ -8,6 +8,7 @@ import pytest
 
 from tests.real_stores import STORES
 from viewer.engines import engine_named
+from viewer.engines.crewai.format.summary import restarts
 from viewer.engines.spans import Span, SpanSource
 
 
@@ -57,3 +58,45 @@ def test_a_hostile_record_has_no_spans_that_end_before_they_start() -> None:
     engine = engine_named("crewai")
     (span,) = engine.spans([SpanSource("c", None, engine.contents_of(body))])
     assert (span.parent, span.status, span.seconds) == ("", "open", 0.0)
+
+
+NOTHING_RAN = [
+    ("a crash and a resume", ["task_completed", "checkpoint_started"], ["default_env", "task_started"]),
+    ("a flow", ["method_execution_finished", "checkpoint_started"], ["flow_started", "default_env"]),
+    ("no environment", ["task_started", "checkpoint_started"], ["agent_execution_started"]),
+    ("no writes are recorded", ["task_completed"], ["default_env", "agent_execution_started"]),
+    ("a recorded fork", ["task_completed", "checkpoint_started"], ["checkpoint_fork_started"]),
+    ("an event during the write", ["task_completed", "checkpoint_started", "x_started"], ["cc_env"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [case[1:] for case in NOTHING_RAN], ids=[case[0] for case in NOTHING_RAN]
+)
+def test_the_time_before_a_resume_is_not_worked(before: list[str], after: list[str]) -> None:
+    written = [
+        "task_started",
+        "checkpoint_started",
+        "checkpoint_completed",
+        "llm_call_started",
+        "llm_call_completed",
+    ]
+    first = ["crew_kickoff_started", *written, *before]
+    events = [(kind, at * 0.01) for at, kind in enumerate(first)]
+    events += [(kind, 60 + at * 0.01) for at, kind in enumerate(after)]
+    assert restarts(events) == [len(first)]
+
+
+def test_waiting_for_a_model_is_work_even_if_a_checkpoint_could_not_be_written() -> None:
+    events = [("llm_call_completed", 0.0), ("llm_call_started", 1.0), ("checkpoint_started", 1.0)]
+    assert restarts([*events, ("llm_call_completed", 90.0), ("task_started", 90.1)]) == []
+
+
+def test_threads_that_write_at_the_same_time_are_no_resume() -> None:
+    kinds = ["task_completed", "checkpoint_started", "checkpoint_started", "checkpoint_completed"]
+    assert (
+        restarts(
+            [(kind, at * 0.1) for at, kind in enumerate([*kinds, "checkpoint_completed", "task_started"])]
+        )
+        == []
+    )

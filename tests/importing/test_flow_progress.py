@@ -13,7 +13,7 @@ from tests.imported import imported_location
 from tests.migrating import single_migrations
 from tests.real_stores import copy_of, write_checkpoint
 from viewer.importing import import_location, open_location
-from viewer.jobs.execution.ending.completion import mark_complete
+from viewer.jobs.execution.ending.completion import mark_end
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 
 pytestmark = pytest.mark.django_db
@@ -118,7 +118,9 @@ def test_the_migration_computes_the_same_numbers(tmp_path: Path) -> None:
     locations = [open_location(path) for path in (folder, *others)]
     for location in locations:
         import_location(location)
-    mark_complete(job_that_wrote(locations[2].checkpoints.latest("row")))
+    mark_end(
+        job_that_wrote(locations[2].checkpoints.latest("row")), Job.Status.SUCCEEDED, is_incomplete=False
+    )
     now = stored()
     Checkpoint.objects.filter(units_total=0).update(units_total=F("units_done"))
     Run.objects.update(units_known=0, all_units_known=False)

@@ -69,6 +69,7 @@ def _rows(run: Run, nodes: Sequence[LineageNode], positions: Mapping[str, Positi
             fingerprint="generated",
             checkpoint_id=node.key,
             branch=node.branch,
+            recorded_branch=node.branch,
             trigger=TRIGGERS[row % 3 if row % 97 else 3],
             subject="Draft the article",
             created_at=START + timedelta(seconds=row),

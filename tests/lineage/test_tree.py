@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.lineage.forests import by_key, chain, node, nodes_of, random_nodes
-from viewer.lineage.tree import FaultCode, ParentLink, build_forest
+from viewer.lineage.tree import FaultCode, Node, ParentLink, build_forest
 
 
 def test_a_recorded_parent_is_followed() -> None:
@@ -166,3 +166,68 @@ def test_inference_reads_each_event_about_once() -> None:
     ]
     nodes_by_key = nodes_of(*nodes)
     assert all(nodes_by_key[f"c{i}"].parent == f"c{i - 1}" for i in range(1, 300))
+
+
+def labels(*nodes: Node) -> dict[str, str]:
+    return {key: entry.branch for key, entry in nodes_of(*nodes).items()}
+
+
+def heads(*nodes: Node) -> dict[str, str]:
+    """The newest node of each branch."""
+    return {entry.branch: key for key, entry in nodes_of(*nodes).items() if entry.is_branch_head}
+
+
+START = (node("a", events="1"), node("b", "a", second=1, events="12"))
+
+
+def test_a_resume_from_an_earlier_checkpoint_is_another_attempt() -> None:
+    resumed = (
+        node("c", "b", second=2, events="123"),
+        node("x", "b", second=60, events="127"),
+        node("y", "x", second=61, events="1278"),
+        node("z", "a", second=90, events="19"),
+    )
+    found = labels(*START, *resumed)
+    assert found == {
+        **dict.fromkeys("abc", "main"),
+        **dict.fromkeys("xy", "main, attempt 2"),
+        "z": "main, attempt 3",
+    }
+    assert heads(*START, *resumed) == {"main": "c", "main, attempt 2": "y", "main, attempt 3": "z"}
+
+
+def test_a_resume_from_the_newest_checkpoint_continues_its_branch() -> None:
+    assert set(labels(*START, node("c", "b", second=900, events="1278")).values()) == {"main"}
+
+
+def test_checkpoints_of_threads_that_write_at_the_same_time_are_one_attempt() -> None:
+    together = (
+        node("c", "b", second=2, events="1234"),
+        node("d", "c", second=2, events="12345"),
+        node("e", "b", second=2, events="123"),
+    )
+    assert set(labels(*START, *together).values()) == {"main"}
+    counted = [replace(one, event_count=len(one.event_ids)) for one in (*START, *together)]
+    assert heads(*counted) == {"main": "d"}
+
+
+def test_a_second_fork_of_one_name_is_another_attempt_unless_the_name_is_taken() -> None:
+    forks = (
+        node("f", "a", branch="try", second=2, events="13"),
+        node("g", "b", branch="try", second=3, events="124"),
+        node("h", "b", branch="try, attempt 3", second=4, events="125"),
+        node("i", "f", branch="try", second=5, events="136"),
+        node("j", "a", branch="try", second=6, events="17"),
+    )
+    found = labels(*START, *forks)
+    assert [found[key] for key in "fghij"] == [
+        "try",
+        "try, attempt 2",
+        "try, attempt 3",
+        "try",
+        "try, attempt 4",
+    ]
+
+
+def test_checkpoints_without_recorded_events_are_one_attempt() -> None:
+    assert set(labels(node("a"), node("b", "a", second=1), node("c", "a", second=2)).values()) == {"main"}

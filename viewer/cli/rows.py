@@ -1,9 +1,18 @@
 """A checkpoint's row as JSON, the same in every output."""
 
+from collections.abc import Iterator, Sequence
 from datetime import UTC
 from typing import Any
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from viewer.importing import branch_status
 from viewer.models import Checkpoint
+from viewer.presentation.run.branches import status_label
+
+# Branches of a run that a list names before its checkpoints.
+MAX_BRANCHES = 10
 
 
 def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
@@ -16,6 +25,7 @@ def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
         "parent_id": _parent_id(row),
         "edge": row.parent_link,
         "branch": row.branch,
+        "recorded_branch": row.recorded_branch,
         "trigger": row.trigger,
         "created_at": row.created_at.astimezone(UTC).isoformat() if row.created_at else None,
         "entity": row.entity,
@@ -28,6 +38,32 @@ def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
         "state": row.state,
         **_step(row),
     }
+
+
+def branch_documents(rows: Sequence[Checkpoint]) -> list[dict[str, Any]]:
+    """The branches of a run as JSON, by the checkpoints with which they end.
+
+    The status is None for a branch that has not ended.
+    """
+    return [
+        {"name": head.branch, "head": head.checkpoint_id, "status": branch_status(head) or None}
+        for head in rows
+        if head.is_branch_head
+    ]
+
+
+def branch_lines(rows: Sequence[Checkpoint]) -> Iterator[str]:
+    """The branches of a run with their statuses, one a line; nothing for a run with one branch."""
+    heads = [row for row in rows if row.is_branch_head]
+    if len(heads) < 2:
+        return
+    for head in heads[-MAX_BRANCHES:]:
+        yield "  " + _("branch %(name)s: %(status)s") % {
+            "name": head.branch,
+            "status": status_label(branch_status(head)),
+        }
+    if more := len(heads[:-MAX_BRANCHES]):
+        yield "  " + ngettext("%(count)d older branch", "%(count)d older branches", more) % {"count": more}
 
 
 def _step(row: Checkpoint) -> dict[str, Any]:

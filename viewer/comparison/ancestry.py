@@ -59,10 +59,17 @@ def since(line: Line, ancestor: int | None) -> Line:
     return line[at:]
 
 
-def duration_of(line: Line) -> timedelta:
-    """The time between the checkpoints of a line, without the time until a fork was started."""
+def duration_of(line: Line, sessions: Sequence[tuple[float, float]] = ()) -> timedelta:
+    """The time between the checkpoints of a line, without the time until a fork or resume was started.
+
+    ``sessions`` are the periods in which the run worked, in seconds since the epoch, if they are recorded.
+    """
+    idle = [(before[1], after[0]) for before, after in pairwise(sorted(sessions)) if after[0] > before[1]]
     total = timedelta()
     for before, after in pairwise(line):
         if before.branch == after.branch and before.created_at and after.created_at:
-            total += max(after.created_at - before.created_at, timedelta())
+            start, end = before.created_at.timestamp(), after.created_at.timestamp()
+            # The time of a checkpoint is that of its id, in whole seconds.
+            paused = sum(max(0.0, min(end, until) - max(start, since)) for since, until in idle)
+            total += timedelta(seconds=max(end - start - paused, 0.0))
     return total

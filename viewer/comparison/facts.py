@@ -57,7 +57,7 @@ def _tokens(side: Side) -> int:
 
 def _duration(side: Side) -> str:
     """The time between its checkpoints; empty for none."""
-    return duration(duration_of(side.line).total_seconds() or None)
+    return duration(duration_of(side.line, side.sessions).total_seconds() or None)
 
 
 def _cost(side: Side) -> str:

@@ -32,6 +32,8 @@ class Side:
     line: Line
     parts: dict[ValueKey, Part] = field(default_factory=dict)
     usage: list[ModelUsage] = field(default_factory=list)
+    # The periods in which the run worked, in seconds since the epoch.
+    sessions: list[tuple[float, float]] = field(default_factory=list)
     problem: UserMessage | None = None
 
 
@@ -90,6 +92,7 @@ def _read(side: Side, ancestor: int | None) -> None:
     copy = getattr(side.checkpoint, "stored_copy", None)
     calls = [PackedCall(*call).call for call in copy.calls] if copy else engine.model_calls(contents)
     side.usage = usage_by_model(calls)
+    side.sessions = [(start, end) for _position, start, end in copy.sessions] if copy else []
     steps = _steps(side, ancestor) if engine.compares_steps else []
     for part in engine.comparable(contents, steps):
         side.parts[_free_key(side.parts, part)] = part

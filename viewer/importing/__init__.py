@@ -1,7 +1,7 @@
 """Import the checkpoints of a location into rows, incrementally. The location is only ever read."""
 
 from viewer.importing.addresses import NotConfigured, is_indexed, server_variables
-from viewer.importing.describing import describe_runs
+from viewer.importing.describing import describe_runs, find_ends
 from viewer.importing.importing import (
     import_added,
     import_location,
@@ -20,6 +20,7 @@ from viewer.importing.location_list.write_targets import (
 )
 from viewer.importing.reader import prepare_import
 from viewer.importing.reconciling.called import called_runs
+from viewer.importing.reconciling.runs import branch_status, update_statuses
 from viewer.importing.scratch import import_scratch
 from viewer.importing.stored_copies.project_secrets import secrets_for, stored_key
 from viewer.importing.stored_copies.stored import (
@@ -46,8 +47,10 @@ __all__ = [
     "addable_databases",
     "bodies_of",
     "body_of",
+    "branch_status",
     "called_runs",
     "describe_runs",
+    "find_ends",
     "import_added",
     "import_location",
     "import_one",
@@ -69,6 +72,7 @@ __all__ = [
     "stored_contents",
     "stored_key",
     "unredacted_source",
+    "update_statuses",
     "write_target_at",
     "write_target_of",
 ]

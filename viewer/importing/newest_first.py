@@ -48,7 +48,9 @@ def _rows(run: Run, index: RunIndex, lineage: Lineage) -> tuple[list[NewRow], in
         if (one := snapshots.get(node.key)) is None:
             continue
         parent, at = snapshots.get(node.parent or ""), positions[node.key]
-        columns = LineageColumns(run.pk, None, node.parent_link.value, at.lane, at.row, node.is_branch_head)
+        columns = LineageColumns(
+            run.pk, None, node.parent_link.value, at.lane, at.row, node.is_branch_head, node.branch
+        )
         packed = Packed(replace(one, fingerprint=""), b"", b"", [])
         rows.append(NewRow(packed, columns, parent.key if parent else None))
     return rows, 1 + max(position.lane for position in positions.values())

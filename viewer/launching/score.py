@@ -47,7 +47,7 @@ def score(
             checkpoint,
             project,
             Job.Kind.SCORE,
-            checkpoint.branch,
+            checkpoint.recorded_branch,
             request_for_score(checkpoint, function),
             [],
             requested_by=requested_by,

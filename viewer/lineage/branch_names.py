@@ -17,6 +17,11 @@ def proposed_branch(checkpoint_id: str) -> str:
     return f"fork/{checkpoint_id}_{secrets.token_hex(3)}"
 
 
+def attempt_label(branch: str, number: int) -> str:
+    """The name of a later continuation of a branch. ``number`` is 2 or more."""
+    return f"{branch}, attempt {number}"
+
+
 def checked_branch(name: str, existing: Collection[str]) -> str:
     """Return the name of a new branch in addition to the ``existing`` ones. Raises BranchRefused.
 

@@ -8,12 +8,13 @@ One connected lineage is one run. Parents come before their children; other node
 recorded time, then by their id, so the same checkpoints always have the same order.
 """
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 
+from viewer.lineage.branch_names import attempt_label
 from viewer.lineage.inference import Inference
 
 
@@ -39,7 +40,8 @@ class FaultCode(StrEnum):
 class Node:
     """A checkpoint, before its lineage is known. ``key`` is unique; ``checkpoint_id`` should be.
 
-    ``event_ids`` are only used for inference, and may be empty if all parents of the run are recorded.
+    ``event_ids`` are only used to infer parents and to tell attempts apart. They may be empty if all parents
+    of the run are recorded and none has two children on its branch.
     """
 
     key: str
@@ -49,6 +51,7 @@ class Node:
     branch: str
     created_at: datetime | None
     event_ids: Collection[Hashable] = field(default=(), repr=False)
+    event_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,9 @@ class LineageNode:
     parent: str | None
     parent_link: ParentLink
     missing_id: str | None
+    # The recorded branch, or ``main, attempt 2`` for its second continuation.
     branch: str
-    # No child continues its branch, so the branch's name is shown here.
+    # It is the newest of its branch, so the branch's name is shown here.
     is_branch_head: bool
 
 
@@ -208,11 +212,6 @@ def _parents_first(links: Sequence[_Link]) -> list[int]:
 
 
 def _lineages(nodes: Sequence[Node], links: list[_Link], order: list[int], faults: list[Fault]) -> Forest:
-    continued = {
-        link.parent
-        for index, link in enumerate(links)
-        if link.parent is not None and nodes[link.parent].branch == nodes[index].branch
-    }
     component = _components(nodes, links, order)
     members: dict[int, list[int]] = {}
     for index in order:
@@ -222,16 +221,84 @@ def _lineages(nodes: Sequence[Node], links: list[_Link], order: list[int], fault
         fault = LineageFault(code, tuple(nodes[index].checkpoint_id for index in indices))
         for touched in sorted({component[index] for index in indices}):
             faults_of.setdefault(touched, []).append(fault)
-    return Forest(
-        tuple(
-            Lineage(
-                nodes[indices[0]].run_key,
-                tuple(_lineage_node(nodes, links[index], index, continued) for index in indices),
-                tuple(faults_of.get(number, ())),
-            )
-            for number, indices in members.items()
+    lineages = []
+    for number, indices in members.items():
+        labels = _branch_labels(nodes, links, indices)
+        heads = _heads(nodes, links, labels)
+        found = (_lineage_node(nodes, links[index], index, labels[index], heads) for index in indices)
+        lineages.append(Lineage(nodes[indices[0]].run_key, tuple(found), tuple(faults_of.get(number, ()))))
+    return Forest(tuple(lineages))
+
+
+def _branch_labels(nodes: Sequence[Node], links: Sequence[_Link], indices: Sequence[int]) -> dict[int, str]:
+    """The branch of each node of one run, by index, in the order of ``indices``: parents first.
+
+    A resume writes on under the name of its branch. So of several continuations of a branch, the oldest keeps
+    the name, and the others are numbered attempts. Checkpoints that threads of one process wrote at the same
+    time also have one parent, but they share events that their parent lacks: these belong together.
+    """
+    recorded = {nodes[index].branch for index in indices}
+    attempts: dict[str, int] = {}
+    labels: dict[int, str] = {}
+    siblings: dict[tuple[int, str], list[int]] = {}
+    for index in indices:
+        branch, parent = nodes[index].branch, links[index].parent
+        if parent is None:
+            labels[index] = branch
+            attempts.setdefault(branch, 1)
+            continue
+        elders = siblings.setdefault((parent, branch), [])
+        together = next((one for one in elders if _were_one_process(nodes, one, index, parent)), None)
+        continues = nodes[parent].branch == branch and not elders
+        if together is not None:
+            labels[index] = labels[together]
+        elif continues:
+            labels[index] = labels[parent]
+        elif branch not in attempts or not nodes[index].event_ids:
+            labels[index] = branch
+            attempts.setdefault(branch, 1)
+        else:
+            number = attempts[branch] + 1
+            while attempt_label(branch, number) in recorded:
+                number += 1
+            attempts[branch], labels[index] = number, attempt_label(branch, number)
+        elders.append(index)
+    return labels
+
+
+def _heads(nodes: Sequence[Node], links: Sequence[_Link], labels: Mapping[int, str]) -> dict[str, int]:
+    """The newest node of each branch.
+
+    Threads that write at the same time leave checkpoints that nothing continues. Of these, the one with the
+    most events is the newest.
+    """
+    continued = {
+        parent
+        for index, label in labels.items()
+        if (parent := links[index].parent) is not None and labels[parent] == label
+    }
+    roots: dict[int, int] = {}
+    tips: dict[str, list[int]] = {}
+    for index, label in labels.items():
+        parent = links[index].parent
+        roots[index] = index if parent is None else roots[parent]
+        if index not in continued:
+            tips.setdefault(label, []).append(index)
+    return {
+        label: max(
+            (index for index in found if roots[index] == roots[found[-1]]),
+            key=lambda index: (nodes[index].event_count, index),
         )
-    )
+        for label, found in tips.items()
+    }
+
+
+def _were_one_process(nodes: Sequence[Node], elder: int, index: int, parent: int) -> bool:
+    """Whether one process wrote both children of a node; also if their events are not known."""
+    if not nodes[elder].event_ids or not nodes[index].event_ids:
+        return True
+    shared = set(nodes[elder].event_ids) & set(nodes[index].event_ids)
+    return bool(shared - set(nodes[parent].event_ids))
 
 
 def _components(nodes: Sequence[Node], links: Sequence[_Link], order: Sequence[int]) -> list[int]:
@@ -257,9 +324,10 @@ def _components(nodes: Sequence[Node], links: Sequence[_Link], order: Sequence[i
     return [top(root[index]) for index in range(len(nodes))]
 
 
-def _lineage_node(nodes: Sequence[Node], link: _Link, index: int, continued: set[int]) -> LineageNode:
-    node = nodes[index]
+def _lineage_node(
+    nodes: Sequence[Node], link: _Link, index: int, label: str, heads: Mapping[str, int]
+) -> LineageNode:
     parent = None if link.parent is None else nodes[link.parent].key
     return LineageNode(
-        node.key, parent, link.parent_link, link.missing_id, node.branch, index not in continued
+        nodes[index].key, parent, link.parent_link, link.missing_id, label, heads[label] == index
     )

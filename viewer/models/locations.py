@@ -219,11 +219,18 @@ class Location(models.Model):
             return False
         return True
 
+    def ask_source_again(self) -> None:
+        """Have the ends of its runs looked for in the source of its new project."""
+        self.checkpoints.filter(ended_as="unknown").update(ended_as="")
+
     @property
     def taken_branches(self) -> set[str]:
         """The branch names in use: those of checkpoints, and those of unfinished jobs."""
-        written = self.checkpoints.order_by().values_list("branch", flat=True).distinct()
-        return {*written, *self.jobs.unfinished().order_by().values_list("branch", flat=True)}
+        written = self.checkpoints.order_by().values_list("branch", "recorded_branch").distinct()
+        return {
+            *(name for names in written for name in names if name),
+            *self.jobs.unfinished().order_by().values_list("branch", flat=True),
+        }
 
     @property
     def is_local(self) -> bool:

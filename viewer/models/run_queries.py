@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.db import models
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class RunQuerySet(models.QuerySet["Run"]):
         which one of our jobs runs, or has ended in that minute, are left out: the job wrote that checkpoint.
         """
         now = timezone.now()
-        recent = self.filter(status="", last_at__range=(now - WRITTEN_WITHIN, now + WRITTEN_WITHIN))
+        # Runs that are listed before their checkpoints have only one status.
+        undecided = Q(head="", newest_status__in=("", "unknown")) | (~Q(head="") & Q(status=""))
+        recent = self.filter(undecided, last_at__range=(now - WRITTEN_WITHIN, now + WRITTEN_WITHIN))
         inactive = recent.exclude(jobs__status__in=("starting", "running"))
         return inactive.exclude(jobs__ended_at__gte=now - WRITTEN_WITHIN)

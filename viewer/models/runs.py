@@ -72,9 +72,14 @@ class Run(Metered):
     copies_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     # Whether only its newest checkpoints, and the ends of its branches, are listed so far.
     is_partly_listed = models.BooleanField(default=False, db_default=False)
-    # The status in its newest checkpoint: waiting for an answer, failed or completed; empty if it has none.
-    # And whether the engine forked it.
+    # Waiting for an answer, failed or completed; empty if it has none. A run of several branches is
+    # completed if one of them is; else it has the status of the branch that it began on.
     status = models.CharField(max_length=20, choices=Status, blank=True, default="", db_default="")
+    # The status in its newest checkpoint, whatever its branch. Empty if it is listed before its checkpoints.
+    newest_status = models.CharField(max_length=20, blank=True, default="", db_default="")
+    # The number of its branches by status; a branch whose end is not known has the status "".
+    branch_statuses = models.JSONField(default=dict, blank=True, db_default={})
+    # Whether the engine forked it.
     is_forked = models.BooleanField(default=False, db_default=False)
     # What distinguishes it from other runs of its name: [name, text], shortened; a prompt has no name.
     inputs = models.JSONField(default=list, blank=True, db_default=[])
@@ -171,6 +176,9 @@ class Checkpoint(models.Model):
         WRITING = "writing", _("still being written")
         BROKEN = "broken", _("broken since")
 
+    # Values of ``ended_as`` besides those of a job's status: the run ended here; it did not; or there is no
+    # source that shows it.
+    COMPLETED, OPEN, UNKNOWN = "completed", "open", "unknown"
     # Begins the key of a checkpoint that a fork wrote to its job's scratch store.
     SCRATCH = "scratch/"
 
@@ -184,7 +192,10 @@ class Checkpoint(models.Model):
     parent_checkpoint_id = models.CharField(max_length=300, blank=True)
     # The engine's id of the start that it belongs to. Connected checkpoints of several starts are one run.
     run_key = models.CharField(max_length=200, blank=True)
+    # Its branch as people see it: a second continuation of a branch is ``main, attempt 2``.
     branch = models.CharField(max_length=300)
+    # Its branch as the engine recorded it: a resume writes on under the same name.
+    recorded_branch = models.CharField(max_length=300, blank=True, default="", db_default="")
     trigger = models.CharField(max_length=100, blank=True)
     # The id of the unit that the trigger was about.
     subject = models.CharField(max_length=300, blank=True)
@@ -217,6 +228,9 @@ class Checkpoint(models.Model):
     row = models.PositiveIntegerField(default=0)
     # It is the last checkpoint of its branch. The graph shows the branch's name here.
     is_branch_head = models.BooleanField(default=False)
+    # How the run ended here, if its engine wrote no checkpoint that says so. A job that wrote it has
+    # completed, failed, or was cancelled or interrupted; or the project's source shows what follows.
+    ended_as = models.CharField(max_length=20, blank=True, default="", db_default="")
 
     class Meta:
         ordering = ["-row"]

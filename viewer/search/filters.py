@@ -172,7 +172,7 @@ def _edited(prefix: str) -> Q:
     for name in ("request__inputs", "request__outputs", "request__state", "request__options__models"):
         edits |= Q(**{f"{name}__isnull": False}) & ~Q(**{name: {}}) & ~Q(**{name: None})
     jobs = Job.objects.filter(
-        edits, checkpoint=OuterRef(f"{prefix}parent"), request__branch=OuterRef(f"{prefix}branch")
+        edits, checkpoint=OuterRef(f"{prefix}parent"), request__branch=OuterRef(f"{prefix}recorded_branch")
     )
     return Q(Exists(jobs))
 

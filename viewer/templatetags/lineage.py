@@ -9,6 +9,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import ngettext
 
 from viewer.models import Checkpoint
+from viewer.presentation.run.branches import statuses_text
 from viewer.presentation.run.rows import Moment
 from viewer.presentation.run.triggers import title_of
 from viewer.presentation.run.visible.address import Collapsing
@@ -16,6 +17,7 @@ from viewer.templatetags.figures import short_branch
 
 register = template.Library()
 register.filter("checkpoint_title", title_of)
+register.filter("branch_statuses", statuses_text)
 
 
 @register.filter

@@ -155,6 +155,7 @@ def _confirm(location: Location, form: ProjectForm, request: HttpRequest) -> Non
     project.confirm(request.user)
     location.project = project
     location.save(update_fields=["project"])
+    location.ask_source_again()
 
 
 def _hide_secrets_of(location: Location) -> None:

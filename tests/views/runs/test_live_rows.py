@@ -22,14 +22,17 @@ def test_a_branch_that_is_being_written_is_marked_live(reader: Client, crew_run:
 def test_the_newest_checkpoint_is_marked_live_while_another_program_writes(
     reader: Client, crew_run: Run
 ) -> None:
-    Run.objects.filter(pk=crew_run.pk).update(status="", last_at=timezone.now())
+    Run.objects.filter(pk=crew_run.pk).update(newest_status="", last_at=timezone.now())
     page = page_of(reader, crew_run)
     assert page.count('class="halo"') == page.count(">live<") == 1
     newest = crew_run.checkpoints.latest("row")
     assert page.index(f'id="c{newest.pk}"') < page.index(">live<")
     # An open page drops the mark after a minute without a new checkpoint, although nothing has changed.
     assert "every 10s" in page
-    for ended in ({"status": Run.Status.COMPLETED}, {"last_at": timezone.now() - timedelta(minutes=2)}):
-        Run.objects.filter(pk=crew_run.pk).update(**{"status": "", "last_at": timezone.now()} | ended)
+    for ended in (
+        {"newest_status": Run.Status.COMPLETED},
+        {"last_at": timezone.now() - timedelta(minutes=2)},
+    ):
+        Run.objects.filter(pk=crew_run.pk).update(**{"newest_status": "", "last_at": timezone.now()} | ended)
         page = page_of(reader, crew_run)
         assert ">live<" not in page and "every 10s" not in page

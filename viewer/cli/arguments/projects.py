@@ -61,6 +61,7 @@ def project_for(location: Location, options: Mapping[str, Any]) -> Project:
         location.project = project
         if location.pk:
             location.save(update_fields=["project"])
+            location.ask_source_again()
     return project
 
 

@@ -86,6 +86,7 @@ class CrewAI(Engine[Contents]):
     read_source = staticmethod(units.read_source)
     plan = staticmethod(units.plan)
     outlook = staticmethod(units.outlook)
+    has_finished = staticmethod(units.has_finished)
     cost = staticmethod(units.cost)
 
     find_entry_points = staticmethod(entry_points.find_entry_points)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.contents.events import FAILED, Event
-from viewer.engines.crewai.format.summary import RESTORES
+from viewer.engines.crewai.format.summary import restarts
 from viewer.engines.spans import (
     Failure,
     Sources,
@@ -141,6 +141,8 @@ def _attempts(found: Sequence[Span], events: Sequence[Event], record: _Record) -
 
 def _gaps(events: list[Event]) -> Iterator[Span]:
     """The spans of the time before each resume and fork."""
-    for before, event in pairwise(events):
-        if event.kind in RESTORES and before.at and event.at:
-            yield Span(event.id, "gap", GAPS[event.kind], before.at, event.at)
+    begins = set(restarts([(event.kind, event.at.timestamp()) for event in events if event.at]))
+    for number, (before, event) in enumerate(pairwise(events), 1):
+        if number in begins and before.at and event.at:
+            label = GAPS.get(event.kind, GAPS["checkpoint_restore_started"])
+            yield Span(event.id, "gap", label, before.at, event.at)

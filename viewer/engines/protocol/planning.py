@@ -46,6 +46,13 @@ class RunPlanner(Protocol[C_contra]):
     def outlook(self, contents: C_contra, source: Any = None) -> Outlook:
         """What the plan leaves open."""
 
+    def has_finished(self, contents: C_contra, source: Any) -> bool:
+        """Whether nothing follows a checkpoint of an open-ended run; ``source`` is from ``read_source``.
+
+        False if the source does not show that.
+        """
+        return False
+
     def missing_prompt(self, contents: C_contra, edits: Edits) -> UserMessage | None:
         """Why the fork needs a prompt from a person before it can run; None if it needs none."""
         return None

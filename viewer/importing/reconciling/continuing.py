@@ -70,6 +70,7 @@ def _rows(newest: Checkpoint, new: Sequence[Packed]) -> list[NewRow]:
             lane=newest.lane,
             row=newest.row + number,
             is_branch_head=number == len(new),
+            branch=newest.branch,
         )
         found.append(NewRow(one, columns, before))
         before = one.key

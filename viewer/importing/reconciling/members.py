@@ -25,5 +25,7 @@ class Member:
     units_done: int
     units_total: int
     trigger: str
+    # Checkpoint.ended_as
+    ended_as: str = ""
     read: Packed | None = None
     before: LineageColumns | None = None

@@ -88,8 +88,7 @@ def _affected_members(read: Sequence[Packed], run_ids: set[int]) -> dict[str, Me
     members = {member.key: member for member in _stored_members(run_ids)}
     for result in read:
         known = members.get(result.key)
-        pk, before = (known.pk, known.before) if known else (None, None)
-        members[result.key] = _member(pk, result, before)
+        members[result.key] = _member(result, known)
     return members
 
 
@@ -124,24 +123,24 @@ def _stored_members(run_ids: Iterable[int]) -> Iterator[Member]:
             "checkpoint_id",
             "parent_checkpoint_id",
             "run_key",
-            "branch",
+            "recorded_branch",
             "created_at",
             "event_count",
         ),
-        *("entity", "name", "units_done", "units_total", "trigger"),
-        *("run_id", "parent_id", "parent_link", "lane", "row", "is_branch_head"),
+        *("entity", "name", "units_done", "units_total", "trigger", "ended_as"),
+        *("run_id", "parent_id", "parent_link", "lane", "row", "is_branch_head", "branch"),
     )
     for some in in_slices(sorted(run_ids)):
         for row in Checkpoint.objects.filter(run__in=some).order_by().values_list(*columns).iterator(5000):
-            member = Member(*row[:13])
-            member.parent_id, member.before = member.parent_id or None, LineageColumns(*row[13:])
+            member = Member(*row[:14])
+            member.parent_id, member.before = member.parent_id or None, LineageColumns(*row[14:])
             yield member
 
 
-def _member(pk: int | None, read: Packed, before: LineageColumns | None) -> Member:
+def _member(read: Packed, known: Member | None) -> Member:
     snapshot = read.snapshot
     return Member(
-        pk,
+        known.pk if known else None,
         snapshot.key,
         snapshot.checkpoint_id,
         snapshot.parent_id,
@@ -154,13 +153,14 @@ def _member(pk: int | None, read: Packed, before: LineageColumns | None) -> Memb
         snapshot.units_done,
         snapshot.units_total,
         snapshot.trigger,
+        known.ended_as if known else "",
         read,
-        before,
+        known.before if known else None,
     )
 
 
 def _nodes(members: Collection[Member]) -> list[Node]:
-    events = _events_for_inference(members)
+    events = _event_ids(members)
     return [
         Node(
             key=member.key,
@@ -170,18 +170,45 @@ def _nodes(members: Collection[Member]) -> list[Node]:
             branch=member.branch,
             created_at=member.created_at,
             event_ids=events.get(member.key, ()),
+            event_count=member.event_count,
         )
         for member in members
     ]
 
 
-def _events_for_inference(members: Collection[Member]) -> dict[str, tuple[bytes, ...]]:
-    """The event ids of the kickoffs in which several checkpoints have no parent in this location."""
-    ids = {member.checkpoint_id for member in members}
+def _event_ids(members: Collection[Member]) -> dict[str, tuple[bytes, ...]]:
+    """The event ids that the lineage needs.
+
+    Those of kickoffs in which several checkpoints have no parent in this location, and of checkpoints that
+    may continue a branch a second time, with their parents.
+    """
+    by_id = {member.checkpoint_id: member for member in members}
     parentless = Counter(
-        member.run_key for member in members if member.parent_id not in ids and member.run_key
+        member.run_key for member in members if member.parent_id not in by_id and member.run_key
     )
-    wanted = [member for member in members if parentless[member.run_key] > 1]
+    siblings = Counter((member.parent_id, member.branch) for member in members)
+    begins = {
+        member.key
+        for member in members
+        if (parent := by_id.get(member.parent_id or "")) and parent.branch != member.branch
+    }
+    begun = Counter(member.branch for member in members if member.key in begins)
+    repeated = [
+        member
+        for member in members
+        if member.parent_id in by_id
+        and (
+            siblings[member.parent_id, member.branch] > 1
+            or (member.key in begins and begun[member.branch] > 1)
+        )
+    ]
+    parents = {member.parent_id for member in repeated}
+    needed = {member.key for member in repeated}
+    wanted = [
+        member
+        for member in members
+        if parentless[member.run_key] > 1 or member.key in needed or member.checkpoint_id in parents
+    ]
     events = {
         member.key: unpacked_events(member.read.event_ids) for member in wanted if member.read is not None
     }
@@ -200,6 +227,12 @@ def _lineage_updates(
         position = positions[node.key]
         parent = members[node.parent] if node.parent is not None else None
         columns = LineageColumns(
-            run_id, None, node.parent_link.value, position.lane, position.row, node.is_branch_head
+            run_id,
+            None,
+            node.parent_link.value,
+            position.lane,
+            position.row,
+            node.is_branch_head,
+            node.branch,
         )
         yield LineageUpdate(members[node.key], parent, columns)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from django.db import connection
+from django.db.models import F
 from django.utils.crypto import salted_hmac
 
 from viewer.engines import DEFAULT, engine_named
@@ -66,6 +67,7 @@ class LineageColumns:
     lane: int
     row: int
     is_branch_head: bool
+    branch: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,20 @@ def insert(location: Location, new: Sequence[NewRow]) -> dict[str, int]:
 def overwrite(read_again: Sequence[tuple[int, Packed]]) -> None:
     """Store checkpoints that were read again."""
     present = Checkpoint.State.PRESENT.value
+    pks = [pk for pk, _read in read_again]
+    complete = [
+        found
+        for some in in_slices(pks)
+        for found in Checkpoint.objects.filter(
+            pk__in=some, is_open_ended=True, ended_as=Checkpoint.COMPLETED, units_total=F("units_done")
+        ).values_list("pk", "units_done")
+    ]
     update_many(
         Checkpoint, ("state", *_OWN_COLUMNS), [(present, *_own_values(read), pk) for pk, read in read_again]
     )
+    for pk, done in complete:
+        # A checkpoint of an open-ended kind does not say that it is the last one.
+        Checkpoint.objects.filter(pk=pk, units_done=done).update(units_total=done)
     copies = [(*_copy(pk, read)[1:], pk) for pk, read in read_again if read.data]
     update_many(StoredCopy, _COPY_COLUMNS[1:], copies)
 
@@ -123,7 +136,7 @@ _OWN_COLUMNS = (
         "checkpoint_id",
         "parent_checkpoint_id",
         "run_key",
-        "branch",
+        "recorded_branch",
         "trigger",
         "subject",
         "created_at",
@@ -132,7 +145,7 @@ _OWN_COLUMNS = (
     *("event_count", "tokens"),
     *("step", "turn", "units"),
 )
-_LINEAGE_COLUMNS = ("run_id", "parent_link", "lane", "row", "is_branch_head", "parent_id")
+_LINEAGE_COLUMNS = ("run_id", "parent_link", "lane", "row", "is_branch_head", "branch", "parent_id")
 _COLUMNS = ("location_id", "source_key", "state", *_OWN_COLUMNS, *_LINEAGE_COLUMNS)
 # A checkpoint's primary key, by its location and source key: the database assigns it during the import.
 _PARENT_BY_KEY = f"(SELECT id FROM {Checkpoint._meta.db_table} WHERE location_id = %s AND source_key = %s)"  # noqa: S608
@@ -173,7 +186,8 @@ def _is_open_ended(engine: str, kind: str) -> bool:
 
 def _position_values(lineage: LineageColumns) -> tuple[Any, ...]:
     """The values of all lineage columns but the parent's."""
-    return lineage.run_id, lineage.parent_link, lineage.lane, lineage.row, lineage.is_branch_head
+    position = (lineage.run_id, lineage.parent_link, lineage.lane, lineage.row, lineage.is_branch_head)
+    return *position, lineage.branch[:300]
 
 
 def _copy(pk: int, read: Packed) -> tuple[Any, ...]:

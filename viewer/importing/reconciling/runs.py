@@ -1,7 +1,8 @@
 """Runs: one for each lineage, with the same URL after every import."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from viewer.engines import all_engines, kinds_that
@@ -15,16 +16,18 @@ from viewer.models.many_rows import insert_many, update_many
 
 # The number of checkpoints that are named for a lineage fault. The others are counted.
 MAX_IDS_NAMED = 10
+# Statuses of a branch that say nothing about its run.
+ABANDONED = frozenset({"cancelled", "interrupted", "unknown"})
 # A lineage, and the lane and row of each of its checkpoints.
 LaidOut = tuple[Lineage, dict[str, Position]]
 # The columns that a run's checkpoints determine, and their values.
 _COLUMNS = (
     *("entity", "name", "first_at", "last_at", "checkpoint_count", "branch_count", "lane_count"),
-    *("units_known", "all_units_known", "status"),
+    *("units_known", "all_units_known", "status", "newest_status", "branch_statuses"),
     *Run.USAGE_COLUMNS,
     *("seconds", "lineage_faults"),
 )
-_JSON = frozenset({"usage", "lineage_faults"})
+_JSON = frozenset({"usage", "branch_statuses", "lineage_faults"})
 Summary = list[Any]
 # The usage part of a summary. It begins with the tokens.
 _USAGE = slice(_COLUMNS.index("tokens"), _COLUMNS.index("lineage_faults"))
@@ -91,6 +94,8 @@ def summarize(
 ) -> Summary:
     """The columns of a run that its checkpoints determine, including its ``usage`` columns."""
     mine = [members[node.key] for node in lineage.nodes]
+    heads = [members[node.key] for node in lineage.nodes if node.is_branch_head]
+    newest = _newest(heads)
     moments = [member.created_at for member in mine if member.created_at is not None]
     return [
         next((member.entity for member in mine if member.entity != "unknown"), "unknown"),
@@ -98,23 +103,28 @@ def summarize(
         min(moments, default=None),
         max(moments, default=None),
         len(mine),
-        len({member.branch for member in mine}),
+        len(heads),
         lane_count,
         *units_known(mine),
-        status_after(_head(mine)),
+        *statuses_of(
+            [(head.branch, branch_status(head)) for head in heads],
+            mine[0].branch,
+            newest.entity,
+            branch_status(newest),
+        ),
         *usage,
         [_stored_fault(fault) for fault in lineage.faults],
     ]
 
 
-def _head(members: Sequence[Member]) -> Member:
-    """The newest checkpoint at the source. A fork in a scratch store does not move the head."""
-    recorded = [member for member in members if not member.key.startswith(Checkpoint.SCRATCH)]
-    return (recorded or members)[-1]
+def _newest(heads: Sequence[Member]) -> Member:
+    """The newest of these at the source. A fork in a scratch store does not move the head of its run."""
+    recorded = [head for head in heads if not head.key.startswith(Checkpoint.SCRATCH)]
+    return (recorded or heads)[-1]
 
 
 class Head(Protocol):
-    """The newest checkpoint of a run: a row, a member or a snapshot."""
+    """The newest checkpoint of a run or branch: a row, a member or a snapshot."""
 
     @property
     def entity(self) -> str: ...
@@ -126,19 +136,66 @@ class Head(Protocol):
     def units_total(self) -> int: ...
 
 
-def status_after(head: Head) -> str:
-    """The status of a run with this newest checkpoint; empty if the checkpoint implies none.
+def statuses_of(
+    branches: Sequence[tuple[str, str]], first_branch: str, entity: str, of_newest: str
+) -> tuple[str, str, dict[str, int]]:
+    """The status of a run and of its newest checkpoint, and the number of its branches by status.
 
-    A run that knows all its units from the start is completed when they are, also if its engine wrote no
-    checkpoint at the end.
+    ``branches`` are the recorded names and statuses of its branches, the newest last.
+    A fork that failed or was cancelled does not decide about its run: that is completed if one branch is, and
+    else has the status of the branch that it began on. An engine that continues a run only from its newest
+    checkpoint has no other status than that.
+    """
+    counts = dict(Counter(status for _branch, status in branches))
+    threads = {kind.name for kind in kinds_that(lambda kind: kind.resumes_last_only)}
+    if entity in threads or len(branches) < 2:
+        status = of_newest
+    elif Run.Status.COMPLETED.value in counts:
+        status = Run.Status.COMPLETED.value
+    else:
+        own = [found for branch, found in branches if branch == first_branch]
+        status = next((found for found in reversed(own) if found not in ABANDONED), "")
+    return (status if status in Run.Status.values else ""), of_newest, counts
+
+
+def update_statuses(run_ids: Collection[int]) -> None:
+    """Update the statuses of runs after checkpoints of theirs were marked with how they ended."""
+    for run in Run.objects.filter(pk__in=run_ids):
+        heads = list(run.checkpoints.filter(is_branch_head=True).order_by("row"))
+        first = run.checkpoints.order_by("row").first()
+        if not heads or first is None:
+            continue
+        newest = [head for head in heads if not head.is_scratch][-1:] or heads[-1:]
+        status, of_newest, counts = statuses_of(
+            [(head.recorded_branch, branch_status(head)) for head in heads],
+            first.recorded_branch,
+            newest[0].entity,
+            branch_status(newest[0]),
+        )
+        Run.objects.filter(pk=run.pk).update(status=status, newest_status=of_newest, branch_statuses=counts)
+
+
+def branch_status(head: Member | Checkpoint) -> str:
+    """The status of a branch with this newest checkpoint: that of a run, or the last one of its job.
+
+    ``unknown`` if nothing says whether the run ended there, and empty if it did not.
+    """
+    ended_as = "" if head.ended_as == Checkpoint.OPEN else head.ended_as
+    return ended_as or status_after(head)
+
+
+def status_after(head: Head) -> str:
+    """The status that this newest checkpoint of a run implies; empty if it implies none.
+
+    A run is completed when all its units are, also if its engine wrote no checkpoint at the end.
     """
     engines = all_engines()
     if head.trigger.endswith(tuple(suffix for one in engines for suffix in one.failure_suffixes)):
         return Run.Status.FAILED.value
     if head.trigger.endswith(tuple(suffix for one in engines for suffix in one.waiting_suffixes)):
         return Run.Status.WAITING.value
-    closed = {kind.name for kind in kinds_that(lambda kind: not kind.is_open_ended)}
-    has_all_units = 0 < head.units_done == head.units_total and head.entity in closed
+    # An open-ended run has all its units only if it is known to have finished.
+    has_all_units = 0 < head.units_done == head.units_total
     is_end = has_all_units or any(one.is_end(head.trigger) for one in engines)
     return Run.Status.COMPLETED.value if is_end else ""
 

@@ -37,6 +37,7 @@ _TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
         "parent_checkpoint_id",
         "run_key",
         "branch",
+        "recorded_branch",
         "trigger",
         "subject",
         "engine_version",

@@ -58,7 +58,7 @@ def _request(check: PreflightCheck, edits: Edits) -> Request:
     checkpoint = check.checkpoint
     if checkpoint is None:
         raise JobRefused("preflight.checkpoint_removed")
-    return request_for(checkpoint, Job.Kind.RESUME, checkpoint.branch, edits, [], check.entry_point)
+    return request_for(checkpoint, Job.Kind.RESUME, checkpoint.recorded_branch, edits, [], check.entry_point)
 
 
 def wait_for(check: PreflightCheck, runner: RunnerProcess) -> UserMessage | None:

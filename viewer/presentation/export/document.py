@@ -8,7 +8,7 @@ from django.utils import timezone
 from viewer.engines import engine_of
 from viewer.engines.comparable import Section
 from viewer.engines.protocol import Engine
-from viewer.importing import bodies_of
+from viewer.importing import bodies_of, branch_status
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.edits import edited_checkpoints
 from viewer.presentation.run.triggers import trigger_label
@@ -67,6 +67,7 @@ def _branches(run: Run, heads: Sequence[Checkpoint]) -> list[dict[str, Any]]:
     return [
         {
             "name": head.branch,
+            "status": branch_status(head),
             "newest_checkpoint": head.checkpoint_id,
             "progress": head.progress,
             **_sections(engine, bodies.get(head.pk)),

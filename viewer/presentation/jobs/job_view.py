@@ -79,7 +79,9 @@ def branch_url(job: Job) -> str:
     """Return the address of the newest checkpoint of the job's branch; empty if there is none."""
     if job.run is None:
         return ""
-    newest = job.run.checkpoints.filter(branch=job.branch).select_related("run").order_by("-row").first()
+    newest = (
+        job.run.checkpoints.filter(recorded_branch=job.branch).select_related("run").order_by("-row").first()
+    )
     return newest.get_absolute_url() if newest else ""
 
 

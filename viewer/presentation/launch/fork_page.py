@@ -155,7 +155,10 @@ class ForkPage(CheckpointPage[Job]):
     @property
     def shares_its_branch(self) -> bool:
         """Whether resuming gives this branch a second continuation."""
-        return not self.is_fork and self.checkpoint.children.filter(branch=self.checkpoint.branch).exists()
+        return (
+            not self.is_fork
+            and self.checkpoint.children.filter(recorded_branch=self.checkpoint.recorded_branch).exists()
+        )
 
     def launch(self) -> Job:
         request = self.request
@@ -174,7 +177,7 @@ def fork_page(
     request = type_(
         **source.request_values(parts.options, preflight, submission),
         entry_point=parts.target.chosen_entry_point,
-        branch=parts.target.branch_name if isinstance(parts.target, ForkForm) else checkpoint.branch,
+        branch=parts.target.branch_name if isinstance(parts.target, ForkForm) else checkpoint.recorded_branch,
         edits=parts.edits,
         into=parts.target.target if isinstance(parts.target, ForkForm) else "",
         again_stale=isinstance(parts.target, ForkForm) and parts.target.runs_stale_again,

@@ -6,21 +6,52 @@ from typing import Any, Literal
 
 from django.db.models import Count, Max
 from django.db.models.expressions import RawSQL
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 
+from viewer.importing import branch_status
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.colors import branch_colours
 
 # Maximum number of branches, the last written first.
 MAX_BRANCHES = 100
+# The statuses of a branch, in the order in which a run counts them.
+STATUS_LABELS: dict[str, str | Promise] = {
+    "completed": _("completed"),
+    "waiting": _("waiting for an answer"),
+    "failed": _("failed"),
+    "cancelled": _("cancelled"),
+    "interrupted": _("interrupted"),
+    "unknown": _("end not recorded"),
+    "": _("not finished"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A branch in the picker, with its colour and its number of checkpoints; None if that is unknown."""
+    """A branch in the picker, with its colour and its number of checkpoints; None if that is unknown.
+
+    ``status`` is a label, and empty for the only branch of a run.
+    """
 
     name: str
     colour: int
     count: int | None
+    status: str = ""
+
+
+def status_label(status: str) -> str:
+    """Return the label of a branch's status."""
+    return str(STATUS_LABELS.get(status, status))
+
+
+def statuses_text(run: Run) -> str:
+    """Return how many branches of a run have which status, if they differ: ``1 completed, 2 failed``."""
+    counts = {status: count for status, count in run.branch_statuses.items() if count}
+    if len(counts) < 2:
+        return ""
+    ordered = [status for status in STATUS_LABELS if status in counts]
+    return ", ".join(f"{counts[status]} {status_label(status)}" for status in ordered)
 
 
 def branches_of(run: Run, wanted: str = "") -> list[Branch]:
@@ -33,7 +64,17 @@ def branches_of(run: Run, wanted: str = "") -> list[Branch]:
     counted = named.order_by().values_list("branch").annotate(count=Count("pk"), last=Max("row"))
     found = counted.order_by("-last")[:MAX_BRANCHES]
     is_known = not run.is_partly_listed
-    return [Branch(name, colours[name], count if is_known else None) for name, count, _ in found]
+    names = [name for name, _count, _last in found]
+    statuses: dict[str, str] = {}
+    if run.branch_count > 1 and len(run.branch_statuses) == 1:
+        statuses = dict.fromkeys(names, status_label(*run.branch_statuses))
+    elif run.branch_count > 1 and is_known and run.branch_statuses:
+        heads = run.checkpoints.filter(is_branch_head=True, branch__in=names)
+        statuses = {head.branch: status_label(branch_status(head)) for head in heads}
+    return [
+        Branch(name, colours[name], count if is_known else None, statuses.get(name, ""))
+        for name, count, _last in found
+    ]
 
 
 def branch_list(run: Run, wanted: str = "") -> dict[str, Any]:

@@ -19,11 +19,13 @@ def edited_checkpoints(run: Run) -> dict[int, str]:
     edited: dict[tuple[int | None, Any], list[str]] = {}
     # The known inputs of each branch, without secrets.
     inputs: dict[str, dict[str, str]] = {}
-    jobs = run.jobs.select_related("checkpoint").only("checkpoint__branch", "branch", "request", "plan")
+    jobs = run.jobs.select_related("checkpoint").only(
+        "checkpoint__recorded_branch", "branch", "request", "plan"
+    )
     for job in jobs.order_by("created_at"):
         if job.checkpoint is None:
             continue
-        before = inputs.get(job.checkpoint.branch) or dict(run.inputs)
+        before = inputs.get(job.checkpoint.recorded_branch) or dict(run.inputs)
         kept = (job.request.get(KEPT_EDITS) or {}).get("inputs") or {}
         after = {name: _short(value) for name, value in kept.items()}
         if names := _edited_names(job, before, after):
@@ -32,7 +34,10 @@ def edited_checkpoints(run: Run) -> dict[int, str]:
     if not edited:
         return {}
     first = run.checkpoints.filter(parent__in=[parent for parent, _ in edited]).order_by("-row")
-    found = ((row.pk, edited.get((row.parent_id, row.branch))) for row in first.only("parent_id", "branch"))
+    found = (
+        (row.pk, edited.get((row.parent_id, row.recorded_branch)))
+        for row in first.only("parent_id", "recorded_branch")
+    )
     return {pk: gettext("edited: %(names)s") % {"names": ", ".join(names)} for pk, names in found if names}
 
 

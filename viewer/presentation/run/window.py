@@ -136,11 +136,11 @@ def run_styles(run: Run) -> RunStyles:
     """Return the colours and markers of a run's rows. The newest row of what is being written is live."""
     # A job that waits for its start does not write yet.
     branches = list(run.jobs.under_way().values_list("branch", flat=True))
-    heads = run.checkpoints.filter(branch__in=branches, is_branch_head=True) if branches else ()
-    newest = {row.branch: row.pk for row in sorted(heads, key=lambda row: row.row)}
+    heads = run.checkpoints.filter(recorded_branch__in=branches, is_branch_head=True) if branches else ()
+    newest = {row.recorded_branch: row.pk for row in sorted(heads, key=lambda row: row.row)}
     if run.is_being_written:
         at_source = run.checkpoints.exclude(source_key__startswith=Checkpoint.SCRATCH)
-        newest |= dict(at_source.order_by("-row").values_list("branch", "pk")[:1])
+        newest |= dict(at_source.order_by("-row").values_list("recorded_branch", "pk")[:1])
     running = frozenset(newest.values())
     return RunStyles(branch_colours(run), edited_checkpoints(run), running, annotations_in(run))
 

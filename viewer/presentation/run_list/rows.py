@@ -22,6 +22,9 @@ LABELS: dict[str, str | Promise] = {
     "live": _("live"),
     "failed": _("failed"),
     "completed": _("completed"),
+    "cancelled": _("cancelled"),
+    "interrupted": _("interrupted"),
+    "unknown": _("end not recorded"),
     "unfinished": _("not finished"),
     # A run that is only listed: it neither waits nor has failed.
     "idle": _("idle"),
@@ -81,7 +84,12 @@ def status_of(run: Run, running: set[int], asking: set[int], live: set[int]) -> 
         return "running"
     if run.pk in live:
         return "live"
-    return run.status or ("idle" if run.head and not run.indexed_fingerprint else "unfinished")
+    if run.status:
+        return run.status
+    if run.head and not run.indexed_fingerprint:
+        return "idle"
+    is_decided = run.newest_status == "unknown" or (run.branch_count == 1 and run.newest_status in LABELS)
+    return run.newest_status if is_decided else "unfinished"
 
 
 def _differing_inputs(runs: Sequence[Run]) -> dict[tuple[int, str], set[str]]:

@@ -36,7 +36,7 @@ def location(transactional_db: None, tmp_path: Path) -> Location:
 def member(location: Location, sweep: Sweep, branch: str, **crew: Any) -> Job:
     """A succeeded fork of the sweep, with its last checkpoint."""
     checkpoint = stored(location, {**CREW, **crew})
-    Checkpoint.objects.filter(pk=checkpoint.pk).update(branch=branch)
+    Checkpoint.objects.filter(pk=checkpoint.pk).update(branch=branch, recorded_branch=branch)
     return Job.objects.create(
         kind=Job.Kind.FORK,
         location=location,

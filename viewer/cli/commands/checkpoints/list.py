@@ -10,7 +10,8 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.finding import imported_location, opened_run, with_called_runs
 from viewer.cli.output import Output
-from viewer.cli.rows import checkpoint_document
+from viewer.cli.rows import branch_documents, branch_lines, checkpoint_document
+from viewer.importing import find_ends
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Problem, Run
 
@@ -36,6 +37,7 @@ def handle(options: Mapping[str, Any]) -> Output:
         found = with_called_runs(opened_run(location, thread))
     else:
         location = imported_location(options["location"])
+        find_ends(location)
         found = list(location.runs.order_by("first_at", "pk"))
     runs = [(run, list(run.checkpoints.order_by("row").select_related("parent"))) for run in found]
     problems = [(problem.source_key, translate(problem.reason)) for problem in location.problems.all()]
@@ -56,7 +58,15 @@ def _run_document(run: Run, checkpoints: list[Checkpoint]) -> dict[str, Any]:
         "entity": run.entity,
         "name": run.name,
         **({"status": run.status} if run.status else {}),
-        "checkpoints": [checkpoint_document(row) for row in checkpoints],
+        # Of a run that is only indexed, LOCATION#THREAD lists these.
+        **(
+            {
+                "branches": branch_documents(checkpoints),
+                "checkpoints": [checkpoint_document(row) for row in checkpoints],
+            }
+            if checkpoints
+            else {}
+        ),
     }
 
 
@@ -71,17 +81,21 @@ def _lines(
         tokens = ngettext("%(count)s token", "%(count)s tokens", run.tokens) % {"count": f"{run.tokens:,}"}
         status = f", {run.get_status_display()}" if run.status else ""
         yield f"{run}  ({run.entity or _('not read yet')}, {tokens}{status})"
+        yield from branch_lines(checkpoints)
         width = max((len(row.progress) for row in checkpoints), default=0)
-        yield from (_line(row, max(width, 5)) for row in checkpoints)
+        branch_width = max((len(row.branch) for row in checkpoints), default=0)
+        yield from (_line(row, max(width, 5), min(max(branch_width, 12), 40)) for row in checkpoints)
     if problems:
         yield ""
         yield _("Not readable:")
         yield from (f"  {key}: {reason}" for key, reason in problems)
 
 
-def _line(row: Checkpoint, width: int) -> str:
-    """One checkpoint; ``width`` is that of its progress."""
+def _line(row: Checkpoint, width: int, branch_width: int) -> str:
+    """One checkpoint; the widths are those of its progress and branch."""
     at = f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC" if row.created_at else "-" * 23
     state = "" if row.state == Checkpoint.State.PRESENT else f"  [{row.get_state_display()}]"
     done = row.progress if row.step is None else f"{row.step}"
-    return f"  {row.checkpoint_id:<26} {at}  {done:>{width}}  {row.branch:<12} {row.trigger}{state}"
+    return (
+        f"  {row.checkpoint_id:<26} {at}  {done:>{width}}  {row.branch:<{branch_width}} {row.trigger}{state}"
+    )

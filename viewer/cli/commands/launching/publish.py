@@ -45,7 +45,7 @@ def handle(options: Mapping[str, Any]) -> Output:
     try:
         job = publish(request)
     except LaunchRefused as refused:
-        return refusal(checkpoint.branch, [], refused)
+        return refusal(checkpoint.recorded_branch, [], refused)
     return outcome_of(job, [], options["wait"])
 
 

@@ -21,5 +21,5 @@ def add_arguments(parser: CommandParser) -> None:
 
 def handle(options: Mapping[str, Any]) -> Output:
     checkpoint = checkpoint_at(options["checkpoint"])
-    request = request_from(ResumeRequest, checkpoint, checkpoint.branch, options)
+    request = request_from(ResumeRequest, checkpoint, checkpoint.recorded_branch, options)
     return started(request, preview_resume, resume, options)

@@ -1,6 +1,7 @@
 """The columns of a CrewAI checkpoint: root entity, name, run, progress, trigger, calls and sessions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -58,6 +59,15 @@ def _flow_class(document: Document) -> str:
 
 # The events at which a resume or a fork begins.
 RESTORES = ("checkpoint_restore_started", "checkpoint_fork_started")
+WRITE_STARTED = "checkpoint_started"
+WRITES_ENDED = ("checkpoint_completed", "checkpoint_failed")
+# Ends the type of an event about the environment of a process, such as ``default_env``.
+ENVIRONMENT = "_env"
+EVENTS_BEFORE_ENVIRONMENT = 2
+# Seconds. A process takes longer to start.
+MIN_PAUSE = 0.5
+# The endings of the types of events with which a process may begin. It ends nothing that another began.
+FIRST_OF_PROCESS = (ENVIRONMENT, "_started", "_created", "_requested", "_received")
 STARTS = ("crew_kickoff_started", "flow_started", "lite_agent_execution_started")
 
 
@@ -148,16 +158,66 @@ def calls_of(document: Document) -> dict[str, ModelCall]:
 def sessions_of(document: Document) -> list[tuple[str, float, float]]:
     """Return the sessions: the id of the first event, and the start and end in seconds since the epoch.
 
-    A restore begins a session. Nothing ran between the restore and the event before it.
+    A restore begins a session. Nothing ran between it and the event before.
     """
+    timed = [
+        (event_id, node.event.type, at.timestamp())
+        for event_id, node in document.event_record.nodes.items()
+        if (at := moment(node.event.timestamp)) is not None
+    ]
+    begins = set(restarts([(kind, at) for _id, kind, at in timed]))
     sessions: list[tuple[str, float, float]] = []
-    for event_id, node in document.event_record.nodes.items():
-        if (at := moment(node.event.timestamp)) is None:
-            continue
-        seconds = at.timestamp()
-        if not sessions or node.event.type in RESTORES:
+    for number, (event_id, _kind, seconds) in enumerate(timed):
+        if not sessions or number in begins:
             sessions.append((event_id, seconds, seconds))
         else:
             first, start, end = sessions[-1]
             sessions[-1] = (first, start, max(end, seconds))
     return sessions
+
+
+def restarts(events: Sequence[tuple[str, float]]) -> list[int]:
+    """Return the positions of the events with which a resume or a fork begins.
+
+    ``events`` are the types and times of all events. The engine seldom records a restore. It records each
+    write of a checkpoint as started and completed, but the written checkpoint has only its start: so another
+    process recorded what follows a start without an end. Each process also records its environment, among the
+    first of its events. Nothing ran before them, so the longest pause there is the one before the process.
+    """
+    kinds = [kind for kind, _at in events]
+    pauses = [0.0, *(after[1] - before[1] for before, after in pairwise(events))]
+    unended = _unended_writes(kinds)
+    found: list[int] = []
+    write, has_worked = -1, False
+    for number, kind in enumerate(kinds):
+        if kind in RESTORES:
+            found.append(number)
+            write = -1
+        elif kind.endswith(ENVIRONMENT) and (has_worked or write >= 0):
+            first = max(write, number - EVENTS_BEFORE_ENVIRONMENT - 1, *found[-1:]) + 1
+            at = max(range(first, number + 1), key=lambda at: pauses[at], default=number)
+            found += [at] if pauses[at] >= MIN_PAUSE else []
+            write = -1
+        elif (
+            write >= 0
+            and number not in unended
+            and kind.endswith(FIRST_OF_PROCESS)
+            and not any(one.endswith(ENVIRONMENT) for one in kinds[number : number + 3])
+        ):
+            found += [number] if pauses[number] >= MIN_PAUSE else []
+            write = -1
+        if number in unended:
+            write = number
+        has_worked |= kind.endswith(("_completed", "_finished"))
+    return found
+
+
+def _unended_writes(kinds: Sequence[str]) -> set[int]:
+    """The positions of writes of checkpoints that are not followed by an end of their own."""
+    ends, unended = 0, set()
+    for number in reversed(range(len(kinds))):
+        ends += kinds[number] in WRITES_ENDED
+        if kinds[number] == WRITE_STARTED:
+            unended |= set() if ends else {number}
+            ends = max(0, ends - 1)
+    return unended

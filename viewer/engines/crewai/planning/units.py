@@ -76,6 +76,14 @@ def outlook(contents: Contents, source: Any = None) -> Outlook:
     return Outlook(tuple(map(_decision, ahead.decisions)), tuple(notes))
 
 
+def has_finished(contents: Contents, source: Any) -> bool:
+    """Whether the methods of a flow that have run lead to no other, according to its source."""
+    ahead = following_of(contents, source)
+    if ahead is None or not ahead.fits or not any(method.done for method in contents.methods):
+        return False
+    return not (ahead.certain or ahead.possible or ahead.decisions)
+
+
 def _decision(decision: RouterDecision) -> Decision:
     routes = tuple(Route(route.label, route.methods) for route in decision.routes)
     return Decision(decision.router, routes, decision.is_open)

@@ -7,7 +7,7 @@ from django.db import connection, transaction
 from viewer.importing import import_location, import_one, import_run, import_scratch, is_indexed
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.ending.clean_up import clean_up
-from viewer.jobs.execution.ending.completion import mark_complete
+from viewer.jobs.execution.ending.completion import mark_end
 from viewer.jobs.execution.ending.sweep_score import queue_score
 from viewer.jobs.execution.following.event_rows import log_tail
 from viewer.jobs.execution.following.followed_job import FollowedJob
@@ -33,8 +33,8 @@ def finish(state: FollowedJob) -> None:
     outcome = _outcome(state)
     if outcome.status == Job.Status.SUCCEEDED:
         _record_breakpoint(state.job)
-        # Before the job is marked as ended, because open pages then reload.
-        mark_complete(state.job)
+    # Before the job is marked as ended, because open pages then reload.
+    mark_end(state.job, outcome.status, is_incomplete=outcome.error is not None)
     price_job(state.job)
     texts = {"traceback": state.redact(outcome.traceback), "log_end": log_tail(state.job, state.redact)}
     error = outcome.error and redacted_message(outcome.error, state.redact)

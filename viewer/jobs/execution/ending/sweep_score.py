@@ -30,7 +30,7 @@ def queue_score(job: Job) -> Job | None:
     function = job.sweep.score if job.sweep else ""
     if not function or job.status != Job.Status.SUCCEEDED or job.is_at_breakpoint or job.run is None:
         return None
-    rows = job.run.checkpoints.filter(branch=job.branch).select_related("location", "run")
+    rows = job.run.checkpoints.filter(recorded_branch=job.branch).select_related("location", "run")
     end = rows.order_by("-row").first()
     if end is None:
         return None

@@ -122,7 +122,7 @@ def _request_without_edits(checkpoint: Checkpoint) -> Request:
     source = CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source)
     location = checkpoint.location
     target = LocationTarget(path=location.path, store_kind=store_kind_of(location))
-    return _empty_request(source, target, checkpoint.entity, checkpoint.name, checkpoint.branch)
+    return _empty_request(source, target, checkpoint.entity, checkpoint.name, checkpoint.recorded_branch)
 
 
 def _empty_request(
@@ -174,7 +174,7 @@ def _contents_to_score(checkpoint: Checkpoint) -> dict[str, Any]:
     contents = stored_contents(checkpoint)
     return {
         "id": checkpoint.checkpoint_id,
-        "branch": checkpoint.branch,
+        "branch": checkpoint.recorded_branch,
         "trigger": checkpoint.trigger,
         "tokens": checkpoint.tokens,
         **engine_of(contents).info(contents),
