@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from tests.environments import environment_with
-from tests.real_stores import STORES, copy_of, hashes_below
+from tests.real_stores import STORES, copy_of, hashes_below, write_checkpoint
 from tests.terminal import Terminal
 
 pytestmark = pytest.mark.django_db
@@ -105,10 +105,12 @@ def test_a_name_that_cannot_be_stored_is_refused_with_a_message(tmp_path: Path) 
 
 def test_info_shows_typed_inputs_tasks_and_agents(terminal: Terminal) -> None:
     answer = terminal.document("info", f"{STORES}/1.14.1/cp.db#20261121T001343_a989052b")
-    assert set(answer) == CHECKPOINT | {"inputs", "tasks", "flow_state", "agents", "unknown"}
+    assert set(answer) == CHECKPOINT | {
+        *("inputs", "prompt", "answer", "tasks", "methods", "flow_state", "agents", "unknown")
+    }
     assert answer["inputs"] == {"topic": "AI", "year": 2026}
     assert [task["done"] for task in answer["tasks"]] == [True, True, False]
-    assert set(answer["tasks"][0]) == {"id", "description", "agent", "done", "output"}
+    assert set(answer["tasks"][0]) == {"id", "description", "agent", "done", "skipped", "output"}
     assert answer["tasks"][0]["output"].startswith("answer e443c208")
     assert answer["tasks"][2]["output"] is None
     assert [agent["role"] for agent in answer["agents"]] == ["Researcher on AI", "Writer"]
@@ -125,6 +127,134 @@ def test_info_of_a_file_finds_its_location_above_its_branch(terminal: Terminal) 
     )
     assert answer["flow_state"]["id"] == "01175c58-2d71-4a40-951a-a824a09b191c"
     assert answer["edge"] == "recorded"
+
+
+@pytest.mark.parametrize("version", ["1.14.1", "1.14.2", "1.14.7"])
+def test_info_of_a_lone_agent_shows_its_prompt_and_answer(
+    version: str, tmp_path: Path, terminal: Terminal
+) -> None:
+    """1.14.7 records the prompt only until the agent has answered."""
+    folder = copy_of(f"{version}/agent", tmp_path)
+    (run,) = terminal.document("list", str(folder))["runs"]
+    asked, answered = (terminal.document("info", f"{folder}#{row['id']}") for row in run["checkpoints"])
+    assert asked["prompt"] == answered["prompt"] == "Research AI trends"
+    assert asked["answer"] is None and answered["answer"].startswith("answer fcc3f391")
+    text = terminal.text("info", f"{folder}#{answered['id']}")
+    assert "? Research AI trends" in text and "✓ answer fcc3f391" in text
+
+
+def test_info_of_a_flow_lists_its_methods_and_its_own_inputs(tmp_path: Path, terminal: Terminal) -> None:
+    nodes = {
+        "flow": {"type": "flow_started", "flow_name": "Press"},
+        "first": {"type": "method_execution_started", "flow_name": "Press", "method_name": "work"},
+        "crew": {"type": "crew_kickoff_started", "inputs": {"word": "of the crew"}},
+    }
+    entity = {
+        "entity_type": "flow",
+        "checkpoint_state": {"id": "press", "topic": "AI"},
+        "checkpoint_completed_methods": ["work"],
+        "checkpoint_method_counts": {"work": 2},
+        "checkpoint_method_outputs": [{"method": "work", "output": {"text": "done"}}],
+    }
+    record = {"nodes": {key: {"event": event} for key, event in nodes.items()}}
+    write_checkpoint(tmp_path, "20260101T000000_aaaaaaaa", entities=[entity], event_record=record)
+    answer = terminal.document("info", f"{tmp_path}#20260101T000000_aaaaaaaa")
+    assert answer["inputs"] == {}
+    assert answer["methods"] == [{"name": "work", "done": True, "count": 2, "output": {"text": "done"}}]
+    assert "✓ work  (2 times)" in terminal.text("info", f"{tmp_path}#20260101T000000_aaaaaaaa")
+
+
+PRESS = """
+from crewai.flow.flow import Flow, listen, or_, router, start
+
+class ArticleFlow(Flow):
+    @start()
+    def outline(self): ...
+
+    @router(outline)
+    def length(self) -> Literal["long", "short"]: ...
+
+    @listen("long")
+    def draft(self): ...
+
+    @listen(draft)
+    def edit(self): ...
+"""
+
+
+def test_the_graph_of_a_flow_is_that_of_its_source(tmp_path: Path, terminal: Terminal) -> None:
+    folder = copy_of("1.14.2/flow", tmp_path)
+    (run,) = terminal.document("list", str(folder))["runs"]
+    target = f"{folder}#{run['checkpoints'][0]['id']}"
+    graph = terminal.document("info", target, "--graph")["graph"]
+    assert graph["is_inferred"] and graph["nodes"][1:] == [
+        {"name": "outline", "status": "done"},
+        *graph["nodes"][2:],
+    ]
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "press"\n')
+    (tmp_path / "press.py").write_text(PRESS)
+    graph = terminal.document("info", target, "--graph")["graph"]
+    assert not graph["is_inferred"]
+    assert [(node["name"], node["status"]) for node in graph["nodes"]] == [
+        ("__start__", None),
+        ("outline", "done"),
+        ("length", "next"),
+        ("draft", None),
+        ("edit", None),
+    ]
+    edges = {(edge["from"], edge["to"]): edge["label"] for edge in graph["edges"]}
+    assert edges == {
+        ("__start__", "outline"): None,
+        ("outline", "length"): None,
+        ("length", "draft"): "long",
+        ("draft", "edit"): None,
+    }
+    assert '"length" -> "draft" [label="long", style=dashed];' in terminal.text(
+        "info", target, "--graph", "dot"
+    )
+
+
+CREW = """
+from crewai import Agent, Crew, Task
+from crewai.tasks.conditional_task import ConditionalTask as Maybe
+
+def crew():
+    return Crew(agents=[], tasks=[Task(description="A"), Maybe(description="Write a  summary of {topic}")])
+"""
+
+
+def test_a_task_that_was_skipped_is_shown_so_and_a_condition_ahead_is_planned(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    folder = copy_of("1.15.30/json", tmp_path)
+    newest = next((folder / "main").glob("*_0aa12db3_*"))
+    body = json.loads(newest.read_text())
+    tasks = body["entities"][0]["tasks"]
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "press"\n')
+    template = tasks[2]["checkpoint_original_description"]
+    (tmp_path / "press.py").write_text(
+        CREW.replace("Write a  summary of {topic}", template.replace(" ", "  ", 1))
+    )
+    planned = terminal.document("fork", str(newest), "--plan")["plan"]
+    assert (planned[2]["action"], planned[2]["reason"]) == ("may", "condition")
+    graph = terminal.document("info", str(newest), "--graph")["graph"]
+    conditional = [(edge["from"][:2], edge["to"][:2]) for edge in graph["edges"] if edge["is_conditional"]]
+    assert conditional == [("2.", "3.")]
+    # The last task has run, and the second never started.
+    tasks[2]["output"], tasks[1]["output"] = tasks[1]["output"], None
+    nodes = body["event_record"]["nodes"]
+    for key in [key for key, node in nodes.items() if node["event"].get("task_id") == tasks[1]["id"]]:
+        del nodes[key]
+    newest.write_text(json.dumps(body))
+    answer = terminal.document("info", str(newest))
+    assert [(task["done"], task["skipped"]) for task in answer["tasks"]] == [
+        (True, False),
+        (False, True),
+        (True, False),
+    ]
+    assert (answer["units_done"], answer["units_total"]) == (2, 2)
+    assert "(skipped)" in terminal.text("info", str(newest))
+    assert terminal.document("list", str(folder))["runs"][0]["branches"][0]["status"] == "completed"
 
 
 def test_the_methods_of_a_flow_are_counted_over_its_run(tmp_path: Path, terminal: Terminal) -> None:

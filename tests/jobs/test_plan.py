@@ -174,3 +174,47 @@ def test_an_agent_is_one_step_that_runs_again_after_a_changed_input() -> None:
 def test_a_checkpoint_without_a_root_cannot_be_run() -> None:
     with pytest.raises(EditRefused, match="no crew, flow or agent"):
         plan_of("unknown", [], Edits())
+
+
+def mixed_crew(done: str, beside: str = "", conditional: str = "") -> list[Unit]:
+    """A crew of five. Each text has the numbers of the tasks that it is about."""
+    return [
+        Unit(one, one, done=one in done, runs_beside=one in beside, is_conditional=one in conditional)
+        for one in "12345"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("edits", "expected"),
+    [
+        (Edits(outputs={"2": "new"}), "kept edited kept again again"),
+        (Edits(outputs={"3": "new"}), "kept kept edited again again"),
+        (Edits(again=frozenset("2")), "kept again kept again again"),
+        (Edits(outputs={"2": "new"}, again=frozenset("3")), "kept edited again again again"),
+        (Edits(outputs={"1": "new"}), "edited again again again again"),
+        (Edits(outputs={"4": "new"}), "kept kept kept edited again"),
+    ],
+)
+def test_async_tasks_that_run_at_the_same_time_do_not_read_each_other(edits: Edits, expected: str) -> None:
+    assert actions(plan_crew(mixed_crew("12345", beside="23"), edits)) == expected.split()
+
+
+def test_a_later_group_of_async_tasks_reads_what_was_edited_before_it() -> None:
+    steps = plan_crew(mixed_crew("12345", beside="1245"), Edits(outputs={"1": "new"}))
+    assert actions(steps) == ["edited", "kept", "again", "again", "again"]
+    # A condition is evaluated once the async tasks before it have ended.
+    steps = plan_crew(mixed_crew("12345", beside="12345", conditional="3"), Edits(outputs={"1": "new"}))
+    assert actions(steps) == ["edited", "kept", "again", "again", "again"]
+
+
+def test_a_task_with_a_condition_may_run() -> None:
+    steps = plan_crew(mixed_crew("12", conditional="3"), Edits())
+    assert actions(steps) == ["kept", "kept", "may", "runs", "runs"]
+    assert steps[2].reason is Reason.CONDITION
+    skipped = plan_crew(mixed_crew("134", conditional="2"), Edits())
+    assert actions(skipped) == ["kept", "may", "kept", "kept", "runs"]
+    again = plan_crew(mixed_crew("1234", conditional="3"), Edits(outputs={"1": "new"}))
+    assert [(step.action, step.reason) for step in again[1:3]] == [
+        (Action.AGAIN, Reason.READS_EDITED),
+        (Action.AGAIN, Reason.CONDITION),
+    ]

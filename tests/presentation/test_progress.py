@@ -88,9 +88,16 @@ def test_no_step_of_an_ended_run_is_running(
     has_failed: bool, events: list[tuple[str, dict[str, Any]]], states: list[str]
 ) -> None:
     progress = after(*events)
-    halt(progress, has_failed)
+    halt(progress, has_failed=has_failed)
     assert [step.state for step in progress.steps] == states
     assert (progress.running, progress.done) == ("", 1)
+
+
+def test_steps_that_a_succeeded_run_left_out_are_skipped_and_do_not_count() -> None:
+    progress = after(("task_completed", {"task": "b"}))
+    halt(progress, has_failed=False, has_succeeded=True)
+    assert [step.state for step in progress.steps] == ["kept", "done", "skipped"]
+    assert (progress.done, progress.total) == (2, 2)
 
 
 def test_the_reason_of_a_step_is_shown_until_it_starts() -> None:

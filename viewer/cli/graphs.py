@@ -2,11 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import astuple
 from typing import Any
 
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
+from viewer.cli.arguments.projects import source_of
+from viewer.engines import engine_of
+from viewer.importing import stored_contents
 from viewer.launching.preview.code_graph import code_graph_of
 from viewer.models import Checkpoint
 from viewer.presentation.run.units.graph import PlainGraph, UnitEdge, plain_graph_of
@@ -18,14 +22,23 @@ STYLES = {
     "next": "style=dashed",
     "waiting": 'style="filled,dashed"',
     "failed": "style=filled, color=red",
+    "skipped": "style=dotted",
 }
+# No option names a project or an entry point.
+NO_OPTIONS = dict.fromkeys(("project", "python", "env_file", "entrypoint", "graph", "kind"))
 
 
 def graph_at(checkpoint: Checkpoint) -> PlainGraph:
     """The graph as of a checkpoint. Raises CommandError.
 
-    It is what the project's code defines if that has been asked; nothing is run.
+    It is what the project's source or a preflight check of its code says; nothing is run.
     """
+    engine, contents = engine_of(checkpoint.location), stored_contents(checkpoint)
+    folder, entry_point = source_of(checkpoint.location, contents, NO_OPTIONS)
+    source = engine.read_source(folder, entry_point, contents.kind) if entry_point else None
+    if (own := engine.unit_graph(contents, source)) is not None:
+        edges = tuple(UnitEdge(*astuple(edge)) for edge in own.edges)
+        return PlainGraph(tuple(own.units), edges, own.units, own.is_inferred)
     code = code_graph_of(checkpoint.run, "")
     graph = plain_graph_of(checkpoint.run, checkpoint, code.graph if code else None)
     if graph is None:

@@ -1,5 +1,6 @@
 """What every engine's contents have in common, and the tabs that show the rest."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,3 +47,25 @@ class Tab:
     shows_failure: bool = False
     # The tab shows this checkpoint alone, without links and forms, so a share link may lead to it.
     is_shareable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEdge:
+    """An edge between units. ``label`` is the result of the condition that leads along it."""
+
+    first: str
+    second: str
+    is_conditional: bool = False
+    label: str = ""
+    # The edge is not in the code, but one unit ran after the other.
+    is_inferred: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UnitGraph:
+    """Units by their status, which is empty if they have not run, and the edges between them."""
+
+    units: Mapping[str, str]
+    edges: tuple[GraphEdge, ...]
+    # Whether it is not known from the code.
+    is_inferred: bool

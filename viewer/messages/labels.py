@@ -34,6 +34,7 @@ REASONS: dict[Reason, str | Promise] = {
     Reason.FINISHED: _("finished"),
     Reason.UNFINISHED: _("has not run yet"),
     Reason.PASSED_OVER: _("skipped, or still running, when later units had finished"),
+    Reason.CONDITION: _("depends on its condition"),
     Reason.EDITED: _("your text is used as its output"),
     Reason.HELD: _("its output is reused; it does not run again"),
     Reason.READS_EDITED: _("reads what you changed"),

@@ -110,5 +110,9 @@ def _progress(job: Job) -> Progress:
     for event in job.events.exclude(kind="text").iterator(chunk_size=1000):
         advance(progress, event.seq, event.kind, event.data)
     if job.has_ended:
-        halt(progress, job.status == Job.Status.FAILED)
+        halt(
+            progress,
+            has_failed=job.status == Job.Status.FAILED,
+            has_succeeded=job.status == Job.Status.SUCCEEDED,
+        )
     return progress

@@ -18,7 +18,7 @@ from viewer.annotations import annotations_in
 from viewer.engines import engine_of
 from viewer.engines.contents import EVENTS_A_PAGE
 from viewer.engines.protocol import Contents, Engine, kind_of
-from viewer.importing import NotReadable, shown_body, stored_body, stored_bytes
+from viewer.importing import NotReadable, contents_at, shown_body, stored_body, stored_bytes
 from viewer.launching.preview.code_graph import code_graph_of
 from viewer.launching.publish import published_as
 from viewer.lineage.drawing import NoLayout
@@ -92,7 +92,7 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
         body, context["copy_reason"] = shown_body(checkpoint)
     except NotReadable as error:
         body, context["not_readable"] = {}, error.message
-    contents = engine.contents_of(body)
+    contents = contents_at(checkpoint, body)
     # Rendering all of them must not delay the page.
     length = sum(len(output.text) for output in engine.editable(contents).outputs)
     context["reads_markdown"] &= length <= MAX_MARKDOWN

@@ -52,6 +52,14 @@ def missing_annotation(sandbox: Sandbox) -> None:
     same("notes", [(note["what"], note["detail"]) for note in notes], [("untyped", "guess")])
 
 
+@row("flow", "a result that is a dictionary draws no warning")
+def plain_results(sandbox: Sandbox) -> None:
+    location = sandbox.recorded("plain flow")
+    run, _start = resumed_at(sandbox, location, "press_results:PlainFlow", "passed_on")
+    same("model calls", sandbox.model.prompts(), ["Last 1"])
+    same("warnings", run.of("warning"), [])
+
+
 @row("flow", "a router as the start: its route is followed")
 def at_once(sandbox: Sandbox) -> None:
     location = sandbox.recorded("at once")

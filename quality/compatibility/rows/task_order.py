@@ -1,10 +1,20 @@
 """Crews whose tasks do not run one after the other."""
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 from quality.compatibility.rows import row
 from quality.compatibility.rows.crews import after, recorded_after
 from quality.compatibility.sandbox import NotPossible, Sandbox, grown, holds, same, tasks_called
-from tests.engine_runs.runs import Saved, marks, request_for
-from viewer.engines.planning.plan import Edits
+from tests.engine_runs.runs import Saved, marks, request_for, saved_in
+from viewer.engines.crewai.contents import contents_of
+from viewer.engines.crewai.planning.plan import plan_of
+from viewer.engines.crewai.planning.units import units_of
+from viewer.engines.planning.plan import Edits, Unit
+
+# The engine's separator between the outputs that it passes to a task.
+DIVIDER = "\n\n----------\n\n"
 
 
 @row("task order", "hierarchical: fork with an edited output")
@@ -54,14 +64,58 @@ def edited_asynchronous(sandbox: Sandbox) -> None:
     for entry_point in ("press_orders:asynchronous", ""):
         sandbox.model.reset()
         branch = "own" if entry_point else "alone"
-        edits = Edits(outputs={second: "my own check"}, keep=frozenset({third}))
+        edits = Edits(outputs={second: "my own check"})
+        steps = plan_of("crew", units_in(start), edits)
+        same("planned", [step.action.value for step in steps], ["kept", "edited", "kept", "runs"])
+        same("the task beside it", steps[2].unit, third)
         sandbox.continued(
-            request_for(start, location, branch=branch, edits=edits, entry_point=entry_point), "Title"
+            request_for(start, location, branch=branch, edits=edits, steps=steps, entry_point=entry_point),
+            "Title",
         )
         last = grown(location, before, start, branch)[-1]
         same("the edited output", last.tasks[1]["output"]["raw"], "my own check")
         same("kept outputs", [task["output"]["raw"] for task in last.tasks[::2]], raw_of(start)[::2])
         before = marks(location)
+
+
+@row("task order", "async tasks: resume with only the second finished")
+def half_asynchronous(sandbox: Sandbox) -> None:
+    location = sandbox.recorded("joining")
+    start = next(one for one in saved_in(location) if one.done == 3)
+    title = prompts_for("Title", sandbox, location)
+    first, second, third, _ = raw_of(start)
+    holds("the recorded order is that of the tasks", first + DIVIDER + second + DIVIDER + third in title)
+    half = finished_without(start, 1)
+    before = marks(location)
+    for entry_point in ("press_orders:joining", ""):
+        sandbox.model.reset()
+        branch = "own" if entry_point else "alone"
+        request = request_for(half, location, branch=branch, entry_point=entry_point)
+        sandbox.completed(request)
+        asked = next(prompt for prompt in sandbox.model.prompts() if "Title" in prompt)
+        again = raw_of(grown(location, before, half, branch)[-1])[1]
+        holds(f"the order of the context: {asked}", first + DIVIDER + again + DIVIDER + third in asked)
+        before = marks(location)
+
+
+def finished_without(saved: Saved, position: int) -> Saved:
+    """Return the checkpoint, rewritten without the output of the task at this position, from 0."""
+    body = json.loads(Path(saved.source).read_bytes())
+    next(one for one in body["entities"] if one["entity_type"] == "crew")["tasks"][position]["output"] = None
+    Path(saved.source).write_text(json.dumps(body))
+    return replace(saved, body=body)
+
+
+def prompts_for(word: str, sandbox: Sandbox, location: Path) -> str:
+    """Return the context that a recorded task with this word received."""
+    events = (node["event"] for node in saved_in(location)[-1].body["event_record"]["nodes"].values())
+    started = (event for event in events if event["type"] == "task_started")
+    return next(str(event["context"]) for event in started if word in event["task_name"])
+
+
+def units_in(saved: Saved) -> list[Unit]:
+    """Return the units of a crew, as a checkpoint has them."""
+    return units_of(contents_of(saved.body))
 
 
 def raw_of(saved: Saved) -> list[str]:

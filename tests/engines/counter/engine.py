@@ -183,13 +183,13 @@ class Counter(Engine[Contents]):
     def followed_parts(self, contents: Contents) -> Iterator[Part]:
         yield from self.comparable(contents)
 
-    def info(self, contents: Contents) -> dict[str, Any]:
+    def info(self, contents: Contents, first: Contents | None = None) -> dict[str, Any]:
         return {"counts": dict(contents.counts), "limit": contents.limit, "state": dict(contents.state)}
 
     def run_inputs(self, contents: Contents) -> Mapping[str, Any]:
         return contents.state
 
-    def info_lines(self, contents: Contents) -> Iterator[str]:
+    def info_lines(self, contents: Contents, first: Contents | None = None) -> Iterator[str]:
         yield from (f"{name}: {count} of {contents.limit}" for name, count in contents.counts.items())
 
     def search_texts(self, contents: Contents) -> Iterator[SearchText]:

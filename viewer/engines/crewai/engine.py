@@ -4,7 +4,7 @@ from pathlib import Path
 
 from viewer.engines.crewai import preflight, triggers
 from viewer.engines.crewai.comparable import comparable, followed_parts
-from viewer.engines.crewai.contents import Contents, contents_of
+from viewer.engines.crewai.contents import Contents, completed, contents_of
 from viewer.engines.crewai.contents.events import FAILED
 from viewer.engines.crewai.events import GROUPS, checkpoint_events
 from viewer.engines.crewai.info import info, info_lines
@@ -17,6 +17,7 @@ from viewer.engines.crewai.script import script
 from viewer.engines.crewai.search_texts import search_texts
 from viewer.engines.crewai.spans import spans
 from viewer.engines.crewai.tabs import ORDER, TABS, tab_context
+from viewer.engines.crewai.unit_graph import unit_graph
 from viewer.engines.protocol import Engine
 from viewer.engines.runner import Runner
 
@@ -46,6 +47,7 @@ class CrewAI(Engine[Contents]):
     )
 
     contents_of = staticmethod(contents_of)
+    completed = staticmethod(completed)
     units_of = staticmethod(units.units_of)
     tab_context = staticmethod(tab_context)
     compares_steps = False
@@ -54,6 +56,7 @@ class CrewAI(Engine[Contents]):
     script = staticmethod(script)
     has_all_spans_in_head = True
     spans = staticmethod(spans)
+    unit_graph = staticmethod(unit_graph)
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)
     search_texts = staticmethod(search_texts)

@@ -7,7 +7,7 @@ from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.tabs import shown
 
 
-def info(contents: Contents) -> dict[str, Any]:
+def info(contents: Contents, first: Contents | None = None) -> dict[str, Any]:
     """The contents as plain values."""
     return {
         "thread_id": contents.thread_id,
@@ -32,7 +32,7 @@ def info(contents: Contents) -> dict[str, Any]:
     }
 
 
-def info_lines(contents: Contents) -> Iterator[str]:
+def info_lines(contents: Contents, first: Contents | None = None) -> Iterator[str]:
     """The contents as lines."""
     if contents.opaque is not None:
         yield f"not decoded: {shown(contents.opaque)}"

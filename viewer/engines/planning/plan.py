@@ -34,6 +34,7 @@ class Reason(StrEnum):
     TRIGGERED = "triggered"
     MAY_REPEAT = "may_repeat"
     ROUTED = "routed"
+    CONDITION = "condition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,10 @@ class Unit:
     uses: frozenset[str] = frozenset()
     # The number of times that it has finished.
     count: int = 0
+    # Whether it runs beside the units of this kind around it, and reads none of them.
+    runs_beside: bool = False
+    # Whether a condition, which only the run evaluates, decides that it runs.
+    is_conditional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

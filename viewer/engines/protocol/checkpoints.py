@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from viewer.engines.comparable import Part
+from viewer.engines.contents import UnitGraph
 from viewer.engines.planning.plan import Unit
 from viewer.engines.protocol.contents import C
 from viewer.engines.reproduction import Reproduction
@@ -17,6 +18,10 @@ class CheckpointReader(Protocol[C]):
 
     def contents_of(self, body: Mapping[str, Any]) -> C:
         """The contents of a decoded stored copy. Raises nothing, whatever the copy holds."""
+
+    def completed(self, contents: C) -> C:
+        """The contents of a checkpoint at which its run completed. The checkpoint itself may not say so."""
+        return contents
 
     def units_of(self, contents: C) -> list[Unit]:
         """The units of work, in the engine's order."""
@@ -57,10 +62,14 @@ class CheckpointReader(Protocol[C]):
         The name of a prompt is empty.
         """
 
-    def info(self, contents: C) -> dict[str, Any]:
+    def unit_graph(self, contents: C, source: Any = None) -> UnitGraph | None:
+        """The graph of the units; None if no checkpoint records it. ``source`` is from ``read_source``."""
+        return None
+
+    def info(self, contents: C, first: C | None = None) -> dict[str, Any]:
         """The contents as plain values, for the terminal's JSON."""
 
-    def info_lines(self, contents: C) -> Iterator[str]:
+    def info_lines(self, contents: C, first: C | None = None) -> Iterator[str]:
         """The contents as lines of the terminal."""
 
     def search_texts(self, contents: C) -> Iterator[SearchText]:

@@ -110,14 +110,14 @@ def overwrite(read_again: Sequence[tuple[int, Packed]]) -> None:
         found
         for some in in_slices(pks)
         for found in Checkpoint.objects.filter(
-            pk__in=some, is_open_ended=True, ended_as=Checkpoint.COMPLETED, units_total=F("units_done")
+            pk__in=some, ended_as=Checkpoint.COMPLETED, units_total=F("units_done")
         ).values_list("pk", "units_done")
     ]
     update_many(
         Checkpoint, ("state", *_OWN_COLUMNS), [(present, *_own_values(read), pk) for pk, read in read_again]
     )
     for pk, done in complete:
-        # A checkpoint of an open-ended kind does not say that it is the last one.
+        # The checkpoint itself does not say that it is the last one.
         Checkpoint.objects.filter(pk=pk, units_done=done).update(units_total=done)
     copies = [(*_copy(pk, read)[1:], pk) for pk, read in read_again if read.data]
     update_many(StoredCopy, _COPY_COLUMNS[1:], copies)

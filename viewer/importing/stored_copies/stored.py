@@ -142,8 +142,14 @@ def decoded_copy(compressed: bytes) -> dict[str, Any]:
 
 def stored_contents(checkpoint: Checkpoint) -> Contents:
     """The contents of the stored copy, as the location's engine decodes them."""
-    contents: Contents = engine_of(checkpoint.location).contents_of(stored_body(checkpoint))
-    return contents
+    return contents_at(checkpoint, stored_body(checkpoint))
+
+
+def contents_at(checkpoint: Checkpoint, body: dict[str, Any]) -> Contents:
+    """The contents of a checkpoint with this body, as the location's engine decodes them."""
+    engine = engine_of(checkpoint.location)
+    contents: Contents = engine.contents_of(body)
+    return engine.completed(contents) if checkpoint.ended_as == Checkpoint.COMPLETED else contents
 
 
 def memory_of_values(data: bytes) -> int:

@@ -69,6 +69,11 @@ class PlanPreview:
     def running_count(self) -> int:
         return sum(step.action in RUNNING for step in self.steps)
 
+    @property
+    def may_run(self) -> bool:
+        """Whether any unit runs, or may run."""
+        return self.running_count > 0 or any(step.action is Action.MAY for step in self.steps)
+
 
 def preview_plan(
     contents: Contents,
@@ -132,7 +137,7 @@ def _notes(
     unit = {"unit": _(kind.unit_label)}
     if missing and preview.running_count:
         preview.refusals.append(translate(missing))
-    elif preview.steps and not preview.running_count:
+    elif preview.steps and not preview.may_run:
         if edits.inputs or edits.outputs:
             notes.append(_("No %(unit)s runs: the fork only contains your edits.") % unit)
         elif is_fork:

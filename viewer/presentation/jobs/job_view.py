@@ -28,7 +28,11 @@ def shown_job(job: Job) -> ShownJob:
         advance(progress, event.seq, event.kind, event.data)
         add_events(event_list, [event])
     if job.has_ended:
-        halt(progress, job.status == Job.Status.FAILED)
+        halt(
+            progress,
+            has_failed=job.status == Job.Status.FAILED,
+            has_succeeded=job.status == Job.Status.SUCCEEDED,
+        )
     return ShownJob(job, progress, event_list)
 
 

@@ -18,7 +18,8 @@ MAX_TEXT = 400
 class ShownStep:
     """One step of the plan.
 
-    ``state`` is kept, waiting, running, done or failed; if the job ended first, stopped or unrun.
+    ``state`` is kept, waiting, running, done or failed; skipped if the job succeeded without it; if the job
+    ended otherwise, stopped or unrun.
     """
 
     unit: str
@@ -58,7 +59,7 @@ class Progress:
 
     @property
     def total(self) -> int:
-        return len(self.steps)
+        return sum(step.state != "skipped" for step in self.steps)
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -110,14 +111,18 @@ def advance(progress: Progress, seq: int, kind: str, data: Mapping[str, Any]) ->
         progress.running = ""
 
 
-def halt(progress: Progress, has_failed: bool) -> None:
+def halt(progress: Progress, *, has_failed: bool, has_succeeded: bool = False) -> None:
     """Mark the steps of an ended job.
 
-    Running steps are stopped, or failed if the job has failed and no step has.
+    Running steps are stopped, or failed if the job has failed and no step has. Steps that did not run in a
+    job that succeeded were skipped, by a condition or a router.
     """
     progress.running = ""
     has_failed_step = any(step.state == "failed" for step in progress.steps)
-    ends = {"running": "failed" if has_failed and not has_failed_step else "stopped", "waiting": "unrun"}
+    ends = {
+        "running": "failed" if has_failed and not has_failed_step else "stopped",
+        "waiting": "skipped" if has_succeeded else "unrun",
+    }
     for step in progress.steps:
         step.state = ends.get(step.state, step.state)
 

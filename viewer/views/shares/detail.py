@@ -8,7 +8,7 @@ from django.utils.translation import gettext
 from viewer.annotations import annotations_in
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, Engine
-from viewer.importing import NotReadable, body_of, stored_body
+from viewer.importing import NotReadable, body_of, contents_at, stored_body
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.colors import branch_colours
 from viewer.presentation.run.origin import origin_of
@@ -39,7 +39,7 @@ def shared_detail(
     except NotReadable:
         # The reason may name a path.
         body, context["not_readable"] = {}, True
-    contents = engine.contents_of(body)
+    contents = contents_at(checkpoint, body)
     length = sum(len(output.text) for output in engine.editable(contents).outputs)
     context["reads_markdown"] = request.GET.get("as") == "markdown" and length <= MAX_MARKDOWN
     context["is_too_deep"] = not body and "not_readable" not in context

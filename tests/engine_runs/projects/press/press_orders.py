@@ -4,6 +4,7 @@ from typing import Any
 
 from crewai import Agent, Crew, Process, Task
 from crewai.tasks.conditional_task import ConditionalTask
+from crewai.utilities.constants import NOT_SPECIFIED
 from press_parts import TEXTS, model, plain
 
 
@@ -24,6 +25,13 @@ def asynchronous() -> Crew:
     """The second and third run side by side; the last waits for both."""
     crew = plain()
     crew.tasks[1].async_execution = crew.tasks[2].async_execution = True
+    return crew
+
+
+def joining() -> Crew:
+    """The last reads the outputs of all others, two of which run side by side."""
+    crew = asynchronous()
+    crew.tasks[3].context = NOT_SPECIFIED
     return crew
 
 

@@ -92,3 +92,28 @@ class DeskFlow(Flow[dict[str, Any]]):
     @listen(work)
     def close(self, heard: str) -> str:
         return ask(f"Close <{heard}>")
+
+
+class PlainFlow(Flow[dict[str, Any]]):
+    """Dictionaries that are no objects, and an object whose attributes nobody reads."""
+
+    @start()
+    def literal(self):  # type: ignore[no-untyped-def]
+        found = {"text": ask("Literal")}
+        found["more"] = ask("More")
+        return found
+
+    @listen(literal)
+    def dumped(self, heard):  # type: ignore[no-untyped-def]
+        return Fact(text=heard["text"], score=len(heard.items()) - 1).model_dump()
+
+    @listen(dumped)
+    def passed_on(self, heard):  # type: ignore[no-untyped-def]
+        return self.same(heard)
+
+    @listen(passed_on)
+    def last(self, heard):  # type: ignore[no-untyped-def]
+        return ask(f"Last {heard['score']}")
+
+    def same(self, value: Any) -> Any:
+        return value

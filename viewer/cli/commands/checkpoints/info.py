@@ -12,7 +12,7 @@ from viewer.cli.graphs import dot_lines, graph_at, graph_document, graph_lines
 from viewer.cli.output import Output
 from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
-from viewer.engines.protocol import Contents
+from viewer.engines.protocol import Contents, kind_of
 from viewer.importing import stored_contents
 from viewer.models import Checkpoint
 
@@ -35,9 +35,9 @@ def add_arguments(parser: CommandParser) -> None:
 def handle(options: Mapping[str, Any]) -> Output:
     """The stored, redacted copy, after an import of its location. Raises CommandError."""
     row = checkpoint_at(options["checkpoint"])
-    contents = stored_contents(row)
-    document = {**checkpoint_document(row), **engine_of(contents).info(contents)}
-    lines = list(_lines(row, contents))
+    contents, first = stored_contents(row), _first_contents(row)
+    document = {**checkpoint_document(row), **engine_of(contents).info(contents, first)}
+    lines = list(_lines(row, contents, first))
     if options["graph"]:
         graph = graph_at(row)
         document["graph"] = graph_document(graph)
@@ -45,7 +45,16 @@ def handle(options: Mapping[str, Any]) -> Output:
     return Output(document, lines)
 
 
-def _lines(row: Checkpoint, contents: Contents) -> Iterable[str]:
+def _first_contents(row: Checkpoint) -> Contents | None:
+    """What the first checkpoint of its run holds, if the run began with a prompt; else None."""
+    if not kind_of(engine_of(row.location), row.entity).prompt:
+        return None
+    rows = row.run.checkpoints.exclude(state=Checkpoint.State.NO_COPY)
+    first = rows.select_related("location", "stored_copy").order_by("row").first()
+    return stored_contents(first) if first else None
+
+
+def _lines(row: Checkpoint, contents: Contents, first: Contents | None) -> Iterable[str]:
     yield f"{row.checkpoint_id}  {row.entity} {row.name}".rstrip()
     parent = row.parent_checkpoint_id or (row.parent.checkpoint_id if row.parent else "-")
     yield "  " + _("on %(branch)s, after %(parent)s (%(edge)s), at %(trigger)s") % {
@@ -64,7 +73,7 @@ def _lines(row: Checkpoint, contents: Contents) -> Iterable[str]:
         )
     if contents.unknown:
         yield "  " + _("not understood: %s") % ", ".join(contents.unknown)
-    yield from (f"  {line}" for line in engine_of(contents).info_lines(contents))
+    yield from (f"  {line}" for line in engine_of(contents).info_lines(contents, first))
 
 
 def _counts(row: Checkpoint) -> str:

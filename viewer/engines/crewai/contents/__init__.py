@@ -5,15 +5,20 @@ out, and reading never raises.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from viewer.engines.contents import Agent, Failure
 from viewer.engines.crewai.contents.events import Event, events_of
 from viewer.engines.crewai.contents.shapes import listed, mapping, text, whole
 from viewer.engines.crewai.contents.unknown import is_newer, unknown_parts
-from viewer.engines.crewai.format.root_entity import EntityFacts, is_executor, root_position
+from viewer.engines.crewai.format.root_entity import (
+    EntityFacts,
+    is_executor,
+    root_position,
+    skipped_positions,
+)
 from viewer.engines.titles import short_title
 
 EntityKind = Literal["crew", "flow", "agent", "unknown"]
@@ -44,6 +49,9 @@ class Task:
     tools: tuple[str, ...]
     # The expected output with its {placeholders}.
     expected_template: str = ""
+    is_async: bool = False
+    # Whether its condition did not hold: it never started, but a later task did, or the crew has completed.
+    is_skipped: bool = False
 
     @property
     def title(self) -> str:
@@ -129,8 +137,8 @@ def contents_of(body: Body) -> Contents:
         name=_name(root, kind, events),
         id=text(root.get("id")) or text(mapping(root.get("checkpoint_state")).get("id")),
         engine_version=text(body.get("crewai_version")),
-        inputs=_inputs(root, events),
-        tasks=_tasks(root, agents),
+        inputs=_inputs(root, kind, events),
+        tasks=_tasks(root, agents, events),
         methods=_methods(root),
         flow_state=mapping(root.get("checkpoint_state")) if kind == "flow" else None,
         agents=agents,
@@ -139,6 +147,12 @@ def contents_of(body: Body) -> Contents:
         checkpoint_events=tuple(map(text, listed(mapping(root.get("checkpoint")).get("on_events")))),
         unknown=unknown_parts(body),
     )
+
+
+def completed(contents: Contents) -> Contents:
+    """The contents of a checkpoint at which the run completed: its other tasks were skipped."""
+    tasks = (task if task.done else replace(task, is_skipped=True) for task in contents.tasks)
+    return replace(contents, tasks=tuple(tasks))
 
 
 def root_entity(entities: list[dict[str, Any]]) -> dict[str, Any]:
@@ -165,13 +179,18 @@ def _name(root: Body, kind: str, events: tuple[Event, ...]) -> str:
     return text(root.get("name"))
 
 
-def _inputs(root: Body, events: tuple[Event, ...]) -> dict[str, Any]:
+# The events with which a root entity starts.
+_KICKOFFS = {"crew": "crew_kickoff_started", "flow": "flow_started"}
+
+
+def _inputs(root: Body, kind: str, events: tuple[Event, ...]) -> dict[str, Any]:
+    """The inputs of the root entity, not those of crews or flows that it runs."""
     if isinstance(root.get("checkpoint_inputs"), dict):
         return dict(root["checkpoint_inputs"])
-    for event in events:
-        if event.inputs and not event.is_internal:
-            return dict(event.inputs)
-    return {}
+    kickoffs = [event for event in events if event.kind == _KICKOFFS.get(kind) and not event.is_internal]
+    own = text(root.get("checkpoint_kickoff_event_id"))
+    kickoff = next((event for event in kickoffs if event.id == own), next(iter(kickoffs), None))
+    return dict(kickoff.inputs) if kickoff else {}
 
 
 def _agent_dicts(root: Body, kind: str) -> list[dict[str, Any]]:
@@ -197,10 +216,17 @@ def _tool_names(owner: Body) -> tuple[str, ...]:
     return tuple(text(tool.get("name")) or text(tool.get("tool_type")) for tool in tools if tool)
 
 
-def _tasks(root: Body, agents: tuple[Agent, ...]) -> tuple[Task, ...]:
+def _tasks(root: Body, agents: tuple[Agent, ...], events: Sequence[Event]) -> tuple[Task, ...]:
     roles = {agent.id: agent.role for agent in agents}
     tasks = [task for task in listed(root.get("tasks")) if isinstance(task, dict)]
-    return tuple(_task(task, position, roles) for position, task in enumerate(tasks, 1))
+    found = [_task(task, position, roles) for position, task in enumerate(tasks, 1)]
+    started = {event.task_id for event in events if event.kind == "task_started"}
+    kickoff = text(root.get("checkpoint_kickoff_event_id"))
+    has_completed = any(
+        event.kind == "crew_kickoff_completed" and kickoff and event.started == kickoff for event in events
+    )
+    skipped = skipped_positions([(task.done, task.id in started) for task in found], has_completed)
+    return tuple(replace(task, is_skipped=task.position - 1 in skipped) for task in found)
 
 
 def _task(task: Body, position: int, roles: Mapping[str, str]) -> Task:
@@ -221,6 +247,7 @@ def _task(task: Body, position: int, roles: Mapping[str, str]) -> Task:
         output_json=_json_output(output),
         output_for=text(output.get("description")),
         tools=_tool_names(task),
+        is_async=task.get("async_execution") is True,
     )
 
 

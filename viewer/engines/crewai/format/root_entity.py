@@ -1,4 +1,4 @@
-"""Chooses the root entity of a checkpoint."""
+"""What rows and pages say alike, however a checkpoint is decoded: its root entity, and its skipped tasks."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -29,3 +29,14 @@ def root_position(entities: Sequence[EntityFacts]) -> int | None:
                 return position
     # A flow that suppresses its events looks like an executor. It is the root if no other entity is.
     return next((position for position, one in enumerate(entities) if not one.has_executor_type), None)
+
+
+def skipped_positions(tasks: Sequence[tuple[bool, bool]], has_completed: bool) -> set[int]:
+    """The positions, from 0, of a crew's tasks that were skipped because their condition did not hold.
+
+    ``tasks`` say of each whether it has an output and whether it has started. Tasks start in their order, so
+    one that never did was skipped if a later one has started, or if the crew has completed.
+    """
+    begun = [number for number, facts in enumerate(tasks) if any(facts)]
+    until = len(tasks) if has_completed else begun[-1] if begun else 0
+    return {number for number in range(until) if not any(tasks[number])}

@@ -31,6 +31,8 @@ class Event(msgspec.Struct, gc=False):
     usage: dict[str, Any] | None = None
     model: str | None = None
     timestamp: str | None = None
+    task_id: str | None = None
+    started_event_id: str | None = None
 
 
 class EventNode(msgspec.Struct, gc=False):
@@ -49,6 +51,7 @@ class Task(msgspec.Struct, gc=False):
     """A task. ``output`` is null until the task is done."""
 
     output: msgspec.Raw = msgspec.Raw(b"null")
+    id: str | None = None
 
     @property
     def is_done(self) -> bool:

@@ -6,7 +6,7 @@ from itertools import pairwise
 import msgspec
 
 from viewer.engines.crewai.contents.shapes import moment
-from viewer.engines.crewai.format.root_entity import root_position
+from viewer.engines.crewai.format.root_entity import root_position, skipped_positions
 from viewer.engines.crewai.format.structs import Document, Entity, Event
 from viewer.engines.titles import short_title
 from viewer.stores.model_calls import ModelCall, call_of
@@ -101,12 +101,27 @@ def progress_of(root: Entity | None, document: Document) -> tuple[int, int]:
     if root is None:
         return 0, 0
     if root.entity_type == "crew":
-        tasks = root.tasks or []
-        return sum(task.is_done for task in tasks), len(tasks)
+        return _tasks_of(root, document)
     if root.entity_type == "agent":
         events = [node.event for node in document.event_record.nodes.values()]
         return int(any(event.type == "lite_agent_execution_completed" for event in events)), 1
     return _methods_of(root, document)
+
+
+def _tasks_of(root: Entity, document: Document) -> tuple[int, int]:
+    """Count a crew's tasks. Those that were skipped do not count."""
+    tasks, events = root.tasks or [], [node.event for node in document.event_record.nodes.values()]
+    done = [task.is_done for task in tasks]
+    if all(done):
+        return len(tasks), len(tasks)
+    started = {event.task_id for event in events if event.type == "task_started"}
+    kickoff = root.checkpoint_kickoff_event_id
+    has_completed = any(
+        event.type == "crew_kickoff_completed" and kickoff and event.started_event_id == kickoff
+        for event in events
+    )
+    facts = [(task.is_done, task.id in started) for task in tasks]
+    return sum(done), len(tasks) - len(skipped_positions(facts, has_completed))
 
 
 def _methods_of(root: Entity, document: Document) -> tuple[int, int]:

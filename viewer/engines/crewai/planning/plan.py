@@ -34,28 +34,44 @@ def plan_crew(units: Sequence[Unit], edits: Edits) -> list[Step]:
         again 1  AGAIN     AGAIN     AGAIN     RUNS
         both     AGAIN     PINNED    AGAIN     RUNS
 
-    A task without an output before tasks that have one was skipped because its condition did not hold, or was
-    still running in parallel. It makes no other task run again.
+    A task without an output before tasks that have one was skipped because its condition did not hold, or
+    was still running in parallel. It makes no other task run again. Async tasks between two others run at the
+    same time, so an edit of one of them is read by the tasks behind, but not by the others.
     """
     _refuse_what_cannot_hold(units, edits)
     if edits.state is not None:
         raise EditRefused("edit.crew_has_no_state")
     steps: list[Step] = []
     behind: Reason | None = None
+    # The same for the tasks behind the async tasks that run at the same time.
+    beside: Reason | None = None
     furthest = max((position for position, unit in enumerate(units, 1) if unit.done), default=0)
     for position, unit in enumerate(units, 1):
+        # The engine waits for async tasks before it evaluates a condition.
+        if beside and (not unit.runs_beside or unit.is_conditional):
+            behind, beside = _stronger(behind, beside), None
         action, reason = _of_task(unit, edits, behind)
-        if action is Action.RUNS and position < furthest:
-            steps.append(Step(unit.id, position, unit.title, unit.agent, action, Reason.PASSED_OVER))
+        if action in (Action.RUNS, Action.MAY) and position < furthest:
+            why = Reason.CONDITION if action is Action.MAY else Reason.PASSED_OVER
+            steps.append(Step(unit.id, position, unit.title, unit.agent, action, why))
             continue
         is_kept_as_made = action is Action.KEPT or reason is Reason.HELD
         stale = _stale_inputs(unit, edits) if is_kept_as_made else ()
         steps.append(Step(unit.id, position, unit.title, unit.agent, action, reason, stale))
-        if action in (Action.RUNS, Action.AGAIN):
-            behind = Reason.BEHIND_RERUN
-        elif action is Action.EDITED and behind is None:
-            behind = Reason.READS_EDITED
+        effect = None
+        if action in (Action.RUNS, Action.AGAIN, Action.MAY):
+            effect = Reason.BEHIND_RERUN
+        elif action is Action.EDITED:
+            effect = Reason.READS_EDITED
+        if unit.runs_beside:
+            beside = _stronger(beside, effect)
+        else:
+            behind = _stronger(behind, effect)
     return steps
+
+
+def _stronger(one: Reason | None, other: Reason | None) -> Reason | None:
+    return one if one is Reason.BEHIND_RERUN or other is None else other
 
 
 def plan_flow(units: Sequence[Unit], edits: Edits, following: Following | None = None) -> list[Step]:
@@ -120,7 +136,7 @@ def _without_edits(unit: Unit) -> tuple[Action, Reason]:
 def _of_task(unit: Unit, edits: Edits, behind: Reason | None) -> tuple[Action, Reason]:
     """Return the step of one task. ``behind`` is the reason if an earlier task makes it run again."""
     if not unit.done:
-        return Action.RUNS, Reason.UNFINISHED
+        return (Action.MAY, Reason.CONDITION) if unit.is_conditional else (Action.RUNS, Reason.UNFINISHED)
     if unit.id in edits.outputs:
         # The task is held only if the engine would run it, which is after a step that runs.
         return (Action.PINNED if behind is Reason.BEHIND_RERUN else Action.EDITED), Reason.EDITED
@@ -130,7 +146,7 @@ def _of_task(unit: Unit, edits: Edits, behind: Reason | None) -> tuple[Action, R
         return Action.KEPT, Reason.FINISHED
     if unit.id in edits.keep:
         return Action.PINNED, Reason.HELD
-    return Action.AGAIN, behind
+    return Action.AGAIN, Reason.CONDITION if unit.is_conditional else behind
 
 
 def _stale_inputs(unit: Unit, edits: Edits) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from viewer.engines.crewai.contents.events import Event
 from viewer.engines.crewai.planning.flow_plan import FlowMethod, Following, RouterDecision, following
 from viewer.engines.crewai.planning.plan import plan_of
 from viewer.engines.crewai.planning.stale_inputs import inputs_used
+from viewer.engines.crewai.project_source.conditional_tasks import ConditionalTasks, conditional_tasks
 from viewer.engines.crewai.project_source.flow_methods import flow_methods
 from viewer.engines.planning.outlook import Decision, Outlook, Route
 from viewer.engines.planning.plan import Action, EditRefused, Edits, Step, Unit
@@ -19,11 +20,21 @@ MAX_LABEL = 200
 RUNNING = (Action.AGAIN, Action.RUNS)
 
 
-def units_of(contents: Contents) -> list[Unit]:
-    """The units of work of a checkpoint, in the engine's order."""
+def units_of(contents: Contents, source: Any = None) -> list[Unit]:
+    """The units of work of a checkpoint, in the engine's order; ``source`` is from ``read_source``."""
     if contents.kind == "crew":
+        conditional = source if isinstance(source, ConditionalTasks) else ConditionalTasks()
         return [
-            Unit(task.id, task.title, task.agent, task.done, task.template, inputs_used(contents, task))
+            Unit(
+                task.id,
+                task.title,
+                task.agent,
+                task.done,
+                task.template,
+                inputs_used(contents, task),
+                runs_beside=task.is_async,
+                is_conditional=task.is_skipped or conditional.has(task.name, task.template),
+            )
             for task in contents.tasks
         ]
     if contents.kind == "flow":
@@ -37,14 +48,21 @@ def units_of(contents: Contents) -> list[Unit]:
     return []
 
 
-def read_source(folder: Path, entry_point: str, kind: str) -> tuple[FlowMethod, ...] | None:
-    """A flow's methods, read from the source of its entry point; None for other kinds."""
+def read_source(
+    folder: Path, entry_point: str, kind: str
+) -> tuple[FlowMethod, ...] | ConditionalTasks | None:
+    """What the source of an entry point shows: a flow's methods, or a crew's tasks with a condition.
+
+    None for other kinds.
+    """
+    if kind == "crew":
+        return conditional_tasks(folder, entry_point) if entry_point else None
     return flow_methods(folder, entry_point) if kind == "flow" else None
 
 
-def following_of(contents: Contents, methods: Sequence[FlowMethod] | None) -> Following | None:
+def following_of(contents: Contents, methods: Any) -> Following | None:
     """What follows in a flow with these methods; None for other kinds, and if ``methods`` are not known."""
-    if contents.kind != "flow" or not methods:
+    if contents.kind != "flow" or not isinstance(methods, tuple) or not methods:
         return None
     results: dict[str, list[str]] = {}
     for event in contents.events:
@@ -58,7 +76,7 @@ def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool 
     """The steps of a fork or resume; ``source`` is from ``read_source``. Raises EditRefused."""
     if edits.as_node or edits.replace or edits.answers:
         raise EditRefused("edit.only_of_graphs")
-    return plan_of(contents.kind, units_of(contents), edits, following_of(contents, source))
+    return plan_of(contents.kind, units_of(contents, source), edits, following_of(contents, source))
 
 
 def outlook(contents: Contents, source: Any = None) -> Outlook:

@@ -35,10 +35,11 @@ def mark_end(job: Job, status: Job.Status, *, is_incomplete: bool) -> None:
 
 
 def _complete_units(last: QuerySet[Checkpoint]) -> None:
-    """Mark checkpoints as complete whose kind does not know how many units follow."""
-    for row in last.filter(units_done__gt=0, units_total=0).select_related("location"):
+    """Mark checkpoints as complete that do not record how many units follow, or which were skipped."""
+    for row in last.filter(units_done__gt=0).select_related("location"):
         kind = kind_of(engine_of(row.location), row.entity)
         # If another unit had run after this one, it would have written a later checkpoint.
-        if kind.is_open_ended and kind.last_trigger and row.trigger == kind.last_trigger:
+        is_last = bool(kind.last_trigger) and row.trigger == kind.last_trigger and not row.units_total
+        if is_last if kind.is_open_ended else row.units_done < row.units_total:
             Run.objects.filter(pk=row.run_id, units_known=row.units_done).update(all_units_known=True)
             last.filter(pk=row.pk).update(units_total=F("units_done"))

@@ -68,7 +68,10 @@ def typed(flow: Any, results: Mapping[str, list[Any]], reporter: Reporter) -> di
 
 
 def untyped(flow: Any, results: Mapping[str, list[Any]]) -> list[str]:
-    """Return the methods that returned an object whose class neither they nor their listeners annotate."""
+    """Return the methods that may have returned an object whose class no annotation names.
+
+    A checkpoint has a dictionary for an object, and also for a dictionary.
+    """
     if type(flow) is Flow:
         return []  # declared in a file: its expressions read plain values
     methods = {str(method) for method in flow._methods}
@@ -78,6 +81,7 @@ def untyped(flow: Any, results: Mapping[str, list[Any]]) -> list[str]:
         if name in methods
         and any(isinstance(value, dict) for value in values)
         and flow_types.type_of(flow, name) is None
+        and flow_types.may_be_object(flow, name)
     ]
 
 

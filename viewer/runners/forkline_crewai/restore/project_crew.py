@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.jobs.request import Request
 
-CALLED = {"again", "runs"}
+CALLED = {"again", "runs", "may"}
 # The text of a question, by its kind and its reason.
 QUESTIONS: dict[tuple[str, str], str] = {
     ("agent", "changed"): "crewai.agent_role_unknown",

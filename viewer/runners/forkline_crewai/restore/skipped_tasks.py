@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from viewer.jobs.request import Request
 
-UNCHANGED = {"kept", "runs"}
+UNFINISHED = {"runs", "may"}
+UNCHANGED = {"kept", *UNFINISHED}
 
 
 def skipped_tasks(request: Request, events: list[dict[str, Any]]) -> tuple[set[str], list[int]]:
@@ -20,7 +21,8 @@ def skipped_tasks(request: Request, events: list[dict[str, Any]]) -> tuple[set[s
     steps = request["steps"]
     skipped, unclear = set(), []
     for position, step in enumerate(steps, 1):
-        is_skipped = step["action"] == "runs" and {later["action"] for later in steps[position:]} - {"runs"}
+        later_actions = {later["action"] for later in steps[position:]}
+        is_skipped = step["action"] in UNFINISHED and later_actions - UNFINISHED
         if not is_skipped or step["task"] in started:
             continue
         if {earlier["action"] for earlier in steps[: position - 1]} <= UNCHANGED:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.jobs.request import Request
 
-CALLED = {"again", "runs"}
+CALLED = {"again", "runs", "may"}
 
 
 def prepare(
