@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CHECKPOINT = {
     *(
         "id",
+        "target",
         "parent_id",
         "edge",
         "branch",
@@ -54,6 +55,7 @@ def test_list_has_runs_checkpoints_and_problems(tmp_path: Path, terminal: Termin
     assert set(first) == CHECKPOINT
     assert first | {"size": 0} == {
         "id": "20261120T232826_35ce9d75",
+        "target": f"{folder}#20261120T232826_35ce9d75",
         "parent_id": None,
         "edge": "root",
         "branch": "main",

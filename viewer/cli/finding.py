@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
@@ -46,8 +47,8 @@ def imported_location(path: str | Path) -> Location:
 
 def checkpoint_at(target: str) -> Checkpoint:
     """The row, after an import of its location. Raises CommandError."""
-    path, mark, identifier = target.rpartition("#")
-    if mark and identifier and path and not Path(target).is_file():
+    path, identifier = split_target(target)
+    if path and identifier and not Path(target).is_file():
         return _by_id(imported_location(path), identifier)
     file = typed_path(target).absolute()
     if not file.is_file():
@@ -55,6 +56,28 @@ def checkpoint_at(target: str) -> Checkpoint:
             _("Name a checkpoint as LOCATION#ID, or by its file. This is neither: %s") % shown_path(target)
         )
     return _by_file(file.resolve())
+
+
+def split_target(target: str) -> tuple[str, str]:
+    """The location and the rest of ``LOCATION#REST``; empty texts without a ``#``.
+
+    Both may hold a ``#``: the location is the longest part that is known or exists.
+    """
+    marks = [position for position, character in enumerate(target) if character == "#"]
+    for position in reversed(marks):
+        if _may_be_location(target[:position]):
+            return target[:position], target[position + 1 :]
+    path, _mark, rest = target.rpartition("#")
+    return path, rest if path else ""
+
+
+def _may_be_location(path: str) -> bool:
+    if Location.objects.filter(path=path).exists():
+        return True
+    try:
+        return typed_path(path).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def typed_path(text: str) -> Path:
@@ -66,8 +89,9 @@ def typed_path(text: str) -> Path:
 
 
 def opened_run(location: Location, key: str) -> Run:
-    """The run with this key, with its checkpoints. Raises CommandError."""
-    run = location.runs.select_related("location__project", "parent").filter(key=key).first()
+    """The run with this key, escaped or not, with its checkpoints. Raises CommandError."""
+    runs = location.runs.select_related("location__project", "parent")
+    run = runs.filter(key=unquote(key)).first() or runs.filter(key=key).first()
     if run is None:
         raise CommandError(_("%(location)s has no run %(id)s.") % {"location": location.path, "id": key})
     summary = import_run(run)
@@ -89,7 +113,7 @@ def _by_id(location: Location, identifier: str) -> Checkpoint:
         if not slash:
             raise CommandError(_("Name a checkpoint of this location as LOCATION#THREAD/CHECKPOINT."))
         rows = rows.filter(run=opened_run(location, key))
-    found = list(rows.filter(checkpoint_id=identifier)) or list(
+    found = list(rows.filter(checkpoint_id__in=(identifier, unquote(identifier)))) or list(
         rows.filter(checkpoint_id__startswith=identifier)
     )
     # A copied file repeats its id; the checkpoint that can be run comes first.

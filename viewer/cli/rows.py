@@ -22,6 +22,8 @@ def checkpoint_document(row: Checkpoint) -> dict[str, Any]:
     """
     return {
         "id": row.checkpoint_id,
+        # What info, fork, diff and the other commands accept.
+        "target": row.target,
         "parent_id": _parent_id(row),
         "edge": row.parent_link,
         "branch": row.branch,
@@ -46,7 +48,12 @@ def branch_documents(rows: Sequence[Checkpoint]) -> list[dict[str, Any]]:
     The status is None for a branch that has not ended.
     """
     return [
-        {"name": head.branch, "head": head.checkpoint_id, "status": branch_status(head) or None}
+        {
+            "name": head.branch,
+            "head": head.checkpoint_id,
+            "target": head.target,
+            "status": branch_status(head) or None,
+        }
         for head in rows
         if head.is_branch_head
     ]

@@ -181,7 +181,9 @@ def _answer(job: Job, steps: Sequence[Step]) -> Output:
         row.checkpoint_id: row
         # A published fork has the same ids in two runs: its own comes last, and is found.
         for row in sorted(
-            Checkpoint.objects.filter(location=job.location, checkpoint_id__in=ids),
+            Checkpoint.objects.select_related("location", "run", "parent").filter(
+                location=job.location, checkpoint_id__in=ids
+            ),
             key=lambda row: row.run_id == job.run_id,
         )
     }

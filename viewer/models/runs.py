@@ -154,6 +154,11 @@ def run_uid(location_uid: uuid.UUID, key: str) -> uuid.UUID:
     return uuid.uuid5(location_uid, key)
 
 
+def escaped(name: str) -> str:
+    """An id as a target has it: ``%`` and ``#``, which begins it, are percent-encoded."""
+    return name.replace("%", "%25").replace("#", "%23")
+
+
 def scratch_store_of(job: object) -> Path:
     """Return the path of the store that a fork writes to if it does not write to its location."""
     return Path(settings.DATA_DIR) / "jobs" / str(job) / SCRATCH_STORE
@@ -298,6 +303,13 @@ class Checkpoint(models.Model):
     def is_last(self) -> bool:
         """Whether nothing follows it in its thread, or in the scratch store of its fork."""
         return self.is_head_of_run or (self.is_scratch and self.is_branch_head and self.run.parent_id is None)
+
+    @property
+    def target(self) -> str:
+        """The text by which commands name it: ``LOCATION#ID``, or ``LOCATION#THREAD/ID`` if it has a step."""
+        if self.step is None:
+            return f"{self.location.path}#{escaped(self.checkpoint_id)}"
+        return f"{self.location.path}#{escaped(self.run.key)}/{escaped(self.checkpoint_id)}"
 
     @property
     def source(self) -> str:

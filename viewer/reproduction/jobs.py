@@ -9,7 +9,7 @@ from typing import Any
 from viewer.engines import engine_of
 from viewer.engines.reproduction import Reproduction
 from viewer.launching.requests.retry import edits_not_kept, edits_to_repeat
-from viewer.models import Checkpoint, Job, Location
+from viewer.models import Job
 
 COMMAND = "forkline"
 
@@ -58,16 +58,9 @@ def command_of(job: Job, what: Reproduction) -> str:
 
     It names no branch: a fork gets a new one, since the name that the job had is taken.
     """
-    target = what.location if job.checkpoint is None else _target(job.location, job.checkpoint)
+    target = what.location if job.checkpoint is None else job.checkpoint.target
     words = [COMMAND, what.kind, target, *_edits(what), *_choices(job), *_project(job)]
     return shlex.join(words)
-
-
-def _target(location: Location, checkpoint: Checkpoint) -> str:
-    """The checkpoint as the commands name it."""
-    is_indexed = checkpoint.step is not None
-    name = f"{checkpoint.run.key}/{checkpoint.checkpoint_id}" if is_indexed else checkpoint.checkpoint_id
-    return f"{location.path}#{name}"
 
 
 def _edits(what: Reproduction) -> Iterator[str]:

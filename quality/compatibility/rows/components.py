@@ -81,6 +81,19 @@ def callbacks(sandbox: Sandbox) -> None:
     holds("the step callback is called", "step callback" in traced)
 
 
+@row("components", "a callback without a name and a converter class")
+def unnamed_functions(sandbox: Sandbox) -> None:
+    location, start, before = recorded_after(sandbox, "converted", 2)
+    entry_point = "press_parts:with_converter"
+    sandbox.continued(request_for(start, location, branch="own", entry_point=entry_point), "Write Title")
+    same("called", sandbox.traced(), ["lambda"])
+    same("finished tasks at the end", grown(location, before, start, "own")[-1].done, 4)
+    check = sandbox.run({**request_for(start, location), "kind": "preflight"})
+    parts = check.of("preflight")[0]["report"]["components"]
+    lost = {part["what"] for part in parts if part["fate"] == "lost"}
+    holds(f"both are reported: {lost}", {"converters", "unseen"} <= lost)
+
+
 @row("components", "a model class of the project's own")
 def own_model(sandbox: Sandbox) -> None:
     continued(sandbox, "with_own_model")

@@ -13,6 +13,7 @@ COMPONENTS = {
     "tools": _("tool"),
     "models": _("model"),
     "callbacks": _("callback"),
+    "converters": _("converter"),
     "guardrails": _("guardrail"),
     "MCP servers": _("MCP server"),
     "platform apps": _("platform app"),

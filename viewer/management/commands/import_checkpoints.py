@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from viewer.data_folder import prepare_data_folder
-from viewer.importing import UnknownLocation, import_location, open_location
+from viewer.importing import UnknownLocation, import_location, is_indexed, open_location
 from viewer.jobs.execution.following.orphans import finish_orphans
 from viewer.management.command import ForklineCommand
 from viewer.messages.translation import translate
@@ -48,10 +48,14 @@ def _imported(path: str) -> dict[str, Any]:
     summary = import_location(location)
     if summary.read_error:
         raise CommandError(f"{location.path}: {translate(summary.read_error)}")
+    # Of an indexed location, an import lists runs. Their checkpoints are listed when a run is opened.
+    counted: dict[str, Any] = {"checkpoints": location.checkpoints.count()}
+    if is_indexed(location):
+        counted = {"runs": location.runs.top_level().count(), "counts": "runs"}
     return {
         "location": location.path,
         "store_kind": location.store_kind,
-        "checkpoints": location.checkpoints.count(),
+        **counted,
         "added": summary.added,
         "changed": summary.changed,
         "pruned": summary.pruned,
@@ -68,6 +72,11 @@ def _unavailable(keys: list[str]) -> Iterator[str]:
 
 
 def _sentence(counts: dict[str, Any]) -> str:
-    there = ngettext("%(count)d checkpoint", "%(count)d checkpoints", counts["checkpoints"])
     news = _("%(added)d new, %(changed)d changed, %(pruned)d pruned, %(problems)d unreadable") % counts
+    if "runs" in counts:
+        there = ngettext("%(count)d run", "%(count)d runs", counts["runs"]) % {"count": counts["runs"]}
+        return f"{counts['location']}: {there}, {news}. " + _(
+            "The checkpoints of a run are listed when it is opened."
+        )
+    there = ngettext("%(count)d checkpoint", "%(count)d checkpoints", counts["checkpoints"])
     return f"{counts['location']}: {there % {'count': counts['checkpoints']}}, {news}."

@@ -7,6 +7,7 @@ from typing import Any
 from crewai import LLM, Agent, Crew, Task
 from crewai.llms.base_llm import BaseLLM
 from crewai.tools import tool
+from crewai.utilities.converter import Converter
 from press_crew import Archive, Fact
 
 TEXTS = ("Collect {topic} in {year}, {tags}", "Check {topic}", "Write about {topic}", "Title for {topic}")
@@ -130,3 +131,11 @@ def with_pydantic() -> Crew:
     crew = plain(callback=lambda _: trace(f"pydantic {crew.tasks[1].output.pydantic!r}"))
     crew.tasks[1].output_pydantic = Fact
     return crew
+
+
+class OwnConverter(Converter):
+    """Somebody's own way to an output in JSON."""
+
+
+def with_converter() -> Crew:
+    return plain(callback=lambda _: trace("lambda"), output_json=Fact, converter_cls=OwnConverter)

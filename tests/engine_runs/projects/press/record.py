@@ -49,6 +49,7 @@ KINDS = {
     "simple": ("press_parts:plain", TASKS, INPUTS),
     "json": ("press_parts:with_json", TASKS, INPUTS),
     "pydantic": ("press_parts:with_pydantic", TASKS, INPUTS),
+    "converted": ("press_parts:with_converter", TASKS, INPUTS),
     "class tool": ("press_parts:with_class_tool", TASKS, INPUTS),
     "hierarchical": ("press_orders:hierarchical", TASKS, INPUTS),
     "asynchronous": ("press_orders:asynchronous", TASKS, INPUTS),

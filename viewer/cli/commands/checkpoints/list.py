@@ -8,10 +8,10 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.finding import imported_location, opened_run, with_called_runs
+from viewer.cli.finding import imported_location, opened_run, split_target, with_called_runs
 from viewer.cli.output import Output
 from viewer.cli.rows import branch_documents, branch_lines, checkpoint_document
-from viewer.importing import find_ends
+from viewer.importing import find_ends, is_indexed
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Problem, Run
 
@@ -31,15 +31,18 @@ def add_arguments(parser: CommandParser) -> None:
 
 def handle(options: Mapping[str, Any]) -> Output:
     """Everything at the location, after an import. Raises CommandError."""
-    path, mark, thread = options["location"].rpartition("#")
-    if mark and not Path(options["location"]).exists():
+    path, thread = split_target(options["location"])
+    is_one_run = bool(thread) and not Path(options["location"]).exists()
+    if is_one_run:
         location = imported_location(path)
         found = with_called_runs(opened_run(location, thread))
     else:
         location = imported_location(options["location"])
         find_ends(location)
         found = list(location.runs.order_by("first_at", "pk"))
-    runs = [(run, list(run.checkpoints.order_by("row").select_related("parent"))) for run in found]
+    # Of an indexed location, only the checkpoints of a named run are listed now.
+    has_rows = is_one_run or not is_indexed(location)
+    runs = [(run, _rows_of(run) if has_rows else []) for run in found]
     problems = [(problem.source_key, translate(problem.reason)) for problem in location.problems.all()]
     document = {
         "location": location.path,
@@ -50,6 +53,10 @@ def handle(options: Mapping[str, Any]) -> Output:
     # It may be incomplete: the next import tries again.
     is_partial = bool(location.read_error) or location.problems.filter(kind=Problem.Kind.UNAVAILABLE).exists()
     return Output(document, list(_lines(location, runs, problems)), status=int(is_partial))
+
+
+def _rows_of(run: Run) -> list[Checkpoint]:
+    return list(run.checkpoints.order_by("row").select_related("parent", "location", "run"))
 
 
 def _run_document(run: Run, checkpoints: list[Checkpoint]) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def _lines(found: Results, *, is_complete: bool) -> Iterable[str]:
     for result in found.results:
         row, entry = result.checkpoint, result.entry
         kind = f"  {entry.get_kind_display()}" if entry else ""
-        yield f"{row.location.path}#{row.checkpoint_id}  {row.run}{kind}"
+        yield f"{row.target}  {row.run}{kind}"
         if result.excerpt:
             marked = "".join(f"[{text}]" if is_match else text for text, is_match in result.excerpt)
             yield f"  {' '.join(marked.split())}"

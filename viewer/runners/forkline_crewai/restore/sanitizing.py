@@ -54,6 +54,7 @@ LOST = {
     "task_callback": "callbacks",
     "before_kickoff_callbacks": "callbacks",
     "after_kickoff_callbacks": "callbacks",
+    "converter_cls": "converters",
     "guardrail": "guardrails",
     "guardrails": "guardrails",
     "mcps": "MCP servers",
