@@ -103,7 +103,12 @@ def _describe_batch(location: Location) -> bool:
 
 def _undecided_ends(location: Location) -> QuerySet[Checkpoint]:
     """The newest checkpoints of branches of which only the project's source shows whether they are ends."""
-    triggers = {kind.last_trigger for kind in engine_of(location).kinds.values() if kind.last_trigger}
+    kinds = engine_of(location).kinds.values()
+    triggers = {kind.last_trigger for kind in kinds if kind.last_trigger}
+    entities = [kind.name for kind in kinds if kind.last_trigger]
+    if not location.runs.filter(entity__in=entities).exists():
+        # Most locations need no search among all their checkpoints.
+        return location.checkpoints.none()
     found = location.checkpoints.filter(
         is_branch_head=True, is_open_ended=True, ended_as="", trigger__in=triggers, units_total=0
     )

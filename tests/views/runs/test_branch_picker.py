@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from tests.lineage.generated_runs import generated_run
 from tests.sharing.conftest import share, stranger
+from viewer.importing import update_statuses
 from viewer.models import Run
 from viewer.presentation.run.branches import MAX_BRANCHES, branches_left_out, branches_of
 
@@ -82,3 +83,18 @@ def test_a_shared_run_finds_its_own_branches_only(run: Run, stranger: Client) ->
 def test_a_run_with_few_branches_is_searched_in_the_page(reader: Client, crew_run: Run) -> None:
     page = reader.get(crew_run.get_absolute_url()).content.decode()
     assert reverse("run-branches", args=[crew_run.uid]) not in page
+
+
+def test_branches_have_a_status_if_there_are_several(reader: Client, crew_run: Run) -> None:
+    """The fork has finished two of three tasks, and so has the branch that it left."""
+    page = reader.get(crew_run.get_absolute_url()).content.decode()
+    assert page.count('<span class="muted">not finished</span>') == 2
+    crew_run.checkpoints.filter(branch="exp-a", is_branch_head=True).update(ended_as="cancelled")
+    crew_run.checkpoints.filter(branch="main", is_branch_head=True).update(ended_as="completed")
+    update_statuses([crew_run.pk])
+    page = reader.get(crew_run.get_absolute_url()).content.decode()
+    assert '<span class="muted">cancelled</span>' in page
+    assert "(1 completed, 1 cancelled)" in " ".join(page.split())
+    home = reader.get("/").content.decode()
+    assert '<span class="chip run-branches">1 completed, 1 cancelled</span>' in home
+    assert '<span class="status status-run-completed">completed</span>' in home
