@@ -7,7 +7,7 @@ import pytest
 
 from tests.imported import imported_location
 from tests.langgraph.databases import Database, extension, packed
-from viewer.importing import import_location, import_run
+from viewer.importing import describe_runs, import_location, import_run
 from viewer.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -50,6 +50,7 @@ def test_the_list_counts_what_the_newest_checkpoint_records(thread: Run) -> None
 
 def test_opening_a_thread_counts_all_branches_and_shared_answers_once(thread: Run) -> None:
     import_run(thread)
+    describe_runs(thread.location)
     thread.refresh_from_db()
     assert (thread.tokens, thread.tokens_in, thread.tokens_out) == (75, 60, 15)
     assert thread.cost == pytest.approx(30 * 0.15e-6 + 10 * 0.6e-6)
