@@ -31,7 +31,7 @@ viewer/reproduction: viewer.engines viewer.launching viewer.models
 viewer/presentation/run: django viewer.annotations viewer.engines viewer.importing viewer.lineage
     viewer.models
 viewer/presentation/export: django graphviz viewer.comparison viewer.engines viewer.importing
-    viewer.lineage.drawing
+    viewer.lineage.drawing viewer.lineage.run_graph
     viewer.models viewer.presentation.run viewer.prices
 viewer/presentation/spans: django viewer.engines viewer.importing viewer.models viewer.presentation.run
     viewer.prices

@@ -1,6 +1,8 @@
 """Exports of a run: complete, redacted, and harmless wherever they are opened."""
 
 import json
+import re
+import subprocess
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,11 @@ from django.urls import reverse
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of
+from viewer.cli.graphs import dot_lines
 from viewer.management.command import ForklineCommand
 from viewer.models import Location, Run
 from viewer.presentation.export.formats import FORMATS
+from viewer.presentation.run.units.graph import PlainGraph, UnitEdge
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "</pre><script>alert(1)</script>```"
@@ -71,6 +75,40 @@ def test_hostile_texts_stay_texts(tmp_path: Path, settings: Any, reader: Client,
         assert f"````\n{HOSTILE}\n````" in text
     if name == "json":
         assert HOSTILE in {part["value"] for part in json.loads(text)["branches"][0]["outputs"]}
+
+
+LABELS = (
+    '<<table><tr><td href="javascript:alert(1)">x</td></tr></table>>',
+    "<b>x</b>",
+    "<",
+    "<x\n>",
+    '"]; own [label="x" URL="javascript:alert(1)"];',
+    '\\"]; own [URL="javascript:alert(1)"]; //',
+    "\\N\\G\\l\\",
+    "{a|<port>b}",
+    "c1:n -> own",
+    "digraph",
+    "\x00\x1b]8;;javascript:alert(1)\x07x",
+    "a\nb\r\nc\u2028d",
+)
+
+
+@pytest.mark.parametrize("text", LABELS)
+def test_a_label_of_a_graph_adds_no_node_link_or_markup(crew_location: Location, text: str) -> None:
+    run = crew_location.runs.get()
+    run.checkpoints.update(branch=text, subject=text)
+    run.checkpoints.filter(pk=run.checkpoints.latest("row").pk).update(trigger="")
+    Run.objects.filter(pk=run.pk).update(name=text, entity="")
+    graph = PlainGraph((text, "z"), (UnitEdge(text, "z", label=text),), {text: "ran"}, is_inferred=True)
+    whole = FORMATS["dot"].write(Run.objects.get(pk=run.pk))
+    for source, count in ((whole, run.checkpoints.count()), ("\n".join(dot_lines(graph)), 2)):
+        drawn = subprocess.run(["dot", "-Tsvg"], input=source, stdout=subprocess.PIPE, text=True, check=True)
+        assert drawn.stdout.count('class="node"') == count
+        assert not re.search(
+            r"<a\s|href=\"[^\"]", re.sub(r"<text.*?</text>|<title.*?</title>", "", drawn.stdout)
+        )
+        # Every label is a quoted text.
+        assert not re.search(r"=\s*<|^\s*<", re.sub(r'"(?:[^"\\]|\\.)*"', '""', source), re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -102,5 +102,5 @@ def _edges(graph: PlainGraph) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """A quoted id of DOT, in which only quotes and backslashes have a meaning."""
+    """A quoted id of DOT, in which only quotes and backslashes have a meaning. It is never markup."""
     return json.dumps(text, ensure_ascii=False)

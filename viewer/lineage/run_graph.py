@@ -109,6 +109,12 @@ def lay_out(chains: Sequence[Chain], seconds: float = DOT_SECONDS) -> GraphLayou
     return _layout_in(ask_dot(str(graph.source), seconds))
 
 
+def literal_label(text: str) -> str:
+    """A label that ``dot`` shows as it is: without escape sequences or markup, with the text's line breaks."""
+    # The whole label is marked: joining marked parts would give an unmarked text, which may look like markup.
+    return graphviz.nohtml(graphviz.escape(text).replace("\n", "\\n"))
+
+
 def _layout_in(lines: Iterable[list[str]]) -> GraphLayout:
     """Return the layout that dot's plain output holds."""
     width = height = 0.0

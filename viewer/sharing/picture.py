@@ -6,7 +6,7 @@ from functools import lru_cache
 import graphviz
 
 from viewer.lineage.drawing import draw_picture
-from viewer.lineage.run_graph import Chain, Link, collapse
+from viewer.lineage.run_graph import Chain, Link, collapse, literal_label
 from viewer.models import Checkpoint, Run
 
 # The newest checkpoints that are drawn, and the newest of their nodes. More could not be read.
@@ -47,7 +47,7 @@ def picture_source(chains: list[Chain]) -> str:
     for number, chain in enumerate(chains[first:], first):
         colour = COLOURS[branches.index(chain.branch) % len(COLOURS)]
         text = f"{_short(chain.branch)}  ·  {chain.count}"
-        graph.node(f"n{number}", graphviz.escape(text), color=colour, fontcolor=colour, penwidth="2")
+        graph.node(f"n{number}", literal_label(text), color=colour, fontcolor=colour, penwidth="2")
         if chain.parent is not None and chain.parent >= first:
             graph.edge(f"n{chain.parent}", f"n{number}")
     return str(graph.source)

@@ -7,6 +7,7 @@ from django.db.models import F
 from django.template.loader import render_to_string
 
 from viewer.lineage.drawing import ROW, draw_window
+from viewer.lineage.run_graph import literal_label
 from viewer.models import Run
 from viewer.presentation.run.triggers import trigger_label
 from viewer.presentation.run.window import nodes_of, run_styles
@@ -56,10 +57,10 @@ def lineage_svg(run: Run) -> str:
 
 def lineage_dot(run: Run) -> str:
     """The checkpoints of a run and their parents, in Graphviz' language."""
-    graph = graphviz.Digraph(graphviz.escape(printable(str(run))), node_attr={"shape": "box"})
+    graph = graphviz.Digraph(literal_label(printable(str(run))), node_attr={"shape": "box"})
     for row in run.checkpoints.select_related("parent").order_by("row").iterator(2000):
         text = f"{row.branch}\n{trigger_label(row.trigger)} {row.subject}".strip()
-        graph.node(f"c{row.pk}", "\\n".join(graphviz.escape(line) for line in printable(text).split("\n")))
+        graph.node(f"c{row.pk}", literal_label(printable(text)))
         if row.parent_id is not None:
             is_recorded = row.parent_link == row.ParentLink.RECORDED
             graph.edge(f"c{row.parent_id}", f"c{row.pk}", style="solid" if is_recorded else "dashed")
