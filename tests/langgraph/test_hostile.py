@@ -1,22 +1,32 @@
 """Hostile rows: nothing of them is imported, called or opened, and each says what is wrong."""
 
+import json
 import os
 import pickle
 import socket
 import sqlite3
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import ormsgpack
 import pytest
 from django.test import Client
+from django.urls import reverse
 
 from tests.imported import imported_location
 from tests.langgraph.conftest import opened
 from tests.langgraph.databases import TABLES, Database, extension, packed
+from tests.sharing.conftest import BROWSER
+from tests.terminal import Terminal
+from viewer.access.login_links import teammate
+from viewer.engines.langgraph.format.decoding import memory_of_msgpack
 from viewer.importing import NotReadable, UnknownLocation, body_of, import_location, open_location
-from viewer.models import Location
+from viewer.models import Location, ShareLink
+from viewer.presentation.export.formats import FORMATS
+from viewer.sharing import Subject, find_shared, make_link
 
 pytestmark = pytest.mark.django_db
 
@@ -234,3 +244,154 @@ def test_a_thread_that_takes_too_long_leaves_the_others_readable(
     assert location.read_error is None
     settings.CHECKPOINT_MAX_SECONDS = 5
     assert opened(location, "t").checkpoint_count == 1 and opened(location, "long").checkpoint_count == 3_000
+
+
+def wide(count: int) -> bytes:
+    """A checkpoint of few bytes with this many objects."""
+    return packed({"w": [{}] * count})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        wide(3_000_000),
+        wide(6_000_000),
+        packed({"w": [[]] * 2_000_000}),
+        packed({"w": [{"a": 1}] * 1_000_000}),
+        packed({"w": [ormsgpack.Ext(7, b"\x01")] * 1_000_000}),
+        packed({"w": extension(5, "a", "B", {"c": [{}] * 3_000_000})}),
+        packed({}, versions_seen={f"node {number}": {} for number in range(1_500_000)}),
+        b'{"w": [' + b"{}," * 3_000_000 + b"1]}",
+    ],
+    ids=["3 million", "6 million", "lists", "mappings", "extensions", "in an extension", "versions", "JSON"],
+)
+def test_a_row_with_millions_of_objects_is_refused_alone(
+    database: Database, reader: Client, body: bytes
+) -> None:
+    kind = "json" if body.startswith(b"{") else "msgpack"
+    database.add(0, packed({"value": "before"}))
+    database.add(1, body, kind)
+    database.add(2, packed({"value": "afterwards"}))
+    database.write(2, 0, "value", body, kind)
+    for thread in ("a", "z"):
+        database.add(3, packed({"value": "other"}), thread_id=thread)
+    location = location_of(database)
+    assert set(location.runs.values_list("key", "checkpoint_count")) == {("t", 3), ("a", 1), ("z", 1)}
+    first, hostile, last = opened(location, "t").checkpoints.order_by("row")
+    with pytest.raises(NotReadable, match="more than 448 MB"):
+        body_of(hostile)
+    assert "more than 448 MB" in reader.get(hostile.get_absolute_url(), follow=True).content.decode()
+    assert body_of(first)["checkpoint"]["channel_values"] == {"value": "before"}
+    written = body_of(last)
+    assert written["checkpoint"]["channel_values"] == {"value": "afterwards"}
+    assert written["writes"][0]["value"]["encoding"] == "too large"
+    # A known location stays up to date.
+    database.add(4, packed({"value": "new"}), thread_id="a")
+    assert import_location(location).read_error is None
+    assert opened(location, "a").checkpoint_count == 2
+
+
+def test_a_row_that_ends_a_reader_is_left_out_by_the_next(
+    database: Database, reader: Client, settings: Any
+) -> None:
+    settings.CHECKPOINT_MAX_SECONDS = 0.4
+    for number in range(3):
+        database.add(number, packed({"value": number}))
+    # Within the limit of memory, but not within that of time.
+    database.add(3, packed({"w": [{}] * 1_200_000}))
+    for number in range(50):
+        database.add(number, packed({"value": "short"}), thread_id=f"thread {number}")
+    location = location_of(database)
+    assert location.runs.exclude(checkpoint_count=0).count() == 51
+    run = opened(location, "t")
+    assert run.checkpoint_count == 4
+    first, *_others, hostile = run.checkpoints.order_by("row")
+    assert body_of(first)["checkpoint"]["channel_values"] == {"value": 0}
+    with pytest.raises(NotReadable, match=r"more than 0\.4 seconds"):
+        body_of(hostile)
+
+
+def test_the_memory_of_values_is_estimated_before_they_are_decoded() -> None:
+    for value in (
+        {},
+        [],
+        [[]],
+        {"a": 1},
+        {"a": {"b": [1]}},
+        "text",
+        "\U0001f600",
+        1.5,
+        2**40,
+        b"bytes",
+        None,
+    ):
+        data = ormsgpack.packb([value] * 50_000)
+        tracemalloc.start()
+        decoded = ormsgpack.unpackb(data)
+        needed, _peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(decoded) == 50_000
+        assert 0.9 * needed <= memory_of_msgpack(data, 10**9) <= 4 * needed + 1_000, value
+
+
+@pytest.mark.parametrize("metadata", [b"\xff\xfe", b"{", b"", "text", b'{"a": 1e999}', b"[" * 5_000, 7])
+def test_undecodable_metadata_leaves_the_rest_on_every_page_and_export(
+    database: Database, reader: Client, terminal: Terminal, metadata: Any
+) -> None:
+    database.add(0, packed({"value": "before"}))
+    database.add(1, packed({"value": "after"}), metadata=metadata)
+    location = location_of(database)
+    run = opened(location, "t")
+    first, last = run.checkpoints.order_by("row")
+    for name in FORMATS:
+        exported = reader.get(reverse("run-export", args=[run.uid]), {"format": name})
+        assert exported.status_code == 200
+        if name in ("html", "markdown", "json"):
+            text = exported.content.decode()
+            assert "after" in text and ("metadata" in text) == (metadata != 7)
+    sides = {"a": f"{run.uid}/{last.checkpoint_id}", "b": f"{run.uid}/{first.checkpoint_id}"}
+    shared = find_shared(Subject(ShareLink.Kind.COMPARISON, urlencode(sides)))
+    assert shared
+    _link, token = make_link(shared, teammate("maker", "run"), days=1, unfurls=False)
+    addresses = [f"{reverse('compare')}?{urlencode(sides)}", reverse("shared", args=[token])]
+    addresses += [f"{reverse('compare-export')}?{urlencode({**sides, 'format': name})}" for name in FORMATS]
+    for address in addresses:
+        page = reader.get(address, headers={"User-Agent": BROWSER})
+        # A comparison has fewer formats.
+        text = page.content.decode()
+        assert page.status_code == 404 or ("before" in text and "after" in text)
+    names = [f"{location.path}#t/{row.checkpoint_id}" for row in (first, last)]
+    assert "after" in terminal.text("info", names[1])
+    # The status says that they differ.
+    with pytest.raises(SystemExit) as ended:
+        terminal.text("diff", *names)
+    assert ended.value.code == 1 and "after" in terminal.capsys.readouterr().out
+
+
+def test_channels_with_the_names_of_a_placeholder_are_compared(database: Database, reader: Client) -> None:
+    for number, values in enumerate(
+        ({"__opaque__": 1, "size": 2, "encoding": 3}, {"__type__": "a.B", "fields": {}})
+    ):
+        metadata = json.dumps({"source": "loop", **values}).encode()
+        database.add(number, packed(values), metadata=metadata)
+        database.write(number, 0, "__opaque__", b"\x01")
+    run = opened(location_of(database), "t")
+    first, last = run.checkpoints.order_by("row")
+    sides = {"a": f"{run.uid}/{last.checkpoint_id}", "b": f"{run.uid}/{first.checkpoint_id}"}
+    assert "fields" in reader.get(reverse("compare"), sides).content.decode()
+    assert "__opaque__" in reader.get(reverse("compare"), sides).content.decode()
+
+
+def test_texts_that_are_not_utf_8_hide_nothing(database: Database, reader: Client) -> None:
+    database.add(0, packed({"value": "before"}))
+    database.write(0, 0, "value", b"\x01")
+    for table, column in (
+        ("checkpoints", "parent_checkpoint_id"),
+        ("writes", "channel"),
+        ("writes", "task_id"),
+    ):
+        database.connection.execute(f"UPDATE {table} SET {column} = CAST(? AS TEXT)", [b"\xff\xfe"])
+    (row,) = opened(location_of(database), "t").checkpoints.all()
+    body = body_of(row)
+    assert body["checkpoint"]["channel_values"] == {"value": "before"}
+    assert body["writes"][0]["channel"].startswith("\\ud")

@@ -85,10 +85,14 @@ def _read(side: Side, ancestor: int | None) -> None:
     """Fill in the side's parts, or why it has none."""
     engine = engine_of(side.checkpoint.location)
     try:
-        contents = engine.contents_of(body_of(side.checkpoint))
+        body = body_of(side.checkpoint)
     except NotReadable as error:
         side.problem = error.message
         return
+    if not body:
+        side.problem = UserMessage("store.not_shown")
+        return
+    contents = engine.contents_of(body)
     copy = getattr(side.checkpoint, "stored_copy", None)
     calls = [PackedCall(*call).call for call in copy.calls] if copy else engine.model_calls(contents)
     side.usage = usage_by_model(calls)

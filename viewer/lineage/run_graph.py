@@ -110,7 +110,7 @@ def lay_out(chains: Sequence[Chain], seconds: float = DOT_SECONDS) -> GraphLayou
 
 
 def literal_label(text: str) -> str:
-    """A label that ``dot`` shows as it is: without escape sequences or markup, with the text's line breaks."""
+    """A label that ``dot`` shows as it is: no escape sequence, no markup, the text's own line breaks."""
     # The whole label is marked: joining marked parts would give an unmarked text, which may look like markup.
     return graphviz.nohtml(graphviz.escape(text).replace("\n", "\\n"))
 

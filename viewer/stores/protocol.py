@@ -272,7 +272,13 @@ class IndexedStore(Store, Protocol):
     """A store that is too large to be copied: it lists runs, and the checkpoints of one run without bodies.
 
     Everything that it lists is redacted. ``entry`` and ``read`` accept redacted keys as well.
+
+    Before a query reads the values of a row, the store passes a name of the row to ``announce``. If reading
+    it ends the process, the name is in ``skipped`` of the next process, which leaves these values out.
     """
+
+    announce: Callable[[str], None]
+    skipped: frozenset[str]
 
     @property
     def engine(self) -> str:

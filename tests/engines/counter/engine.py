@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ class Contents:
     events: tuple[Any, ...] = ()
     checkpoint_events: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    unreadable: Mapping[str, Any] = field(default_factory=dict)
     is_of_newer_version: bool = False
     engine: str = "counter"
     failure: Failure | None = None

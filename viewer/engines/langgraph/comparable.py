@@ -1,7 +1,7 @@
 """The parts of a LangGraph checkpoint that a comparison aligns."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from viewer.engines.comparable import Part, Section, parts_of, settings_of
@@ -30,20 +30,28 @@ _OWN_METADATA = {
 def comparable(contents: Contents, steps: Sequence[Contents] = ()) -> Iterator[Part]:
     """The inputs, metadata, state by channel, writes of nodes, messages, models and calls of each tool."""
     for one in (*steps, contents):
-        yield from parts_of(Section.INPUTS, readable(dict(kickoff_inputs(one, ""))))
+        yield from parts_of(Section.INPUTS, _each_readable(kickoff_inputs(one, "")))
     channels = contents.channels
     conversations = {name: found for name, value in channels.items() if (found := messages_in(value))}
     metadata = {name: value for name, value in contents.metadata.items() if name not in _OWN_METADATA}
-    yield from parts_of(Section.SETTINGS, readable(metadata))
+    yield from parts_of(Section.SETTINGS, _each_readable(metadata))
+    for name, placeholder in contents.unreadable.items():
+        section = Section.STATE if name == "state" else Section.SETTINGS
+        yield Part(section, name, name, readable(placeholder))
     for name in conversations:
         models = _models(channels[name])
         yield from settings_of(name, name, [(_("model"), models[0] if len(models) == 1 else models)])
     state = {name: value for name, value in channels.items() if name not in conversations}
-    yield from parts_of(Section.STATE, readable(state))
+    yield from parts_of(Section.STATE, _each_readable(state))
     yield from _outputs((*steps, contents))
     for name, messages in conversations.items():
         yield Part(Section.MESSAGES, name, name, [_plain(message) for message in messages])
     yield from _calls([message for messages in conversations.values() for message in messages])
+
+
+def _each_readable(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by name. A name may be that of a placeholder's field, so the mapping itself is not one."""
+    return {name: readable(value) for name, value in values.items()}
 
 
 def followed_parts(contents: Contents) -> Iterator[Part]:

@@ -16,6 +16,7 @@ def info(contents: Contents, first: Contents | None = None) -> dict[str, Any]:
         "parent_checkpoint_id": contents.parent_id or None,
         "source": contents.source,
         "step": contents.step,
+        "unreadable": sorted(contents.unreadable),
         "state": contents.channels,
         "next": contents.next_nodes,
         "tasks": [
@@ -34,8 +35,8 @@ def info(contents: Contents, first: Contents | None = None) -> dict[str, Any]:
 
 def info_lines(contents: Contents, first: Contents | None = None) -> Iterator[str]:
     """The contents as lines."""
-    if contents.opaque is not None:
-        yield f"not decoded: {shown(contents.opaque)}"
+    for name, placeholder in contents.unreadable.items():
+        yield f"{name} not decoded: {shown(placeholder)}"
     step = "-" if contents.step is None else contents.step
     yield f"source: {contents.source or 'unknown'}, step: {step}"
     for name, value in contents.channels.items():

@@ -9,6 +9,7 @@ from viewer.engines.contents import Tab
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.contents.changes import ChangedChannel
 from viewer.engines.langgraph.contents.conversation import ChatMessage, message_of, messages_in
+from viewer.engines.langgraph.format.super_steps import is_opaque
 from viewer.messages.marking import gettext_noop as _
 
 TABS = (
@@ -140,8 +141,8 @@ def _shortened(text: str, max_length: int) -> str:
 def readable(value: Any) -> Any:
     """A decoded value with its objects written as ``Class: fields``."""
     if isinstance(value, dict):
-        if "__opaque__" in value and "size" in value:
-            return f"({value['__opaque__']}, {value.get('encoding', '')}, {value['size']} bytes)"
+        if is_opaque(value):
+            return f"({value['__opaque__']}, {value['encoding']}, {value['size']} bytes)"
         if set(value) == {"__type__", "fields"}:
             name = str(value["__type__"]).rpartition(".")[2]
             return {name: readable(value["fields"])}

@@ -42,6 +42,10 @@ class Contents(Protocol):
         """The events at which the run writes checkpoints; empty if that is not stored."""
 
     @property
+    def unreadable(self) -> Mapping[str, Any]:
+        """The parts that are stored but cannot be decoded, by name, with what is shown in their place."""
+
+    @property
     def unknown(self) -> Sequence[str]:
         """The parts that no known version of the engine writes."""
 

@@ -54,6 +54,7 @@ MESSAGES = {
     "store.not_a_folder": _("It is no longer a folder."),
     "store.not_sqlite": _("It is not an SQLite file, or it is encrypted."),
     "store.nothing_at_path": _("There is nothing at this path."),
+    "store.not_shown": _("This checkpoint is too large or too deeply nested to show."),
     "store.number_too_long": _("It contains a number of more than %(most)d digits."),
     "store.parse_timed_out": _("Reading it took more than %(most)s seconds."),
     "store.path_failed": _("The path cannot be opened: %(why)s."),

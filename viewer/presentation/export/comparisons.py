@@ -148,9 +148,10 @@ def _side(side: Side) -> dict[str, Any]:
 
 def _line_of(side: Side) -> str:
     row = side.checkpoint
-    return " · ".join(
-        plain_line(text) for text in (row.branch, row.run, row.checkpoint_id, row.location.name)
-    )
+    texts = [row.branch, row.run, row.checkpoint_id, row.location.name]
+    if side.problem is not None:
+        texts.append("This checkpoint cannot be read.")
+    return " · ".join(plain_line(text) for text in texts)
 
 
 def _cell(cell: Cell) -> dict[str, Any]:

@@ -77,11 +77,14 @@ def _branches(run: Run, heads: Sequence[Checkpoint]) -> list[dict[str, Any]]:
 
 
 def _sections(engine: Engine[Any], body: dict[str, Any] | None) -> dict[str, Any]:
-    if body is None:
+    # A body beyond the limits of pages is empty.
+    if not body:
         return {"is_readable": False}
-    parts = list(engine.comparable(engine.contents_of(body)))
+    contents = engine.contents_of(body)
+    parts = list(engine.comparable(contents))
     return {
         "is_readable": True,
+        "unreadable": list(contents.unreadable),
         **{
             section.value: [
                 {"name": part.name, "value": part.value}

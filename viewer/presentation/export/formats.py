@@ -55,6 +55,10 @@ def as_markdown(run: Run) -> str:
     ]
     for branch in document["branches"]:
         lines += ["", f"## {plain_line(branch['name'])}", "", f"{plain_line(branch['progress'])}"]
+        if not branch["is_readable"]:
+            lines += ["", "Its newest checkpoint cannot be read."]
+        if unreadable := branch.get("unreadable"):
+            lines += ["", f"Cannot be decoded: {', '.join(map(plain_line, unreadable))}."]
         for section in ("inputs", "state", "outputs", "messages"):
             for part in branch.get(section, ()):
                 lines += ["", f"### {section}: {plain_line(part['name'])}", "", code_block(part["value"])]

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
@@ -23,7 +24,7 @@ from pathlib import Path
 import msgspec
 
 from viewer.stores.protocol import Entry, ReadLimits
-from viewer.stores.reader.wire import Batch, Close, Open, ReaderMessage, Replies, Reply, framed
+from viewer.stores.reader.wire import NOTE_BYTES, Batch, Close, Open, ReaderMessage, Replies, Reply, framed
 
 ROOT = Path(__file__).resolve().parents[3]
 # Enough for several replies, so that a reader need not wait for this process.
@@ -53,10 +54,13 @@ class ReaderProcess:
         self.unanswered: deque[Entry] = deque()
         self.silent_since: float | None = None
         self._requests, passed = socket.socketpair()
+        # A file, so that it can be read after the process has died.
+        self._note = tempfile.TemporaryFile()  # noqa: SIM115
         with passed:
             self._child = subprocess.Popen(
-                [sys.executable, "-c", _COMMAND],
+                [sys.executable, "-c", _COMMAND.format(note=self._note.fileno())],
                 cwd=ROOT,
+                pass_fds=[self._note.fileno()],
                 stdin=passed.fileno(),
                 stdout=subprocess.PIPE,
                 bufsize=0,
@@ -102,6 +106,14 @@ class ReaderProcess:
         self._child.kill()
         return -signal.SIGKILL
 
+    def noted_row(self) -> tuple[str, float]:
+        """The row whose values the last query has read last, and after how many seconds of processor time.
+
+        The row is empty if the query has read none.
+        """
+        seconds, _space, row = os.pread(self._note.fileno(), NOTE_BYTES, 0).decode().partition(" ")
+        return row.strip(), float(seconds or 0)
+
     def close(self) -> bool:
         """Make the process close its store. Returns whether it has confirmed that."""
         with suppress(OSError, EOFError, msgspec.MsgspecError):
@@ -113,6 +125,7 @@ class ReaderProcess:
         """Kill the process. Unread replies are lost."""
         self._requests.close()
         self.replies.pipe.close()
+        self._note.close()
         self._child.kill()
         # A process that is blocked in the kernel ends later.
         with suppress(subprocess.TimeoutExpired):
@@ -131,7 +144,7 @@ def patience(limits: ReadLimits) -> float:
     return PATIENCE_SECONDS + PATIENCE_FACTOR * limits.max_seconds
 
 
-_COMMAND = "import checkpoint_site; from viewer.stores.reader.program import serve; serve()"
+_COMMAND = "import checkpoint_site; from viewer.stores.reader.program import serve; serve({note})"
 # Readers without a store. A start takes as long as reading hundreds of files.
 _idle: list[ReaderProcess] = []
 _lock = threading.Lock()
@@ -179,6 +192,18 @@ class Readers:
                 continue
             self.all.append(reader)
         return self.all
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """The rows whose values are left out because they have ended a reader."""
+        return self._message.skipped
+
+    def skip(self, row: str) -> bool:
+        """Make readers that are started from now on skip this row. Returns whether they did not before."""
+        is_new = bool(row) and row not in self._message.skipped
+        if is_new:
+            self._message = msgspec.structs.replace(self._message, skipped=(*self._message.skipped, row))
+        return is_new
 
     def drop(self, reader: ReaderProcess) -> None:
         """End a reader that must not be used again."""

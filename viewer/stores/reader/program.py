@@ -11,6 +11,7 @@ import resource
 import select
 import signal
 import socket
+import time
 from collections.abc import Iterator
 
 from viewer.engines import store_format_in
@@ -21,6 +22,7 @@ from viewer.stores.packing import Packed, peak_memory, problem_with, read_packed
 from viewer.stores.postgresql.address import ServerAddress
 from viewer.stores.protocol import Entry, IndexedStore, ReadProblem, Store, StoreFormat
 from viewer.stores.reader.wire import (
+    NOTE_BYTES,
     Batch,
     Close,
     Details,
@@ -50,11 +52,14 @@ LIST_CHUNK = 500
 RETIRE_BYTES = 96 * 1024 * 1024
 
 
-def serve() -> None:
-    """Answer messages until the input ends, or none has arrived for ``IDLE_SECONDS``."""
+def serve(note: int) -> None:
+    """Answer messages until the input ends, or none has arrived for ``IDLE_SECONDS``.
+
+    ``note`` is the descriptor of a file that names the row that is being read, for when this process dies.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     source = socket.socket(fileno=0)
-    reader = Reader()
+    reader = Reader(note)
     requests = select.poll()
     requests.register(source, select.POLLIN)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
@@ -65,7 +70,10 @@ def serve() -> None:
 class Reader:
     """The state of a reader process: at most one open store."""
 
-    def __init__(self) -> None:
+    def __init__(self, note: int) -> None:
+        self._note = note
+        # The process time at which the current query began, in seconds.
+        self._started = 0.0
         self._opened: Open | None = None
         self._folder = -1
         self._store: Store | None = None
@@ -133,6 +141,7 @@ class Reader:
         for store_format in formats:
             indexed = store_format.indexed_store(database, message.limits, formats, known)
             if indexed is not None:
+                indexed.announce, indexed.skipped = self._announce, frozenset(message.skipped)
                 try:
                     self._indexed = indexed.__enter__()
                 except LocationUnreadable as error:
@@ -141,8 +150,15 @@ class Reader:
                     return self._indexed
         raise reason
 
+    def _announce(self, row: str) -> None:
+        """Note which row is being read, and how long the query has taken."""
+        note = f"{time.process_time() - self._started:.3f} {row}"
+        os.pwrite(self._note, note.encode().ljust(NOTE_BYTES), 0)
+
     def _reply(self, query: Query) -> None:
         """Write the parts of the reply to a query."""
+        self._started = time.process_time()
+        self._announce("")
         # A reply has thousands of objects and hardly any garbage, so collecting would only take time.
         gc.disable()
         try:

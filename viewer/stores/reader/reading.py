@@ -23,11 +23,17 @@ from viewer.stores.snapshots import too_slow
 
 # The most entries in one message, and the most entries sent to a reader that it has not answered.
 BATCH_SIZE, MAX_UNANSWERED = 10, 120
+# The most rows of one store that may each end a reader. Each takes up to the limit of processor time.
+MAX_SKIPPED = 8
 
 
 def answered(readers: Readers, message: Query, limits: ReadLimits) -> list[Reply]:
-    """The parts of a reader's reply to a query. Raises LocationUnreadable."""
-    for _attempt in range(2):
+    """The parts of a reader's reply to a query. Raises LocationUnreadable.
+
+    If a row ends the reader or exceeds its limits, another reader replies without the values of that row.
+    """
+    passing_errors = 0
+    while passing_errors < 2:
         try:
             reader = readers.want(1)[0]
         except OSError as error:
@@ -39,12 +45,21 @@ def answered(readers: Readers, message: Query, limits: ReadLimits) -> list[Reply
         except TimeoutError:
             readers.drop(reader)
             raise LocationUnreadable("store.read_timed_out") from None
+        except LocationLimitExceeded as error:
+            failed = error
         except (OSError, EOFError, msgspec.MsgspecError):
             status = reader.status()
-            readers.drop(reader)
-        if status not in ENDED_BY_OTHERS | {0}:
-            text = _why_ended(status, limits)
-            raise LocationLimitExceeded(text)
+            if status in ENDED_BY_OTHERS | {0}:
+                passing_errors += 1
+                readers.drop(reader)
+                continue
+            failed = LocationLimitExceeded(_why_ended(status, limits))
+        row, seconds = reader.noted_row()
+        readers.drop(reader)
+        # If many rows took the time together, leaving out the last one would not help.
+        is_to_blame = failed.message != too_slow(limits).message or seconds < limits.max_seconds / 2
+        if not is_to_blame or len(readers.skipped) >= MAX_SKIPPED or not readers.skip(row):
+            raise failed
     raise LocationUnreadable("store.reader_stopped")
 
 

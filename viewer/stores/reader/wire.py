@@ -16,6 +16,8 @@ from viewer.stores.packing import Packed
 from viewer.stores.postgresql.address import ServerAddress
 from viewer.stores.protocol import Entry, ReadLimits, ReadProblem, Snapshot
 
+# The size of the note that names the row that a reader reads.
+NOTE_BYTES = 64
 # The number of bytes read from a pipe at a time.
 CHUNK_BYTES = 1024 * 1024
 
@@ -27,6 +29,7 @@ class Open(msgspec.Struct, array_like=True, tag="open"):
     the file's identity. ``scratch`` is a folder for a copy of the file. ``secrets`` are redacted in all
     texts, and never written to disk. ``engines`` are the packages whose store formats are tried, in order.
     ``server`` is set instead of a folder for a database of a server. It is never written to disk or logged.
+    ``skipped`` are the rows that have ended a reader of this store, as ``IndexedStore.announce`` named them.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Open(msgspec.Struct, array_like=True, tag="open"):
     secrets: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     server: ServerAddress | None = None
+    skipped: tuple[str, ...] = ()
 
 
 class List(msgspec.Struct, array_like=True, tag="list"):

@@ -103,6 +103,7 @@ class Contents:
     checkpoint_events: tuple[str, ...] = ()
     # The parts that no known version writes, and missing parts that every known version writes.
     unknown: tuple[str, ...] = ()
+    unreadable: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def engine(self) -> str:

@@ -9,7 +9,7 @@ from viewer.engines.contents import Agent, Failure
 from viewer.engines.langgraph.contents.changes import ChangedChannel, changed_channels, snapshot_in
 from viewer.engines.langgraph.format import super_steps
 from viewer.engines.langgraph.format.naming import hints, interrupt_fields, named_attempts
-from viewer.engines.langgraph.format.super_steps import Attempt, attempts_in, mapping, sequence
+from viewer.engines.langgraph.format.super_steps import Attempt, attempts_in, is_opaque, mapping, sequence
 from viewer.engines.langgraph.threads.rows import ENGINE, KIND, SOURCES, parents_in
 
 # The newest known version of the layout of checkpoints.
@@ -95,7 +95,7 @@ class Contents:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        return mapping(self.body.get("metadata"))
+        return {} if "metadata" in self.unreadable else mapping(self.body.get("metadata"))
 
     @property
     def parents(self) -> Mapping[str, Any]:
@@ -124,7 +124,13 @@ class Contents:
     @property
     def opaque(self) -> Mapping[str, Any] | None:
         """The placeholder of a checkpoint that is pickled or encrypted; None if it is decoded."""
-        return self.checkpoint if "__opaque__" in self.checkpoint else None
+        return self.unreadable.get("state")
+
+    @property
+    def unreadable(self) -> Mapping[str, Any]:
+        """The placeholders of the whole state and of the metadata, if they cannot be decoded."""
+        stored = {"state": self.body.get("checkpoint"), "metadata": self.body.get("metadata")}
+        return {name: value for name, value in stored.items() if is_opaque(value)}
 
     @property
     def channels(self) -> dict[str, Any]:

@@ -27,11 +27,16 @@ def created_at(checkpoint_id: str) -> datetime | None:
         return None
 
 
+def valid_text(text: str) -> str:
+    """A text of a column that may not be UTF-8, with its other bytes escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def shown_id(text: str, known: KnownSecrets) -> str:
     """An id without secrets. A UUID is shown as it is, unless it contains a known secret."""
     if _UUID.fullmatch(text) and not known.is_in(text.encode()):
         return text
-    return redacted_name(text, known)
+    return redacted_name(valid_text(text), known)
 
 
 def shown_namespace(namespace: str, known: KnownSecrets) -> str:

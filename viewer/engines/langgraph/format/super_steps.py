@@ -54,6 +54,11 @@ def sequence(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else ()
 
 
+def is_opaque(value: Any) -> bool:
+    """Whether a decoded value is the placeholder of a value that cannot be decoded."""
+    return isinstance(value, dict) and value.keys() == {"__opaque__", "encoding", "size"}
+
+
 def fields_of(value: Any, *types: str) -> Any:
     """The fields of a decoded object of one of these classes; None for anything else."""
     name = value.get("__type__", "") if isinstance(value, dict) else ""

@@ -7,7 +7,7 @@ only in a reader process, since it loads libpq.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from viewer.engines.langgraph.format.decoding import decoded_value, value_or_placeholder
+from viewer.engines.langgraph.format.decoding import Decoder
 from viewer.engines.langgraph.format.super_steps import mapping
 from viewer.engines.langgraph.tables.postgresql_appended import PostgresqlAppendedRows, as_stored
 from viewer.engines.langgraph.tables.protocol import (
@@ -215,7 +215,9 @@ class PostgresqlTables(PostgresqlDatabase):
         rows = self.query(_SIZE, *map(as_stored, key))
         return rows[0][0] if rows else None
 
-    def checkpoint(self, key: CheckpointKey, max_bytes: int) -> StoredCheckpoint:
+    def checkpoint(
+        self, key: CheckpointKey, max_bytes: int, decoder: Decoder | None = None
+    ) -> StoredCheckpoint:
         """A checkpoint with the values of its channels from both tables. Raises Unreadable."""
         rows = self.query(_CHECKPOINT, max_bytes, MAX_METADATA_BYTES, *map(as_stored, key))
         if not rows:
@@ -223,18 +225,18 @@ class PostgresqlTables(PostgresqlDatabase):
         parent_id, size, text, metadata = rows[0]
         if text is None:
             raise too_large(size, self.limits)
-        body = decoded_value("json", text.encode(), self.limits.max_depth)
+        decoder = decoder or Decoder(self.limits)
+        body = decoder.value("json", text.encode())
         if isinstance(body, dict):
-            values, size_of_values = self._values(
-                key, mapping(body.get("channel_versions")), max_bytes - size
-            )
+            versions = mapping(body.get("channel_versions"))
+            values, size_of_values = self._values(key, versions, max_bytes - size, decoder)
             # Since 0.6, the checkpoint itself has small values, and placeholders for the other values.
             body["channel_values"] = {**mapping(body.get("channel_values")), **values}
             size += size_of_values
         return StoredCheckpoint(parent_id, size, body, (metadata or "").encode())
 
     def _values(
-        self, key: CheckpointKey, versions: Mapping[str, Any], budget: int
+        self, key: CheckpointKey, versions: Mapping[str, Any], budget: int, decoder: Decoder
     ) -> tuple[dict[str, Any], int]:
         """The values in ``checkpoint_blobs`` by channel, and their size in bytes.
 
@@ -248,7 +250,7 @@ class PostgresqlTables(PostgresqlDatabase):
         values, total = dict[str, Any](), 0
         for channel, kind, size, blob in self.query(_BLOBS, max(budget, 0), *wanted, *at, MAX_BLOBS):
             if kind != _EMPTY:
-                values[channel] = value_or_placeholder(kind, blob, size or 0, self.limits.max_depth)
+                values[channel] = decoder.value_or_placeholder(kind, blob, size or 0)
                 total += len(blob or b"")
         return values, total
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
+from viewer.engines.langgraph.format.decoding import Decoder
 from viewer.stores.protocol import ReadLimits
 
 Result = TypeVar("Result")
@@ -185,8 +186,13 @@ class Tables(Protocol):
     def size_of(self, key: CheckpointKey) -> int | None:
         """The size of a checkpoint in bytes; None if it does not exist."""
 
-    def checkpoint(self, key: CheckpointKey, max_bytes: int) -> StoredCheckpoint:
-        """A checkpoint. Values beyond ``max_bytes`` may be opaque. Raises Unreadable."""
+    def checkpoint(
+        self, key: CheckpointKey, max_bytes: int, decoder: Decoder | None = None
+    ) -> StoredCheckpoint:
+        """A checkpoint. Values beyond ``max_bytes`` may be opaque. Raises Unreadable.
+
+        A ``decoder`` limits the memory of several checkpoints and writes together.
+        """
 
     def writes(self, key: CheckpointKey, budget: int) -> Iterable[WriteRow]:
         """The writes of a checkpoint's tasks, by task and index. Larger values than the budget are None."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 import apsw
 
-from viewer.engines.langgraph.format.decoding import decoded_value
+from viewer.engines.langgraph.format.decoding import Decoder
 from viewer.engines.langgraph.tables.protocol import (
     CHECKPOINT_COLUMNS,
     MAX_METADATA_BYTES,
@@ -195,7 +195,9 @@ class SqliteTables(SqliteFile):
         rows = self.query(f"SELECT octet_length(checkpoint) FROM checkpoints WHERE {_ONE}", *key)  # noqa: S608
         return (rows[0][0] or 0) if rows else None
 
-    def checkpoint(self, key: CheckpointKey, max_bytes: int) -> StoredCheckpoint:
+    def checkpoint(
+        self, key: CheckpointKey, max_bytes: int, decoder: Decoder | None = None
+    ) -> StoredCheckpoint:
         """A checkpoint with its values, which are all in one column. Raises Unreadable."""
         kind = short_text("type", _CHECKPOINT_COLUMNS)
         parent = short_text("parent_checkpoint_id", _CHECKPOINT_COLUMNS)
@@ -213,7 +215,7 @@ class SqliteTables(SqliteFile):
         parent_id, encoding, size, body, metadata = rows[0]
         if (size or 0) > max_bytes:
             raise too_large(size, self.limits)
-        values = decoded_value(text_of(encoding), body, self.limits.max_depth)
+        values = (decoder or Decoder(self.limits)).value(text_of(encoding), body)
         return StoredCheckpoint(text_of(parent_id) or None, size or 0, values, metadata)
 
     def writes(self, key: CheckpointKey, budget: int) -> Iterable[WriteRow]:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from viewer.engines.langgraph.format.decoding import decoded_value, opaque, value_or_placeholder
+from viewer.engines.langgraph.format.decoding import Decoder
+from viewer.engines.langgraph.format.identifiers import valid_text
 from viewer.engines.langgraph.format.super_steps import mapping
 from viewer.engines.langgraph.tables.protocol import CheckpointKey, StoredCheckpoint, Tables, WriteRow
 from viewer.stores.errors import Unreadable
@@ -18,48 +19,41 @@ _COUNTERS = "counters_since_delta_snapshot"
 
 def document_of(tables: Tables, key: CheckpointKey) -> dict[str, Any]:
     """The document of a checkpoint. Raises Unreadable, and what the tables raise."""
-    stored = tables.checkpoint(key, tables.limits.max_bytes)
-    metadata = _metadata(tables, stored.metadata)
+    decoder = Decoder(tables.limits)
+    stored = tables.checkpoint(key, tables.limits.max_bytes, decoder)
+    metadata = decoder.value_or_placeholder("json", stored.metadata, len(stored.metadata or b""))
     document = {
-        "thread_id": key.thread,
-        "checkpoint_ns": key.namespace,
-        "checkpoint_id": key.checkpoint_id,
-        "parent_checkpoint_id": stored.parent_id,
+        "thread_id": valid_text(key.thread),
+        "checkpoint_ns": valid_text(key.namespace),
+        "checkpoint_id": valid_text(key.checkpoint_id),
+        "parent_checkpoint_id": valid_text(stored.parent_id) if stored.parent_id else None,
         "checkpoint": stored.values,
         "metadata": metadata,
-        "writes": _writes(tables, key, tables.limits.max_bytes - stored.size),
+        "writes": _writes(tables, key, tables.limits.max_bytes - stored.size, decoder),
     }
     if wanted := _changed_channels(stored.values, metadata):
-        document["changes"] = _changes(tables, key, stored, wanted)
+        document["changes"] = _changes(tables, key, stored, wanted, decoder)
     return document
 
 
-def written_value(tables: Tables, write: WriteRow, value: bytes | None) -> Any:
+def written_value(decoder: Decoder, write: WriteRow, value: bytes | None) -> Any:
     """The decoded value of a write, or a placeholder if it cannot be decoded."""
-    return value_or_placeholder(write.kind or None, value, write.size, tables.limits.max_depth)
+    return decoder.value_or_placeholder(write.kind or None, value, write.size)
 
 
-def _metadata(tables: Tables, data: bytes | None) -> Any:
-    """The metadata as plain values, or a placeholder if it is not JSON."""
-    try:
-        return decoded_value("json", data, tables.limits.max_depth)
-    except Unreadable:
-        return opaque("metadata", len(data or b""))
-
-
-def _writes(tables: Tables, key: CheckpointKey, budget: int) -> list[dict[str, Any]]:
+def _writes(tables: Tables, key: CheckpointKey, budget: int, decoder: Decoder) -> list[dict[str, Any]]:
     """The writes of a checkpoint's tasks, by task and index. Values beyond the budget are opaque."""
     found: list[dict[str, Any]] = []
     for write in tables.writes(key, budget):
         budget -= write.size
         found.append(
             {
-                "task_id": write.task_id,
-                "task_path": write.task_path,
+                "task_id": valid_text(write.task_id),
+                "task_path": valid_text(write.task_path),
                 "index": write.index,
-                "channel": write.channel,
-                "type": write.kind,
-                "value": written_value(tables, write, write.value if budget >= 0 else None),
+                "channel": valid_text(write.channel),
+                "type": valid_text(write.kind),
+                "value": written_value(decoder, write, write.value if budget >= 0 else None),
             }
         )
     return found
@@ -75,7 +69,7 @@ def _changed_channels(values: Any, metadata: Any) -> set[str]:
 
 
 def _changes(
-    tables: Tables, key: CheckpointKey, stored: StoredCheckpoint, wanted: set[str]
+    tables: Tables, key: CheckpointKey, stored: StoredCheckpoint, wanted: set[str], decoder: Decoder
 ) -> dict[str, Any]:
     """For each channel, its value at the nearest ancestor that has one, and the writes since, oldest first.
 
@@ -89,7 +83,7 @@ def _changes(
             break
         at = CheckpointKey(key.thread, key.namespace, parent)
         try:
-            ancestor = tables.checkpoint(at, budget)
+            ancestor = tables.checkpoint(at, budget, decoder)
         except Unreadable:
             return found
         budget -= ancestor.size
@@ -97,7 +91,7 @@ def _changes(
         writes = list(tables.writes(at, max(budget, 0)))
         budget -= sum(write.size for write in writes)
         for name in left:
-            found[name]["writes"][:0] = _written(tables, writes, name)
+            found[name]["writes"][:0] = _written(decoder, writes, name)
             if name in values:
                 found[name].update(base=values[name], is_whole=True)
         left -= values.keys()
@@ -108,7 +102,7 @@ def _changes(
     return found
 
 
-def _written(tables: Tables, writes: Iterable[WriteRow], channel: str) -> list[Any]:
+def _written(decoder: Decoder, writes: Iterable[WriteRow], channel: str) -> list[Any]:
     own = [write for write in writes if write.channel == channel and write.index >= 0]
     own.sort(key=lambda write: (write.task_path, write.task_id, write.index))
-    return [written_value(tables, write, write.value) for write in own]
+    return [written_value(decoder, write, write.value) for write in own]

@@ -3,6 +3,7 @@
 Imported only in a reader process, since it reads databases.
 """
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any, Literal, Self
 import msgspec
 
 from viewer.engines.langgraph.format import identifiers
+from viewer.engines.langgraph.format.decoding import Decoder
 from viewer.engines.langgraph.format.naming import hints
 from viewer.engines.langgraph.format.super_steps import attempts_in, mapping
 from viewer.engines.langgraph.tables.protocol import CheckpointKey, Result, Tables, ThreadRow
@@ -66,6 +68,8 @@ class LangGraphStore:
         self, tables: Tables, formats: Sequence[StoreFormat], known: KnownSecrets = NONE_KNOWN
     ) -> None:
         self._tables, self.formats, self.known = tables, formats, known
+        self.skipped: frozenset[str] = frozenset()
+        self.announce: Callable[[str], None] = lambda row: None
 
     @property
     def kind(self) -> Literal["sqlite", "postgresql"]:
@@ -131,6 +135,8 @@ class LangGraphStore:
         threads = [thread for key in keys if (thread := self._thread(key)) is not None]
         found, left = [], MAX_LISTED_BYTES
         for thread in threads:
+            if not self._is_readable(thread):
+                continue
             head, oldest, count, steps = self._tables.ends(thread)
             run = replace(
                 self._details(thread, head),
@@ -142,8 +148,9 @@ class LangGraphStore:
             newest = CheckpointKey(thread, "", head)
             left -= self._tables.size_of(newest) or 0
             if left >= 0:
-                calls = calls_in(self._values(newest))
-                run = replace(run, calls=redacted_calls(calls.values(), self.known))
+                values, size = self._values(newest, left)
+                left -= size
+                run = replace(run, calls=redacted_calls(calls_in(values).values(), self.known))
             found.append(run)
         return found
 
@@ -184,7 +191,7 @@ class LangGraphStore:
         """The newest checkpoints of the newest other threads."""
         heads = sorted(((row.head, row.id) for row in self._tables.threads() if row.head), reverse=True)
         keys = [CheckpointKey(name, "", head) for head, name in heads if name and name != thread][:MAX_OTHERS]
-        return [self._values(key) for key in keys if (self._tables.size_of(key) or 0) <= MAX_OTHER_BYTES]
+        return [self._values(key, MAX_OTHER_BYTES)[0] for key in keys]
 
     def _thread(self, key: str) -> str | None:
         """The real id of the thread whose run has this key."""
@@ -210,8 +217,9 @@ class LangGraphStore:
     def _hints(self, thread: str) -> dict[str, str]:
         """Nodes by task id, from small writes that name them; empty if tasks have paths."""
         grouped: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        decoder = Decoder(self.limits)
         for write in self._tables.naming_writes(thread):
-            value = written_value(self._tables, write, write.value)
+            value = written_value(decoder, write, write.value)
             grouped[write.task_id].append({"index": write.index, "channel": write.channel, "value": value})
         return hints(grouped)
 
@@ -259,13 +267,25 @@ class LangGraphStore:
 
     def checkpoint_values(self, thread: str, row: IndexedRow) -> Mapping[str, Any]:
         """The decoded checkpoint of a row, unredacted; empty if it cannot be decoded."""
-        return self._values(CheckpointKey(thread, row.namespace, row.checkpoint_id))
+        return self._values(CheckpointKey(thread, row.namespace, row.checkpoint_id), MAX_INDEXED_BYTES)[0]
 
-    def _values(self, key: CheckpointKey) -> Mapping[str, Any]:
+    def _values(self, key: CheckpointKey, max_bytes: int) -> tuple[Mapping[str, Any], int]:
+        """The decoded checkpoint of a row and its size; empty and 0 if it cannot be decoded."""
+        if not self._is_readable(*key):
+            return {}, 0
         try:
-            return mapping(self._tables.checkpoint(key, min(self.limits.max_bytes, MAX_INDEXED_BYTES)).values)
+            stored = self._tables.checkpoint(key, min(self.limits.max_bytes, max_bytes))
         except Unreadable:
-            return {}
+            return {}, 0
+        return mapping(stored.values), stored.size
+
+    def _is_readable(self, *row: str) -> bool:
+        """Announce that this thread or checkpoint is read next. Returns whether it has not ended a reader."""
+        name = hashlib.blake2b(repr(row).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
+        if name in self.skipped:
+            return False
+        self.announce(name)
+        return True
 
 
 def entry_of(snapshot: Snapshot) -> Entry:
