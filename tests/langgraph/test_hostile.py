@@ -312,6 +312,7 @@ def test_a_row_that_ends_a_reader_is_left_out_by_the_next(
 
 
 def test_the_memory_of_values_is_estimated_before_they_are_decoded() -> None:
+    value: Any
     for value in (
         {},
         [],
@@ -369,9 +370,11 @@ def test_undecodable_metadata_leaves_the_rest_on_every_page_and_export(
 
 
 def test_channels_with_the_names_of_a_placeholder_are_compared(database: Database, reader: Client) -> None:
-    for number, values in enumerate(
-        ({"__opaque__": 1, "size": 2, "encoding": 3}, {"__type__": "a.B", "fields": {}})
-    ):
+    named: list[dict[str, Any]] = [
+        {"__opaque__": 1, "size": 2, "encoding": 3},
+        {"__type__": "a.B", "fields": {}},
+    ]
+    for number, values in enumerate(named):
         metadata = json.dumps({"source": "loop", **values}).encode()
         database.add(number, packed(values), metadata=metadata)
         database.write(number, 0, "__opaque__", b"\x01")

@@ -61,9 +61,9 @@ def listed(path: Path, since: str = "") -> tuple[RunIndex, list[str]]:
     bodies: list[str] = []
 
     class Recorded(SqliteTables):
-        def checkpoint(self, key: Any, max_bytes: int) -> Any:
+        def checkpoint(self, key: Any, max_bytes: int, decoder: Any = None) -> Any:
             bodies.append(key.checkpoint_id)
-            return super().checkpoint(key, max_bytes)
+            return super().checkpoint(key, max_bytes, decoder)
 
     with LangGraphStore(Recorded(path, ReadLimits()), []) as store:
         return store.index("t", since=since), bodies

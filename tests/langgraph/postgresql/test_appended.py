@@ -56,9 +56,9 @@ def listed(location: Location, since: str = "") -> tuple[RunIndex, list[str]]:
     bodies: list[str] = []
 
     class Recorded(PostgresqlTables):
-        def checkpoint(self, key: Any, max_bytes: int) -> Any:
+        def checkpoint(self, key: Any, max_bytes: int, decoder: Any = None) -> Any:
             bodies.append(key.checkpoint_id)
-            return super().checkpoint(key, max_bytes)
+            return super().checkpoint(key, max_bytes, decoder)
 
     address = address_of(location)
     assert address.server is not None
