@@ -22,7 +22,7 @@ viewer/engines: viewer.messages.marking viewer.messages.message viewer.stores.mo
     viewer.stores.protocol
 viewer/engines/crewai: msgspec viewer.engines viewer.messages.marking viewer.messages.message
     viewer.redaction viewer.stores yaml
-viewer/engines/langgraph: apsw msgspec ormsgpack viewer.engines viewer.messages.marking
+viewer/engines/langgraph: apsw msgspec ormsgpack xxhash viewer.engines viewer.messages.marking
     viewer.messages.message viewer.redaction viewer.stores
 viewer/comparison/diff: diff_match_patch
 viewer/comparison: django viewer.engines viewer.importing viewer.messages.message viewer.models

@@ -117,7 +117,7 @@ def test_other_threads_say_what_follows_at_a_breakpoint_of_the_first_versions(
     location = open_location(store)
     import_location(location)
     head = opened(location, "fan-recovered").checkpoints.latest("row")
-    assert head.trigger == "loop"
+    assert head.trigger == "loop_unfinished"
     assert [unit for unit in head.units if unit[1] == "next"] == [
         [f"research_{name}", "next"] for name in "abc"
     ]

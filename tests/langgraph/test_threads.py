@@ -28,8 +28,8 @@ def digests(folder: Path) -> dict[str, str]:
 EXPECTED = {
     "fan-failed": ("failed", 3, 1, 0),
     "fan-recovered": ("completed", 6, 1, 0),
-    "fan-forked": ("", 11, 4, 0),
-    "fan-breakpoint": ("", 4, 1, 0),
+    "fan-forked": ("unfinished", 11, 4, 0),
+    "fan-breakpoint": ("unfinished", 4, 1, 0),
     "appr-waiting": ("waiting", 3, 1, 0),
     "appr-done": ("waiting", 10, 1, 0),
     "appr-two-answers": ("completed", 7, 2, 0),

@@ -39,7 +39,9 @@ class RunQuerySet(models.QuerySet["Run"]):
         """
         now = timezone.now()
         # Runs that are listed before their checkpoints have only one status.
-        undecided = Q(head="", newest_status__in=("", "unknown")) | (~Q(head="") & Q(status=""))
+        undecided = Q(head="", newest_status__in=("", "unknown")) | (
+            ~Q(head="") & Q(status__in=("", "unfinished"))
+        )
         recent = self.filter(undecided, last_at__range=(now - WRITTEN_WITHIN, now + WRITTEN_WITHIN))
         inactive = recent.exclude(jobs__status__in=("starting", "running"))
         return inactive.exclude(jobs__ended_at__gte=now - WRITTEN_WITHIN)

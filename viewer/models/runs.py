@@ -31,6 +31,8 @@ class Run(Metered):
         WAITING = "waiting", _("waiting for an answer")
         FAILED = "failed", _("failed")
         COMPLETED = "completed", _("completed")
+        # Nothing has failed or asks, but something is left to run: it was stopped, or is under way elsewhere.
+        UNFINISHED = "unfinished", _("not finished")
 
     uid = models.UUIDField(unique=True, editable=False)
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="runs")
@@ -72,7 +74,7 @@ class Run(Metered):
     copies_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     # Whether only its newest checkpoints, and the ends of its branches, are listed so far.
     is_partly_listed = models.BooleanField(default=False, db_default=False)
-    # Waiting for an answer, failed or completed; empty if it has none. A run of several branches is
+    # Its status; empty if its checkpoints do not say. A run of several branches is
     # completed if one of them is; else it has the status of the branch that it began on.
     status = models.CharField(max_length=20, choices=Status, blank=True, default="", db_default="")
     # The status in its newest checkpoint, whatever its branch. Empty if it is listed before its checkpoints.

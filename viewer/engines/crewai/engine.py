@@ -65,6 +65,7 @@ class CrewAI(Engine[Contents]):
     trigger_labels = triggers.LABELS
     failure_suffixes = FAILED
     waiting_suffixes = ()
+    unfinished_suffixes = ()
     is_start = staticmethod(triggers.is_start)
     is_end = staticmethod(triggers.is_end)
     numbered_label = staticmethod(triggers.numbered_label)

@@ -84,7 +84,7 @@ def _outputs(steps: Sequence[Contents]) -> Iterator[Part]:
 
 def _writes(task: Task) -> Any:
     """A task's writes to the state, by channel."""
-    writes = {one.channel: one.value for one in task.writes if not one.is_control}
+    writes = {one.name: one.value for one in task.writes if not one.is_control}
     return {
         name: [_plain(message) for message in messages]
         if (messages := messages_in(value))

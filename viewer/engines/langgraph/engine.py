@@ -58,6 +58,7 @@ class LangGraph(Engine[Contents]):
     trigger_labels = triggers.LABELS
     failure_suffixes = (triggers.FAILED,)
     waiting_suffixes = (triggers.WAITING,)
+    unfinished_suffixes = (triggers.UNFINISHED,)
     is_start = staticmethod(triggers.is_start)
     is_end = staticmethod(triggers.is_end)
     unit_subjects = triggers.UNIT_SUBJECTS
@@ -71,6 +72,7 @@ class LangGraph(Engine[Contents]):
     schema = staticmethod(schema)
     editable = staticmethod(editing.editable)
     edited_messages = staticmethod(messages.edited_messages)
+    typed_state = staticmethod(editing.typed_state)
     kickoff_inputs = staticmethod(editing.kickoff_inputs)
     outlook = staticmethod(plan.outlook)
     plan = staticmethod(plan.plan)

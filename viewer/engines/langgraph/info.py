@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from viewer.engines.langgraph.contents import Contents
+from viewer.engines.langgraph.contents import Contents, Interrupt, Task
+from viewer.engines.langgraph.format.super_steps import RETURN
+from viewer.engines.langgraph.format.typed_values import as_written
 from viewer.engines.langgraph.tabs import shown
 
 
@@ -17,20 +19,30 @@ def info(contents: Contents, first: Contents | None = None) -> dict[str, Any]:
         "source": contents.source,
         "step": contents.step,
         "unreadable": sorted(contents.unreadable),
-        "state": contents.channels,
+        "state": as_written(contents.channels),
         "next": contents.next_nodes,
         "tasks": [
             {
                 "id": task.id,
                 "node": task.node,
                 "status": task.status,
-                "writes": [{"channel": write.channel, "value": write.value} for write in task.writes],
-                "interrupts": [{"id": one.id, "value": one.value} for one in task.interrupts],
+                "writes": [
+                    {"channel": write.channel, "value": as_written(write.value)} for write in task.writes
+                ],
+                "interrupts": [_interrupt(one, task) for one in task.interrupts],
+                "answers": as_written(list(task.answers)),
                 "error": task.error or None,
             }
             for task in contents.tasks
         ],
+        "given": [{"channel": one.channel, "value": as_written(one.value)} for one in contents.given],
     }
+
+
+def _interrupt(one: Interrupt, task: Task) -> dict[str, Any]:
+    """An interrupt, whether a person has yet to answer it, and the schema of its answer, if it has one."""
+    found = {"id": one.id, "value": as_written(one.value), "is_pending": one in task.questions}
+    return found if one.schema is None else {**found, "response_schema": one.schema}
 
 
 def info_lines(contents: Contents, first: Contents | None = None) -> Iterator[str]:
@@ -44,6 +56,19 @@ def info_lines(contents: Contents, first: Contents | None = None) -> Iterator[st
     if contents.next_nodes:
         yield f"next: {', '.join(contents.next_nodes)}"
     for task in contents.tasks:
+        name = task.node or task.id
+        asked = "; ".join(_line(one.value) for one in task.interrupts)
         if task.status != "done":
-            asked = "; ".join(" ".join(shown(one.value).split()) for one in task.interrupts)
-            yield f"{task.node or task.id} {task.status}: {task.error or asked}"[:300]
+            yield f"{name} {task.status}: {task.error or asked}"[:300]
+        elif asked:
+            yield f"{name} asked: {asked}"[:300]
+        elif returned := [write for write in task.writes if write.channel == RETURN]:
+            yield f"{name} returned: {_line(returned[-1].value)}"[:300]
+        for answer in task.answers:
+            yield f"{name} was answered: {_line(answer)}"[:300]
+    for one in contents.given:
+        yield f"given with the command: {one.name}: {_line(one.value)}"[:300]
+
+
+def _line(value: Any) -> str:
+    return " ".join(shown(value).split())

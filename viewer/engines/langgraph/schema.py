@@ -5,12 +5,11 @@ from typing import Any
 
 from viewer.engines.entry_points import JSON_TYPES, InputName
 from viewer.engines.langgraph.contents import Contents
-from viewer.engines.langgraph.format import super_steps
-from viewer.engines.langgraph.format.super_steps import mapping, sequence
+from viewer.engines.langgraph.format.super_steps import BUMPS, mapping, sequence
 from viewer.engines.planning.schema import Schema, StateEntry
 
 # Nodes of the engine itself.
-INTERNAL_NODES = ("__start__", "__input__", "__interrupt__", "__copy__")
+INTERNAL_NODES = ("__start__", "__input__", "__interrupt__", "__copy__", BUMPS)
 
 
 def schema(contents: Contents | None, report: Mapping[str, Any]) -> Schema:
@@ -29,7 +28,7 @@ def schema(contents: Contents | None, report: Mapping[str, Any]) -> Schema:
 def _seen(contents: Contents) -> tuple[str, ...]:
     """The nodes that have run before the checkpoint or run after it."""
     seen = mapping(contents.checkpoint.get("versions_seen"))
-    following = super_steps.next_nodes(contents.checkpoint)
+    following = contents.triggered_nodes
     return tuple(dict.fromkeys(node for node in (*seen, *following) if node not in INTERNAL_NODES))
 
 

@@ -10,6 +10,7 @@ from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.contents.changes import ChangedChannel
 from viewer.engines.langgraph.contents.conversation import ChatMessage, message_of, messages_in
 from viewer.engines.langgraph.format.super_steps import is_opaque
+from viewer.engines.langgraph.format.typed_values import text_of_typed
 from viewer.messages.marking import gettext_noop as _
 
 TABS = (
@@ -105,7 +106,8 @@ def tab_context(tab: str, contents: Contents, before: Contents | None) -> dict[s
         case "messages":
             return {"conversations": conversations(contents, before)}
         case "writes":
-            return {"tasks": [_shown_task(task) for task in contents.tasks]}
+            given = [(one.name, shown(one.value)) for one in contents.given]
+            return {"tasks": [_shown_task(task) for task in contents.tasks], "given": given}
         case "next":
             pending = [_shown_task(task) for task in contents.tasks if task.status != "done"]
             ran = [task.node for task in contents.tasks if task.status == "done"]
@@ -125,8 +127,9 @@ def shown(value: Any) -> str:
 
 
 def as_text(value: Any) -> str:
-    """A value as a text: a text as it is, anything else as JSON on one line."""
-    return value if isinstance(value, str) else json.dumps(readable(value), ensure_ascii=False)
+    """A value as a text: a text, date or the like as it is, anything else as JSON on one line."""
+    found = readable(value)
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
 
 
 def preview(value: Any) -> str:
@@ -143,6 +146,8 @@ def readable(value: Any) -> Any:
     if isinstance(value, dict):
         if is_opaque(value):
             return f"({value['__opaque__']}, {value['encoding']}, {value['size']} bytes)"
+        if (text := text_of_typed(value)) is not None:
+            return text
         if set(value) == {"__type__", "fields"}:
             name = str(value["__type__"]).rpartition(".")[2]
             return {name: readable(value["fields"])}
@@ -229,7 +234,7 @@ def _shown_task(task: Any) -> dict[str, Any]:
         "node": task.node,
         "status": task.status,
         "error": task.error,
-        "writes": [(write.channel, shown(write.value)) for write in task.writes if not write.is_control],
+        "writes": [(write.name, shown(write.value)) for write in task.writes if not write.is_control],
         "control": [write.channel for write in task.writes if write.is_control],
         "interrupts": [(interrupt.id, shown(interrupt.value)) for interrupt in task.interrupts],
         "answers": [shown(answer) for answer in task.answers],

@@ -2,7 +2,7 @@
 
 from viewer.messages.marking import gettext_noop as _
 
-FAILED, WAITING, ENDED = "_failed", "_waiting", "_ended"
+FAILED, WAITING, ENDED, UNFINISHED = "_failed", "_waiting", "_ended", "_unfinished"
 LABELS = {
     "input": _("input"),
     "loop": _("start of the graph"),
@@ -15,6 +15,7 @@ LABELS = {
             (FAILED, _("failed")),
             (WAITING, _("waiting for an answer")),
             (ENDED, _("ended")),
+            (UNFINISHED, _("not finished")),
         )
     },
 }
@@ -35,7 +36,7 @@ EVENT_DETAILS = {"node_completed": "output", "node_retried": "error", "custom": 
 
 def is_start(trigger: str) -> bool:
     """Whether the checkpoint was written when an input arrived."""
-    return trigger == "input"
+    return trigger in ("input", f"input{UNFINISHED}")
 
 
 def is_end(trigger: str) -> bool:

@@ -101,6 +101,10 @@ class CheckpointReader(Protocol[C]):
     def waiting_suffixes(self) -> Sequence[str]:
         """The suffixes of the triggers after which a person has to answer."""
 
+    @property
+    def unfinished_suffixes(self) -> Sequence[str]:
+        """The suffixes of the triggers of newest checkpoints after which something is left to run."""
+
     def is_start(self, trigger: str) -> bool:
         """Whether a checkpoint with this trigger was written when a unit or the run started."""
 

@@ -31,6 +31,13 @@ class RunPlanner(Protocol[C_contra]):
         """
         return stored
 
+    def typed_state(self, contents: C_contra, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The edited values of entries of the state, as a runner reads them. Raises EditRefused.
+
+        Objects get the classes of those that they replace.
+        """
+        return state
+
     def read_source(self, folder: Path, entry_point: str, kind: str) -> Any:
         """What the source of an entry point shows about later steps; None if it shows nothing."""
         return None

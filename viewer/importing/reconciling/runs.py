@@ -194,6 +194,8 @@ def status_after(head: Head) -> str:
         return Run.Status.FAILED.value
     if head.trigger.endswith(tuple(suffix for one in engines for suffix in one.waiting_suffixes)):
         return Run.Status.WAITING.value
+    if head.trigger.endswith(tuple(suffix for one in engines for suffix in one.unfinished_suffixes)):
+        return Run.Status.UNFINISHED.value
     # An open-ended run has all its units only if it is known to have finished.
     has_all_units = 0 < head.units_done == head.units_total
     is_end = has_all_units or any(one.is_end(head.trigger) for one in engines)

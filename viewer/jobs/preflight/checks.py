@@ -28,7 +28,7 @@ from typing import Any
 from django.db import transaction
 
 from viewer.engines import engine_of
-from viewer.engines.planning.plan import Edits
+from viewer.engines.planning.plan import EditRefused, Edits
 from viewer.engines.protocol import kind_of
 from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.preflight.fingerprints import fingerprint_of
@@ -131,6 +131,8 @@ def _asked(
         with storage.following():
             runner = start_check(check, kind, edits)
             store_report(check, runner, wait_for(check, runner))
+    except EditRefused as refused:
+        raise JobRefused(refused.message) from refused
     except OSError as error:
         raise JobRefused(plain_text(error)) from error
     finally:

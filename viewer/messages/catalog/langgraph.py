@@ -28,7 +28,12 @@ MESSAGES = {
     "langgraph.subgraph_not_forkable": _(
         "A subgraph's checkpoint cannot be forked alone. Fork the checkpoint of the thread that called it."
     ),
+    "langgraph.text_not_of_type": _("The new value of “%(channel)s” is no %(type)s."),
     "langgraph.thread_unreadable": _("The thread's id cannot be shown."),
     "langgraph.too_deep": _("A value is nested too deeply."),
+    "langgraph.type_not_clear": _(
+        "“%(channel)s” holds objects of %(type)s, and the new value does not say which class it has. Write "
+        'each new object as {"__type__": "module.Class", "fields": …}.'
+    ),
     "langgraph.value_invalid": _("A value is not valid %(kind)s."),
 }

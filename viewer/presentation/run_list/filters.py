@@ -25,7 +25,7 @@ STATUSES: Statuses = {
 
 def _status_order() -> Case:
     """The sort key of statuses: runs that need a person first, then running ones."""
-    ranks = [Run.Status.WAITING, Run.Status.FAILED, "", Run.Status.COMPLETED]
+    ranks = [Run.Status.WAITING, Run.Status.FAILED, Run.Status.UNFINISHED, "", Run.Status.COMPLETED]
     return Case(
         When(pk__in=asking_runs(), then=Value(0)),
         When(_is_live(), then=Value(1)),

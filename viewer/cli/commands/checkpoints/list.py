@@ -64,7 +64,7 @@ def _run_document(run: Run, checkpoints: list[Checkpoint]) -> dict[str, Any]:
         "id": run.key,
         "entity": run.entity,
         "name": run.name,
-        **({"status": run.status} if run.status else {}),
+        "status": run.status or None,
         # Of a run that is only indexed, LOCATION#THREAD lists these.
         **(
             {

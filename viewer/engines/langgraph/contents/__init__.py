@@ -2,13 +2,19 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from viewer.engines.contents import Agent, Failure
 from viewer.engines.langgraph.contents.changes import ChangedChannel, changed_channels, snapshot_in
-from viewer.engines.langgraph.format import super_steps
-from viewer.engines.langgraph.format.naming import hints, interrupt_fields, named_attempts
+from viewer.engines.langgraph.format import identifiers, super_steps
+from viewer.engines.langgraph.format.naming import (
+    Place,
+    hints,
+    interrupt_fields,
+    named_attempts,
+    open_nodes,
+)
 from viewer.engines.langgraph.format.super_steps import Attempt, attempts_in, is_opaque, mapping, sequence
 from viewer.engines.langgraph.threads.rows import ENGINE, KIND, SOURCES, parents_in
 
@@ -17,6 +23,10 @@ NEWEST_VERSION = 4
 # The prefixes of channels that drive the graph and are not part of its state.
 _CONTROL = ("__", "branch:", "join:", "start:")
 _VALUES = "channel_values"
+# The channel of an answer.
+RESUMED = "__resume__"
+# Where functions of the functional API store what they return, and what their next run begins with.
+_RETURNED = {super_steps.RETURN: "returned", super_steps.END: "returned", super_steps.PREVIOUS: "previous"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +39,12 @@ class Write:
     @property
     def is_control(self) -> bool:
         """Whether the write only drives the graph."""
-        return is_control(self.channel)
+        return is_control(self.channel) and self.channel not in _RETURNED
+
+    @property
+    def name(self) -> str:
+        """The name of the channel, or of what a function returned."""
+        return _RETURNED.get(self.channel, self.channel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +53,36 @@ class Interrupt:
 
     id: str
     value: Any
+    # The JSON schema of the answer, if the node gave one.
+    schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task after a checkpoint, with its writes. ``node`` is empty if the node is not known."""
+    """A task after a checkpoint, with its writes. ``node`` is empty if the node is not known.
 
-    id: str
+    ``answers`` are those that its interrupts got, as far as they are recorded.
+    """
+
+    attempt: Attempt
     node: str
-    status: str
     writes: tuple[Write, ...] = ()
     interrupts: tuple[Interrupt, ...] = ()
     answers: tuple[Any, ...] = ()
     error: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.attempt.task_id
+
+    @property
+    def status(self) -> str:
+        return self.attempt.status
+
+    @property
+    def questions(self) -> tuple[Interrupt, ...]:
+        """The interrupts that nobody has answered."""
+        return self.interrupts if self.status == "waiting" else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +168,22 @@ class Contents:
     def channels(self) -> dict[str, Any]:
         """The values of the graph's state by channel, as stored or as rebuilt from changes."""
         values = mapping(self.checkpoint.get(_VALUES))
+        if self.is_functional:
+            return _values_of_function(values)
         rebuilt = {name: one.value for name, one in self.changed_channels.items() if one.how}
         stored = {name: snapshot_in(value) for name, value in values.items() if value != name}
         return {name: value for name, value in (stored | rebuilt).items() if not is_control(name)}
+
+    @property
+    def is_functional(self) -> bool:
+        """Whether it is of a function of the functional API, which has values but no state."""
+        values = mapping(self.checkpoint.get(_VALUES))
+        if super_steps.START not in values or set(values) - {super_steps.START, *_RETURNED}:
+            return super_steps.is_functional(self.checkpoint)
+        # A graph's own task that reads the input neither asks nor has another name.
+        return super_steps.is_functional(self.checkpoint) or any(
+            task.interrupts or task.node not in ("", super_steps.START) for task in self.tasks
+        )
 
     @property
     def changed_channels(self) -> dict[str, ChangedChannel]:
@@ -148,19 +193,24 @@ class Contents:
     @property
     def control_channels(self) -> dict[str, Any]:
         """The values of the channels that only drive the graph."""
-        own = self.channels
+        own = {} if self.is_functional else self.channels
         values = mapping(self.checkpoint.get(_VALUES))
         return {name: value for name, value in values.items() if name not in own}
 
     @property
     def next_nodes(self) -> list[str]:
         """The nodes that run next, as far as the channels show, without the nodes that have finished."""
-        finished = [task.node for task in self.tasks if task.status == "done"]
-        following = super_steps.next_nodes(self.checkpoint)
-        for node in finished:
-            if node in following:
-                following.remove(node)
-        return following
+        return self._open_nodes([(task.attempt, task.node) for task in self.tasks])
+
+    @property
+    def triggered_nodes(self) -> list[str]:
+        """The nodes that run after the checkpoint, also those that have finished."""
+        return self._open_nodes(
+            [(replace(task.attempt, indexes=frozenset()), task.node) for task in self.tasks]
+        )
+
+    def _open_nodes(self, named: Sequence[tuple[Attempt, str]]) -> list[str]:
+        return open_nodes(named, Place.after(self.namespace, self.id, self.step), self.checkpoint)
 
     @property
     def failure(self) -> Failure | None:
@@ -178,6 +228,14 @@ class Contents:
         """The tasks after this checkpoint that have written anything."""
         return tasks_in(self.body)
 
+    @property
+    def given(self) -> list[Write]:
+        """What a command brought: the state that it changed, and its answer if no task has received it."""
+        tasks = tasks_in(self.body)
+        brought = [Write(_text(one.get("channel")), one.get("value")) for one in _brought(self.body)]
+        received = [answer for task in tasks for answer in task.answers]
+        return [one for one in brought if one.channel != RESUMED or one.value not in received]
+
 
 def contents_of(body: Mapping[str, Any]) -> Contents:
     """The contents of a decoded checkpoint. Raises nothing, whatever it holds."""
@@ -192,18 +250,50 @@ def is_control(channel: str) -> bool:
 def tasks_in(body: Mapping[str, Any]) -> list[Task]:
     """The tasks of a checkpoint's writes: waiting, failed, scheduled and finished ones, in this order."""
     grouped: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for write in sequence(body.get("writes")):
-        if isinstance(write, dict) and isinstance(write.get("index"), int):
-            grouped[_text(write.get("task_id"))].append(write)
+    for write in _writes(body):
+        grouped[_text(write.get("task_id"))].append(write)
     attempts = attempts_in(
         (task_id, _text(write.get("task_path")), write["index"])
         for task_id, writes in grouped.items()
         for write in writes
     )
-    named = named_attempts(attempts, mapping(body.get("checkpoint")), hints(grouped))
+    names = mapping(body.get("task_names"))
+    known = hints(grouped) | {name: _text(node) for name, node in names.items()}
+    named = named_attempts(attempts, mapping(body.get("checkpoint")), known)
     tasks = [_task(attempt, node, grouped[attempt.task_id]) for attempt, node in named]
+    tasks = _with_answer(tasks, _brought(body))
     order = ("waiting", "failed", "scheduled", "done")
     return sorted(tasks, key=lambda task: (order.index(task.status), task.node, task.id))
+
+
+def _writes(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [
+        write
+        for write in sequence(body.get("writes"))
+        if isinstance(write, dict) and isinstance(write.get("index"), int)
+    ]
+
+
+def _brought(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The writes that a command brought, which belong to no task."""
+    return [write for write in _writes(body) if write.get("task_id") == identifiers.NULL_TASK]
+
+
+def _with_answer(tasks: list[Task], brought: Sequence[Mapping[str, Any]]) -> list[Task]:
+    """The tasks, with the last answer that was given. Only its task's last interrupt can have received it.
+
+    A task that asks several questions stores the earlier answers itself. The last one is only there as what
+    the command brought.
+    """
+    for write in brought:
+        answer = write.get("value")
+        if write["index"] != super_steps.RESUME or any(answer in task.answers for task in tasks):
+            continue
+        asked = [task for task in tasks if task.interrupts and task.status == "done"]
+        if len(asked) == 1:
+            answered = replace(asked[0], answers=(*asked[0].answers, answer))
+            tasks = [answered if task is asked[0] else task for task in tasks]
+    return tasks
 
 
 def _task(attempt: Attempt, node: str, writes: Sequence[Mapping[str, Any]]) -> Task:
@@ -212,19 +302,41 @@ def _task(attempt: Attempt, node: str, writes: Sequence[Mapping[str, Any]]) -> T
     ]
     error = next((write.get("value") for write in writes if write["index"] == super_steps.ERROR), "")
     return Task(
-        id=attempt.task_id,
+        attempt=attempt,
         node=node,
-        status=attempt.status,
         writes=tuple(values),
         interrupts=tuple(
-            Interrupt(_text(one.get("id")), one.get("value"))
+            Interrupt(_text(one.get("id")), one.get("value"), _schema(one.get("response_schema")))
             for write in writes
             if write["index"] == super_steps.INTERRUPT
             for one in interrupt_fields(write.get("value"))
         ),
-        answers=tuple(write.get("value") for write in writes if write["index"] == super_steps.RESUME),
+        # A task stores the answers to all of its interrupts as one list.
+        answers=tuple(
+            answer
+            for write in writes
+            if write["index"] == super_steps.RESUME
+            for answer in (write["value"] if isinstance(write.get("value"), list) else [write.get("value")])
+        ),
         error=error if isinstance(error, str) else str(error),
     )
+
+
+def _schema(value: Any) -> Mapping[str, Any] | None:
+    return value if isinstance(value, dict) and value else None
+
+
+def _values_of_function(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The input, the returned value and ``previous`` of a function.
+
+    Beside a new input, there is still what the last run returned.
+    """
+    found = {
+        "input": super_steps.START,
+        "returned": super_steps.END if super_steps.START not in values else "",
+        "previous": super_steps.PREVIOUS,
+    }
+    return {name: values[channel] for name, channel in found.items() if channel in values}
 
 
 def _text(value: Any) -> str:

@@ -11,6 +11,11 @@ from viewer.redaction.texts import redacted_name
 _EPOCH = datetime(1582, 10, 15, tzinfo=UTC)
 _UUID6 = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-6([0-9a-f]{3})-([0-9a-f]{4})-[0-9a-f]{12}", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_CALL = re.compile(r"\d{1,9}", re.ASCII)
+# Not a task: the id with which LangGraph stores what a ``Command`` brings, such as an answer.
+NULL_TASK = "00000000-0000-0000-0000-000000000000"
+# With ``durability="exit"``, changes of channels are stored under ids that begin with their step.
+_LATE_TASK = re.compile(r"(0000\d{4}|ffffffff-0000)-[0-9a-f-]+", re.ASCII)
 MAX_RUN_KEY = 200
 MAX_ID_LENGTH = 300
 
@@ -37,6 +42,11 @@ def shown_id(text: str, known: KnownSecrets) -> str:
     if _UUID.fullmatch(text) and not known.is_in(text.encode()):
         return text
     return redacted_name(valid_text(text), known)
+
+
+def is_late(task_id: str) -> bool:
+    """Whether the id is no task's, but made to store the changes of a step when its run ended."""
+    return task_id != NULL_TASK and _LATE_TASK.fullmatch(task_id) is not None
 
 
 def shown_namespace(namespace: str, known: KnownSecrets) -> str:
@@ -67,21 +77,47 @@ def possible_ids(key: str) -> list[tuple[str, str, str]]:
     return [(thread, "", checkpoint_id), *([(outer, namespace, checkpoint_id)] if outer else [])]
 
 
+def levels(namespace: str) -> list[str]:
+    """The levels of a namespace, the outermost first: ``node:task``, or ``node`` for a graph with memory.
+
+    If a node calls several graphs, a number follows from the second on: ``node:task|1``. It is no level.
+    """
+    found: list[str] = []
+    for part in namespace.split("|") if namespace else ():
+        if found and "|" not in found[-1] and _CALL.fullmatch(part):
+            found[-1] += f"|{part}"
+        else:
+            found.append(part)
+    return found
+
+
 def parent_namespace(namespace: str) -> str:
     """The namespace whose step called this one."""
-    return namespace.rpartition("|")[0]
+    return "|".join(levels(namespace)[:-1])
+
+
+def is_within(namespace: str, outer: str) -> bool:
+    """Whether a namespace is another one, or was called from it, directly or not."""
+    own, others = levels(namespace), levels(outer)
+    return own[: len(others)] == others
 
 
 def calling_nodes(namespace: str) -> tuple[str, ...]:
     """The nodes that called a namespace, the outermost first."""
-    return tuple(level.partition(":")[0] for level in namespace.split("|") if level)
+    return tuple(level.partition("|")[0].partition(":")[0] for level in levels(namespace))
 
 
 def node_of(namespace: str) -> str:
     """The node that a namespace belongs to."""
-    return namespace.rpartition("|")[2].partition(":")[0]
+    return next(reversed(calling_nodes(namespace)), "")
+
+
+def title_of(namespace: str) -> str:
+    """The node that a namespace belongs to, with the number of the call from the second on: ``node 2``."""
+    _first, _bar, number = (levels(namespace) or [""])[-1].partition("|")
+    return f"{node_of(namespace)} {int(number) + 1}" if number else node_of(namespace)
 
 
 def task_of(namespace: str) -> str:
-    """The id of the task that a namespace belongs to."""
-    return namespace.rpartition("|")[2].partition(":")[2]
+    """The id of the task that a namespace belongs to; empty for a graph with memory."""
+    return (levels(namespace) or [""])[-1].partition("|")[0].partition(":")[2]

@@ -1,16 +1,27 @@
 """Reads from a checkpoint's channels which nodes ran in its super-step, and which run next."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from viewer.engines.langgraph.format.identifiers import NULL_TASK, is_late
+
 # The indexes of writes that are not values of channels.
 ERROR, SCHEDULED, INTERRUPT, RESUME = -1, -2, -3, -4
 SENDS = "__pregel_tasks"
+# What the functional API writes: the result of a task or an entry point, and what the next run begins with.
+RETURN, END, PREVIOUS = "__return__", "__end__", "__previous__"
+START = "__start__"
+# Not a node: what a snapshot of a channel has changed in the versions that nodes have seen.
+BUMPS = "__snapshot_bumps__"
 # More digits than any version of LangGraph has.
 MAX_DIGITS = 64
 _PULL, _PUSH = "~__pregel_pull, ", "~__pregel_push, "
+_LATE = re.compile(r"~~\d{10}", re.ASCII)
+_CALLED = re.compile(r"~__pregel_push, (~.*), (\d{10})", re.ASCII | re.DOTALL)
+_FLAG = re.compile(r", \d{10}$", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +44,27 @@ class Attempt:
             return "failed"
         return "waiting" if INTERRUPT in self.indexes else "scheduled"
 
+    @property
+    def is_late(self) -> bool:
+        """Whether it is no task, but holds what a task of this step or a later one changed."""
+        return is_late(self.task_id)
+
+    @property
+    def is_called(self) -> bool:
+        """Whether a function called it, as far as its path says."""
+        return bool(calls_in_path(self.path))
+
 
 def attempts_in(writes: Iterable[tuple[str, str, int]]) -> list[Attempt]:
-    """Return the tasks of one checkpoint. ``writes`` are the task, path and index of each row."""
+    """Return the tasks of one checkpoint. ``writes`` are the task, path and index of each row.
+
+    What a command brought is no task.
+    """
     indexes: dict[str, set[int]] = defaultdict(set)
     paths: dict[str, str] = {}
     for task, path, index in writes:
+        if task == NULL_TASK:
+            continue
         indexes[task].add(index)
         paths[task] = paths.get(task) or path
     return [Attempt(task, paths[task], frozenset(found)) for task, found in indexes.items()]
@@ -75,14 +101,19 @@ def sent_nodes(checkpoint: Mapping[str, Any]) -> list[str]:
 
 def next_nodes(checkpoint: Mapping[str, Any]) -> list[str]:
     """The nodes that run after a checkpoint, as far as its channels show."""
+    return sorted(triggers_of(checkpoint)) + sent_nodes(checkpoint)
+
+
+def triggers_of(checkpoint: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The nodes that the channels of a checkpoint trigger, each with the channels that do."""
     values, seen = mapping(checkpoint.get("channel_values")), mapping(checkpoint.get("versions_seen"))
     versions = mapping(checkpoint.get("channel_versions"))
-    triggered = []
+    triggered: dict[str, list[str]] = defaultdict(list)
     for channel, value in values.items():
         for node in _triggered(channel, value, seen):
             if _is_newer(versions.get(channel), mapping(seen.get(node)).get(channel)):
-                triggered.append(node)
-    return sorted(dict.fromkeys(triggered)) + sent_nodes(checkpoint)
+                triggered[node].append(channel)
+    return {node: sorted(dict.fromkeys(channels)) for node, channels in triggered.items()}
 
 
 def is_last(checkpoint: Mapping[str, Any]) -> bool:
@@ -119,8 +150,10 @@ def next_by_others(checkpoint: Mapping[str, Any], others: Iterable[Mapping[str, 
 def _triggered(channel: str, value: Any, seen: Mapping[str, Any]) -> Iterable[str]:
     """The nodes that a value of this channel triggers."""
     kind, _colon, rest = channel.partition(":")
-    if channel == "__start__":
-        return ("__start__",)
+    if channel == START:
+        # The function of an entry point reads its input itself. In other graphs, a node of this name does.
+        readers = [node for node, channels in seen.items() if START in mapping(channels)]
+        return [node for node in readers if node == START or not node.startswith("__")] or (START,)
     if kind in ("branch", "start") and rest:
         return (rest.rpartition(":")[2],)
     if kind == "join":
@@ -150,7 +183,7 @@ def _step_of(version: Any) -> int:
 
 def nodes_that_ran(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """The nodes that ran between a checkpoint and its child. A node occurs once for each ``Send`` to it."""
-    seen, earlier = mapping(after.get("versions_seen")), mapping(before.get("versions_seen"))
+    seen, earlier = _read_versions(after), _read_versions(before)
     sent = sent_nodes(before)
     ran = [
         node
@@ -160,14 +193,46 @@ def nodes_that_ran(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[
     return sorted(ran) + [node for node in sent if node in seen]
 
 
+def _read_versions(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+    """The versions of channels that each node has read, without those that only a snapshot has changed."""
+    seen = mapping(checkpoint.get("versions_seen"))
+    marks = mapping(seen.get(BUMPS))
+    if not marks:
+        return dict(seen)
+    return {
+        node: {
+            channel: marks.get(f"{node}:{channel}") if marks.get(f"{node}|{channel}") == version else version
+            for channel, version in mapping(channels).items()
+            if marks.get(f"{node}|{channel}") != version or f"{node}:{channel}" in marks
+        }
+        for node, channels in seen.items()
+        if node != BUMPS
+    }
+
+
+def is_functional(checkpoint: Mapping[str, Any]) -> bool:
+    """Whether a checkpoint is of a function of the functional API that has returned before."""
+    return PREVIOUS in mapping(checkpoint.get("channel_versions"))
+
+
 def node_in_path(path: str, sent: Sequence[str] = ()) -> str:
     """The node of the task with this path; empty if it is not known.
 
     ``sent`` are the nodes of the pending sends.
     """
+    path = _LATE.sub("", path)
     if path.startswith(_PULL):
         return path.removeprefix(_PULL)
     number = path.removeprefix(_PUSH).partition(",")[0]
-    if path.startswith(_PUSH) and number.isdigit() and int(number) < len(sent):
-        return sent[int(number)]
+    if path.startswith(_PUSH) and number.isascii() and number.isdigit() and len(number) <= MAX_DIGITS:
+        return sent[int(number)] if int(number) < len(sent) else ""
     return ""
+
+
+def calls_in_path(path: str) -> list[tuple[str, int]]:
+    """What the path of a task may say: the path of the function that called it, and the number of the call.
+
+    Empty for a task that no function has called. Since 0.3, a flag follows the number.
+    """
+    matches = (_CALLED.fullmatch(one) for one in dict.fromkeys((path, _FLAG.sub("", path))))
+    return [(match[1], int(match[2])) for match in matches if match]

@@ -5,6 +5,7 @@ from typing import Any
 
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.format.super_steps import mapping
+from viewer.engines.langgraph.format.typed_values import as_written, with_types
 from viewer.engines.langgraph.planning import messages
 from viewer.engines.langgraph.planning.questions import open_questions
 from viewer.engines.langgraph.project_source.inputs import INPUT
@@ -18,17 +19,27 @@ def editable(contents: Contents) -> Editable:
     """The channels of a thread's state, with their types, and the nodes that have run."""
     if contents.opaque or (contents.namespace and not contents.is_waited_for):
         return Editable()
-    state = {name: value for name, value in contents.channels.items() if not _is_opaque(value)}
+    # A function has values, but no state that could be changed.
+    channels = {} if contents.is_functional else contents.channels
+    stored = {name: value for name, value in channels.items() if not _is_opaque(value)}
+    conversations = {
+        name: found for name, value in stored.items() if (found := messages.editable_messages(value))
+    }
+    state = {name: value if name in conversations else as_written(value) for name, value in stored.items()}
     seen = mapping(contents.checkpoint.get("versions_seen"))
     return Editable(
         state=state,
-        opaque=tuple(name for name in contents.channels if name not in state),
-        as_nodes=tuple(node for node in seen if node not in INTERNAL_NODES),
-        conversations={
-            name: found for name, value in state.items() if (found := messages.editable_messages(value))
-        },
+        opaque=tuple(name for name in channels if name not in state),
+        as_nodes=() if contents.is_functional else tuple(node for node in seen if node not in INTERNAL_NODES),
+        conversations=conversations,
         questions=tuple(open_questions(contents)),
     )
+
+
+def typed_state(contents: Contents, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Edited values of channels with the types of the values that they replace. Raises EditRefused."""
+    stored = contents.channels
+    return {name: with_types(value, stored.get(name), name) for name, value in state.items()}
 
 
 def _is_opaque(value: Any) -> bool:

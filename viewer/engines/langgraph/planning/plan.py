@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from viewer.engines.langgraph.contents import Contents
-from viewer.engines.langgraph.format import super_steps
+from viewer.engines.langgraph.planning.editing import typed_state
 from viewer.engines.planning.outlook import Outlook
 from viewer.engines.planning.plan import Action, EditRefused, Edits, Reason, Step, Unit
 from viewer.messages.message import UserMessage
@@ -12,7 +12,7 @@ from viewer.messages.message import UserMessage
 
 def units_of(contents: Contents) -> list[Unit]:
     """The nodes that run next. A checkpoint does not list the other nodes of the graph."""
-    return [Unit(unit, unit) for unit, _node in _numbered(super_steps.next_nodes(contents.checkpoint))]
+    return [Unit(unit, unit) for unit, _node in _numbered(contents.triggered_nodes)]
 
 
 def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
@@ -24,7 +24,7 @@ def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool 
     _check(contents, edits, is_fork)
     if edits.as_node:
         return []
-    following = super_steps.next_nodes(contents.checkpoint)
+    following = contents.triggered_nodes
     finished = [] if is_fork else [task.node for task in contents.tasks if task.status == "done"]
     steps = []
     for position, (unit, node) in enumerate(_numbered(following), 1):
@@ -42,11 +42,12 @@ def _check(contents: Contents, edits: Edits, is_fork: bool) -> None:
             raise EditRefused("langgraph.only_state", what=what)
     if contents.namespace and not (is_fork and contents.is_waited_for):
         raise EditRefused("langgraph.subgraph_not_forkable")
+    typed_state(contents, edits.state or {})
     if not is_fork and (edits.state or edits.as_node):
         raise EditRefused("langgraph.resume_has_no_edits")
     if edits.answers and (edits.state or edits.as_node):
         raise EditRefused("langgraph.answer_and_edit")
-    if edits.answers and not any(task.interrupts for task in contents.tasks):
+    if edits.answers and not any(task.questions for task in contents.tasks):
         raise EditRefused("langgraph.no_interrupt")
 
 

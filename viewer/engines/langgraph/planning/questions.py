@@ -17,7 +17,7 @@ def open_questions(contents: Contents) -> Iterator[OpenQuestion]:
     """The interrupts of waiting tasks, each id once: an interrupt of a subgraph is stored twice."""
     seen: set[str] = set()
     for task in contents.tasks:
-        for one in task.interrupts if task.status == "waiting" else ():
+        for one in task.questions:
             if not one.id or one.id not in seen:
                 seen.add(one.id)
                 asked = _prompt(one.value)

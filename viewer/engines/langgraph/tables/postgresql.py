@@ -124,6 +124,11 @@ _WRITES = """
     FROM {checkpoint_writes} WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s
     ORDER BY task_id, idx LIMIT %s
 """
+_SENDS = """
+    SELECT type, octet_length(blob), CASE WHEN octet_length(blob) <= %s THEN blob END
+    FROM {checkpoint_writes} WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s
+        AND channel = '__pregel_tasks' AND idx >= 0 ORDER BY {path}, task_id, idx LIMIT %s
+"""
 
 
 class PostgresqlTables(PostgresqlDatabase):
@@ -233,7 +238,20 @@ class PostgresqlTables(PostgresqlDatabase):
             # Since 0.6, the checkpoint itself has small values, and placeholders for the other values.
             body["channel_values"] = {**mapping(body.get("channel_values")), **values}
             size += size_of_values
+            if body.get("pending_sends") == [] and parent_id:
+                # Until 0.4, what a node sent is only among the writes of the checkpoint before.
+                body["pending_sends"] = self._sends(
+                    key._replace(checkpoint_id=parent_id), max_bytes - size, decoder
+                )
         return StoredCheckpoint(parent_id, size, body, (metadata or "").encode())
+
+    def _sends(self, parent: CheckpointKey, budget: int, decoder: Decoder) -> list[Any]:
+        """What the tasks after a checkpoint sent to nodes, in the order of the numbers that the sends get."""
+        at = map(as_stored, parent)
+        return [
+            decoder.value_or_placeholder(kind, blob, size or 0)
+            for kind, size, blob in self.query(_SENDS, max(budget, 0), *at, MAX_WRITES)
+        ]
 
     def _values(
         self, key: CheckpointKey, versions: Mapping[str, Any], budget: int, decoder: Decoder

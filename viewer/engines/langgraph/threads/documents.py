@@ -1,11 +1,18 @@
 """Builds one document of a checkpoint, its metadata, writes and changes. It is decoded, but not redacted."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from viewer.engines.langgraph.format.decoding import Decoder
 from viewer.engines.langgraph.format.identifiers import valid_text
-from viewer.engines.langgraph.format.super_steps import mapping
+from viewer.engines.langgraph.format.naming import Place, names_by_id
+from viewer.engines.langgraph.format.super_steps import (
+    START,
+    attempts_in,
+    mapping,
+    node_in_path,
+    sent_nodes,
+)
 from viewer.engines.langgraph.tables.protocol import CheckpointKey, StoredCheckpoint, Tables, WriteRow
 from viewer.stores.errors import Unreadable
 
@@ -15,10 +22,15 @@ MAX_ANCESTORS = 500
 MAX_ANCESTOR_BYTES = 32 * 1024 * 1024
 # The key of the metadata that names the channels of which a checkpoint may store only changes.
 _COUNTERS = "counters_since_delta_snapshot"
+# Returns decoded checkpoints, one after the other.
+Others = Callable[[], Iterable[Mapping[str, Any]]]
 
 
-def document_of(tables: Tables, key: CheckpointKey) -> dict[str, Any]:
-    """The document of a checkpoint. Raises Unreadable, and what the tables raise."""
+def document_of(tables: Tables, key: CheckpointKey, others: Others = tuple) -> dict[str, Any]:
+    """The document of a checkpoint. Raises Unreadable, and what the tables raise.
+
+    ``others`` are checkpoints after it, or of other threads, that may show the names of its tasks.
+    """
     decoder = Decoder(tables.limits)
     stored = tables.checkpoint(key, tables.limits.max_bytes, decoder)
     metadata = decoder.value_or_placeholder("json", stored.metadata, len(stored.metadata or b""))
@@ -33,7 +45,33 @@ def document_of(tables: Tables, key: CheckpointKey) -> dict[str, Any]:
     }
     if wanted := _changed_channels(stored.values, metadata):
         document["changes"] = _changes(tables, key, stored, wanted, decoder)
+    if names := _task_names(key, document, others):
+        document["task_names"] = names
     return document
+
+
+def _task_names(key: CheckpointKey, document: Mapping[str, Any], others: Others) -> dict[str, str]:
+    """The names of the tasks whose paths do not name them, by id.
+
+    The names are of this checkpoint, or else of ``others``.
+    """
+    attempts = attempts_in(
+        (write["task_id"], write["task_path"], write["index"]) for write in document["writes"]
+    )
+    checkpoint, metadata = mapping(document["checkpoint"]), mapping(document["metadata"])
+    place = Place.after(key.namespace, key.checkpoint_id, metadata.get("step"))
+    sent = sent_nodes(checkpoint)
+    found = names_by_id(attempts, place, checkpoint)
+    unnamed = [one for one in attempts if not (one.task_id in found or node_in_path(one.path, sent))]
+    # Only functions, whose input is at the checkpoint where they run, leave no other trace of their names.
+    is_input = START in mapping(checkpoint.get("channel_values"))
+    names: list[str] = []
+    for other in others() if any(is_input or one.is_called for one in unnamed) else ():
+        names += mapping(other.get("versions_seen"))
+        found = names_by_id(attempts, place, checkpoint, dict.fromkeys(names))
+        if not {one.task_id for one in unnamed} - found.keys():
+            break
+    return found
 
 
 def written_value(decoder: Decoder, write: WriteRow, value: bytes | None) -> Any:

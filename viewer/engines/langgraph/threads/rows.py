@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 
 from viewer.engines.langgraph.format import identifiers, super_steps
-from viewer.engines.langgraph.format.naming import named_attempts
+from viewer.engines.langgraph.format.naming import Place, named_attempts, names_by_id, open_nodes
 from viewer.engines.langgraph.format.super_steps import Attempt, mapping
 from viewer.engines.langgraph.threads.usage import calls_in, seconds_of
+from viewer.engines.langgraph.triggers import ENDED, UNFINISHED
 from viewer.redaction.known_secrets import KnownSecrets
 from viewer.redaction.texts import redact_text
 from viewer.stores.indexed_run import IndexedRun
@@ -160,7 +161,7 @@ class Indexer:
         own = {
             message: call
             for namespace, some in calls.items()
-            if not head.namespace or f"{namespace}|".startswith(f"{head.namespace}|")
+            if identifiers.is_within(namespace, head.namespace)
             for message, call in some.items()
         }
         thread, namespace = self._shown(self.thread), self._shown_namespace(head.namespace)
@@ -174,7 +175,7 @@ class Indexer:
             calls=redacted_calls(own.values(), self.known),
             seconds=seconds_of(rows),
             namespace=namespace,
-            name=f"{thread} · {identifiers.node_of(namespace)}" if namespace else "",
+            name=f"{thread} · {identifiers.title_of(namespace)}" if namespace else "",
             parent_key=identifiers.run_key(thread, self._shown_namespace(outer)) if head.namespace else "",
             called_from=self._shown(called_from),
             status=status_of(head.attempts),
@@ -202,7 +203,7 @@ class Indexer:
             trigger=f"{source}{suffix}",
             created_at=identifiers.created_at(row.checkpoint_id),
             entity=KIND,
-            name=f"{thread} · {identifiers.node_of(namespace)}" if namespace else "",
+            name=f"{thread} · {identifiers.title_of(namespace)}" if namespace else "",
             run_key=identifiers.run_key(thread, namespace),
             engine=ENGINE,
             step=row.metadata.step,
@@ -228,27 +229,59 @@ class Indexer:
             return sorted(node for node in row.metadata.writes if not node.startswith("__"))
         done = [attempt for attempt in row.parent.attempts if attempt.status == "done"]
         nodes = [super_steps.node_in_path(attempt.path) for attempt in done]
+        if done and not all(nodes):
+            after = self.body(row)
+            if any(one.is_called for one in done) or super_steps.is_functional(after):
+                named = self._named(row.parent, done, _seen(after))
+                nodes = [node for _attempt, node in named]
         if not nodes or not all(nodes):
             return super_steps.nodes_that_ran(self.body(row.parent), self.body(row))
         return sorted(node for node in nodes if not node.startswith("__"))
 
+    def _named(
+        self, row: IndexedRow, attempts: Sequence[Attempt], names: Iterable[str] = ()
+    ) -> list[tuple[Attempt, str]]:
+        """Each of these tasks of a row with its node, or the function that it is a call of."""
+        checkpoint = self.body(row)
+        found = names_by_id(attempts, _place(row), checkpoint, names)
+        return named_attempts(attempts, checkpoint, {**self.nodes, **found})
+
     def _pending(self, row: IndexedRow) -> tuple[list[tuple[str, str]], str]:
         """The unfinished tasks or next nodes of the head of a branch, and the suffix of its trigger."""
         checkpoint = self.body(row)
-        named = named_attempts(row.attempts, checkpoint, self.nodes)
+        named = self._named(row, row.attempts)
+        # Only functions, whose input is at the checkpoint where they run, leave no trace of their names.
+        is_input = super_steps.START in mapping(checkpoint.get("channel_values"))
+        unnamed = [one for one, node in named if not node and one.status != "done"]
+        if any(is_input or one.is_called for one in unnamed):
+            named = self._named(row, row.attempts, [name for one in self.others() for name in _seen(one)])
         pending = [(node, attempt.status) for attempt, node in named if attempt.status != "done"]
         status = status_of(row.attempts)
         if status:
             return pending, f"_{status}"
-        finished = [node for attempt, node in named if attempt.status == "done"]
-        nodes = super_steps.next_nodes(checkpoint)
-        if not nodes and not super_steps.is_last(checkpoint):
-            nodes = super_steps.next_by_others(checkpoint, self.others())
-        following = [(node, "next") for node in nodes if node not in finished]
+        nodes = open_nodes(named, _place(row), checkpoint)
+        if not nodes and not super_steps.next_nodes(checkpoint) and not super_steps.is_last(checkpoint):
+            finished = [node for attempt, node in named if attempt.status == "done"]
+            others = super_steps.next_by_others(checkpoint, self.others())
+            nodes = [node for node in others if node not in finished]
+        following = [(node, "next") for node in nodes]
         is_end = bool(checkpoint) and not following and row.metadata.source != "input"
         # The first versions record neither static breakpoints nor, in shallow savers, interrupts.
         is_end = is_end and super_steps.is_last(checkpoint)
-        return [unit for unit in following if not unit[0].startswith("__")], "_ended" if is_end else ""
+        if is_end:
+            return [], ENDED
+        is_unfinished = any(not node.startswith("__") for node, _status in following)
+        return following if is_unfinished else [], UNFINISHED if is_unfinished else ""
+
+
+def _seen(checkpoint: Mapping[str, Any]) -> list[str]:
+    """The nodes and functions that have run before a checkpoint."""
+    return list(mapping(checkpoint.get("versions_seen")))
+
+
+def _place(row: IndexedRow) -> Place:
+    """Where the tasks after a row run."""
+    return Place.after(row.namespace, row.checkpoint_id, row.metadata.step)
 
 
 def status_of(attempts: Sequence[Attempt]) -> str:

@@ -16,7 +16,7 @@ import msgspec
 from viewer.engines.langgraph.format import identifiers
 from viewer.engines.langgraph.format.decoding import Decoder
 from viewer.engines.langgraph.format.naming import hints
-from viewer.engines.langgraph.format.super_steps import attempts_in, mapping
+from viewer.engines.langgraph.format.super_steps import attempts_in, mapping, next_nodes
 from viewer.engines.langgraph.tables.protocol import CheckpointKey, Result, Tables, ThreadRow
 from viewer.engines.langgraph.threads.appended import appended_index, state_of
 from viewer.engines.langgraph.threads.bodies import MAX_INDEXED_BYTES, Bodies
@@ -53,10 +53,10 @@ from viewer.stores.protocol import (
     StoreFormat,
 )
 
-# The most bytes of heads that are decoded for the model calls in one list of runs.
-MAX_LISTED_BYTES = 8 * 1024 * 1024
 # The most other threads that are read to find which node follows, and the most bytes of each checkpoint.
 MAX_OTHERS, MAX_OTHER_BYTES = 20, 1024 * 1024
+# The most bytes of heads that are decoded for the model calls in one list of runs.
+MAX_LISTED_BYTES = 8 * 1024 * 1024
 
 
 class LangGraphStore:
@@ -150,9 +150,18 @@ class LangGraphStore:
             if left >= 0:
                 values, size = self._values(newest, left)
                 left -= size
-                run = replace(run, calls=redacted_calls(calls_in(values).values(), self.known))
+                calls = redacted_calls(calls_in(values).values(), self.known)
+                run = replace(run, calls=calls, status=run.status or self._status(newest, values))
             found.append(run)
         return found
+
+    def _status(self, newest: CheckpointKey, values: Mapping[str, Any]) -> str:
+        """``unfinished`` if a node is left to run after the newest checkpoint of a thread, else empty."""
+        writes = self._tables.head_writes(newest.thread, newest.checkpoint_id)
+        attempts = attempts_in((task, "", index) for task, index in writes)
+        done = sum(one.status == "done" and not one.is_late for one in attempts)
+        left = [node for node in next_nodes(values) if not node.startswith("__")]
+        return "unfinished" if len(left) > done else ""
 
     def _shown_key(self, thread: str, checkpoint: str) -> str:
         """The redacted source key of a checkpoint of a thread."""
@@ -174,7 +183,7 @@ class LangGraphStore:
         if thread is None:
             return RunIndex([], [])
         bodies = Bodies(self.checkpoint_values, thread)
-        others = cache(lambda: self._newest_of_others(thread))
+        others = cache(lambda: list(self._newest_of_others(thread)))
         indexer = Indexer(thread, self.known, bodies, self._hints(thread), others)
         if newest_first and (index := newest_index(self._tables, indexer)):
             return index
@@ -187,11 +196,18 @@ class LangGraphStore:
         # What other threads have recorded may change with any write.
         return replace(index, state="") if others.cache_info().currsize else index
 
-    def _newest_of_others(self, thread: str) -> list[Mapping[str, Any]]:
+    def _newest_of_others(self, thread: str) -> Iterator[Mapping[str, Any]]:
         """The newest checkpoints of the newest other threads."""
         heads = sorted(((row.head, row.id) for row in self._tables.threads() if row.head), reverse=True)
         keys = [CheckpointKey(name, "", head) for head, name in heads if name and name != thread][:MAX_OTHERS]
-        return [self._values(key, MAX_OTHER_BYTES)[0] for key in keys]
+        for key in keys:
+            yield self._values(key, MAX_OTHER_BYTES)[0]
+
+    def _naming(self, key: CheckpointKey) -> Iterator[Mapping[str, Any]]:
+        """The checkpoints that may show the names of a checkpoint's tasks: of its thread, then of others."""
+        newest = CheckpointKey(key.thread, "", self._tables.ends(key.thread).newest)
+        yield self._values(newest, MAX_OTHER_BYTES)[0]
+        yield from self._newest_of_others(key.thread)
 
     def _thread(self, key: str) -> str | None:
         """The real id of the thread whose run has this key."""
@@ -257,7 +273,7 @@ class LangGraphStore:
             found = self.retried(lambda: self._found(entry.real_key))
             if found is None:
                 raise Unavailable("store.row_vanished")
-            document = self.retried(lambda: document_of(self._tables, found))
+            document = self.retried(lambda: document_of(self._tables, found, lambda: self._naming(found)))
         except LocationLimitExceeded as error:
             raise LimitExceeded(error.message) from None
         except LocationUnreadable as error:

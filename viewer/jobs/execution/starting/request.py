@@ -57,11 +57,18 @@ def request_for(
         request["kind"], request["branch"] = "fork", branch
     request["inputs"] = dict(edits.inputs)
     request["outputs"] = {unit: output_edit(output) for unit, output in edits.outputs.items()}
-    request["state"] = None if edits.state is None else dict(edits.state)
+    request["state"] = None if edits.state is None else dict(_typed_state(checkpoint, edits.state))
     request["steps"] = [StepRequest(task=step.unit, action=step.action.value) for step in steps]
     request["entry_point"] = entry_point
     request["options"] = _with_edits(options, edits)
     return _with_typed_values(request, edits, settings)
+
+
+def _typed_state(checkpoint: Checkpoint, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The edited state as the runner reads it. Raises EditRefused."""
+    if not state:
+        return state
+    return engine_of(checkpoint.location).typed_state(stored_contents(checkpoint), state)
 
 
 def store_kind_of(location: HasStoreKind) -> StoreKind:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 # The keys with which viewer/engines/langgraph/format/decoding.py represents an object.
 TYPE, FIELDS, OPAQUE = "__type__", "fields", "__opaque__"
-# Classes that are made with ``fromisoformat``.
+# Classes that are made of a text with ``fromisoformat``, and of a list with several arguments.
 FROM_TEXT = {"datetime.datetime", "datetime.date", "datetime.time"}
+FROM_SEVERAL = {"datetime.date", "datetime.timedelta", "datetime.timezone", "re.compile"}
 
 
 def apply(
@@ -105,11 +106,11 @@ def typed(value: Any, loadable: Loadable) -> Any:
 def _made(module: str, name: str, fields: Any, title: str) -> Any:
     try:
         made = getattr(importlib.import_module(module), name)
-        if title in FROM_TEXT:
+        if title in FROM_TEXT and isinstance(fields, str):
             return made.fromisoformat(fields)
         if dataclasses.is_dataclass(made) or isinstance(fields, dict):
             return made(**fields)
-        takes_several = title.startswith("pathlib") or title == "datetime.timedelta"
+        takes_several = isinstance(fields, list) and (title.startswith("pathlib") or title in FROM_SEVERAL)
         return made(*fields) if takes_several else made(fields)
     except Exception as error:
         raise Refused("langgraph.type_not_editable", type=title) from error
