@@ -45,7 +45,7 @@ def test_list_has_runs_checkpoints_and_problems(tmp_path: Path, terminal: Termin
     assert (answer["location"], answer["store_kind"]) == (str(folder), "json")
     assert [problem["path"] for problem in answer["problems"]] == ["package.json"]
     (run,) = answer["runs"]
-    assert set(run) == {"id", "entity", "name", "branches", "checkpoints"}
+    assert set(run) == {"id", "entity", "name", "status", "branches", "checkpoints"}
     assert [(one["name"], one["status"]) for one in run["branches"]] == [("main", None), ("exp-a", None)]
     assert [one["head"] for one in run["branches"]] == [
         [row["id"] for row in run["checkpoints"] if row["branch"] == name][-1] for name in ("main", "exp-a")

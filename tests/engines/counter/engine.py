@@ -157,6 +157,7 @@ class Counter(Engine[Contents]):
     entry_point_labels = EntryPointLabels("Counters are functions.", "module:count_name", "farm:count_sheep")
     failure_suffixes = ("_failed",)
     waiting_suffixes = ()
+    unfinished_suffixes = ()
 
     contents_of = staticmethod(contents_of)
     units_of = staticmethod(units_of)

@@ -92,8 +92,8 @@ def _list_with_types(edited: list[Any], stored: list[Any], name: str) -> list[An
     found = []
     for item in edited:
         # A person may leave out the class of an item that stays as it is.
-        same = (one for text, one in written if item in (text, text[FIELDS] if is_typed(text) else text))
-        known = next(same, None)
+        equal = (one for text, one in written if item in (text, text[FIELDS] if is_typed(text) else text))
+        known = next(equal, None)
         if known is None and len(types) > 1 and not is_typed(item):
             raise EditRefused("langgraph.type_not_clear", channel=name, type=", ".join(sorted(types - {""})))
         found.append(with_types(item, stored[0], name) if known is None else known)
