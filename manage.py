@@ -8,9 +8,9 @@ import sys
 def main() -> None:
     """Run a management command."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "checkpoint_site.settings")
-    from django.core.management import execute_from_command_line
+    from checkpoint_site.command import run
 
-    execute_from_command_line(sys.argv)
+    run(sys.argv)
 
 
 if __name__ == "__main__":

@@ -44,9 +44,24 @@ def main() -> None:
     if arguments[0] in {"-h", "--help", "help"}:
         sys.stdout.write(f"{usage()}\n")
         return
-    from django.core.management import execute_from_command_line
+    run([PROGRAM, *django_arguments(arguments)])
 
-    execute_from_command_line([PROGRAM, *django_arguments(arguments)])
+
+def run(arguments: list[str]) -> None:
+    """Run a command of Django. An error that no command has caught ends the process with one line."""
+    try:
+        from django.core.management import execute_from_command_line
+
+        execute_from_command_line(arguments)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:
+        if "--traceback" in arguments:
+            raise
+        from viewer.validation import brief
+
+        text = f"Unexpected error: {type(error).__name__}: {error}. Repeat the command with --traceback."
+        sys.exit(brief(text))
 
 
 def default_location(folder: Path) -> str:

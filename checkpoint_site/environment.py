@@ -3,9 +3,15 @@
 import os
 import re
 import secrets
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
+
+from viewer.validation import MAX_DAYS, InvalidInput, one_line_text, path, quoted, shortened, whole_number
+from viewer.validation import existing_file as file_at
 
 # The folder that ``up`` serves (viewer/data_folder/identity.py).
 SERVED = "FORKLINE_SERVED"
@@ -15,11 +21,12 @@ UMASK = "FORKLINE_UMASK"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An environment variable: its name, its default as shown to people, and what it does."""
+    """An environment variable: its name, its default as shown to people, what it does, and its kind."""
 
     name: str
     default: str
     text: str
+    kind: str
 
 
 # The names of PostgreSQL locations.
@@ -39,6 +46,11 @@ RENAMED = {
     "WARM_PROCESSES": "PREWARM_PROCESSES",
     "WARM_IDLE_SECONDS": "PREWARM_IDLE_SECONDS",
 }
+# Characters of a variable, and the largest numbers of seconds and bytes. Larger ones cannot be computed.
+MAX_CHARACTERS = 10_000
+MAX_SECONDS, MAX_BYTES = 10**9, 2**50
+# Characters of a path that are shown.
+MAX_SHOWN = 300
 # All variables in the order in which they are read. docs/reference.md lists them.
 SETTINGS: list[Setting] = []
 
@@ -64,65 +76,102 @@ def refuse_former_names() -> None:
             raise InvalidSetting(f"{former} is now called {name}. Rename the environment variable.")
 
 
-def env_text(name: str, default: str, text: str, shown: str = "") -> str:
+def env_text(name: str, default: str, text: str, shown: str = "", kind: str = "text") -> str:
     """Return the variable's value, or the default if it is unset or empty.
 
     ``text`` describes the variable. ``shown`` replaces a default that is long or depends on the machine.
+    Raise InvalidSetting for a text that is too long, not UTF-8, or that controls a terminal.
     """
-    SETTINGS.append(Setting(name, shown or default, text))
-    return os.environ.get(name) or default
+    SETTINGS.append(Setting(name, shown or default, text, kind))
+    value = os.environ.get(name) or default
+    try:
+        for line in re.split(r"[\n\t]", value):
+            one_line_text(line, MAX_CHARACTERS, may_be_empty=True)
+    except InvalidInput:
+        raise InvalidSetting(f"{name} must be a text of at most {MAX_CHARACTERS} characters.") from None
+    return value
 
 
-def env_number(name: str, default: int, text: str, shown: str = "") -> int:
-    """Return the variable as an integer of at least 1. Raise InvalidSetting for anything else."""
-    value = env_text(name, str(default), text, shown)
-    if not value.isascii() or not value.isdigit() or int(value) < 1:
-        raise InvalidSetting(f"{name} must be a whole number of 1 or more, not {value!r}.")
-    return int(value)
+def env_number(
+    name: str, default: int, text: str, shown: str = "", *, least: int = 1, most: int = MAX_SECONDS
+) -> int:
+    """Return the variable as an integer from ``least`` to ``most``. Raise InvalidSetting for others."""
+    return _number(name, env_text(name, str(default), text, shown, "number"), least, most)
 
 
-def env_number_or_none(name: str, least: int, text: str) -> int | None:
-    """Return the variable as an integer of at least ``least``; None if it is empty. Raise InvalidSetting."""
-    value = env_text(name, "", text, "off")
-    if not value:
-        return None
-    if not value.isascii() or not value.isdigit() or int(value) < least:
-        raise InvalidSetting(f"{name} must be a whole number of {least} or more, not {value!r}.")
-    return int(value)
+def env_number_or_none(name: str, least: int, text: str, *, most: int = MAX_DAYS) -> int | None:
+    """Return the variable as an integer, None if it is empty. Raise InvalidSetting for anything else."""
+    value = env_text(name, "", text, "off", "number")
+    return _number(name, value, least, most) if value else None
+
+
+def _number(name: str, value: str, least: int, most: int) -> int:
+    try:
+        return whole_number(value, least, most)
+    except InvalidInput as error:
+        raise InvalidSetting(str(error.of(name))) from None
 
 
 def env_choice(name: str, default: str, choices: tuple[str, ...], text: str) -> str:
     """Return the variable as one of the choices. Raise InvalidSetting for anything else."""
-    value = env_text(name, default, text).lower()
+    value = env_text(name, default, text, kind="choice").lower()
     if value not in choices:
-        raise InvalidSetting(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
+        raise InvalidSetting(f"{name} must be one of {', '.join(choices)}, not {quoted(value)}.")
     return value
 
 
 def env_flag(name: str, default: bool, text: str) -> bool:
     """Return the variable as a boolean. Raise InvalidSetting for anything else."""
-    value = env_text(name, "1" if default else "0", text).lower()
+    value = env_text(name, "1" if default else "0", text, kind="choice").lower()
     if value not in {"0", "1", "true", "false"}:
-        raise InvalidSetting(f"{name} must be 0 or 1, not {value!r}.")
+        raise InvalidSetting(f"{name} must be 0 or 1, not {quoted(value)}.")
     return value in {"1", "true"}
 
 
 def env_paths(name: str, default: Path, text: str, shown: str) -> list[Path]:
     """Return the variable's absolute folders, separated by ``:``. Raise InvalidSetting for a relative one."""
-    value = env_text(name, "", text, shown)
-    paths = [Path(part) for part in value.split(os.pathsep) if part] or [default]
-    for path in paths:
-        if not path.is_absolute():
-            raise InvalidSetting(f"{name} must hold absolute folders, not {str(path)!r}.")
-    return [path.resolve() for path in paths]
+    value = env_text(name, "", text, shown, "folders")
+    found = []
+    for part in [part for part in value.split(os.pathsep) if part] or [str(default)]:
+        try:
+            if not Path(part).is_absolute():
+                raise InvalidSetting(f"{name} must hold absolute folders, not {quoted(part)}.")
+            found.append(path(part).resolve())
+        except (InvalidInput, OSError, RuntimeError):
+            raise InvalidSetting(f"{name} must hold paths of folders, not {quoted(part)}.") from None
+    return found
 
 
 def env_file(name: str, text: str, shown: str) -> Path | None:
-    """Return the variable as the absolute path of a file, None if it is empty. Raise InvalidSetting."""
-    value = env_text(name, "", text, shown)
+    """Return the variable as the absolute path of a file, None if it is empty. Raise InvalidSetting.
+
+    The file may be missing, but no folder, pipe or device may be in its place.
+    """
+    value = env_text(name, "", text, shown, "file")
     if value and not Path(value).is_absolute():
-        raise InvalidSetting(f"{name} must be the absolute path of a file, not {value!r}.")
-    return Path(value) if value else None
+        raise InvalidSetting(f"{name} must be the absolute path of a file, not {quoted(value)}.")
+    try:
+        if not value:
+            return None
+        return file_at(value) if os.path.lexists(value) else path(value)
+    except (InvalidInput, OSError):
+        raise InvalidSetting(f"{name} must be the absolute path of a file, not {quoted(value)}.") from None
+
+
+def env_origins(name: str, default: str, text: str, shown: str) -> list[str]:
+    """Return the variable's origins, separated by commas. Raise InvalidSetting for anything else."""
+    found = env_text(name, default, text, shown, "origins").split(",")
+    for origin in found:
+        try:
+            parts = urlsplit(origin)
+            is_valid = parts.port != 0 and parts.scheme in ("http", "https") and bool(parts.hostname)
+        except ValueError:
+            is_valid = False
+        if not is_valid or origin != f"{parts.scheme}://{parts.netloc}":
+            raise InvalidSetting(
+                f"{name} must hold origins such as https://example.org, not {quoted(origin)}."
+            )
+    return found
 
 
 def env_databases(name: str, text: str) -> dict[str, str]:
@@ -131,7 +180,7 @@ def env_databases(name: str, text: str) -> dict[str, str]:
     Raise InvalidSetting for anything else, and for a connection with a password. No message quotes one.
     """
     found: dict[str, str] = {}
-    for part in filter(str.strip, re.split(r"[;\n]", env_text(name, "", text, "none"))):
+    for part in filter(str.strip, re.split(r"[;\n]", env_text(name, "", text, "none", "databases"))):
         alias, _equals, connection = map(str.strip, part.partition("="))
         if not DATABASE_NAME.fullmatch(alias) or not connection or alias in found:
             raise InvalidSetting(f"{name} must hold NAME=CONNECTION, separated by ';', each name once.")
@@ -159,47 +208,100 @@ def connection_fault(connection: str) -> str:
 
 def env_zone(name: str, default: str, text: str) -> str:
     """Return the variable as the name of a time zone. Raise InvalidSetting for an unknown one."""
-    value = env_text(name, default, text)
+    value = env_text(name, default, text, kind="zone")
     try:
         ZoneInfo(value)
     except (OSError, ValueError, KeyError):
-        raise InvalidSetting(f"{name} must be a time zone such as Europe/Paris, not {value!r}.") from None
+        raise InvalidSetting(
+            f"{name} must be a time zone such as Europe/Paris, not {quoted(value)}."
+        ) from None
     return value
 
 
 def env_folder(name: str, default: Path, text: str, shown: str) -> Path:
-    """Return the variable as a folder, and create it if it is missing.
+    """Return the variable as the path of a folder, which need not exist yet. Raise InvalidSetting.
 
-    Raise InvalidSetting if it cannot be created, or if ``up`` serves it and it has disappeared.
+    ``create_folder`` creates it, once all variables are known to be valid.
     """
-    folder = Path(env_text(name, str(default), text, shown))
+    value = env_text(name, str(default), text, shown, "folder")
     try:
-        folder = folder.resolve()
-        if os.environ.get(SERVED, "").startswith(f"{folder}|") and not folder.exists():
-            advice = "Restore it, or stop Forkline and start it again"
-            raise InvalidSetting(f"{name}: the folder {folder} is missing. {advice}.")
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InvalidSetting(f"{name}: the folder {folder} cannot be created ({reason}).") from None
+        return path(value).resolve()
+    except (InvalidInput, OSError, RuntimeError):
+        raise InvalidSetting(f"{name} must be the path of a folder, not {quoted(value)}.") from None
+
+
+def create_folder(name: str, folder: Path) -> list[Path]:
+    """Create the folder that a variable names, if it is missing. Return the created folders, innermost first.
+
+    Raise InvalidSetting if it cannot be created or written, and then leave nothing of it; also if ``up``
+    serves it and it has disappeared.
+    """
+    if os.environ.get(SERVED, "").startswith(f"{folder}|") and not folder.exists():
+        advice = "Restore it, or stop Forkline and start it again"
+        raise InvalidSetting(f"{name}: the folder {shortened(str(folder), MAX_SHOWN)} is missing. {advice}.")
+    try:
+        created = _created_folders(folder)
+    except OSError as error:
+        shown = shortened(str(folder), MAX_SHOWN)
+        raise InvalidSetting(f"{name}: the folder {shown} cannot be created ({error.strerror}).") from None
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise InvalidSetting(f"{name}: the folder {folder} is not writable.")
-    return folder
+        remove_empty(created)
+        raise InvalidSetting(f"{name}: the folder {shortened(str(folder), MAX_SHOWN)} is not writable.")
+    return created
 
 
-def signing_key(folder: Path) -> str:
-    """Return the data folder's signing key, created on first use and readable by its owner only."""
-    path = folder / "secret_key"
-    if not path.exists():
-        complete = folder / f"secret_key.{secrets.token_hex(8)}"
+def _created_folders(folder: Path) -> list[Path]:
+    """Create a private folder and its missing parents. Return what was created, the innermost first.
+
+    Raise OSError, and then leave none of them.
+    """
+    created: list[Path] = []
+    missing = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
+    try:
+        for one in reversed(missing):
+            one.mkdir(mode=0o700, exist_ok=True)
+            created.insert(0, one)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError:
+        remove_empty(created)
+        raise
+    return created
+
+
+def remove_empty(folders: Sequence[Path]) -> None:
+    """Remove these folders, the innermost first, as far as they are empty."""
+    with suppress(OSError):
+        for one in folders:
+            one.rmdir()
+
+
+def signing_key(folder: Path, created: Sequence[Path] = ()) -> str:
+    """Return the data folder's signing key, created on first use and readable by its owner only.
+
+    Raise InvalidSetting if it cannot be created or read, and then remove the folders that were just created.
+    """
+    file = folder / "secret_key"
+    try:
+        if not file.exists():
+            _create_key(file)
+        return file.read_text()
+    except (OSError, ValueError) as error:
+        remove_empty(created)
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text"
+        raise InvalidSetting(
+            f"The key in {shortened(str(file), MAX_SHOWN)} cannot be used ({reason})."
+        ) from None
+
+
+def _create_key(file: Path) -> None:
+    """Write a key. Raise OSError, and then leave no part of it."""
+    complete = file.with_name(f"secret_key.{secrets.token_hex(8)}")
+    try:
         descriptor = os.open(complete, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(50))
-        try:
+        with os.fdopen(descriptor, "w") as opened:
+            opened.write(secrets.token_urlsafe(50))
+        with suppress(FileExistsError):
             # Linked when complete: another process may be starting too.
-            path.hardlink_to(complete)
-        except FileExistsError:
-            pass
-        finally:
-            complete.unlink()
-    return path.read_text()
+            file.hardlink_to(complete)
+    finally:
+        complete.unlink(missing_ok=True)

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from viewer.cli.safe_lines import one_line
 from viewer.redaction.texts import redact_text
 from viewer.redaction.values import redact
+from viewer.safe_lines import one_line
 
 # The attributes of every record. Others come from the caller.
 STANDARD_ATTRIBUTES = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}

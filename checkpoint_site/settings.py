@@ -5,6 +5,8 @@ from pathlib import Path
 from platformdirs import user_data_path
 
 from checkpoint_site.environment import (
+    MAX_BYTES,
+    create_folder,
     env_choice,
     env_databases,
     env_file,
@@ -12,6 +14,7 @@ from checkpoint_site.environment import (
     env_folder,
     env_number,
     env_number_or_none,
+    env_origins,
     env_paths,
     env_text,
     env_zone,
@@ -22,6 +25,7 @@ from checkpoint_site.environment import (
 from checkpoint_site.languages import languages_in
 from checkpoint_site.logging_config import logging_config
 from viewer import sqlite_pragmas
+from viewer.validation import MAX_DAYS
 
 ROOT = Path(__file__).resolve().parent.parent
 IS_CHECKOUT = (ROOT / "manage.py").is_file()
@@ -39,26 +43,26 @@ DATA_DIR = env_folder(
     "The data folder: the database with the stored checkpoints, and the job folders.",
     "`var/` in a checkout; the user's data folder for `forkline` when installed",
 )
-PORT = env_number("PORT", 8000, "The port of the dashboard on 127.0.0.1.")
+PORT = env_number("PORT", 8000, "The port of the dashboard on 127.0.0.1.", most=65_535)
 DEBUG = env_flag("DEBUG", False, "Django's debug mode. Only for developing Forkline.")
 SECRET_KEY = env_text(
     "SECRET_KEY",
     "",
     "Signs sessions and login links.",
     "created at the first start, in `secret_key` of the data folder",
-) or signing_key(DATA_DIR)
+)
 
 # Pages and sockets check origins including the port.
 ALLOWED_HOSTS = env_text(
     "ALLOWED_HOSTS", "127.0.0.1,localhost", "Host names that the server responds to, separated by commas."
 ).split(",")
-ALLOWED_ORIGINS = env_text(
+ALLOWED_ORIGINS = env_origins(
     "ALLOWED_ORIGINS",
     ",".join(f"http://{host}:{PORT}" for host in ALLOWED_HOSTS),
     "Origins, each with its scheme and port, from which pages, forms and sockets are accepted, separated by"
     " commas. If all of them are https, cookies are sent over TLS only.",
     "`http://HOST:PORT` for each allowed host",
-).split(",")
+)
 # Behind a TLS proxy, requests arrive without TLS, but with the origin that the browser sees.
 CSRF_TRUSTED_ORIGINS = ALLOWED_ORIGINS
 IS_BEHIND_TLS = all(origin.startswith("https://") for origin in ALLOWED_ORIGINS)
@@ -75,8 +79,11 @@ CHECKPOINT_MAX_BYTES = env_number(
     64 * 1024 * 1024,
     "Maximum size of a checkpoint's file or row, in bytes.",
     "67108864 (64 MiB)",
+    most=MAX_BYTES,
 )
-CHECKPOINT_MAX_DEPTH = env_number("CHECKPOINT_MAX_DEPTH", 200, "Maximum nesting of a checkpoint's JSON.")
+CHECKPOINT_MAX_DEPTH = env_number(
+    "CHECKPOINT_MAX_DEPTH", 200, "Maximum nesting of a checkpoint's JSON.", most=10_000
+)
 CHECKPOINT_MAX_SECONDS = env_number(
     "CHECKPOINT_MAX_SECONDS", 5, "Maximum processor time for reading one checkpoint, in seconds."
 )
@@ -97,12 +104,14 @@ CHECKPOINT_MAX_MEMORY = env_number(
     448 * 1024 * 1024,
     "Maximum memory of a process that reads checkpoints, in bytes.",
     "469762048 (448 MiB)",
+    most=MAX_BYTES,
 )
 CHECKPOINT_MAX_SHOWN_BYTES = env_number(
     "CHECKPOINT_MAX_SHOWN_BYTES",
     16 * 1024 * 1024,
     "Maximum size of a checkpoint that can be shown and edited, in bytes. Larger ones can be downloaded.",
     "16777216 (16 MiB)",
+    most=MAX_BYTES,
 )
 COPIES_MAX_CHECKPOINTS = env_number(
     "COPIES_MAX_CHECKPOINTS",
@@ -114,6 +123,7 @@ COPIES_MAX_BYTES = env_number(
     256 * 1024 * 1024,
     "Size of the compressed copies of one thread, in bytes, from which on no more are made.",
     "268435456 (256 MiB)",
+    most=MAX_BYTES,
 )
 CHECKPOINT_UNCHANGED_SECONDS = env_number(
     "CHECKPOINT_UNCHANGED_SECONDS",
@@ -126,13 +136,15 @@ LOCATION_POLL_MILLISECONDS = env_number(
 # Programs that replace an engine's own runner, by engine.
 JOB_RUNNERS: dict[str, Path] = {}
 PREFLIGHT_SECONDS = env_number("PREFLIGHT_SECONDS", 60, "Time limit of a preflight check, in seconds.")
-MAX_PREFLIGHTS = env_number("MAX_PREFLIGHTS", 2, "Maximum number of concurrent preflight checks.")
+MAX_PREFLIGHTS = env_number("MAX_PREFLIGHTS", 2, "Maximum number of concurrent preflight checks.", most=1_000)
 # Modules that a prewarmed process imports instead of the engine's own, by engine.
 PREWARM_MODULES: dict[str, str] = {}
 PREWARM = env_flag(
     "PREWARM", True, "Whether a prewarmed process, with the engine imported, waits for a project's next run."
 )
-PREWARM_PROCESSES = env_number("PREWARM_PROCESSES", 2, "Maximum number of projects with a prewarmed process.")
+PREWARM_PROCESSES = env_number(
+    "PREWARM_PROCESSES", 2, "Maximum number of projects with a prewarmed process.", most=1_000
+)
 PREWARM_IDLE_SECONDS = env_number(
     "PREWARM_IDLE_SECONDS", 600, "Seconds without a job after which a prewarmed process ends."
 )
@@ -143,6 +155,7 @@ SCRATCH_DAYS = env_number(
     "SCRATCH_DAYS",
     30,
     "Days after which the scratch store of a published fork, or of a fork without a checkpoint, is deleted.",
+    most=MAX_DAYS,
 )
 # Younger jobs count towards the limits of a day (viewer/retention/removing.py).
 RETENTION_EVENT_DAYS = env_number_or_none(
@@ -295,3 +308,7 @@ LOG_FORMAT = env_choice(
 )
 LOG_REQUESTS = env_flag("LOG_REQUESTS", False, "Whether each request is logged, without its query string.")
 LOGGING = logging_config(LOG_FORMAT, logs_requests=LOG_REQUESTS)
+
+# All variables are valid by now: an invalid one creates nothing.
+DATA_DIR_CREATED = create_folder("DATA_DIR", DATA_DIR)
+SECRET_KEY = SECRET_KEY or signing_key(DATA_DIR, DATA_DIR_CREATED)

@@ -17,7 +17,7 @@ viewer/lineage: viewer.messages.message
 viewer/lineage/drawing.py: viewer.lineage viewer.messages.message
 viewer/lineage/run_graph.py: graphviz viewer.lineage.drawing viewer.lineage.tree
 viewer/lineage/unit_graph.py: graphviz viewer.lineage.drawing
-viewer/projects: dotenv viewer.engines viewer.redaction
+viewer/projects: dotenv viewer.engines viewer.redaction viewer.validation
 viewer/engines: viewer.messages.marking viewer.messages.message viewer.stores.model_calls
     viewer.stores.protocol
 viewer/engines/crewai: msgspec viewer.engines viewer.messages.marking viewer.messages.message
@@ -41,10 +41,10 @@ viewer/presentation/jobs: django viewer.engines viewer.jobs viewer.launching vie
     viewer.messages.translation viewer.models viewer.presentation
 viewer/presentation: django markdown_it nh3 viewer.comparison viewer.jobs.execution viewer.models
 viewer/launching: django viewer.engines viewer.importing viewer.jobs viewer.lineage viewer.messages.labels
-    viewer.messages.message viewer.messages.translation viewer.models viewer.redaction
-viewer/forms: django viewer.engines viewer.jobs.request viewer.launching viewer.models
-    viewer.presentation.run viewer.projects viewer.redaction viewer.search viewer.sharing.links
-    viewer.stores.postgresql.address
+    viewer.messages.message viewer.messages.translation viewer.models viewer.redaction viewer.validation
+viewer/forms: django viewer.engines viewer.jobs.request viewer.launching viewer.messages.translation
+    viewer.models viewer.presentation.run viewer.projects viewer.pruning viewer.redaction viewer.search
+    viewer.sharing.links viewer.stores.postgresql.address viewer.validation
 viewer/jobs/queue: django viewer.changes viewer.data_folder viewer.jobs viewer.models viewer.retention
 viewer/jobs/queue/tasks.py: django_tasks django_tasks_db viewer.jobs.execution viewer.models
 viewer/jobs/execution: django psutil viewer.data_folder viewer.engines viewer.importing viewer.jobs
@@ -76,7 +76,7 @@ viewer/runners/crewai_runner.py: forkline_crewai forkline_runner
 viewer/runners/forkline_langgraph: forkline_guard forkline_langgraph forkline_runner langchain_core
     langgraph ormsgpack psycopg viewer.jobs.request
 viewer/runners/langgraph_runner.py: forkline_langgraph forkline_runner
-viewer/prices: django genai_prices viewer.models viewer.stores.model_calls
+viewer/prices: django genai_prices viewer.models viewer.stores.model_calls viewer.validation
 viewer/retention: django viewer.data_folder viewer.jobs.storage viewer.locks viewer.models
 viewer/pruning: django viewer.data_folder.write_ahead_log viewer.importing viewer.messages.message
     viewer.models viewer.redaction.marker viewer.search viewer.stores
@@ -87,23 +87,25 @@ viewer/importing: django msgspec viewer.changes viewer.engines viewer.lineage vi
     viewer.messages.message viewer.messages.translation viewer.models viewer.prices viewer.projects
     viewer.redaction viewer.stores zstandard
 viewer/search: django viewer.changes viewer.engines viewer.importing viewer.locks viewer.messages.message
-    viewer.models
+    viewer.models viewer.validation
 viewer/cli: django viewer.access viewer.annotations viewer.comparison viewer.data_folder viewer.engines
     viewer.importing viewer.jobs viewer.launching viewer.lineage viewer.messages.labels
-    viewer.messages.translation viewer.models viewer.presentation.export viewer.presentation.jobs
-    viewer.presentation.run.branches
-    viewer.presentation.run.units.graph viewer.prices viewer.projects viewer.pruning viewer.retention
-    viewer.search viewer.sharing viewer.stores.postgresql.address
-viewer/cli/safe_lines.py:
+    viewer.messages.message viewer.messages.translation viewer.models viewer.presentation.export
+    viewer.presentation.jobs viewer.presentation.run.branches
+    viewer.presentation.run.units.graph viewer.prices viewer.projects
+    viewer.pruning viewer.retention viewer.safe_lines viewer.search viewer.sharing
+    viewer.stores.postgresql.address viewer.validation
+viewer/safe_lines.py:
+viewer/validation.py: viewer.messages.message viewer.safe_lines
 viewer/management: django viewer.access viewer.cli viewer.data_folder viewer.importing viewer.jobs.execution
-    viewer.jobs.queue viewer.messages.translation viewer.models viewer.search
-    viewer.stores.postgresql.address viewer.supervision
-viewer/supervision: django psutil
+    viewer.jobs.queue viewer.messages.message viewer.messages.translation viewer.models viewer.search
+    viewer.stores.postgresql.address viewer.supervision viewer.validation
+viewer/supervision: django psutil viewer.validation
 viewer/live: django msgspec viewer.access viewer.changes viewer.engines viewer.importing viewer.jobs
     viewer.models viewer.presentation.jobs viewer.sharing
 viewer/consumers: django viewer.access viewer.live viewer.models viewer.sharing
 viewer/data_folder: django viewer.locks viewer.messages.message viewer.models viewer.sqlite_pragmas
-viewer/access: django
+viewer/access: django viewer.validation
 viewer/apps.py: django
 viewer/routing.py: django viewer.consumers
 viewer/urls.py: django viewer.views

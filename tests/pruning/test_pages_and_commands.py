@@ -88,7 +88,15 @@ def test_the_terminal_lists_unless_the_digest_is_confirmed(folder: Location) -> 
     assert not any(Path(folder.path, key).exists() for key in found["checkpoints"])
 
 
-@pytest.mark.parametrize("arguments", [(), ("--days", "-1"), ("--latest", "0")])
-def test_the_terminal_needs_a_rule(folder: Location, arguments: tuple[str, ...]) -> None:
-    with pytest.raises(CommandError, match="Choose an age"):
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Choose an age"),
+        (("--days", "-1"), "--days must be a whole number of 0 or more"),
+        (("--days", "9" * 20), "--days must be a whole number of 36500 or less"),
+        (("--latest", "0"), "--latest must be a whole number of 1 or more"),
+    ],
+)
+def test_the_terminal_needs_a_rule(folder: Location, arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(CommandError, match=message):
         listed(folder.path, *arguments)

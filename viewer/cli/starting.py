@@ -15,6 +15,7 @@ from viewer.cli.arguments.edits import add_edit_arguments, edits_of
 from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
 from viewer.cli.arguments.projects import add_project_arguments, source_of, with_project
 from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_settings_of
+from viewer.cli.arguments.values import CHECKPOINT
 from viewer.cli.output import Output, lines_of
 from viewer.cli.prompt import questions_asked
 from viewer.cli.refused import effects_in, refusal_lines
@@ -42,7 +43,9 @@ EARLY = {Code.PLAN, Code.BRANCH}
 
 def add_run_arguments(parser: CommandParser) -> None:
     """Add what ``fork`` and ``resume`` have in common."""
-    parser.add_argument("checkpoint", metavar="LOCATION#ID", help=_("A checkpoint, or its file."))
+    parser.add_argument(
+        "checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint, or its file.")
+    )
     add_edit_arguments(parser)
     add_run_settings_arguments(parser)
     add_checkpoint_arguments(parser)

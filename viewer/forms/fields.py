@@ -19,7 +19,9 @@ from viewer.launching.requests.values import (
     text_of,
 )
 from viewer.launching.variations.dimensions import edited_output, output_text
+from viewer.messages.translation import translate
 from viewer.redaction.marker import MARKER
+from viewer.validation import InvalidInput, whole_number
 
 Parsed = TypeVar("Parsed")
 # The kind of a value by the type that a source gives it.
@@ -34,11 +36,26 @@ KINDS = {
 
 
 def parsed(parse: Callable[[], Parsed]) -> Parsed:
-    """What ``parse`` returns. Raises ValidationError where it raises InvalidValue."""
+    """What ``parse`` returns. Raises ValidationError where it raises InvalidInput or InvalidValue."""
     try:
         return parse()
+    except InvalidInput as invalid:
+        raise forms.ValidationError(translate(invalid)) from invalid
     except InvalidValue as invalid:
         raise forms.ValidationError(str(invalid)) from invalid
+
+
+class WholeNumberField(forms.CharField):
+    """A whole number of this range; None if it is empty."""
+
+    def __init__(self, least: int, most: int, label: Any) -> None:
+        self.least, self.most = least, most
+        widget = forms.NumberInput(attrs={"min": least, "max": most})
+        super().__init__(required=False, label=label, widget=widget)
+
+    def clean(self, value: Any) -> int | None:
+        text = super().clean(value)
+        return parsed(lambda: whole_number(text, self.least, self.most)) if text else None
 
 
 class Typed(NamedTuple):

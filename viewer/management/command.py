@@ -2,21 +2,31 @@
 
 import logging
 import os
+import re
 import sys
+from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser, handle_default_options
+from django.db import connections
 from django.db.utils import DatabaseError
 from django.utils.translation import gettext as _
 
 from viewer.cli.output import as_json, one_line, plain
-from viewer.data_folder import DataFolderFailure, failure_text
+from viewer.data_folder import failure_text
 from viewer.data_folder.identity import what_changed
+from viewer.messages.message import UserFacingError
+from viewer.messages.translation import translate
+from viewer.validation import brief
 
+# How argparse begins a message about an invalid value.
+ARGUMENT = re.compile("^argument (.*): must")
 # The exit status of a program that a closed pipe ends: 128 and the number of SIGPIPE.
 PIPE_CLOSED = 141
+# That of one that Ctrl-C ends, and that of an invalid command line, as of argparse.
+INTERRUPTED, INVALID_USAGE = 130, 2
 
 
 class OutputFailed(Exception):
@@ -40,6 +50,31 @@ class ForklineCommand(BaseCommand):
         """Whether this call may start programs of a project."""
         return False
 
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Run the command of this command line. Ends the process with one line on an error."""
+        shows_traceback = "--traceback" in argv
+        try:
+            # Not marked as called from the command line, so that an invalid option raises CommandError.
+            options = vars(self.create_parser(argv[0], argv[1]).parse_args(argv[2:]))
+            arguments = options.pop("args", ())
+            handle_default_options(Namespace(**options))
+        except CommandError as error:
+            text = usage_error(str(error))
+            self._say_failure(text, {"json": "--json" in argv})
+            self._end(text, INVALID_USAGE)
+        try:
+            self.execute(*arguments, **options)
+        except CommandError as error:
+            if shows_traceback:
+                raise
+            self._end(str(error), error.returncode)
+        finally:
+            connections.close_all()
+
+    def _end(self, text: str, status: int) -> NoReturn:
+        self.stderr.write(f"CommandError: {text}")
+        sys.exit(status)
+
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Run the command. Raises CommandError with one line; with --json, it is printed as well."""
         if not self.logs_jobs:
@@ -48,22 +83,6 @@ class ForklineCommand(BaseCommand):
             if self.runs_programs(options):
                 warn_of_root()
             return super().execute(*args, **options)
-        except CommandError as error:
-            text = one_line(str(error))
-            self._say_failure(text, options)
-            raise CommandError(text, returncode=error.returncode) from error
-        except UnicodeEncodeError as error:
-            # Python reads bytes of an argument that are not UTF-8 as surrogates.
-            if not any("\ud800" <= sign <= "\udfff" for sign in error.object[error.start : error.end]):
-                raise
-            text = _("This text is not UTF-8: %(text)s") % {"text": one_line(error.object)}
-            self._say_failure(text, options)
-            raise CommandError(text) from error
-        except (DatabaseError, DataFolderFailure, OSError) as error:
-            if not (text := failure_text(error) or what_changed()):
-                raise
-            self._say_failure(text, options)
-            raise CommandError(one_line(text)) from error
         except OutputFailed as failed:
             let_go_of_stdout()
             if isinstance(failed.__cause__, BrokenPipeError):
@@ -71,6 +90,15 @@ class ForklineCommand(BaseCommand):
             text = _("The output could not be written: %(reason)s.")
             reason = getattr(failed.__cause__, "strerror", None) or str(failed.__cause__)
             raise CommandError(text % {"reason": reason}) from failed
+        except KeyboardInterrupt as interrupt:
+            text = _("Interrupted.")
+            self._say_failure(text, options)
+            raise CommandError(text, returncode=INTERRUPTED) from interrupt
+        except Exception as error:
+            text = brief(_reason(error))
+            self._say_failure(text, options)
+            status = error.returncode if isinstance(error, CommandError) else 1
+            raise CommandError(text, returncode=status) from error
 
     def say(self, lines: Iterable[str]) -> None:
         """Print each as one line. Raises OutputFailed."""
@@ -95,6 +123,38 @@ class ForklineCommand(BaseCommand):
         if options.get("json"):
             with suppress(OutputFailed):
                 self.say_json({"error": one_line(text)})
+
+
+class LineParser(CommandParser):
+    """A parser of subcommands. An error is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise CommandError."""
+        raise CommandError(usage_error(message), returncode=INVALID_USAGE)
+
+
+def usage_error(message: str) -> str:
+    """A message of argparse as a sentence."""
+    return brief(ARGUMENT.sub(r"\1 must", message.removeprefix("Error: ")))
+
+
+def _reason(error: Exception) -> str:
+    """What an error says to a person. One that nobody expected is named, with how to see where it arose."""
+    if isinstance(error, CommandError):
+        return str(error)
+    if isinstance(error, UserFacingError):
+        return translate(error)
+    # Python reads bytes of an argument that are not UTF-8 as surrogates.
+    if isinstance(error, UnicodeEncodeError) and any(
+        "\ud800" <= sign <= "\udfff" for sign in error.object[error.start : error.end]
+    ):
+        return _("This text is not UTF-8: %(text)s") % {"text": error.object}
+    if text := failure_text(error):
+        return text
+    if isinstance(error, DatabaseError | OSError) and (text := what_changed()):
+        return text
+    values = {"kind": type(error).__name__, "error": error}
+    return _("Unexpected error: %(kind)s: %(error)s. Repeat the command with --traceback.") % values
 
 
 def warn_of_root() -> None:

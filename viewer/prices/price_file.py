@@ -10,6 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from viewer.validation import InvalidInput, content_of
+
 MAX_FILE_BYTES = 1024 * 1024
 PER = 1_000_000
 
@@ -59,11 +61,11 @@ def _read(path: Path, changed: int, size: int) -> PriceFile:
     if size > MAX_FILE_BYTES:
         return _faulty(path, f"more than {MAX_FILE_BYTES} bytes")
     try:
-        data = path.read_bytes()
+        data = content_of(str(path), MAX_FILE_BYTES)
         tables = tomllib.loads(data.decode())
         prices = {model: _price(model, table) for model, table in tables.items()}
-    except OSError as error:
-        return _faulty(path, str(error.strerror))
+    except InvalidInput as error:
+        return _faulty(path, f"not {error.wanted}")
     except ValueError as error:
         return _faulty(path, str(error))
     return PriceFile(prices, hashlib.sha256(data).hexdigest())

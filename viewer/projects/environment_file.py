@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from io import StringIO
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -10,8 +11,9 @@ from dotenv import dotenv_values
 
 from viewer.redaction.names.secrecy import secrecy_of
 from viewer.redaction.names.shapes import has_known_format, is_mixed, is_placeholder, is_words
+from viewer.validation import content_of
 
-MAX_JSON_BYTES = 512 * 1024
+MAX_BYTES = 512 * 1024
 # Minimum lengths of a secret, and of one that is a word: ordinary text contains shorter ones.
 MIN_SECRET, MIN_WORD = 5, 8
 # Minimum length of a secret whose name does not indicate one.
@@ -27,14 +29,15 @@ def read_values(path: str) -> dict[str, str]:
         return {}
     if path.endswith(".json"):
         return _values_in_json(Path(path))
-    return {name: value for name, value in dotenv_values(path).items() if value is not None}
+    if not Path(path).exists():
+        return {}
+    text = content_of(path, MAX_BYTES).decode()
+    return {name: value for name, value in dotenv_values(stream=StringIO(text)).items() if value is not None}
 
 
 def _values_in_json(path: Path) -> dict[str, str]:
     """The variables in a project's configuration, as texts."""
-    if path.stat().st_size > MAX_JSON_BYTES:
-        raise ValueError("the file is too long")
-    found = json.loads(path.read_text(encoding="utf-8"))
+    found = json.loads(content_of(str(path), MAX_BYTES))
     values = found.get("env") if isinstance(found, dict) else None
     if not isinstance(values, dict):
         return {}

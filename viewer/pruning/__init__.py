@@ -2,9 +2,10 @@
 
 from viewer.pruning.plan import Protected, PrunePlan, is_prunable, plan_prune, prune_blocker
 from viewer.pruning.prune import Pruned, PruneRefused, fresh_plan, prune
-from viewer.pruning.rules import Rules
+from viewer.pruning.rules import MAX_LATEST, Rules
 
 __all__ = [
+    "MAX_LATEST",
     "Protected",
     "PrunePlan",
     "PruneRefused",

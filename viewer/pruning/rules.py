@@ -5,6 +5,9 @@ from datetime import datetime, timedelta
 
 from viewer.models import Checkpoint
 
+# The largest number of checkpoints of each branch that stay.
+MAX_LATEST = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:

@@ -10,10 +10,10 @@ from typing import Protocol
 from django.db.models import QuerySet
 
 from viewer.models import SearchEntry
-from viewer.search.sqlite import Excerpt, SearchTooSlow, SqliteIndex
+from viewer.search.sqlite import Excerpt, SearchRefused, SearchTooSlow, SqliteIndex
 from viewer.search.words import Words
 
-__all__ = ["Excerpt", "SearchIndex", "SearchTooSlow", "Words", "search_index"]
+__all__ = ["Excerpt", "SearchIndex", "SearchRefused", "SearchTooSlow", "Words", "search_index"]
 
 
 class SearchIndex(Protocol):

@@ -1,21 +1,37 @@
 """What a search is narrowed down to: plain values of an address or a command, as conditions on rows."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import date, datetime, time, timedelta
+from typing import Any
 from urllib.parse import urlencode
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
-from django.utils.dateparse import parse_date
 
 from viewer.engines import all_engines
+from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Job, SearchEntry, uuid_of
 from viewer.search.words import MAX_QUERY
+from viewer.validation import InvalidInput, day, number, whole_number
 
-# Characters of a value, and digits of a number.
-MAX_VALUE, MAX_DIGITS = 300, 15
+# Characters of a value, and the largest minimums.
+MAX_VALUE = 300
+MAX_TOKENS, MAX_COST = 10**15, 10**12
 FAILED, WAITING, COMPLETED, PRUNED = STATUSES = "failed", "waiting", "completed", "pruned"
+# The types of the filters that are no texts.
+FILTER_TYPES: dict[str, Callable[[str], Any]] = {
+    "since": day,
+    "until": day,
+    "tokens": lambda text: whole_number(text, 0, MAX_TOKENS),
+    "cost": lambda text: number(text, 0, MAX_COST),
+}
+FILTER_NAMES = {
+    "since": UserMessage("search.since"),
+    "until": UserMessage("search.until"),
+    "tokens": UserMessage("search.tokens"),
+    "cost": UserMessage("search.cost"),
+}
 # Filters that are conditions on an entry rather than its checkpoint.
 _OF_ENTRIES = ("kind", "agent", "unit", "model")
 
@@ -23,6 +39,8 @@ _OF_ENTRIES = ("kind", "agent", "unit", "model")
 @dataclass(frozen=True, slots=True)
 class Filters:
     """A search. Every value is a text as it was typed; an empty one does not filter.
+
+    A search with a value that is not valid finds nothing: ``fault`` says which.
 
     ``q`` are the words, ``since`` and ``until`` days, ``tokens`` and ``cost`` minimums of the run's
     checkpoint and of the run, ``edited`` and ``unattended`` are "1" or empty.
@@ -56,6 +74,19 @@ class Filters:
     def count(self) -> int:
         """How many filters there are besides the words."""
         return sum(bool(value) for name, value in asdict(self).items() if name != "q")
+
+    @property
+    def fault(self) -> UserMessage | None:
+        """What is wrong with the first value that is not valid; None if all are."""
+        for name, parse in FILTER_TYPES.items():
+            try:
+                _ = parse(text) if (text := getattr(self, name)) else None
+            except InvalidInput as error:
+                return error.of(FILTER_NAMES[name])
+        if self.status and self.status not in STATUSES:
+            wanted = UserMessage("search.one_of", {"choices": ", ".join(STATUSES)})
+            return InvalidInput(self.status, wanted).of(UserMessage("search.status"))
+        return None
 
     def __bool__(self) -> bool:
         return bool(self.query)
@@ -105,9 +136,9 @@ def _conditions(filters: Filters, prefix: str) -> Q:
     if filters.location:
         uid = uuid_of(filters.location)
         wanted &= Q(**{f"{prefix}location__uid": uid}) if uid else Q(pk__in=())
-    if (tokens := _number(filters.tokens)) is not None:
-        wanted &= Q(**{f"{prefix}tokens__gte": int(tokens)})
-    if (cost := _number(filters.cost)) is not None:
+    if (tokens := _value(filters, "tokens")) is not None:
+        wanted &= Q(**{f"{prefix}tokens__gte": tokens})
+    if (cost := _value(filters, "cost")) is not None:
         wanted &= Q(**{f"{prefix}run__cost__gte": cost})
     wanted &= _dates(filters, prefix)
     wanted &= _status(filters.status, prefix)
@@ -119,9 +150,9 @@ def _conditions(filters: Filters, prefix: str) -> Q:
 def _dates(filters: Filters, prefix: str) -> Q:
     """From the first moment of the one day to the last of the other, in the time zone of the page."""
     wanted = Q()
-    if (since := _day(filters.since)) is not None:
+    if (since := _value(filters, "since")) is not None:
         wanted &= Q(**{f"{prefix}created_at__gte": _midnight(since)})
-    if (until := _day(filters.until)) is not None:
+    if (until := _value(filters, "until")) is not None:
         wanted &= Q(**{f"{prefix}created_at__lt": _midnight(until + timedelta(days=1))})
     return wanted
 
@@ -177,19 +208,10 @@ def _edited(prefix: str) -> Q:
     return Q(Exists(jobs))
 
 
-def _number(text: str) -> float | None:
-    """A number of at least 0; None for any other text."""
-    whole, _point, fraction = text.partition(".")
-    digits = whole + fraction
-    return float(text) if digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS else None
-
-
-def _day(text: str) -> date | None:
-    try:
-        found = parse_date(text)
-    except ValueError:
-        return None
-    return found if found is not None and 1 < found.year < 9999 else None
+def _value(filters: Filters, name: str) -> Any:
+    """The value of a filter that is no text; None if it is empty. Raises InvalidInput."""
+    text = getattr(filters, name)
+    return FILTER_TYPES[name](text) if text else None
 
 
 def _midnight(day: date) -> datetime:

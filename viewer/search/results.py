@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.db.models import F, QuerySet
 
 from viewer.models import Checkpoint, Location, SearchedLocation, SearchEntry
-from viewer.search import Excerpt, search_index
+from viewer.search import Excerpt, SearchRefused, search_index
 from viewer.search.filters import Filters, checkpoints_matching, entries_matching
 from viewer.search.words import words_in
 
@@ -52,7 +52,9 @@ def search(
     before: int | None = None,
     most: int = RESULTS_A_PAGE,
 ) -> Results:
-    """One page of what matches in these locations. Raises SearchTooSlow."""
+    """One page of what matches in these locations. Raises SearchRefused."""
+    if filters.fault:
+        raise SearchRefused(filters.fault)
     if words_in(filters.q):
         return _texts(filters, locations, before, most)
     if not filters or filters.q:

@@ -40,7 +40,11 @@ _HIGHEST = 2**63 - 1
 Excerpt = tuple[tuple[str, bool], ...]
 
 
-class SearchTooSlow(UserFacingError):
+class SearchRefused(UserFacingError):
+    """A search that has no results, with the reason."""
+
+
+class SearchTooSlow(SearchRefused):
     """A search took too long. The message says what to do."""
 
 

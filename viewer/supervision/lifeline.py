@@ -8,6 +8,8 @@ import threading
 import time
 from argparse import SUPPRESS, ArgumentParser
 
+from viewer.validation import number_option
+
 # How long a process may take to end after SIGTERM before it is killed.
 GRACE_SECONDS = 10
 PARENT_POLL_SECONDS = 1
@@ -16,7 +18,7 @@ PR_SET_PDEATHSIG = 1
 
 def add_lifeline_argument(parser: ArgumentParser) -> None:
     """Declare ``--lifeline``, the descriptor of a pipe whose other end the parent holds."""
-    parser.add_argument("--lifeline", type=int, metavar="FD", help=SUPPRESS)
+    parser.add_argument("--lifeline", type=number_option(0, 2**20), metavar="FD", help=SUPPRESS)
 
 
 def hold(descriptor: int | None) -> None:

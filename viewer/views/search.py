@@ -15,7 +15,7 @@ from viewer.access.addresses import number_in
 from viewer.access.permissions import can_run, viewer_allowed
 from viewer.forms.search import SavedSearchForm, SearchForm
 from viewer.models import Location, SavedSearch
-from viewer.search import SearchTooSlow
+from viewer.search import SearchRefused
 from viewer.search.commands import commands_for
 from viewer.search.filters import filters_from
 from viewer.search.indexing import progress
@@ -38,7 +38,7 @@ def index(request: HttpRequest) -> HttpResponse:
     context = {"filters": filters, "results": Results(), "progress": progress()}
     try:
         context |= {"results": search(filters, Location.objects.all(), position), "before": position}
-    except SearchTooSlow as error:
+    except SearchRefused as error:
         context["too_slow"] = error.message
     if is_part:
         response = render(request, "search/_results.html", context)

@@ -11,6 +11,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.cli.arguments.edits import unit_named
+from viewer.cli.arguments.values import PAIR
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.requests.requests import ACCEPT_ALL, Accepted
@@ -33,6 +34,7 @@ def add_accept_arguments(parser: CommandParser) -> None:
         "--match",
         action="append",
         default=[],
+        type=PAIR,
         metavar="SAVED=TASKNUMBER",
         help=_(
             "The project's task for a stored task without a certain match; - if it was removed. SAVED is its "

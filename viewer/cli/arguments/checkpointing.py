@@ -7,23 +7,30 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
+from viewer.cli.arguments.values import TEXT
 from viewer.jobs.request import CheckpointSettings
-from viewer.launching.requests.option_values import parse_kept_checkpoints
-from viewer.launching.requests.values import InvalidValue
+from viewer.launching.requests.option_values import MAX_KEPT_CHECKPOINTS
+from viewer.validation import number_option
 
 
 def add_checkpoint_arguments(parser: CommandParser) -> None:
     """Add --events and --max-checkpoints. The runner refuses events that the engine does not know."""
     parser.add_argument(
-        "--events", metavar="A,B", help=_("The engine's events at which it writes a checkpoint; * for all.")
+        "--events",
+        type=TEXT,
+        metavar="A,B",
+        help=_("The engine's events at which it writes a checkpoint; * for all."),
     )
     parser.add_argument(
         "--max-checkpoints",
+        type=number_option(1, MAX_KEPT_CHECKPOINTS),
         metavar="N",
         help=_("Keep only the latest N of the checkpoints that this run writes."),
     )
     # Scripts written for earlier versions use this name.
-    parser.add_argument("--most", dest="max_checkpoints", help=SUPPRESS)
+    parser.add_argument(
+        "--most", type=number_option(1, MAX_KEPT_CHECKPOINTS), dest="max_checkpoints", help=SUPPRESS
+    )
 
 
 def checkpoint_settings_of(options: Mapping[str, Any]) -> CheckpointSettings:
@@ -34,8 +41,5 @@ def checkpoint_settings_of(options: Mapping[str, Any]) -> CheckpointSettings:
         if not settings["events"]:
             raise CommandError(_("--events needs a name, such as task_completed."))
     if options.get("max_checkpoints") is not None:
-        try:
-            settings["max_checkpoints"] = parse_kept_checkpoints(options["max_checkpoints"])
-        except InvalidValue:
-            raise CommandError(_("--max-checkpoints must be a whole number of at least 1.")) from None
+        settings["max_checkpoints"] = options["max_checkpoints"]
     return settings

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
+from viewer.cli.arguments.values import NAME
 from viewer.engines import engine_of, kinds_that
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.root_kinds import RootKind
@@ -27,6 +28,7 @@ def add_choice_arguments(parser: CommandParser) -> None:
         "--model",
         action="append",
         default=[],
+        type=NAME,
         metavar="[ROLE=]MODEL",
         help=_("Another model, for an agent's role or for all."),
     )
@@ -36,7 +38,7 @@ def add_choice_arguments(parser: CommandParser) -> None:
 def add_cache_warmup_argument(parser: CommandParser, help_text: str) -> None:
     """Add --cache-warmup, and refuse its former name with the new one."""
     parser.add_argument("--cache-warmup", choices=list(STRATEGIES), help=help_text)
-    parser.add_argument("--preload", action=FormerOption, new_name="--cache-warmup", help=SUPPRESS)
+    parser.add_argument("--preload", type=NAME, action=FormerOption, new_name="--cache-warmup", help=SUPPRESS)
 
 
 class FormerOption(Action):

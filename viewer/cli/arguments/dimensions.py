@@ -7,7 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.cli.arguments.edits import INTERRUPT, unit_named
-from viewer.cli.arguments.values import pair_of, read_text
+from viewer.cli.arguments.values import NAME, PAIR, TEXT, pair_of, read_text
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.requests.option_values import ALL_AGENTS, agent_roles
@@ -39,7 +39,8 @@ def add_dimension_arguments(parser: CommandParser) -> None:
         ("--vary-model", "[ROLE=]A,B", _("The models of an agent's role, or of all.")),
         ("--as-it-is", "TASK", _("The stored output of this task is a variation as well.")),
     ):
-        parser.add_argument(name, action="append", default=[], metavar=form, help=text)
+        kind = NAME if form == "TASK" else PAIR if "[" not in form else TEXT
+        parser.add_argument(name, action="append", default=[], type=kind, metavar=form, help=text)
 
 
 def dimensions_of(options: Mapping[str, Any], contents: Contents) -> list[Dimension]:

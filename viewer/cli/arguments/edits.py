@@ -9,11 +9,12 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.cli.arguments.messages import written_conversations
-from viewer.cli.arguments.values import json_value, pair_of, read_text
+from viewer.cli.arguments.values import NAME, PAIR, TEXT, json_value, pair_of, read_text
 from viewer.engines import engine_of
 from viewer.engines.planning.plan import Edits
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.requests.values import same_value
+from viewer.validation import MAX_DIGITS
 
 # The id of an interrupt.
 INTERRUPT = re.compile("[0-9a-f]{32}")
@@ -22,19 +23,24 @@ INTERRUPT = re.compile("[0-9a-f]{32}")
 def add_edit_arguments(parser: CommandParser) -> None:
     """Add --input, --output, --state and the choices that go with them."""
     parser.add_argument(
-        "--input", action="append", default=[], metavar="KEY=JSON", help=_("A kickoff input.")
+        "--input", action="append", default=[], type=PAIR, metavar="KEY=JSON", help=_("A kickoff input.")
     )
     parser.add_argument(
         "--output",
         action="append",
         default=[],
+        type=PAIR,
         metavar="TASK=TEXT|@FILE",
         help=_("A finished task's output. TASK is its id, or its number from 1."),
     )
-    parser.add_argument("--state", metavar="JSON|@FILE", help=_("Fields of the state."))
+    parser.add_argument("--state", type=TEXT, metavar="JSON|@FILE", help=_("Fields of the state."))
     _add_graph_arguments(parser)
-    parser.add_argument("--again", action="append", default=[], metavar="TASK", help=_("Run it again."))
-    parser.add_argument("--keep", action="append", default=[], metavar="TASK", help=_("Do not run it again."))
+    parser.add_argument(
+        "--again", action="append", default=[], type=NAME, metavar="TASK", help=_("Run it again.")
+    )
+    parser.add_argument(
+        "--keep", action="append", default=[], type=NAME, metavar="TASK", help=_("Do not run it again.")
+    )
 
 
 def _add_graph_arguments(parser: CommandParser) -> None:
@@ -43,6 +49,7 @@ def _add_graph_arguments(parser: CommandParser) -> None:
         "--message",
         action="append",
         default=[],
+        type=PAIR,
         metavar="CHANNEL=JSON|@FILE",
         help=_(
             'LangGraph: an edit of a message, or a list of them: {"edit": 2, "content": "…"}, '
@@ -54,12 +61,13 @@ def _add_graph_arguments(parser: CommandParser) -> None:
         "--replace",
         action="append",
         default=[],
+        type=NAME,
         metavar="CHANNEL",
         help=_("LangGraph: --state replaces this channel's value; else a reducer adds to it."),
     )
     parser.add_argument(
         "--as-node",
-        default="",
+        type=NAME,
         metavar="NODE",
         help=_("LangGraph: the node that --state is attributed to."),
     )
@@ -67,6 +75,7 @@ def _add_graph_arguments(parser: CommandParser) -> None:
         "--answer",
         action="append",
         default=[],
+        type=TEXT,
         metavar="JSON|ID=JSON",
         help=_("LangGraph: the answer to an interrupt, by its id if several wait."),
     )
@@ -93,7 +102,7 @@ def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
         again=frozenset(unit_named(contents, name) for name in options["again"]),
         keep=frozenset(unit_named(contents, name) for name in options["keep"]),
         replace=frozenset(options["replace"]),
-        as_node=options["as_node"],
+        as_node=options["as_node"] or "",
         answers=answers_of(options["answer"]),
     )
 
@@ -140,7 +149,7 @@ def unit_named(contents: Contents, name: str) -> str:
         return name
     engine = engine_of(contents)
     units = engine.units_of(contents)
-    if not 1 <= int(name) <= len(units):
+    if len(name) > MAX_DIGITS or not 1 <= int(name) <= len(units):
         unit = _(kind_of(engine, contents.kind).unit_label)
         raise CommandError(
             _("There is no %(unit)s %(name)s: this checkpoint has %(count)d.")

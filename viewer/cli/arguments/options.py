@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
+from viewer.cli.arguments.values import NAME, PAIR
 from viewer.launching.requests.option_values import parse_limit, parse_start_time
 from viewer.launching.requests.options import LaunchOptions
 from viewer.models.jobs.limits import MEASURES
@@ -15,6 +16,7 @@ def add_launch_arguments(parser: CommandParser) -> None:
     """Add --at and --limit."""
     parser.add_argument(
         "--at",
+        type=NAME,
         metavar="TIME",
         help=_("The start time, as an ISO time; in the server's time zone unless it names one."),
     )
@@ -22,6 +24,7 @@ def add_launch_arguments(parser: CommandParser) -> None:
         "--limit",
         action="append",
         default=[],
+        type=PAIR,
         metavar="MEASURE=NUMBER",
         help=_("Stop at this many tokens, seconds or steps (finished tasks or methods): tokens=20000."),
     )

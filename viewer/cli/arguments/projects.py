@@ -9,6 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from viewer.cli.arguments.values import CODE_NAME, FILE, FOLDER, NAME, PROGRAM
 from viewer.engines import all_engines, engine_of
 from viewer.engines.protocol import Contents, Engine
 from viewer.launching.requests.requests import CheckpointRequest
@@ -22,15 +23,20 @@ KINDS = tuple(dict.fromkeys(name for engine in all_engines() for name in engine.
 
 def add_project_arguments(parser: CommandParser) -> None:
     """Add the options of a project and of its entry point. Defaults are found near the location."""
-    parser.add_argument("--project", metavar="DIR", help=_("The project's folder."))
-    parser.add_argument("--python", metavar="PATH", help=_("The project's interpreter."))
+    parser.add_argument("--project", type=FOLDER, metavar="DIR", help=_("The project's folder."))
+    parser.add_argument("--python", type=PROGRAM, metavar="PATH", help=_("The project's interpreter."))
     parser.add_argument(
-        "--env-file", metavar="FILE", help=_("The project's environment file, with its keys.")
+        "--env-file", type=FILE, metavar="FILE", help=_("The project's environment file, with its keys.")
     )
     chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument("--entrypoint", metavar="module:Class", help=_("The entry point of the run."))
     chosen.add_argument(
-        "--graph", metavar="NAME", help=_("The entry point by its name in the project's configuration.")
+        "--entrypoint", type=CODE_NAME, metavar="module:Class", help=_("The entry point of the run.")
+    )
+    chosen.add_argument(
+        "--graph",
+        type=NAME,
+        metavar="NAME",
+        help=_("The entry point by its name in the project's configuration."),
     )
     parser.add_argument(
         "--kind", choices=KINDS, help=_("The kind of the entry point, if its source does not say.")

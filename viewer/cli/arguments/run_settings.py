@@ -7,6 +7,7 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.cli.arguments.edits import named_values
+from viewer.cli.arguments.values import NAME, PAIR
 from viewer.engines.planning.run_settings import RunSettings
 
 
@@ -16,12 +17,14 @@ def add_run_settings_arguments(parser: CommandParser) -> None:
         ("--stop-before", _("LangGraph: stop before this node; * is every node.")),
         ("--stop-after", _("LangGraph: stop after this node; * is every node.")),
     ):
-        parser.add_argument(option, action="append", default=[], metavar="NODE", help=text)
+        parser.add_argument(option, action="append", default=[], type=NAME, metavar="NODE", help=text)
     for option, text in (
         ("--configurable", _("LangGraph: a value of the config's configurable.")),
         ("--context", _("LangGraph 0.6 and newer: a value of the runtime's context.")),
     ):
-        parser.add_argument(option, action="append", default=[], metavar="KEY=JSON|@FILE", help=text)
+        parser.add_argument(
+            option, action="append", default=[], type=PAIR, metavar="KEY=JSON|@FILE", help=text
+        )
 
 
 def run_settings_of(options: Mapping[str, Any]) -> RunSettings:

@@ -1,6 +1,5 @@
 """Parsing of a run's options: its limits, start time, models, and how many checkpoints it keeps."""
 
-import math
 from datetime import UTC, datetime, timedelta
 
 from django.utils import timezone
@@ -8,9 +7,11 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer import validation
 from viewer.engines.protocol import Contents
 from viewer.launching.requests.values import InvalidValue
 from viewer.redaction.marker import MARKER
+from viewer.validation import InvalidInput
 
 MAX_LIMIT = 10**12
 MAX_KEPT_CHECKPOINTS = 100_000
@@ -34,10 +35,10 @@ def parse_limit(measure: str, text: str) -> float:
     """The limit as a number above 0; an integer unless ``measure`` is seconds. Raises InvalidValue."""
     digits = "".join(text.split()).replace("_", "").replace(",", "")
     try:
-        number = float(digits)
-    except ValueError:
-        number = math.nan
-    if not (digits.replace(".", "", 1).isdigit() and 0 < number <= MAX_LIMIT):
+        number = validation.number(digits, 0, MAX_LIMIT)
+    except InvalidInput:
+        number = 0
+    if not number:
         raise InvalidValue(_("This must be a number above 0, or empty for no limit."))
     if measure != "seconds" and number != int(number):
         raise InvalidValue(_("This must be a whole number."))
@@ -75,9 +76,11 @@ def parse_model(name: str) -> str:
 
 def parse_kept_checkpoints(text: str) -> int:
     """How many of a run's own checkpoints are kept, at least 1. Raises InvalidValue."""
-    if text.isascii() and text.isdigit() and 1 <= int(text[:10]) <= MAX_KEPT_CHECKPOINTS:
-        return int(text)
-    raise InvalidValue(_("This must be a whole number of at least 1, or empty to keep all."))
+    try:
+        return validation.whole_number(text, 1, MAX_KEPT_CHECKPOINTS)
+    except InvalidInput:
+        message = _("This must be a whole number of at least 1, or empty to keep all.")
+        raise InvalidValue(message) from None
 
 
 def agent_roles(contents: Contents) -> list[str]:

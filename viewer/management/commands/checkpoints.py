@@ -1,6 +1,7 @@
 """``manage.py checkpoints …``: the functions of the browser in the terminal."""
 
 import sys
+from argparse import SUPPRESS
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from viewer.cli import ALIASES, SUBCOMMANDS
 from viewer.data_folder import prepare_data_folder
-from viewer.management.command import ForklineCommand
+from viewer.management.command import ForklineCommand, LineParser
 from viewer.models import Job
 
 
@@ -30,7 +31,9 @@ class Command(ForklineCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         # The forkline command omits this word.
         parser.prog = parser.prog.replace("forkline checkpoints", "forkline")
-        subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="|".join(SUBCOMMANDS))
+        subparsers = parser.add_subparsers(
+            dest="subcommand", required=True, metavar="|".join(SUBCOMMANDS), parser_class=LineParser
+        )
         for name in SUBCOMMANDS:
             aliases = [alias for alias, full in ALIASES.items() if full == name]
             if self.named not in (None, name):
@@ -43,6 +46,10 @@ class Command(ForklineCommand):
             )
             subparser.add_argument(
                 "--json", action="store_true", help=_("Print one JSON document, nothing else.")
+            )
+            # Django's own options precede the subcommand. This one is typed when a command has failed.
+            subparser.add_argument(
+                "--traceback", action="store_true", default=SUPPRESS, help=_("Show where an error arose.")
             )
             subcommand.add_arguments(subparser)
 

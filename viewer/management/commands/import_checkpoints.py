@@ -8,6 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from viewer.cli.arguments.values import LOCATION
 from viewer.data_folder import prepare_data_folder
 from viewer.importing import UnknownLocation, import_location, is_indexed, open_location
 from viewer.jobs.execution.following.orphans import finish_orphans
@@ -22,6 +23,7 @@ class Command(ForklineCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "location",
+            type=LOCATION,
             metavar="LOCATION",
             help=_("A folder of checkpoints, an SQLite file, or postgresql:NAME."),
         )

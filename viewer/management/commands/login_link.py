@@ -9,8 +9,10 @@ from django.utils.translation import gettext as _
 
 from viewer.access.login_links import login_link, owner, teammate
 from viewer.access.permissions import May
+from viewer.cli.arguments.values import NAME
 from viewer.data_folder import prepare_data_folder
 from viewer.management.command import ForklineCommand
+from viewer.validation import OptionType
 
 # Values that --may has accepted before.
 FORMER_NAMES = {"look": "view"}
@@ -20,11 +22,11 @@ class Command(ForklineCommand):
     help = "Print a link that logs in, once. It is valid for a day."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", nargs="?", help=_("The user, created if new; you if omitted."))
+        parser.add_argument("name", type=NAME, nargs="?", help=_("The user, created if new; you if omitted."))
         parser.add_argument(
             "--may",
             choices=get_args(May),
-            type=lambda text: FORMER_NAMES.get(text, text),
+            type=OptionType("choice", lambda text: FORMER_NAMES.get(text, text)),
             help=_(
                 "What the user may do: view; or run, which also allows starting, cancelling and answering"
                 " runs, and changing locations, projects and limits. A new user may view."

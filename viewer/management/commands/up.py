@@ -15,6 +15,7 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from viewer.access.login_links import login_link, owner
+from viewer.cli.arguments.values import LOCATION
 from viewer.cli.output import one_line
 from viewer.data_folder import identity, prepare_data_folder
 from viewer.management.command import ForklineCommand
@@ -25,6 +26,7 @@ from viewer.supervision.lifeline import end_with_parent
 from viewer.supervision.ports import holder_of, is_taken
 from viewer.supervision.programs import GaveUp, Program
 from viewer.supervision.signals import SignalPipe
+from viewer.validation import number_option
 
 HOST = "127.0.0.1"
 LONGEST_START_SECONDS = 60
@@ -39,11 +41,14 @@ class Command(ForklineCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "location", nargs="?", help=_("A folder or database of checkpoints to open, or postgresql:NAME.")
+            "location",
+            type=LOCATION,
+            nargs="?",
+            help=_("A folder or database of checkpoints to open, or postgresql:NAME."),
         )
         parser.add_argument(
             "--parent",
-            type=int,
+            type=number_option(1, 2**22),
             metavar="PID",
             help=_("End when the parent process with this id ends."),
         )

@@ -15,6 +15,10 @@ from viewer.management.command import ForklineCommand
 from viewer.search.indexing import indexing_in_background
 from viewer.supervision.lifeline import add_lifeline_argument, hold
 from viewer.supervision.signals import call_at_signal
+from viewer.validation import number_option
+
+# Each job is a process of its own.
+MAX_JOBS = 1_000
 
 
 class Command(ForklineCommand):
@@ -28,7 +32,10 @@ class Command(ForklineCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "--jobs", type=int, default=4, help=_("How many jobs to start at once (default: 4).")
+            "--jobs",
+            type=number_option(1, MAX_JOBS),
+            default=4,
+            help=_("How many jobs to start at once (default: 4)."),
         )
         add_lifeline_argument(parser)
 

@@ -14,6 +14,7 @@ from viewer.messages.catalog import (
     runner_langgraph,
     search,
     stores,
+    validation,
 )
 from viewer.messages.marking import gettext_noop as _
 
@@ -32,4 +33,5 @@ CATALOG: dict[str, str] = {
     **runner_langgraph.MESSAGES,
     **search.MESSAGES,
     **stores.MESSAGES,
+    **validation.MESSAGES,
 }

@@ -26,7 +26,7 @@ from viewer.presentation.run.branches import branch_list
 from viewer.presentation.run.visible.address import PARAMETERS, Collapsing
 from viewer.presentation.run.visible.picking import Wanted
 from viewer.presentation.run.window import window_of
-from viewer.search import SearchTooSlow
+from viewer.search import SearchRefused
 from viewer.search.filters import Filters
 from viewer.search.results import Results, search
 from viewer.sharing import Shared
@@ -143,7 +143,7 @@ def _search_page(request: HttpRequest, shared: Shared) -> Page:
     context: dict[str, Any] = {"results": Results(), "conditions": conditions_of(shared.filters)}
     try:
         context |= {"results": search(shared.filters, Location.objects.all(), position), "before": position}
-    except SearchTooSlow as error:
+    except SearchRefused as error:
         context["too_slow"] = error.message
     return "shared/search.html", context
 

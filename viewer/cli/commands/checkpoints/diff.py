@@ -7,6 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from viewer.cli.arguments.values import CHECKPOINT
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
 from viewer.cli.rows import checkpoint_document
@@ -29,6 +30,7 @@ def add_arguments(parser: CommandParser) -> None:
     for name in ("a", "b"):
         parser.add_argument(
             name,
+            type=CHECKPOINT,
             metavar=name.upper(),
             help=_("A checkpoint as LOCATION#ID, or a checkpoint's file. A is the baseline."),
         )

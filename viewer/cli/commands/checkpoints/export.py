@@ -8,6 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer.cli.arguments.values import CHECKPOINT, NEW_FILE
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
 from viewer.presentation.export.formats import FORMATS, file_name
@@ -17,13 +18,17 @@ HELP = gettext_lazy("Export the run of a checkpoint as one file, redacted.")
 
 def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
-        "checkpoint", metavar="LOCATION#ID", help=_("Any checkpoint of the run, or a checkpoint's file.")
+        "checkpoint",
+        type=CHECKPOINT,
+        metavar="LOCATION#ID",
+        help=_("Any checkpoint of the run, or a checkpoint's file."),
     )
     parser.add_argument(
         "--format", choices=tuple(FORMATS), default="html", help=_("The format (default: HTML).")
     )
     parser.add_argument(
         "--output",
+        type=NEW_FILE,
         metavar="FILE",
         help=_(
             "The new file to write (default: named after the run, in this folder); - for standard output."

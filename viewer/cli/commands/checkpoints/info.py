@@ -7,6 +7,7 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from viewer.cli.arguments.values import CHECKPOINT
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.graphs import dot_lines, graph_at, graph_document, graph_lines
 from viewer.cli.output import Output
@@ -21,7 +22,10 @@ HELP = gettext_lazy("Show one checkpoint: its inputs, tasks, state and agents.")
 
 def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
-        "checkpoint", metavar="LOCATION#ID", help=_("A checkpoint of a location, or a checkpoint's file.")
+        "checkpoint",
+        type=CHECKPOINT,
+        metavar="LOCATION#ID",
+        help=_("A checkpoint of a location, or a checkpoint's file."),
     )
     parser.add_argument(
         "--graph",

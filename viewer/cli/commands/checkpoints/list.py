@@ -8,6 +8,7 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from viewer.cli.arguments.values import LOCATION
 from viewer.cli.finding import imported_location, opened_run, split_target, with_called_runs
 from viewer.cli.output import Output
 from viewer.cli.rows import branch_documents, branch_lines, checkpoint_document
@@ -21,6 +22,7 @@ HELP = gettext_lazy("List the runs and checkpoints of a location.")
 def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "location",
+        type=LOCATION,
         metavar="LOCATION",
         help=_(
             "A folder of checkpoints, an SQLite file, or postgresql:NAME. LOCATION#THREAD lists one thread's "

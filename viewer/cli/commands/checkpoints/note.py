@@ -1,6 +1,5 @@
 """``manage.py checkpoints note``: shows and changes names, stars, labels and notes."""
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.annotations import AnnotatedObject, annotate, annotation_of
+from viewer.cli.arguments.values import CHECKPOINT, OPTIONAL_NAME, TEXT, read_stdin
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output, lines_of
 from viewer.models import Annotation
@@ -18,15 +18,21 @@ HELP = gettext_lazy("Show or change the name, star, labels and note of a checkpo
 
 def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
-        "checkpoint", metavar="LOCATION#ID", help=_("A checkpoint of a location, or a checkpoint's file.")
+        "checkpoint",
+        type=CHECKPOINT,
+        metavar="LOCATION#ID",
+        help=_("A checkpoint of a location, or a checkpoint's file."),
     )
     about = parser.add_mutually_exclusive_group()
     about.add_argument("--branch", action="store_true", help=_("Annotate the branch of the checkpoint."))
     about.add_argument("--run", action="store_true", help=_("Annotate the run of the checkpoint."))
-    parser.add_argument("--name", help=_("The name. Empty removes it."))
-    parser.add_argument("--note", help=_("The note in Markdown. Empty removes it; - reads stdin."))
+    parser.add_argument("--name", type=OPTIONAL_NAME, help=_("The name. Empty removes it."))
+    parser.add_argument("--note", type=TEXT, help=_("The note in Markdown. Empty removes it; - reads stdin."))
     parser.add_argument(
-        "--labels", metavar="LABEL,LABEL", help=_("The labels, separated by commas. Empty removes them.")
+        "--labels",
+        type=OPTIONAL_NAME,
+        metavar="LABEL,LABEL",
+        help=_("The labels, separated by commas. Empty removes them."),
     )
     star = parser.add_mutually_exclusive_group()
     star.add_argument("--star", action="store_true", default=None, help=_("Add a star."))
@@ -41,7 +47,7 @@ def handle(options: Mapping[str, Any]) -> Output:
         "name": options["name"],
         "is_starred": options["star"],
         "labels": None if labels is None else [labels],
-        "note": sys.stdin.read() if note == "-" else note,
+        "note": read_stdin() if note == "-" else note,
     }
     has_changes = any(value is not None for value in changes.values())
     found = annotate(subject, None, **changes) if has_changes else annotation_of(subject)

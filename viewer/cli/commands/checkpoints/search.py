@@ -7,16 +7,18 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer.cli.arguments.values import DAY, LOCATION, NAME
 from viewer.cli.output import Output
 from viewer.cli.rows import checkpoint_document
 from viewer.importing import describe_runs
 from viewer.importing.describing import locations_to_describe
 from viewer.messages.translation import translate
 from viewer.models import Location, SearchEntry
-from viewer.search import SearchTooSlow
-from viewer.search.filters import STATUSES, Filters, filters_from
+from viewer.search import SearchRefused
+from viewer.search.filters import FILTER_TYPES, STATUSES, Filters, filters_from
 from viewer.search.indexing import index_some, progress
 from viewer.search.results import Results, SearchResult, search
+from viewer.validation import OptionType, number_option
 
 HELP = gettext_lazy("Search the texts of all checkpoints, newest first.")
 # Seconds for which new checkpoints are indexed before the search, if no worker does so.
@@ -27,14 +29,17 @@ MAX_RESULTS = 1_000
 def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "words",
+        type=NAME,
         nargs="*",
         metavar="WORD",
         help=_(
             'Words that must appear. "A phrase" is one argument in quotes. The last word may be a prefix.'
         ),
     )
-    parser.add_argument("--location", default="", metavar="LOCATION", help=_("Only this location."))
-    parser.add_argument("--without", action="append", default=[], help=_("A word that must not appear."))
+    parser.add_argument("--location", type=LOCATION, metavar="LOCATION", help=_("Only this location."))
+    parser.add_argument(
+        "--without", action="append", default=[], type=NAME, help=_("A word that must not appear.")
+    )
     parser.add_argument(
         "--kind", choices=SearchEntry.Kind.values, default="", help=_("Only texts of this kind.")
     )
@@ -44,8 +49,8 @@ def add_arguments(parser: CommandParser) -> None:
         default="",
         help=_("Only checkpoints with this status."),
     )
-    for name, text in _texts().items():
-        parser.add_argument(f"--{name}", default="", help=text)
+    for name, (kind, text) in _texts().items():
+        parser.add_argument(f"--{name}", type=kind, help=text)
     parser.add_argument(
         "--edited",
         action="store_const",
@@ -60,24 +65,37 @@ def add_arguments(parser: CommandParser) -> None:
         default="",
         help=_("Only failed checkpoints that nobody has run again."),
     )
-    parser.add_argument("--limit", type=int, default=30, help=_("How many results to print (default: 30)."))
+    parser.add_argument(
+        "--limit",
+        type=number_option(1, MAX_RESULTS),
+        default=30,
+        help=_("How many results to print (default: 30)."),
+    )
 
 
-def _texts() -> dict[str, str]:
-    """The options that take a text, with their help."""
+def _texts() -> dict[str, tuple[OptionType, str]]:
+    """The options that take a text, with their types and help."""
+    tokens = OptionType("number", lambda text: checked("tokens", text))
+    cost = OptionType("number", lambda text: checked("cost", text))
     return {
-        "entity": _("The kind of what ran, as its engine names it."),
-        "agent": _("The role of an agent."),
-        "unit": _("The title or name of a unit of work."),
-        "model": _("A model."),
-        "branch": _("A branch."),
-        "trigger": _("The event at which the checkpoint was written."),
-        "since": _("The first day, as YYYY-MM-DD."),
-        "until": _("The last day, as YYYY-MM-DD."),
-        "tokens": _("Only checkpoints with at least this many tokens."),
-        "cost": _("Only runs that cost at least this many US dollars."),
-        "engine-version": _("The version of the engine."),
+        "entity": (NAME, _("The kind of what ran, as its engine names it.")),
+        "agent": (NAME, _("The role of an agent.")),
+        "unit": (NAME, _("The title or name of a unit of work.")),
+        "model": (NAME, _("A model.")),
+        "branch": (NAME, _("A branch.")),
+        "trigger": (NAME, _("The event at which the checkpoint was written.")),
+        "since": (DAY, _("The first day, as YYYY-MM-DD.")),
+        "until": (DAY, _("The last day, as YYYY-MM-DD.")),
+        "tokens": (tokens, _("Only checkpoints with at least this many tokens.")),
+        "cost": (cost, _("Only runs that cost at least this many US dollars.")),
+        "engine-version": (NAME, _("The version of the engine.")),
     }
+
+
+def checked(name: str, text: str) -> str:
+    """The text of a filter. Raises InvalidInput."""
+    FILTER_TYPES[name](text)
+    return text
 
 
 def handle(options: Mapping[str, Any]) -> Output:
@@ -89,10 +107,9 @@ def handle(options: Mapping[str, Any]) -> Output:
     if filters.cost:
         for location in locations_to_describe():
             describe_runs(location)
-    limit = min(max(options["limit"], 1), MAX_RESULTS)
     try:
-        found = search(filters, Location.objects.all(), most=limit)
-    except SearchTooSlow as error:
+        found = search(filters, Location.objects.all(), most=options["limit"])
+    except SearchRefused as error:
         raise CommandError(translate(error)) from None
     behind = progress()
     document = {
@@ -108,7 +125,8 @@ def _filters(options: Mapping[str, Any]) -> Filters:
     """Raises CommandError for a location that was not added."""
     quoted = [f'"{word}"' if " " in word else word for word in options["words"]]
     words = " ".join([*(f'-"{word}"' for word in options["without"]), *quoted])
-    values = {**options, "q": words, "version": options["engine_version"]}
+    given = {name: value for name, value in options.items() if value is not None}
+    values = {**given, "q": words, "version": options["engine_version"] or ""}
     if path := options["location"]:
         location = Location.objects.filter(path=path).first()
         if location is None:

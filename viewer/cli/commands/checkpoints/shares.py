@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy
 
 from viewer.access.login_links import owner
 from viewer.access.permissions import can_share
+from viewer.cli.arguments.values import CHECKPOINT, NUMBER_FROM_ONE
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
 from viewer.comparison.references import reference_to
@@ -26,13 +27,16 @@ def add_arguments(parser: CommandParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--make",
+        type=CHECKPOINT,
         metavar="OBJECT",
         help=_(
             "Make a link to a checkpoint, named as LOCATION#ID, or to the run, checkpoint, comparison, search"
             " or job whose page has this address."
         ),
     )
-    what.add_argument("--revoke", type=int, metavar="ID", help=_("Revoke the link with this ID of the list."))
+    what.add_argument(
+        "--revoke", type=NUMBER_FROM_ONE, metavar="ID", help=_("Revoke the link with this ID of the list.")
+    )
     parser.add_argument("--run", action="store_true", help=_("Share the whole run of the checkpoint."))
     parser.add_argument(
         "--days",
@@ -60,13 +64,15 @@ def handle(options: Mapping[str, Any]) -> Output:
 
 
 def _made(options: Mapping[str, Any]) -> Output:
-    maker = owner()
-    if not settings.SHARING or not can_share(maker):
+    if not settings.SHARING:
         raise CommandError(_("Sharing is turned off."))
     subject = _subject(options["make"], whole_run=options["run"])
     shared = find_shared(subject) if subject else None
     if shared is None:
         raise CommandError(_("There is no such object to share."))
+    maker = owner()
+    if not can_share(maker):
+        raise CommandError(_("Sharing is turned off."))
     preview = f"{settings.ALLOWED_ORIGINS[0]}{reverse('share-preview', args=[shared.subject.path])}"
     if options["dry_run"]:
         document = {"kind": str(shared.subject.kind), "title": shared.title, "preview": preview}

@@ -1,6 +1,5 @@
 """``manage.py checkpoints answer``: lists pending questions, or answers one."""
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer.cli.arguments.values import JOB, NUMBER_FROM_ONE, TEXT, read_stdin
 from viewer.cli.output import Output
 from viewer.jobs.human_input import questions
 from viewer.models import Question
@@ -16,15 +16,15 @@ HELP = gettext_lazy("Answer a run's question. Without a job, list the pending qu
 
 
 def add_arguments(parser: CommandParser) -> None:
-    parser.add_argument("job", nargs="?", metavar="JOB", help=_("A job's id, or its beginning."))
+    parser.add_argument("job", type=JOB, nargs="?", metavar="JOB", help=_("A job's id, or its beginning."))
     parser.add_argument(
         "number",
         nargs="?",
-        type=int,
+        type=NUMBER_FROM_ONE,
         metavar="NUMBER",
         help=_("The number of the question, if several are pending."),
     )
-    parser.add_argument("--text", help=_("The answer. Empty accepts the output; - reads stdin."))
+    parser.add_argument("--text", type=TEXT, help=_("The answer. Empty accepts the output; - reads stdin."))
 
 
 def handle(options: Mapping[str, Any]) -> Output:
@@ -34,16 +34,16 @@ def handle(options: Mapping[str, Any]) -> Output:
     found = [one for one in waiting if str(one.job_id).startswith(options["job"])]
     if options["number"] is not None:
         found = [one for one in found if one.number == options["number"]]
+    if not found and options["job"] is not None:
+        raise CommandError(_("There is no such pending question."))
     if options["text"] is None:
         return listed(found)
-    if not found:
-        raise CommandError(_("There is no such pending question."))
     if len(found) > 1:
         several = ", ".join(f"{one.job_id} {one.number}" for one in found)
         raise CommandError(
             _("Several questions are pending: %(several)s. Name one of them.") % {"several": several}
         )
-    return given(found[0], sys.stdin.read() if options["text"] == "-" else options["text"])
+    return given(found[0], read_stdin() if options["text"] == "-" else options["text"])
 
 
 def given(question: Question, text: str) -> Output:

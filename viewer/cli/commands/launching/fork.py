@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.cli.arguments.choices import add_choice_arguments
 from viewer.cli.arguments.targets import target_of
+from viewer.cli.arguments.values import NAME
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
 from viewer.cli.starting import add_run_arguments, next_units_of, request_from, started
@@ -29,7 +30,7 @@ def add_arguments(parser: CommandParser) -> None:
         help=str(_("LangGraph: show what would run next for each --as-node, without starting anything.")),
     )
     parser.add_argument(
-        "--branch", metavar="NAME", help=str(_("The new branch; by default a generated name."))
+        "--branch", type=NAME, metavar="NAME", help=str(_("The new branch; by default a generated name."))
     )
     parser.add_argument(
         "--into",

@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli.arguments.projects import add_project_arguments, project_for
+from viewer.cli.arguments.values import CHECKPOINT
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
 from viewer.cli.starting import outcome_of, refusal
@@ -19,7 +20,9 @@ HELP = gettext_lazy("Write a draft, which is a fork in Forkline only, to its loc
 
 
 def add_arguments(parser: CommandParser) -> None:
-    parser.add_argument("checkpoint", metavar="LOCATION#ID", help=_("A checkpoint that the fork wrote."))
+    parser.add_argument(
+        "checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint that the fork wrote.")
+    )
     parser.add_argument(
         "--into",
         choices=(NEW_THREAD, THREAD),

@@ -19,6 +19,7 @@ from viewer.cli.arguments.projects import (
     project_for,
 )
 from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_settings_of
+from viewer.cli.arguments.values import NAME, PAIR, TARGET, TEXT
 from viewer.cli.finding import imported_location, typed_path
 from viewer.cli.output import Output
 from viewer.cli.starting import outcome_of, refusal
@@ -38,6 +39,7 @@ HELP = gettext_lazy("Run a project's entry point from its start, and write its c
 def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "location",
+        type=TARGET,
         metavar="LOCATION",
         help=_("A folder, or a file that ends with .db for SQLite; created if it does not exist."),
     )
@@ -45,12 +47,18 @@ def add_arguments(parser: CommandParser) -> None:
         "--input",
         action="append",
         default=[],
+        type=PAIR,
         metavar="KEY=JSON",
         help=_("An input. A standalone agent has one: messages."),
     )
-    parser.add_argument("--state", metavar="JSON|@FILE", help=_("The initial state, as one JSON object."))
     parser.add_argument(
-        "--thread", default="", metavar="ID", help=_("LangGraph: the thread to continue; else a new one.")
+        "--state", type=TEXT, metavar="JSON|@FILE", help=_("The initial state, as one JSON object.")
+    )
+    parser.add_argument(
+        "--thread",
+        type=NAME,
+        metavar="ID",
+        help=_("LangGraph: the thread to continue; else a new one."),
     )
     add_run_settings_arguments(parser)
     add_choice_arguments(parser)
@@ -86,7 +94,7 @@ def handle(options: Mapping[str, Any]) -> Output:
         name=engine.entry_point_title(entry_point),
         inputs=inputs,
         target=known if known and not known.is_local else path,
-        thread=options["thread"],
+        thread=options["thread"] or "",
         models=choices.get("models", {}),
         cache_warmup=choices.get("cache_warmup", ""),
         checkpointing=checkpointing,

@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli.arguments.projects import add_project_arguments, project_for
+from viewer.cli.arguments.values import CHECKPOINT, CODE_NAME
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
 from viewer.cli.starting import outcome_of, refusal
@@ -20,8 +21,12 @@ HELP = gettext_lazy("Call a function of the project with a checkpoint's contents
 
 
 def add_arguments(parser: CommandParser) -> None:
-    parser.add_argument("checkpoint", metavar="LOCATION#ID", help=_("A checkpoint, or a checkpoint's file."))
-    parser.add_argument("function", metavar="module:function", help=_("A function of the project."))
+    parser.add_argument(
+        "checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint, or a checkpoint's file.")
+    )
+    parser.add_argument(
+        "function", type=CODE_NAME, metavar="module:function", help=_("A function of the project.")
+    )
     parser.add_argument(
         "--wait", action="store_true", help=_("Wait until it ends. Run it here if no worker is running.")
     )

@@ -14,6 +14,7 @@ from viewer.cli.arguments.dimensions import add_dimension_arguments, dimensions_
 from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
 from viewer.cli.arguments.projects import add_project_arguments, source_of, with_project
 from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_settings_of
+from viewer.cli.arguments.values import CHECKPOINT, CODE_NAME, NAME
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output, lines_of
 from viewer.cli.prompt import questions_asked
@@ -39,19 +40,19 @@ HELP = gettext_lazy("Fork a checkpoint several times, over values of an input, o
 
 def add_arguments(parser: CommandParser) -> None:
     add = parser.add_argument
-    add("checkpoint", metavar="LOCATION#ID", help=_("A checkpoint, or its file."))
-    add("--branch", metavar="PREFIX", help=_("The prefix of the branch names."))
+    add("checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint, or its file."))
+    add("--branch", type=NAME, metavar="PREFIX", help=_("The prefix of the branch names."))
     add_dimension_arguments(parser)
     add_run_settings_arguments(parser)
     add(
         "--as-node",
-        default="",
+        type=NAME,
         metavar="NODE",
         help=_("LangGraph: the node that a varied state is attributed to."),
     )
     add(
         "--score",
-        default="",
+        type=CODE_NAME,
         metavar="module:function",
         help=_("A function of the project that scores the end result of each branch, once."),
     )
@@ -104,8 +105,8 @@ def _request(options: Mapping[str, Any]) -> SweepRequest:
         dimensions=dimensions_of(options, contents),
         settings=run_settings_of(options),
         again_stale=options["again_stale"],
-        as_node=options["as_node"],
-        score=options["score"],
+        as_node=options["as_node"] or "",
+        score=options["score"] or "",
         cache_warmup=options["cache_warmup"] or "",
         options=launch_options_of(options),
         accepted=accepted_in(options),

@@ -8,6 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer.cli.arguments.values import NEW_FILE
 from viewer.cli.output import Output
 from viewer.data_folder import DataFolderFailure
 from viewer.data_folder.backups import copy_database
@@ -19,7 +20,9 @@ MAKES_READY = False
 
 
 def add_arguments(parser: CommandParser) -> None:
-    parser.add_argument("file", metavar="FILE", help=_("The copy to write. It must not exist yet."))
+    parser.add_argument(
+        "file", type=NEW_FILE, metavar="FILE", help=_("The copy to write. It must not exist yet.")
+    )
 
 
 def handle(options: Mapping[str, Any]) -> Output:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from viewer.cli.output import Output
 from viewer.retention.removing import MIN_DAYS, compact, old_data, remove
 from viewer.retention.sizes import sizes
+from viewer.validation import MAX_DAYS, number_option
 
 HELP = gettext_lazy("Show what Forkline stores, and remove its own old data. Locations are never touched.")
 
@@ -17,13 +18,13 @@ HELP = gettext_lazy("Show what Forkline stores, and remove its own old data. Loc
 def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--events",
-        type=int,
+        type=number_option(MIN_DAYS, MAX_DAYS),
         metavar="DAYS",
         help=_("Remove the events of jobs that ended at least this many days ago; at least 2."),
     )
     parser.add_argument(
         "--jobs",
-        type=int,
+        type=number_option(MIN_DAYS, MAX_DAYS),
         metavar="DAYS",
         help=_(
             "Remove jobs that ended at least this many days ago without a checkpoint and did not succeed;"
@@ -36,10 +37,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 def handle(options: Mapping[str, Any]) -> Output:
     """Remove what is old, and show the sizes of what is stored then. Raises CommandError."""
-    try:
-        old = old_data(options["events"], options["jobs"])
-    except ValueError:
-        raise CommandError(_("DAYS must be at least %(days)d.") % {"days": MIN_DAYS}) from None
+    old = old_data(options["events"], options["jobs"])
     if options["dry_run"]:
         events, jobs = old.events.count(), old.jobs.count()
     else:

@@ -7,11 +7,13 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from viewer.cli.arguments.values import LOCATION, NAME
 from viewer.cli.finding import imported_location
 from viewer.cli.output import Output
 from viewer.messages.translation import translate
 from viewer.models import Location
-from viewer.pruning import Pruned, PrunePlan, PruneRefused, Rules, fresh_plan, prune
+from viewer.pruning import MAX_LATEST, Pruned, PrunePlan, PruneRefused, Rules, fresh_plan, prune
+from viewer.validation import MAX_DAYS, number_option
 
 HELP = gettext_lazy(
     "Delete checkpoints at their source by age, number or branch. Without --confirm, only list them."
@@ -19,10 +21,22 @@ HELP = gettext_lazy(
 
 
 def add_arguments(parser: CommandParser) -> None:
-    parser.add_argument("location", metavar="LOCATION", help=_("A folder or an SQLite file of checkpoints."))
-    parser.add_argument("--days", type=int, metavar="N", help=_("Only those that are at least N days old."))
-    parser.add_argument("--latest", type=int, metavar="N", help=_("Keep the newest N of each branch."))
-    parser.add_argument("--branch", default="", help=_("Only those of this branch."))
+    parser.add_argument(
+        "location", type=LOCATION, metavar="LOCATION", help=_("A folder or an SQLite file of checkpoints.")
+    )
+    parser.add_argument(
+        "--days",
+        type=number_option(0, MAX_DAYS),
+        metavar="N",
+        help=_("Only those that are at least N days old."),
+    )
+    parser.add_argument(
+        "--latest",
+        type=number_option(1, MAX_LATEST),
+        metavar="N",
+        help=_("Keep the newest N of each branch."),
+    )
+    parser.add_argument("--branch", type=NAME, help=_("Only those of this branch."))
     parser.add_argument(
         "--delete-copies",
         action="store_true",
@@ -31,17 +45,16 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help=_("Only list, even with --confirm."))
     parser.add_argument(
         "--confirm",
+        type=NAME,
         metavar="DIGEST",
-        default="",
         help=_("Delete the list with this digest, which was printed with it. Another list is refused."),
     )
 
 
 def handle(options: Mapping[str, Any]) -> Output:
     """List what would be deleted, or delete the confirmed list. Raises CommandError."""
-    rules = Rules(options["days"], options["latest"], options["branch"], options["delete_copies"])
-    is_valid = (rules.days is None or rules.days >= 0) and (rules.latest is None or rules.latest > 0)
-    if rules.is_empty or not is_valid:
+    rules = Rules(options["days"], options["latest"], options["branch"] or "", options["delete_copies"])
+    if rules.is_empty:
         raise CommandError(_("Choose an age, a number or a branch."))
     location = imported_location(options["location"])
     try:

@@ -10,6 +10,7 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer.cli.arguments.values import READ_FILE
 from viewer.cli.output import Output
 from viewer.data_folder.restoring import restore
 from viewer.jobs.storage import has_any_runner
@@ -20,7 +21,9 @@ MAKES_READY = False
 
 
 def add_arguments(parser: CommandParser) -> None:
-    parser.add_argument("file", metavar="FILE", help=_("A copy that “backup” or an upgrade created."))
+    parser.add_argument(
+        "file", type=READ_FILE, metavar="FILE", help=_("A copy that “backup” or an upgrade created.")
+    )
 
 
 def handle(options: Mapping[str, Any]) -> Output:
