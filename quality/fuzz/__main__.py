@@ -4,7 +4,14 @@ import sys
 
 from quality.processes import run_modules
 
-TESTS = ("broken_files", "corrupt_stores", "resource_exhaustion", "random_lineages", "script_injection.pages")
+TESTS = (
+    "broken_files",
+    "corrupt_stores",
+    "resource_exhaustion",
+    "terminal_calls",
+    "random_lineages",
+    "script_injection.pages",
+)
 
 if __name__ == "__main__":
     sys.exit(run_modules("quality.fuzz", TESTS))
