@@ -57,8 +57,8 @@ ACCEPTED: Mapping[str, set[str]] = {
     "location": {"a directory"},
     "target": {*PLAIN, "a directory", "a missing path", "control characters"},
     "folder": {"a directory"},
-    "new file": {*PLAIN, "a missing path", "control characters", "open brackets"},
-    "job": set(),
+    "new file": {*PLAIN, "a missing path", "control characters", "not UTF-8"},
+    "decimal": {"a fraction"},
 }
 
 
@@ -148,20 +148,22 @@ class Workplace:
         }
         return cls(place / "store", place, Path(settings.DATA_DIR), paths)
 
-    def state(self) -> str:
-        """A digest of the location, the folder and all rows, apart from the times of imports."""
-        digest = hashlib.sha256()
-        for path in sorted(self.folder.rglob("*")):
-            digest.update(f"{path}{path.lstat().st_size}".encode(errors="surrogateescape"))
+    def state(self) -> dict[str, str]:
+        """Digests of the folder's files, and of the rows of each table without the times of imports."""
+        files = "".join(f"{path}{path.lstat().st_size}" for path in sorted(self.folder.rglob("*")))
+        found = {"files": digest_of(files)}
         file = self.data / "forkline.sqlite3"
         with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
             tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
             for name in [name for (name,) in tables]:
                 columns = [row[1] for row in database.execute(f'PRAGMA table_info("{name}")')]
                 chosen = ", ".join(f'"{one}"' for one in columns if one not in TIMES)
-                for row in database.execute(f'SELECT {chosen} FROM "{name}"'):
-                    digest.update(repr(row).encode(errors="surrogateescape"))
-        return digest.hexdigest()
+                found[name] = digest_of(repr(list(database.execute(f'SELECT {chosen} FROM "{name}"'))))
+        return found
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
 def parsers() -> Iterator[tuple[tuple[str, ...], ArgumentParser]]:
@@ -210,6 +212,8 @@ def cases(workplace: Workplace) -> Iterator[Case]:
     """Calls of each command, each with one hostile value and otherwise valid ones."""
     for command, parser in parsers():
         actions = valued(parser)
+        # A plan starts nothing.
+        plan = ["--plan"] if any("--plan" in one.option_strings for one in parser._actions) else []
         for action in actions:
             kind = kind_of(action)
             others = [valid(one, workplace) for one in actions if one.required and one is not action]
@@ -222,7 +226,7 @@ def cases(workplace: Workplace) -> Iterator[Case]:
                 text = [f"{action.option_strings[-1]}={value}"] if action.option_strings else [value]
                 if not action.option_strings and value.startswith("-"):
                     text = ["--", value]
-                arguments = (*command, *placed(action, actions, text, others))
+                arguments = (*command, *plan, *placed(action, actions, text, others))
                 yield Case(arguments, f"{' '.join(command)} {action.dest} ({kind}): {name}", is_refused)
 
 
@@ -272,10 +276,11 @@ def setting_cases(workplace: Workplace) -> Iterator[Case]:
     from checkpoint_site.environment import SETTINGS
 
     accepted = {
-        "text": {*PLAIN, *workplace.paths},
+        "text": {*PLAIN, *workplace.paths, "more digits than Python converts", "spaces"},
         "folders": {"a missing path", *workplace.paths},
         "file": {"a missing path"},
         "folder": set[str](),
+        "databases": {"spaces"},
     }
     for setting in SETTINGS:
         for name, value in {**TEXTS, **workplace.paths}.items():
@@ -302,8 +307,9 @@ def check(case: Case, workplace: Workplace, found: Found) -> None:
     found.refused += status != 0
     found.slowest = max(found.slowest, passed)
     found.faults += (f"{case.name}: {fault}" for fault in faults(case, status, out, err, passed))
-    if status != 0 and workplace.state() != before:
-        found.faults.append(f"{case.name}: a refused call has changed something")
+    if status != 0 and (changed := workplace.state().items() ^ before.items()):
+        names = ", ".join(sorted({name for name, _digest in changed}))
+        found.faults.append(f"{case.name}: a refused call has changed {names}")
 
 
 def faults(case: Case, status: int, out: str, err: str, passed: float) -> Iterator[str]:

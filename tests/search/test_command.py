@@ -44,6 +44,14 @@ def test_options_filter(crew_location: Location) -> None:
     assert "Nothing found." in printed("no such text")
 
 
+@pytest.mark.parametrize(
+    ("option", "value"), [("--since", "yesterday"), ("--cost", "nan"), ("--tokens", "-1"), ("--limit", "0")]
+)
+def test_a_filter_that_is_not_valid_is_refused(crew_location: Location, option: str, value: str) -> None:
+    with pytest.raises(CommandError, match=f"{option} must be .*, not '{value}'"):
+        printed("write", option, value)
+
+
 def test_a_search_needs_something_to_search_for(db: None) -> None:
     with pytest.raises(CommandError, match="Name a word"):
         printed()

@@ -117,6 +117,24 @@ def test_odd_values_are_no_errors(reader: Client, crew_location: Location, query
     page(reader, query)
 
 
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("since=yesterday", "The first day must be a day such as 2026-01-31, not 'yesterday'."),
+        ("until=2026-02-30", "The last day must be a day"),
+        ("tokens=-1", "The number of tokens must be a whole number of 0 or more"),
+        ("cost=nan", "The cost must be a number of 0 or more"),
+        ("status=odd", "The status must be one of failed, waiting"),
+    ],
+)
+def test_a_filter_that_is_not_valid_finds_nothing_and_says_why(
+    reader: Client, crew_location: Location, query: str, message: str
+) -> None:
+    for address in (query, f"q=write&{query}"):
+        shown = page(reader, address)
+        assert message in shown and 'class="search-result"' not in shown
+
+
 def test_a_failure_that_nobody_continued_is_found(reader: Client, crew_run: Run) -> None:
     last = crew_run.checkpoints.filter(children=None).latest("row")
     Checkpoint.objects.filter(pk=last.pk).update(trigger="task_failed")

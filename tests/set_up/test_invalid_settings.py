@@ -12,12 +12,16 @@ from tests.environments import environment_with
 ROOT = Path(__file__).resolve().parent.parent.parent
 MANAGE = [sys.executable, "manage.py", "checkpoints", "list", "/nowhere"]
 DEMO = [sys.executable, "-m", "scripts.demo", "--clean"]
+LONG = f"{'9' * 60}…{'9' * 20}"
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
         ("PORT", "abc", "PORT must be a whole number of 1 or more, not 'abc'."),
+        ("PORT", "99999", "PORT must be a whole number of 65535 or less, not '99999'."),
+        ("SCRATCH_DAYS", "9" * 4_000, f"SCRATCH_DAYS must be a whole number of 1 or more, not '{LONG}'."),
+        ("PRICES_FILE", "/dev/zero", "PRICES_FILE must be the absolute path of a file, not '/dev/zero'."),
         ("RETENTION_JOB_DAYS", "1", "RETENTION_JOB_DAYS must be a whole number of 2 or more, not '1'."),
         ("PREWARM", "maybe", "PREWARM must be 0 or 1, not 'maybe'."),
         ("CHECKPOINT_ROOTS", "here", "CHECKPOINT_ROOTS must hold absolute folders, not 'here'."),
@@ -45,6 +49,19 @@ def test_a_data_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     ended = subprocess.run(MANAGE, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr == f"DATA_DIR: the folder {tmp_path / 'file'} cannot be created (File exists).\n"
+
+
+def test_an_invalid_setting_creates_no_data_folder(tmp_path: Path) -> None:
+    environment = environment_with(tmp_path / "new/data") | {"PORT": "0"}
+    ended = subprocess.run(MANAGE, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1 and list(tmp_path.iterdir()) == []
+
+
+def test_a_data_folder_that_cannot_be_created_leaves_nothing(tmp_path: Path) -> None:
+    environment = environment_with(tmp_path / "new" / ("x" * 300))
+    ended = subprocess.run(MANAGE, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1 and ended.stderr.count("\n") == 1 and "File name too long" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_signing_key_is_created_once_and_private(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def add_arguments(parser: CommandParser) -> None:
 def _texts() -> dict[str, tuple[OptionType, str]]:
     """The options that take a text, with their types and help."""
     tokens = OptionType("number", lambda text: checked("tokens", text))
-    cost = OptionType("number", lambda text: checked("cost", text))
+    cost = OptionType("decimal", lambda text: checked("cost", text))
     return {
         "entity": (NAME, _("The kind of what ran, as its engine names it.")),
         "agent": (NAME, _("The role of an agent.")),
