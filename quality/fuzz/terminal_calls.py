@@ -154,7 +154,9 @@ class Workplace:
         found = {"files": digest_of(files)}
         file = self.data / "forkline.sqlite3"
         with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
-            tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+            tables = database.execute(
+                "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE TABLE%' ORDER BY name"
+            )
             for name in [name for (name,) in tables]:
                 columns = [row[1] for row in database.execute(f'PRAGMA table_info("{name}")')]
                 chosen = ", ".join(f'"{one}"' for one in columns if one not in TIMES)
