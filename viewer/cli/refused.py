@@ -37,6 +37,5 @@ def effects_in(refused: LaunchRefused) -> list[dict[str, str]]:
     """The refused effects for ``--json``; empty if it was refused for another reason."""
     if not isinstance(refused, EffectsRefused):
         return []
-    return [
-        {name: str(one[name]) for name in ("kind", "name", "detail", "digest")} for one in refused.effects
-    ]
+    names = ("kind", "name", "detail", "digest", "tool", "field")
+    return [{name: str(one.get(name) or "") for name in names} for one in refused.effects]

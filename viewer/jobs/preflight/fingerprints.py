@@ -12,7 +12,7 @@ from viewer.jobs.execution.starting.engine_runner import runner_program
 from viewer.models import Checkpoint, Location, Project
 
 # Increase it when checks find something that earlier ones did not.
-VERSION = 1
+VERSION = 2
 MAX_FILES = 4_000
 MAX_FOLDERS = 2_000
 MAX_DEPTH = 8

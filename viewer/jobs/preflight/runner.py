@@ -96,7 +96,10 @@ def _without_secrets(report: Mapping[str, Any], redact: Redactor) -> dict[str, A
     redacted: dict[str, Any] = redact(report)
     for effect, clean in zip(report.get("effects") or [], redacted.get("effects") or [], strict=True):
         # Accepted effects are compared by these hashes, which look like secrets.
-        clean.update({name: str(effect.get(name) or "") for name in ("key", "digest", "kind")})
+        clean.update({name: str(effect.get(name) or "") for name in ("key", "digest", "given", "kind")})
+        if field := str(effect.get("field") or ""):
+            # The name of its field may say that a value is a secret.
+            clean["name"] = str(redact({field.rpartition(".")[2]: clean["name"]}).popitem()[1])
     blocks = [block for found in report.get("blocks") or [] if (block := message_from(found))]
     return {**redacted, "blocks": [redacted_message(block, redact).as_data() for block in blocks]}
 

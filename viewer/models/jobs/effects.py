@@ -18,11 +18,14 @@ class AcceptedEffectQuerySet(models.QuerySet["AcceptedEffect"]):
 
     def keys(self) -> set[str]:
         """The keys by which the runner compares effects (forkline_runner/loaded_code/effects.py)."""
-        return set(self.values_list("key", flat=True))
+        return set(self.filter(is_bound=True).values_list("key", flat=True))
 
 
 class AcceptedEffect(models.Model):
-    """An effect that a person accepted for all runs of a project. Changed content is another effect."""
+    """An effect that a person accepted for all runs of a project.
+
+    Changed content is another effect, and so is the same value in another field or tool.
+    """
 
     class Kind(models.TextChoices):
         MODULE = "module", _("Import")
@@ -30,15 +33,21 @@ class AcceptedEffect(models.Model):
         FILE = "file", _("File")
         HOST = "host", _("Host")
         KEY = "key", _("Key")
+        VALUE = "value", _("Value")
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="accepted_effects")
-    # A hash of kind, name and digest. The stored name is redacted.
+    # A hash of everything that was accepted. The stored name is redacted and shortened.
     key = models.CharField(max_length=64)
     kind = models.CharField(max_length=20, choices=Kind)
     name = models.CharField(max_length=300)
     # SHA-256 of the accepted content; empty if the name identifies it.
     digest = models.CharField(max_length=64, blank=True)
     detail = models.CharField(max_length=300, blank=True)
+    # What gets the value, and in which field.
+    tool = models.CharField(max_length=300, blank=True, db_default="")
+    field = models.CharField(max_length=300, blank=True, db_default="")
+    # Whether the key contains the tool, the field and the complete value. Older ones do not count.
+    is_bound = models.BooleanField(default=True, db_default=False)
     accepted_at = models.DateTimeField(default=timezone.now)
     accepted_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
@@ -65,6 +74,8 @@ def accept_effects(project: Project, effects: Iterable[Mapping[str, Any]], user:
                 name=str(effect["name"])[:300],
                 digest=str(effect.get("digest") or "")[:64],
                 detail=str(effect.get("detail") or "")[:300],
+                tool=str(effect.get("tool") or "")[:300],
+                field=str(effect.get("field") or "")[:300],
                 accepted_by=user,
             )
             for effect in effects

@@ -94,7 +94,7 @@ class PreflightCheck(models.Model):
 
     @property
     def effects(self) -> list[dict[str, Any]]:
-        """The effects that the checkpoint adds to the project's code: kind, name, detail, digest and key."""
+        """What the checkpoint adds to the project's code (see viewer/jobs/preflight/checks.py)."""
         return list(self.report.get("effects") or [])
 
     @property

@@ -49,7 +49,7 @@ def _check(report: Report, request: Request, scratch: Path) -> None:
         report["checkpoint_version"] = str(body.get("crewai_version") or "")
     project.enter(request["folder"])
     found = effects.effects_of(saved, request, os.environ)
-    report["effects"] = accepted_effects.plain(found)
+    report["effects"] = accepted_effects.plain(found, request)
     if request["kind"] == "effects" or accepted_effects.unaccepted(found, request):
         report["is_complete"] = False
         return

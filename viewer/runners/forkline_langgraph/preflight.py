@@ -52,7 +52,7 @@ def _check(report: Report, request: Request, scratch: Path, reporter: Reporter) 
             address = caller_of(source, address)
         loadable = Loadable(request)
         found = loadable.effects_in(job.values_to_load(source, address))
-        report["effects"] = accepted_effects.plain(found)
+        report["effects"] = accepted_effects.plain(found, request)
         if request["kind"] == "effects" or accepted_effects.unaccepted(found, request):
             report["is_complete"] = False
             return

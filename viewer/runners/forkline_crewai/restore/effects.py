@@ -2,31 +2,43 @@
 
 Only tools and models have effects: sanitizing drops everything else. With an entry point, and for a flow,
 they come from the project's own code, and the checkpoint has no effects.
+
+Every text, number and truth value of a tool is an effect, unless the code gives the same one to the same
+field of the class. It is accepted for this field of this class, next to the tool's other values.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from forkline_crewai.restore.sanitizing import ENGINE_TOOLS, MADE_OF_FUNCTIONS, address_names, provider_of
+from forkline_crewai.restore.sanitizing import (
+    ENGINE_TOOLS,
+    MADE_OF_FUNCTIONS,
+    address_names,
+    providers_of,
+    restored_fields,
+)
 from forkline_guard import guard
-from forkline_runner.loaded_code import resolving
-from forkline_runner.loaded_code.effects import MAX_NAME, Effect, in_value
+from forkline_runner.loaded_code import own_values, resolving
+from forkline_runner.loaded_code.effects import MAX_NAME, Effect, digest_of, value_effect
 
 if TYPE_CHECKING:
     from viewer.jobs.request import Request
 
-# The fields of every tool of the engine.
-USUAL_FIELDS = frozenset(
+# The engine's own fields of a tool that hold no text, and change while it is used.
+ENGINE_FIELDS = frozenset(
     """
-    name description tool_type env_vars args_schema result_schema description_updated cache_function
-    result_as_answer max_usage_count current_usage_count package_dependencies
+    tool_type description_updated result_as_answer max_usage_count current_usage_count tool_failure_policy
     """.split()  # noqa: SIM905 - a list of words
 )
-
-
+# Older versions of the engine store a tool's description with its name and arguments.
+COMPOSITE = re.compile(r"Tool Name: .*?\nTool Arguments: .*\nTool Description: (.*)", re.DOTALL)
+# The variables that choose the model of an agent without one, and the engine's own choice.
+MODEL_VARIABLES = ("MODEL", "MODEL_NAME", "OPENAI_MODEL_NAME")
+DEFAULT_MODEL = "gpt-4.1-mini"
 # The variables of a provider's keys, if it is not <PROVIDER>_API_KEY alone.
 KEYS = {
     "azure": ("AZURE_API_KEY", "AZURE_OPENAI_API_KEY"),
@@ -62,18 +74,30 @@ def _of_tools(
 ) -> Iterator[Effect]:
     for tool in _tools_in(saved):
         kind = str(tool["tool_type"])
-        module = kind.rpartition(".")[0]
+        module, _dot, name = kind.rpartition(".")
         files = resolving.files_if_found(module)
-        # Sanitizing refuses a tool whose module cannot be resolved.
-        if files and not kind.startswith("crewai.") and module not in imported:
-            yield Effect("module", module, files[-1].path, resolving.digest_of(files))
+        if files and module not in imported:
+            yield Effect("module", module[:MAX_NAME], files[-1].path, resolving.digest_of(files), kind)
         for variable in tool.get("env_vars") or []:
-            name = variable.get("name") if isinstance(variable, dict) else variable
-            if isinstance(name, str) and environment.get(name):
-                yield Effect("key", name[:MAX_NAME], kind)
-        for field, value in tool.items():
-            if field not in USUAL_FIELDS:
-                yield from in_value(field, value, kind)
+            named = variable.get("name") if isinstance(variable, dict) else variable
+            if isinstance(named, str) and environment.get(named):
+                yield Effect("key", named[:MAX_NAME], kind, tool=kind)
+        if not files:
+            # Sanitizing refuses a tool whose module cannot be resolved.
+            continue
+        fields = {
+            field: _authored(value) if field == "description" else value
+            for field, value in restored_fields(tool, lambda _: True).items()
+            if field not in ENGINE_FIELDS
+        }
+        given = digest_of(fields)
+        for path, value in own_values.differing(module, name, fields, imported):
+            yield value_effect(kind, path, value, given)
+
+
+def _authored(description: Any) -> Any:
+    found = COMPOSITE.fullmatch(description) if isinstance(description, str) else None
+    return found[1] if found else description
 
 
 def _of_models(saved: Mapping[str, Any], environment: Mapping[str, str]) -> Iterator[Effect]:
@@ -81,16 +105,18 @@ def _of_models(saved: Mapping[str, Any], environment: Mapping[str, str]) -> Iter
 
     An address in the project's environment is the project's choice, not an effect of the checkpoint.
     """
-    for model in _models_in(saved):
-        provider = provider_of(model)
-        if not any(environment.get(variable) for variable in address_names(provider)):
-            yield Effect("host", provider, "the provider's own address")
-        for name in KEYS.get(provider, (f"{provider.upper()}_API_KEY",)):
-            if environment.get(name):
-                yield Effect("key", name, provider)
+    for model in _models_in(saved, environment):
+        for provider in providers_of(model):
+            if not any(environment.get(variable) for variable in address_names(provider)):
+                yield Effect("host", provider[:MAX_NAME], "the provider's own address", tool=provider)
+            for name in KEYS.get(provider, (f"{provider.upper()}_API_KEY",)):
+                if environment.get(name):
+                    yield Effect("key", name[:MAX_NAME], provider[:MAX_NAME], tool=provider)
 
 
-def _models_in(saved: Mapping[str, Any]) -> Iterator[Any]:
+def _models_in(saved: Mapping[str, Any], environment: Mapping[str, str]) -> Iterator[Any]:
+    """Yield the models of the checkpoint, and the one that the engine chooses where it has none."""
+    default = next((environment[name] for name in MODEL_VARIABLES if environment.get(name)), DEFAULT_MODEL)
     owners = _owners(saved)
     if isinstance(saved.get("manager_agent"), dict):
         owners.append(saved["manager_agent"])
@@ -99,14 +125,33 @@ def _models_in(saved: Mapping[str, Any]) -> Iterator[Any]:
             model = owner.get(field)
             if (isinstance(model, str) and model) or (isinstance(model, dict) and model.get("model")):
                 yield model
+            elif (field == "llm" and "role" in owner) or (field == "planning_llm" and _plans(owner)):
+                yield default
+
+
+def _plans(owner: Mapping[str, Any]) -> bool:
+    return bool(owner.get("planning")) and "tasks" in owner
 
 
 def _tools_in(saved: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the tools that are restored, and those in their fields, which the engine restores as well."""
     for owner in _owners(saved):
         for tool in _dicts(owner.get("tools")):
             kind = str(tool.get("tool_type") or "")
             if kind and not kind.startswith(ENGINE_TOOLS) and kind not in MADE_OF_FUNCTIONS:
                 yield tool
+                yield from _inner_tools(list(tool.values()))
+
+
+def _inner_tools(waiting: list[Any]) -> Iterator[dict[str, Any]]:
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+            if isinstance(value.get("tool_type"), str):
+                yield value
 
 
 def _owners(saved: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -69,9 +69,14 @@ LOST = {
     "trained_agents_file": "training files",
 }
 MADE_OF_FUNCTIONS = {"crewai.tools.base_tool.Tool"}
+# The values of ``llm_type`` that choose a provider's own class, whatever the model's name says.
+NATIVE = {"openai", "anthropic", "azure", "bedrock", "gemini"}
 DEFAULT_ADDRESSES = {"https://api.openai.com/v1", "https://api.openai.com/v1/"}
 # The engine adds these to agents.
 ENGINE_TOOLS = ("crewai.tools.agent_tools.", "crewai.tools.memory_tools.")
+# Schemas come from the tool's class; a checkpoint must not name a function to call.
+NOT_RESTORED = ("cache_function", "args_schema", "result_schema")
+MAX_DEPTH = 50
 SECRET_FIELDS = ("api_key", "apikey", "token", "secret", "password", "credential")
 
 
@@ -139,7 +144,19 @@ def provider_of(model: Any) -> str:
     """Return the provider of a model, such as ``openai``."""
     name = model if isinstance(model, str) else str(model.get("model") or "")
     given = "" if isinstance(model, str) else str(model.get("provider") or "")
-    return given or (name.partition("/")[0] if "/" in name else "openai")
+    return given or (name.partition("/")[0] if "/" in name else _usual_provider(name))
+
+
+def _usual_provider(name: str) -> str:
+    """Return the provider that the engine chooses for a model's name without one."""
+    starts = {"claude-": "anthropic", "anthropic.": "anthropic", "gemini-": "gemini", "gemma-": "gemini"}
+    return next((provider for start, provider in starts.items() if name.lower().startswith(start)), "openai")
+
+
+def providers_of(model: Any) -> list[str]:
+    """Return every provider that a model may call: the class that it names decides as well."""
+    native = str(model.get("llm_type") or "") if isinstance(model, dict) else ""
+    return list(dict.fromkeys([provider_of(model), *([native] if native in NATIVE else [])]))
 
 
 def address_names(provider: str) -> list[str]:
@@ -189,12 +206,38 @@ def _clean_tools(owner: Entity, may_import: ToolCheck) -> list[Entity]:
                 "crewai.tool_not_in_project",
                 tool=repr(kind or tool),
             )
-        # Schemas come from the tool's class; a checkpoint must not name a function to call.
-        unwanted = {"cache_function", "args_schema", "result_schema"}
-        tools.append(
-            {name: value for name, value in tool.items() if name not in unwanted and not _secret(name)}
-        )
+        tools.append(restored_fields(tool, may_import))
     return tools
+
+
+def restored_fields(tool: Entity, may_import: ToolCheck) -> Entity:
+    """Return the fields of a tool that are restored. Raises Refused for a forbidden tool in them."""
+    return {
+        name: _restored_value(value, may_import)
+        for name, value in tool.items()
+        if name not in NOT_RESTORED and not _secret(name)
+    }
+
+
+def _restored_value(value: Any, may_import: ToolCheck, depth: int = 0) -> Any:
+    """Return a value of a tool. The engine imports what ``tool_type`` names at any depth."""
+    if depth > MAX_DEPTH:
+        raise Refused("crewai.tool_not_in_project", tool=repr(value)[:200])
+    if isinstance(value, list):
+        return [_restored_value(item, may_import, depth + 1) for item in value]
+    if not isinstance(value, dict):
+        return value
+    unwanted: tuple[str, ...] = ("cache_function",)
+    if "tool_type" in value:
+        kind = value["tool_type"]
+        if not isinstance(kind, str) or not may_import(kind):
+            raise Refused("crewai.tool_not_in_project", tool=repr(kind))
+        unwanted = NOT_RESTORED
+    return {
+        name: _restored_value(item, may_import, depth + 1)
+        for name, item in value.items()
+        if name not in unwanted
+    }
 
 
 def _secret(name: str) -> bool:

@@ -21,4 +21,7 @@ def may_import(tool_type: str) -> bool:
         files = resolving.files_of(module)
     except resolving.Unresolved:
         return False
+    # The engine would build whatever else the module imports.
+    if resolving.class_in_source(module, name) is None:
+        return False
     return top in {"crewai", "crewai_tools"} or all(project.is_in_project(Path(file.path)) for file in files)

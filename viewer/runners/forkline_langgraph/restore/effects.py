@@ -1,53 +1,106 @@
 """The effects of a LangGraph checkpoint: what loading its values would import. Imports nothing.
 
-Values name classes, which the engine's serializer imports and calls. Classes of the engine and of the
-project's own modules need no acceptance. Everything else does, including any pickled value.
+Values name classes, which the engine's serializer imports and calls. A short list of classes that only hold
+data, and classes of the project's own source that its entry points import, need no acceptance. Everything
+else does, with exactly the arguments that are stored, and so does any pickled value.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
+import re
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forkline_guard import guard
 from forkline_langgraph.restore.named_types import Encrypted, NamedType, Pickled, UnreadableValue, named_in
 from forkline_runner.loaded_code import resolving
-from forkline_runner.loaded_code.effects import MAX_NAME, Effect
+from forkline_runner.loaded_code.effects import MAX_NAME, Effect, refusal_of
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
     from forkline_langgraph.restore.source_store import LoadedValue
     from viewer.jobs.request import Request
 
-ENGINE_MODULES = ("langgraph.", "langchain_core.")
-# What the engine itself loads in its strict mode (langgraph/checkpoint/serde/_msgpack.py).
-SAFE = {
+# The packages of the engine. Most of their classes do more than hold data: one opens its file at once.
+ENGINE_PACKAGES = {"langgraph", "langchain_core"}
+# Classes that only hold what they are given, whatever that is. Each was read, with its validators and
+# defaults, in every supported version. tests/runners/langgraph/test_data_classes.py makes each of them under
+# an audit hook, and checks that no other class of both packages is accepted.
+DATA_CLASSES = {
     *(("datetime", name) for name in ("datetime", "date", "time", "timedelta", "timezone")),
     *(("builtins", name) for name in ("set", "frozenset")),
     *(("ipaddress", f"IPv{number}{name}") for number in "46" for name in ("Address", "Interface", "Network")),
     *((module, name) for module in ("pathlib", "pathlib._local") for name in ("Path", "PosixPath")),
-    *(("uuid", "UUID"), ("decimal", "Decimal"), ("collections", "deque")),
-    *(("zoneinfo", "ZoneInfo"), ("re", "compile")),
+    *(("uuid", "UUID"), ("decimal", "Decimal"), ("collections", "deque"), ("re", "compile")),
+    *(
+        (f"langchain_core.messages.{module}", name)
+        for module, names in {
+            "base": ("BaseMessage", "BaseMessageChunk"),
+            "human": ("HumanMessage", "HumanMessageChunk"),
+            "ai": ("AIMessage", "AIMessageChunk"),
+            "system": ("SystemMessage", "SystemMessageChunk"),
+            "chat": ("ChatMessage", "ChatMessageChunk"),
+            "tool": ("ToolMessage", "ToolMessageChunk"),
+            "function": ("FunctionMessage", "FunctionMessageChunk"),
+            "modifier": ("RemoveMessage",),
+        }.items()
+        for name in names
+    ),
+    # Not Blob, its neighbour, which reads its path when it is used.
+    ("langchain_core.documents.base", "Document"),
+    *(
+        ("langchain_core.prompt_values", name)
+        for name in ("StringPromptValue", "ChatPromptValue", "ChatPromptValueConcrete", "ImagePromptValue")
+    ),
+    *(("langchain_core.outputs.generation", name) for name in ("Generation", "GenerationChunk")),
+    *(("langchain_core.outputs.chat_generation", name) for name in ("ChatGeneration", "ChatGenerationChunk")),
+    ("langchain_core.outputs.chat_result", "ChatResult"),
+    ("langchain_core.outputs.llm_result", "LLMResult"),
+    ("langchain_core.outputs.run_info", "RunInfo"),
+    *(
+        ("langchain_core.agents", name)
+        for name in ("AgentAction", "AgentActionMessageLog", "AgentStep", "AgentFinish")
+    ),
+    *(
+        ("langgraph.types", name)
+        for name in (
+            "Send",
+            "Interrupt",
+            "Command",
+            "Overwrite",
+            "TimeoutPolicy",
+            "StateSnapshot",
+            "StateUpdate",
+            "PregelTask",
+            "CacheKey",
+        )
+    ),
+    *(("langgraph.store.base", name) for name in ("Item", "SearchItem", "GetOp")),
 }
-SAFE_METHODS = {("datetime", "datetime", "fromisoformat")}
-MAX_SOURCE_BYTES = 1024 * 1024
+DATA_METHODS = {("datetime", "datetime", "fromisoformat")}
+# Reads the file of a time zone, or imports the package that has it; any other text could name another file.
+ZONE = ("zoneinfo", "ZoneInfo")
+ZONE_NAME = re.compile(r"[A-Za-z0-9_+-]{1,40}(/[A-Za-z0-9_+-]{1,40}){0,3}")
 
 
 class Loadable:
-    """What one request may load: the engine's and the project's classes, and what a person has accepted."""
+    """What one request may load: data, the project's own classes, and what a person has accepted."""
 
     def __init__(self, request: Request) -> None:
         self._accepted = set(request.get("accepted_effects") or [])
         self._own = resolving.imported_by([*(request.get("entry_points") or []), request["entry_point"]])
-        self._decided: dict[NamedType, bool] = {}
+        self._is_own: dict[tuple[str, str], bool] = {}
         # The classes that values name, for the engine's own list of what it may load.
         self.allowed: set[tuple[str, str]] = set()
         self.has_pickles = False
-        self._modules_to_pin: set[str] = set()
+        # The files of modules that need acceptance, read once: what is accepted is what is pinned.
+        self._files: dict[str, tuple[resolving.ModuleFile, ...]] = {}
+        # The classes of accepted effects, whose objects a person may edit.
+        self._editable: set[str] = set()
+        # Hashes of the values that this run has stored: its own code made them.
+        self._stored: set[bytes] = set()
 
     def effects_in(self, values: Iterable[LoadedValue]) -> list[Effect]:
         """Return the effects of these values besides the project's own code, each once. Raises Refused."""
@@ -59,27 +112,31 @@ class Loadable:
 
     def pin_modules(self) -> None:
         """Allow modules that needed acceptance to be imported only with their current content."""
-        for module in self._modules_to_pin:
-            for file in resolving.files_if_found(module):
-                if file.name not in sys.modules:
-                    guard.pin(file.name, file.path, file.digest)
+        for file in {file for files in self._files.values() for file in files}:
+            if file.name not in sys.modules:
+                guard.pin(file.name, file.path, file.digest)
+
+    def add_stored(self, data: bytes) -> None:
+        """Allow a value that this run has stored to be loaded again."""
+        self._stored.add(hashlib.sha256(data).digest())
 
     def check(self, kind: str | None, data: bytes | None) -> None:
         """Raise Refused if a value names something that may not be loaded."""
+        if data and hashlib.sha256(data).digest() in self._stored:
+            return
         missing = [one for one in self._effects_of(kind, data, "") if not self._is_accepted(one)]
         if missing:
-            raise Refused(
-                "runner.effects_not_accepted",
-                effects="; ".join(f"{one.kind} {one.name}" for one in missing),
-            )
+            raise refusal_of(missing)
 
     def check_type(self, named: NamedType) -> None:
-        """Raise Refused if an edited value names a class that may not be loaded."""
+        """Raise Refused if an edited value names a class that may not be loaded.
+
+        A person has typed the value, so that the class itself must be accepted, with any arguments.
+        """
         self.allowed.add((named.module, named.name))
-        if not self._needs_no_acceptance(named):
-            effect = _effect_of(named, "")
-            if not self._is_accepted(effect):
-                raise Refused("runner.effects_not_accepted", effects=f"{effect.kind} {effect.name}")
+        if self._needs_no_acceptance(named) or "*" in self._accepted or str(named) in self._editable:
+            return
+        raise refusal_of([self._effect_of(named, "")])
 
     def _effects_of(self, kind: str | None, data: bytes | None, what: str) -> Iterator[Effect]:
         try:
@@ -96,45 +153,38 @@ class Loadable:
         for one in sorted(named):
             self.allowed.add((one.module, one.name))
             if not self._needs_no_acceptance(one):
-                self._modules_to_pin.add(one.module)
-                yield _effect_of(one, what)
+                effect = self._effect_of(one, what)
+                if self._is_accepted(effect):
+                    self._editable.add(str(one))
+                yield effect
 
     def _is_accepted(self, effect: Effect) -> bool:
         return "*" in self._accepted or effect.key in self._accepted
 
     def _needs_no_acceptance(self, named: NamedType) -> bool:
-        if named not in self._decided:
-            self._decided[named] = self._decide(named)
-        return self._decided[named]
-
-    def _decide(self, named: NamedType) -> bool:
         if named.method:
-            return (named.module, named.name, named.method) in SAFE_METHODS
-        if (named.module, named.name) in SAFE:
+            return (named.module, named.name, named.method) in DATA_METHODS
+        called = (named.module, named.name)
+        if called == ZONE:
+            return ZONE_NAME.fullmatch(named.text or "") is not None
+        if called in DATA_CLASSES:
             return True
-        if named.module.startswith(ENGINE_MODULES):
-            # The engine's modules also have functions, which the engine's own values never name.
-            return named.name[:1].isupper()
-        return named.module in self._own and _is_class(named)
+        if called not in self._is_own:
+            self._is_own[called] = (
+                named.module in self._own
+                and named.module.partition(".")[0] not in ENGINE_PACKAGES
+                and resolving.defines_class(named.module, named.name)
+            )
+        return self._is_own[called]
 
-
-def _effect_of(named: NamedType, what: str) -> Effect:
-    files = resolving.files_if_found(named.module)
-    if not files:
-        # A module of the standard library, or one that is not installed.
-        return Effect("command", str(named)[:MAX_NAME], what[:MAX_NAME])
-    name = str(named)[:MAX_NAME]
-    return Effect("module", name, files[-1].path, resolving.digest_of(files))
-
-
-def _is_class(named: NamedType) -> bool:
-    """Return whether the module's source defines a class of this name. A function could do anything."""
-    files = resolving.files_if_found(named.module)
-    if not files:
-        return False
-    try:
-        source = Path(files[-1].path).read_bytes()
-        tree = ast.parse(source) if len(source) <= MAX_SOURCE_BYTES else ast.Module([], [])
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return False
-    return any(isinstance(node, ast.ClassDef) and node.name == named.name for node in tree.body)
+    def _effect_of(self, named: NamedType, what: str) -> Effect:
+        title, detail = str(named), f"{what}: {named.arguments}"[:MAX_NAME]
+        if not named.module:
+            # LangChain's name of a secret, which its loader reads from the environment.
+            return Effect("key", title[:MAX_NAME], what[:MAX_NAME], tool=title)
+        if named.module not in self._files:
+            self._files[named.module] = resolving.files_if_found(named.module)
+        files = self._files[named.module]
+        # Without files: a module of the standard library, or one that is not installed.
+        kind, digest = ("module", resolving.digest_of(files)) if files else ("command", "")
+        return Effect(kind, title[:MAX_NAME], detail, digest, title, given=named.digest)

@@ -23,15 +23,27 @@ if TYPE_CHECKING:
 class CheckedSerializer(JsonPlusSerializer):  # type: ignore[misc]
     """Checks each value before loading it: some versions of the engine call whatever a value names."""
 
-    may_load: Callable[[str | None, bytes | None], None]
+    loadable: Loadable
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Return the type and bytes of a value, which may be loaded again."""
+        kind, data = super().dumps_typed(obj)
+        self.loadable.add_stored(data)
+        return kind, data
+
+    def dumps(self, obj: Any) -> bytes:
+        """Return metadata in the form of some versions, which may be loaded again."""
+        data: bytes = super().dumps(obj)
+        self.loadable.add_stored(data)
+        return data
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        self.may_load(*data)
+        self.loadable.check(*data)
         return super().loads_typed(data)
 
     def loads(self, data: bytes) -> Any:
         """Return loaded metadata, which some versions store in a form that can name classes."""
-        self.may_load("json", data)
+        self.loadable.check("json", data)
         return super().loads(data)
 
 
@@ -43,7 +55,7 @@ def serializer(loadable: Loadable) -> CheckedSerializer:
     }
     known = inspect.signature(JsonPlusSerializer.__init__).parameters
     made = CheckedSerializer(**{name: value for name, value in options.items() if name in known})
-    made.may_load = loadable.check
+    made.loadable = loadable
     return made
 
 

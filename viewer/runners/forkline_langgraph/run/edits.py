@@ -99,7 +99,7 @@ def typed(value: Any, loadable: Loadable) -> Any:
     if FIELDS not in value:
         raise Refused("langgraph.type_not_editable", type=value[TYPE])
     module, _dot, name = str(value[TYPE]).rpartition(".")
-    loadable.check_type(NamedType(module, name))
+    loadable.check_type(NamedType(module, name, given=value[FIELDS]))
     return _made(module, name, typed(value[FIELDS], loadable), str(value[TYPE]))
 
 

@@ -93,6 +93,34 @@ def digest_of(files: Iterable[ModuleFile]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def class_in_source(module: str, name: str) -> ast.ClassDef | None:
+    """Return the class of this name that a module's own source defines; None for what it only imports."""
+    files = files_if_found(module)
+    if not files or files[-1].name != module:
+        return None
+    found = None
+    waiting: list[ast.AST] = [parsed(files[-1])]
+    while waiting:
+        node = waiting.pop(0)
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef):
+                found = child if child.name == name else found
+            elif isinstance(child, ast.If | ast.Try | ast.ExceptHandler | ast.With):
+                waiting.append(child)
+    return found
+
+
+def defines_class(module: str, name: str) -> bool:
+    """Return whether source that is not of an installed package defines this class.
+
+    A function could do anything, and an installed class is not the project's own.
+    """
+    if class_in_source(module, name) is None:
+        return False
+    parts = Path(files_of(module)[-1].path).resolve().parts
+    return not {"site-packages", "dist-packages"} & set(parts)
+
+
 def imported_by(entry_points: Iterable[str]) -> set[str]:
     """Return the modules that the source of these entry points imports, directly or indirectly.
 
@@ -112,7 +140,7 @@ def imported_by(entry_points: Iterable[str]) -> set[str]:
             continue
         for file in files:
             seen.add(file.name)
-            if file.name == name and _is_below(Path(file.path), Path.cwd()):
+            if file.name == name and is_below(Path(file.path), Path.cwd()):
                 waiting += _imports_in(file)
     return seen
 
@@ -258,12 +286,12 @@ def _extends_path(file: ModuleFile) -> bool:
     """Return whether the ``__init__`` of a package makes it a namespace package, as before Python 3.3."""
     return any(
         (node.attr if isinstance(node, ast.Attribute) else node.id) in EXTENDING
-        for node in ast.walk(_parsed(file))
+        for node in ast.walk(parsed(file))
         if isinstance(node, ast.Attribute | ast.Name)
     )
 
 
-def _parsed(file: ModuleFile) -> ast.Module:
+def parsed(file: ModuleFile) -> ast.Module:
     """Return the parsed source; an empty module if it cannot be parsed, or is too long."""
     try:
         source = Path(file.path).read_bytes()
@@ -284,17 +312,23 @@ def _file_of(spec: ModuleSpec) -> ModuleFile:
 
 def _imports_in(file: ModuleFile) -> Iterator[str]:
     """Yield the absolute names of what a file imports; for ``from a import b`` both ``a`` and ``a.b``."""
-    package = file.name if Path(file.path).stem == "__init__" else file.name.rpartition(".")[0]
-    for node in ast.walk(_parsed(file)):
+    for node in ast.walk(parsed(file)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            base = ".".join(part for part in (*above, node.module or "") if part)
+            base = imported_from(node, file)
             yield base
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
-def _is_below(path: Path, folder: Path) -> bool:
+def imported_from(node: ast.ImportFrom, file: ModuleFile) -> str:
+    """Return the absolute name of the module from which a statement of this file imports."""
+    package = file.name if Path(file.path).stem == "__init__" else file.name.rpartition(".")[0]
+    above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+    return ".".join(part for part in (*above, node.module or "") if part)
+
+
+def is_below(path: Path, folder: Path) -> bool:
+    """Return whether a file is in a folder, and not in an environment there."""
     resolved = path.resolve()
     return resolved.is_relative_to(folder.resolve()) and "site-packages" not in resolved.parts
