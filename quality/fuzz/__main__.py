@@ -10,6 +10,7 @@ TESTS = (
     "resource_exhaustion",
     "terminal_calls",
     "random_lineages",
+    "consent",
     "script_injection.pages",
 )
 

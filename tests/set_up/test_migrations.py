@@ -10,7 +10,16 @@ from django.apps.registry import Apps
 
 from tests.migrating import database_after, migrate_to_newest
 from viewer.messages.message import UserMessage
-from viewer.models import Checkpoint, Job, Location, PreflightCheck, Problem, Run
+from viewer.models import (
+    AcceptedEffect,
+    Checkpoint,
+    Job,
+    Location,
+    PreflightCheck,
+    Problem,
+    Run,
+    accept_effects,
+)
 
 TOO_LARGE = {
     "text": "It has %(size)s bytes, more than the %(most)s that are read.",
@@ -87,3 +96,20 @@ def test_rows_of_the_version_before_keep_their_values() -> None:
     assert (str(job.error), job.request_digest, job.steps_used) == ("ValueError: no", "digest", 3)
     assert job.limit_hit["whose"] == "sweep" and job.sweep is not None and job.sweep.name == "tones"
     assert (check.status, check.error, check.report) == ("checking", None, {"components": [1]})
+
+
+@pytest.mark.usefixtures("transactional_db")
+def test_effects_that_were_accepted_without_their_tool_are_kept_but_do_not_count(tmp_path: Path) -> None:
+    with database_after("0043_branch_statuses", tmp_path) as models:
+        project = models.get_model("viewer", "Project").objects.create(
+            folder="/srv/project", interpreter="/srv/python"
+        )
+        models.get_model("viewer", "AcceptedEffect").objects.create(
+            project=project, key="k", kind="file", name="out.txt", detail="vendor.Reader: path"
+        )
+        migrate_to_newest()
+        kept = AcceptedEffect.objects.get()
+        assert (kept.name, kept.is_bound, kept.project.accepted_effects.keys()) == ("out.txt", False, set())
+        # Accepted again, it counts, even under the same key.
+        accept_effects(kept.project, [{"key": "k", "kind": "file", "name": "out.txt"}], None)
+        assert kept.project.accepted_effects.keys() == {"k"}

@@ -64,14 +64,14 @@ def person(client: Client) -> User:
     return user
 
 
-def checkpoint_naming(project: Project, tool_type: str) -> Checkpoint:
+def checkpoint_naming(project: Project, tool_type: str, **fields: Any) -> Checkpoint:
     """Return a checkpoint in a location inside the project, whose last task has a tool of this type."""
     folder = Path(project.folder) / "checkpoints"
     shutil.copytree(STORE, folder)
     source = next((folder / "main").glob("*0aa12db3_p-*.json"))
     body = json.loads(source.read_bytes())
     root = next(entity for entity in body["entities"] if entity["entity_type"] == "crew")
-    root["tasks"][-1]["tools"] = [{"tool_type": tool_type, "name": "x", "description": "x"}]
+    root["tasks"][-1]["tools"] = [{"tool_type": tool_type, "name": "x", "description": "x", **fields}]
     source.write_text(json.dumps(body))
     location = Location.objects.create(path=str(folder), store_kind=Location.StoreKind.JSON, project=project)
     import_location(location)
@@ -187,3 +187,34 @@ def test_the_terminal_lists_effects_and_starts_nothing_before_consent(
     # Accepted once, not asked again.
     call_command("checkpoints", "resume", name, "--json")
     assert json.loads(capsys.readouterr().out)["effects"] == []
+
+
+def test_the_values_of_a_tool_are_listed_without_secrets_and_accepted_for_this_tool_alone(
+    project: Project, person: User, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = {"server": "evil.example", "config": {"db_password": "hunter2-of-the-desk", "key": KEY}}
+    checkpoint = checkpoint_naming(project, "helper.Tool", **fields)
+    (Path(project.folder) / "helper.py").write_text(MODULE)
+    name = f"{checkpoint.location.path}#{checkpoint.checkpoint_id}"
+    with pytest.raises(SystemExit):
+        call_command("checkpoints", "fork", name)
+    printed = capsys.readouterr().out
+    assert "Host: evil.example (helper.Tool: server)" in printed and "config.db_password" in printed
+    assert "hunter2" not in printed and KEY not in printed
+    found = unaccepted_effects(checkpoint, project, "")
+    accept_effects(project, [one for one in found if one["field"] != "server"], person)
+    job = run_of(checkpoint)
+    assert job.status == Job.Status.FAILED and "host helper.Tool server = evil.example" in str(job.error)
+    accept_effects(project, found, person)
+    stored = AcceptedEffect.objects.get(field="server")
+    assert (stored.kind, stored.tool, stored.name) == ("host", "helper.Tool", "evil.example")
+    assert "hunter2" not in str(list(AcceptedEffect.objects.values()))
+    assert unaccepted_effects(checkpoint, project, "") == []
+    # The same text in another field of the tool is asked again.
+    body = json.loads(Path(checkpoint.source).read_bytes())
+    root = next(entity for entity in body["entities"] if entity["entity_type"] == "crew")
+    tool = root["tasks"][-1]["tools"][0]
+    tool["target"] = tool.pop("server")
+    Path(checkpoint.source).write_text(json.dumps(body))
+    again = {one["field"]: one["name"] for one in unaccepted_effects(checkpoint, project, "")}
+    assert again["target"] == "evil.example"

@@ -80,5 +80,7 @@ def accept_effects(project: Project, effects: Iterable[Mapping[str, Any]], user:
             )
             for effect in effects
         ],
-        ignore_conflicts=True,
+        update_conflicts=True,
+        unique_fields=["project", "key"],
+        update_fields=["is_bound", "accepted_at", "accepted_by"],
     )

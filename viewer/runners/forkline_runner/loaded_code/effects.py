@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from forkline_runner.refusal import Refused
@@ -20,7 +21,11 @@ MAX_DEPTH = 12
 # Of a long value, its start and its end are shown.
 MAX_START, MAX_END = 140, 60
 HIDDEN = "[redacted]"
-SECRET_WORDS = ("api_key", "apikey", "token", "secret", "password", "passwd", "credential", "private_key")
+SECRET_WORDS = {
+    *("token", "tokens", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "pwd"),
+    *("credential", "credentials", "apikey"),
+}
+KEY_WORDS = {"api", "private", "access", "auth", "encryption", "signing"}
 ADDRESS = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://\S")
 HOST_NAME = re.compile(
     r"(?:[\w-]+\.)+[A-Za-z]{2,}(?::\d+)?|\d+(?:\.\d+){3}(?::\d+)?|\[?[0-9A-Fa-f]*(?::[0-9A-Fa-f.]*){2,}\]?(?::\d+)?"
@@ -104,17 +109,16 @@ def plain(found: Iterable[Effect], request: Request) -> list[dict[str, str]]:
 def values_in(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield each text, number and truth value in a JSON value, with its path in it.
 
-    A name without a value is yielded as one: it may be all that counts. What is too deep is yielded as JSON.
+    A name below which there is no value is yielded as one: it may be all that counts. What is too deep is
+    yielded as JSON.
     """
     if depth > MAX_DEPTH:
         yield path, json.dumps(value, sort_keys=True)
     elif isinstance(value, dict):
         for name, item in value.items():
-            inner = f"{path}.{name}" if path else str(name)
-            if depth and (item is None or item in ([], {})):
-                yield path, name
-            else:
-                yield from values_in(item, inner, depth + 1)
+            inner = name if name.isidentifier() else f"[{json.dumps(name, ensure_ascii=False)}]"
+            below = list(values_in(item, f"{path}.{inner}" if path else inner, depth + 1))
+            yield from below or ([(path, name)] if depth else [])
     elif isinstance(value, list):
         for number, item in enumerate(value):
             yield from values_in(item, f"{path}[{number}]", depth + 1)
@@ -124,8 +128,8 @@ def values_in(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str,
 
 def value_effect(tool: str, field: str, value: Any, given: str) -> Effect:
     """Return the effect of a value that a checkpoint gives to a field of a tool."""
-    text = value if isinstance(value, str) else json.dumps(value)
-    name = HIDDEN if is_secret(field) else shortened_text(text)
+    text = value if isinstance(value, str) and value else json.dumps(value)
+    name = HIDDEN if _is_secret_field(field) else shortened_text(text)
     return Effect(
         kind_of_value(field, text), name, f"{tool}: {field}"[:MAX_NAME], digest_of(value), tool, field, given
     )
@@ -144,8 +148,18 @@ def kind_of_value(field: str, text: str) -> str:
 
 def is_secret(name: str) -> bool:
     """Return whether a field's or a class's name says that it holds a secret."""
-    plain_name = "_".join(_words_of(name))
-    return any(word in plain_name for word in SECRET_WORDS)
+    words = _words_of(name)
+    is_key = any(first in KEY_WORDS and last == "key" for first, last in pairwise(words))
+    return is_key or bool(SECRET_WORDS & set(words))
+
+
+def _is_secret_field(path: str) -> bool:
+    """Return whether a value is a secret by its name, or by those above if its own does not say what it is.
+
+    A host below a secret name stays visible: a person has to know what is accepted.
+    """
+    above, _dot, name = path.rpartition(".")
+    return is_secret(name) or (is_secret(above) and not KIND_OF_WORD.keys() & set(_words_of(name)))
 
 
 def digest_of(value: Any) -> str:
