@@ -42,7 +42,7 @@ bench: setup development ## Measure, and print the tables
 chaos: development ## Kill writers, workers and jobs thousands of times, and check that nothing is lost
 	@.venv/bin/python -m quality.chaos
 
-fuzz: development ## Read thousands of broken files and stores, and show script injection payloads in a browser
+fuzz: development ## Read broken files and stores, try what needs consent, and show script injection payloads in a browser
 	@scripts/system-packages browser
 	@.venv/bin/python -m quality.fuzz
 
