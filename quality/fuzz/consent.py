@@ -50,7 +50,7 @@ def main() -> int:
 def has_harmless_classes() -> bool:
     """Print what the classes of the engine did. Return whether none did anything without consent."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [GRAPH_PYTHON, PROGRAM, folder, "all"]
+        command = [str(GRAPH_PYTHON), str(PROGRAM), folder, "all"]
         printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS).stdout
     found = json.loads(printed.splitlines()[-1])
     touched = [*found["touched"], *found["changed"]]

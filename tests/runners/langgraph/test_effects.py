@@ -131,7 +131,7 @@ def test_an_installed_class_that_the_project_imports_needs_consent(graphs: Graph
     assert findings(graphs, request)["effects"] == []
 
 
-ID_LISTS = (
+ID_LISTS: tuple[Any, ...] = (
     {"os": 1, "system": 2},
     "os",
     {"lc": 2, "type": "constructor", "id": ["collections", "deque"], "args": [["os", "system"]]},
