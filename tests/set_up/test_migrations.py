@@ -100,7 +100,7 @@ def test_rows_of_the_version_before_keep_their_values() -> None:
 
 @pytest.mark.usefixtures("transactional_db")
 def test_effects_that_were_accepted_without_their_tool_are_kept_but_do_not_count(tmp_path: Path) -> None:
-    with database_after("0043_branch_statuses", tmp_path) as models:
+    with database_after("0044_unfinished_runs", tmp_path) as models:
         project = models.get_model("viewer", "Project").objects.create(
             folder="/srv/project", interpreter="/srv/python"
         )

@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('viewer', '0043_branch_statuses'),
+        ('viewer', '0044_unfinished_runs'),
     ]
 
     operations = [
