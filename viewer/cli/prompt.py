@@ -3,16 +3,17 @@
 import select
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
 from django.utils.translation import gettext as _
 
-from viewer.cli.output import one_line, plain
+from viewer.cli.output import lines_of, one_line, plain
 from viewer.jobs.human_input.questions import answer
-from viewer.models import Question
+from viewer.models import Job, Question
 
 POLL_SECONDS = 0.2
 # Fields of a question that are shown with its prompt.
@@ -20,51 +21,68 @@ ABOUT = ("task", "method", "agent")
 
 
 @contextmanager
-def questions_asked(job: UUID) -> Iterator[None]:
+def questions_asked(job: UUID) -> Iterator[Callable[[], bool]]:
     """Ask this job's questions while the body runs. Nothing is written to stdout.
 
-    Without a terminal to read from, stderr says where each question can be answered.
+    Yields whether nobody can answer here: there is no terminal to read from, or it was closed.
     """
-    left = threading.Event()
-    thread = threading.Thread(target=_keep_asking, args=(job, left), daemon=True)
+    left, closed = threading.Event(), threading.Event()
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+        closed.set()
+        yield closed.is_set
+        return
+    thread = threading.Thread(target=_keep_asking, args=(job, left, closed), daemon=True)
     thread.start()
     try:
-        yield
+        yield closed.is_set
     finally:
         left.set()
         thread.join()
 
 
-def _keep_asking(job: UUID, left: threading.Event) -> None:
+def _keep_asking(job: UUID, left: threading.Event, closed: threading.Event) -> None:
     announced: set[int] = set()
-    reads = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     try:
-        while not left.wait(POLL_SECONDS):
+        while not (left.wait(POLL_SECONDS) or closed.is_set()):
             waiting = Question.objects.waiting().filter(job=job).exclude(number__in=announced)
             question = waiting.order_by("number").first()
             if question is not None:
                 announced.add(question.number)
-                _tell(question)
-                if reads:
-                    _read(question, left)
-                else:
-                    _say(where_to_answer(question))
+                _say(f"\n{_text_of(question)}")
+                if not _read(question, left):
+                    closed.set()
     finally:
         connection.close()
 
 
-def _tell(question: Question) -> None:
+def question_document(question: Question) -> dict[str, Any]:
+    """A question as JSON."""
+    return {
+        "job": str(question.job_id),
+        "number": question.number,
+        "kind": question.kind,
+        "prompt": question.prompt,
+        "context": question.context,
+        "asked_at": question.asked_at.isoformat(),
+    }
+
+
+def _text_of(question: Question) -> str:
+    """What the question is about, what it shows, its text, and its possible outcomes."""
     about = [str(question.context[name]) for name in ABOUT if question.context.get(name)]
     output = str(question.context.get("output") or "")
-    for part in (one_line(", ".join(about)), output, question.prompt):
-        if part:
-            _say(f"\n{part}")
+    shown = output if output.strip() != question.prompt.strip() else ""
+    parts = [one_line(", ".join(about)), shown, question.prompt]
     if question.choices:
-        _say(_("Outcomes: %(choices)s") % {"choices": one_line(", ".join(question.choices))})
+        parts.append(_("Outcomes: %(choices)s") % {"choices": one_line(", ".join(question.choices))})
+    return "\n".join(part for part in parts if part)
 
 
-def _read(question: Question, left: threading.Event) -> None:
-    """Read one line as the answer, unless it is answered elsewhere in the meantime."""
+def _read(question: Question, left: threading.Event) -> bool:
+    """Read one line as the answer, unless it is answered elsewhere in the meantime.
+
+    Returns False if the terminal was closed.
+    """
     if question.kind == Question.Kind.HUMAN_INPUT:
         _say(_("What should be improved? An empty line accepts the output."))
     sys.stderr.write("> ")
@@ -72,22 +90,37 @@ def _read(question: Question, left: threading.Event) -> None:
     while not left.is_set():
         if select.select([sys.stdin], [], [], POLL_SECONDS)[0]:
             line = sys.stdin.readline()
-            if not line:
-                _say("\n" + where_to_answer(question))
-            elif not answer(question, line.strip(), None):
+            if line and not answer(question, line.strip(), None):
                 _say(_("Your answer was not used: the question was already answered."))
-            return
+            return bool(line)
         question.refresh_from_db()
         if not question.is_waiting:
             answered = _("It was answered elsewhere.")
             _say("\n" + (answered if question.answered_at else _("The run no longer waits for it.")))
-            return
+            return True
+    return True
 
 
-def where_to_answer(question: Question) -> str:
-    """A sentence on how to answer a pending question."""
-    text = _("Waiting for an answer, in the browser or with checkpoints answer %(job)s %(number)s --text …")
-    return text % {"job": question.job_id, "number": question.number}
+def waiting_lines(questions: Sequence[Question]) -> Iterator[str]:
+    """Each pending question, and the command that answers it."""
+    for question in questions:
+        yield from ["", *lines_of(_text_of(question)), _("Answer it in the browser, or with:")]
+        yield f"  {answer_command(question)}"
+
+
+def waiting_questions(job: Job) -> list[Question]:
+    """The questions of a job that nobody has answered."""
+    return list(job.questions.waiting().order_by("number"))
+
+
+def pending_document(question: Question) -> dict[str, Any]:
+    """A pending question as JSON, with the command that answers it."""
+    return {**question_document(question), "command": answer_command(question)}
+
+
+def answer_command(question: Question) -> str:
+    """The command that answers a question and waits for the run."""
+    return f"forkline answer {question.job_id} {question.number} --wait --text …"
 
 
 def _say(text: str) -> None:

@@ -1,10 +1,12 @@
 """Refusals as the terminal prints them, with the arguments that resolve them."""
 
+from collections.abc import Sequence
+
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.launching.refusals import Code, LaunchRefused
+from viewer.launching.refusals import Code, LaunchRefused, Refusal
 from viewer.launching.start import EffectsRefused
 from viewer.models import AcceptedEffect
 
@@ -13,6 +15,10 @@ HINTS: dict[Code, str | Promise] = {
         "Edit them with --input, --output or --state, or send them as they are with --accept-hidden."
     ),
     Code.INPUTS: gettext_lazy("Pass it with --input NAME=JSON."),
+    Code.ENTRY_POINT: gettext_lazy(
+        "Name the project's folder with --project, and what runs with --graph or --entrypoint."
+    ),
+    Code.PROJECT: gettext_lazy("Name another project with --project, or its interpreter with --python."),
     Code.EFFECTS: gettext_lazy(
         "Accept them with --accept-effects, or name the project's own code with --entrypoint."
     ),
@@ -29,8 +35,12 @@ def refusal_lines(refused: LaunchRefused) -> list[str]:
             for one in refused.effects
         ]
         messages.insert(0, _("Nothing has been started."))
-    hints = dict.fromkeys(str(HINTS[one.code]) for one in refused.refusals if one.code in HINTS)
-    return [*messages, *hints]
+    return [*messages, *hints_of(refused.refusals)]
+
+
+def hints_of(refusals: Sequence[Refusal]) -> list[str]:
+    """The arguments that resolve these refusals, each once."""
+    return list(dict.fromkeys(str(HINTS[one.code]) for one in refusals if one.code in HINTS))
 
 
 def effects_in(refused: LaunchRefused) -> list[dict[str, str]]:

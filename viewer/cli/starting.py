@@ -17,8 +17,8 @@ from viewer.cli.arguments.projects import add_project_arguments, source_of, with
 from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_settings_of
 from viewer.cli.arguments.values import CHECKPOINT
 from viewer.cli.output import Output, lines_of
-from viewer.cli.prompt import questions_asked
-from viewer.cli.refused import effects_in, refusal_lines
+from viewer.cli.prompt import pending_document, questions_asked, waiting_lines, waiting_questions
+from viewer.cli.refused import effects_in, hints_of, refusal_lines
 from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
 from viewer.engines.planning.plan import Step, plain_steps
@@ -31,13 +31,15 @@ from viewer.launching.refusals import Code, LaunchRefused, copy_refusals, messag
 from viewer.launching.requests.requests import ForkRequest
 from viewer.messages.labels import loss_label, step_text
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Job
+from viewer.models import Checkpoint, Job, Question
 from viewer.presentation.jobs.limit_labels import limit_label
 from viewer.presentation.jobs.status import hint, status_label
 from viewer.presentation.jobs.warnings import warnings_of
 
 R = TypeVar("R", bound=ForkRequest)
 # Refusals that are reported before a project is confirmed.
+# The status of a job that waits for an answer, and the exit status of a command that waited for it.
+WAITING, WAITS_STATUS = "waiting", 3
 EARLY = {Code.PLAN, Code.BRANCH}
 
 
@@ -53,8 +55,18 @@ def add_run_arguments(parser: CommandParser) -> None:
     add_accept_arguments(parser)
     add_launch_arguments(parser)
     parser.add_argument("--plan", action="store_true", help=_("Show the plan without starting anything."))
+    add_wait_argument(parser)
+
+
+def add_wait_argument(parser: CommandParser) -> None:
+    """Add ``--wait``."""
     parser.add_argument(
-        "--wait", action="store_true", help=_("Wait until it ends. Run it here if no worker is running.")
+        "--wait",
+        action="store_true",
+        help=_(
+            "Wait until it ends. Run it here if no worker is running. If it asks and stdin is no terminal, "
+            "print the question and exit with status 3."
+        ),
     )
 
 
@@ -113,8 +125,9 @@ def started(
 def next_units_of(request: ForkRequest, options: Mapping[str, Any]) -> Output:
     """What would run next for each unit that the edits can be attributed to. Raises CommandError."""
     next_units = ask_next(with_project(request, options))
+    refused = " ".join([next_units.refused, *hints_of(next_units.refusals)]).strip()
     document = {
-        "error": next_units.refused,
+        "error": refused,
         "next": [
             {"node": one.unit, "next": list(one.following), "after": dict(one.after), "error": one.error}
             for one in next_units.units
@@ -122,22 +135,21 @@ def next_units_of(request: ForkRequest, options: Mapping[str, Any]) -> Output:
     }
     lines = [f"{one.unit or '-'}: {one.error or ', '.join(one.following) or '-'}" for one in next_units.units]
     lines += [f"{name} = {text}" for name, text in next_units.after.items()]
-    status = 1 if next_units.refused else 0
-    return Output(document, [*lines, next_units.refused or _("Nothing has been started.")], status=status)
+    return Output(document, [*lines, refused or _("Nothing has been started.")], status=int(bool(refused)))
 
 
 def outcome_of(job: Job, steps: Sequence[Step], waits: bool) -> Output:
-    """The job now, or once it has ended if ``waits``."""
+    """The job now, or if ``waits`` once it has ended, or asks what nobody can answer at this terminal."""
     if waits:
         _wait(job)
-    return _answer(job, steps)
+    return _answer(job, steps, waiting_questions(job) if waits else [])
 
 
 def _wait(job: Job) -> None:
-    """Wait until it has ended. Ctrl-C cancels it, and its status says so."""
+    """Wait until it has ended or asks. Ctrl-C cancels it, and its status says so."""
     try:
-        with questions_asked(job.pk):
-            run_here(job)
+        with questions_asked(job.pk) as nobody_answers:
+            run_here(job, nobody_answers)
     except KeyboardInterrupt:
         pass
     finally:
@@ -155,6 +167,7 @@ def _planned(preview: LaunchPreview) -> Output:
 def refusal(branch: str, steps: Sequence[Step], refused: LaunchRefused) -> Output:
     """The output if nothing was started."""
     document = _document("refused", branch, steps, error=str(refused))
+    document["hints"] = hints_of(refused.refusals)
     return Output({**document, "effects": effects_in(refused)}, refusal_lines(refused), status=1)
 
 
@@ -175,10 +188,12 @@ def _document(status: str, branch: str, steps: Sequence[Step], error: str = "") 
         "start_at": None,
         "limits": {},
         "limit_hit": "",
+        "questions": [],
+        "hints": [],
     }
 
 
-def _answer(job: Job, steps: Sequence[Step]) -> Output:
+def _answer(job: Job, steps: Sequence[Step], asked: Sequence[Question]) -> Output:
     ids = list(job.events.filter(kind="checkpoint").order_by("seq").values_list("data__id", flat=True))
     rows = {
         row.checkpoint_id: row
@@ -192,7 +207,7 @@ def _answer(job: Job, steps: Sequence[Step]) -> Output:
     }
     report = report_of(job)
     document = {
-        **_document(job.status, job.branch, steps, error=translate(job.error)),
+        **_document(WAITING if asked else job.status, job.branch, steps, error=translate(job.error)),
         "job": str(job.pk),
         "checkpoints": [checkpoint_document(rows[one]) for one in ids if one in rows],
         "result": job.result,
@@ -202,6 +217,7 @@ def _answer(job: Job, steps: Sequence[Step]) -> Output:
         "start_at": job.start_at.astimezone(UTC).isoformat() if job.start_at else None,
         "limits": job.limits,
         "limit_hit": limit_label(job),
+        "questions": list(map(pending_document, asked)),
     }
     engine = engine_of(job.location)
     losses = [part for part in engine.components_in(report or {}) if part.fate == "lost"]
@@ -209,13 +225,14 @@ def _answer(job: Job, steps: Sequence[Step]) -> Output:
         *(step_text(step) for step in steps),
         *(_("Lost: %s") % loss_label(engine.preflight_labels, part) for part in losses),
         "",
-        f"{status_label(job)}: {job.branch} ({job.pk})",
-        *([hint(job)] if job.is_stopped or not job.has_ended else []),
+        f"{_('waiting for an answer') if asked else status_label(job)}: {job.branch} ({job.pk})",
+        *([hint(job)] if job.is_stopped or not (job.has_ended or asked) else []),
         *(_("Warning: %(warning)s") % {"warning": warning} for warning in warnings_of(job)),
     ]
     for ending in (translate(job.error), job.result):
         lines += lines_of(ending.rstrip()) if ending.strip() else []
-    return Output(document, lines, status=0 if is_well(job) else 1)
+    lines += waiting_lines(asked)
+    return Output(document, lines, status=WAITS_STATUS if asked else 0 if is_well(job) else 1)
 
 
 def report_of(job: Job) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """Stores a job, once, and enqueues it."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -10,7 +10,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
 from viewer.jobs.execution.ending.cancel import request_cancel
-from viewer.jobs.execution.following.follow import ensure_finished
+from viewer.jobs.execution.following.follow import ensure_finished, never
 from viewer.jobs.execution.starting.request import REPEATABLE_EDITS
 from viewer.jobs.execution.starting.start import runnable
 from viewer.jobs.limits.usage import reached_shared_limit
@@ -105,18 +105,19 @@ def move_start(job: Job, start_at: datetime | None) -> bool:
     return moved
 
 
-def run_here(job: Job) -> None:
+def run_here(job: Job, leaves: Callable[[], bool] = never) -> None:
     """Wait until the job has ended. A worker runs it, or this process if no worker is up.
 
-    Returns early if it will not start: it missed its start time, or its sweep has used up a limit. Ctrl-C
-    cancels the job. The KeyboardInterrupt is raised once the job has ended.
+    Returns early if it asks a question and ``leaves`` is true, or if it will not start: it missed its start
+    time, or its sweep has used up a limit. Ctrl-C cancels the job. The KeyboardInterrupt is raised once the
+    job has ended.
     """
     interrupted: KeyboardInterrupt | None = None
-    while not (job.has_ended or job.is_missed or _is_held(job)):
+    while not (job.has_ended or job.is_missed or _is_held(job) or (leaves() and is_asking(job))):
         try:
             if not worker_is_up():
                 Job.objects.filter(pk=job.pk).mark_due()
-                ensure_finished(job)
+                ensure_finished(job, leaves)
             job.refresh_from_db()
             if not job.has_ended:
                 # Another process runs it.
@@ -126,6 +127,11 @@ def run_here(job: Job) -> None:
             request_cancel(job)
     if interrupted:
         raise interrupted
+
+
+def is_asking(job: Job) -> bool:
+    """Whether a question of the job waits for an answer."""
+    return not job.has_ended and job.questions.waiting().exists()
 
 
 def _is_held(job: Job) -> bool:

@@ -11,10 +11,11 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from tests.jobs.conftest import MakeJob, followed, wait_until
+from tests.jobs.conftest import MakeJob, followed
 from tests.jobs.human_input.test_questions import asked
 from tests.terminal import Terminal
 from viewer.cli.prompt import questions_asked
+from viewer.cli.starting import outcome_of
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.human_input.questions import answer
 from viewer.models import Job, Question
@@ -57,21 +58,53 @@ def test_an_answer_from_elsewhere_ends_the_wait_at_the_terminal(
     assert (job.status, job.result) == ("succeeded", "from the browser")
 
 
-def test_without_a_terminal_the_command_says_where_to_answer(
-    make_job: MakeJob, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+@pytest.fixture
+def without_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be read from stdin."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+
+
+@pytest.mark.usefixtures("without_terminal")
+def test_without_a_terminal_a_wait_ends_with_the_question_and_the_command(
+    make_job: MakeJob, terminal: Terminal
 ) -> None:
     job = make_job("asks.py")
-    said = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", said)
-    with questions_asked(job.pk), followed(job):
-        asked(job)
-        wait_until(lambda: f"checkpoints answer {job.pk} 1 --text" in said.getvalue())
-        (waiting,) = terminal.document("answer")["questions"]
-        assert (waiting["job"], waiting["number"], waiting["prompt"]) == (str(job.pk), 1, "Is it good?")
-        printed = terminal.document("answer", str(job.pk)[:8], "--text", "approved")
-        assert (printed["answered"], printed["answer"]) == (True, "approved")
-    assert (job.status, job.result) == ("succeeded", "approved")
+    output = outcome_of(job, [], waits=True)
+    (asked_one,) = output.document["questions"]
+    assert (output.status, output.document["status"]) == (3, "waiting")
+    assert (asked_one["job"], asked_one["number"], asked_one["prompt"]) == (str(job.pk), 1, "Is it good?")
+    command = f"forkline answer {job.pk} 1 --wait --text …"
+    assert asked_one["command"] == command and output.lines[-1].strip() == command
+    assert "Is it good?" in output.lines and not any("sk-proj" in line for line in output.lines)
+    # The run waits on, and the command that was named continues it.
+    assert job.status == "running"
+    assert terminal.document("answer")["questions"][0]["number"] == 1
+    printed = terminal.document("answer", str(job.pk)[:8], "1", "--text", "approved", "--wait")
+    assert (printed["answered"], printed["answer"]) == (True, "approved")
+    assert (printed["status"], printed["result"], printed["questions"]) == ("succeeded", "approved", [])
     assert terminal.document("answer") == {"questions": []}
+
+
+@pytest.mark.usefixtures("without_terminal")
+def test_a_wait_for_a_run_of_a_worker_ends_with_its_question(make_job: MakeJob) -> None:
+    job = make_job("asks.py")
+    with followed(job):
+        question = asked(job)
+        output = outcome_of(job, [], waits=True)
+        assert (output.status, len(output.document["questions"])) == (3, 1)
+        assert answer(question, "fine", None)
+    assert outcome_of(job, [], waits=True).status == 0
+
+
+def test_a_terminal_that_is_closed_ends_the_wait(make_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = make_job("asks.py")
+    with keyboard(monkeypatch) as terminal:
+        # The end of the input, as Ctrl-D types it.
+        os.write(terminal, b"\x04")
+        assert outcome_of(job, [], waits=True).status == 3
+    assert answer(asked(job), "fine", None)
+    ensure_finished(job)
+    assert (job.status, job.result) == ("succeeded", "fine")
 
 
 def test_an_answer_to_nothing_or_to_one_of_several_is_refused(make_job: MakeJob) -> None:

@@ -71,6 +71,18 @@ def test_a_project_that_names_no_graphs_has_none(terminal: Terminal, db: None, t
     assert not Job.objects.exists()
 
 
+@pytest.mark.parametrize("command", ["fork", "resume"])
+def test_a_refusal_without_a_project_names_the_option(
+    terminal: Terminal, threads: Callable[[str], Location], command: str
+) -> None:
+    row = opened(threads("lg12"), "fan-failed").checkpoints.latest("row")
+    with pytest.raises(CommandError, match="--project"):
+        terminal.document(command, address(row))
+    refused = terminal.refused(command, address(row), "--python", sys.executable)
+    assert "--project" in refused["hints"][0] and "--graph" in refused["hints"][0]
+    assert not Job.objects.exists()
+
+
 def test_a_name_and_an_entry_point_exclude_each_other(terminal: Terminal, thread: Checkpoint) -> None:
     with pytest.raises((CommandError, SystemExit)):
         terminal.document("fork", address(thread), "--graph", "fan", "--entrypoint", "graphs:fan")

@@ -137,7 +137,13 @@ def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:
         python = Path(own.interpreter) if own else proposed.interpreter
     python = python or find_interpreter(folder)
     if python is None:
-        raise CommandError(_("No interpreter was found for %s: name it with --python.") % folder)
+        raise CommandError(
+            _(
+                "No interpreter was found for %s: name the project's folder with --project, or the "
+                "interpreter with --python."
+            )
+            % folder
+        )
     file = _absolute(options["env_file"])
     if file is None and own and is_same:
         file = Path(own.environment_file) if own.environment_file else None

@@ -9,7 +9,7 @@ from viewer.engines.protocol import kind_of
 from viewer.jobs.execution.starting.start import JobRefused
 from viewer.jobs.preflight.checks import ask_next_units
 from viewer.launching.preview.launch_preview import source_refusals
-from viewer.launching.refusals import messages_of
+from viewer.launching.refusals import Refusal, messages_of
 from viewer.launching.requests.requests import ForkRequest
 from viewer.messages.translation import translate
 
@@ -30,6 +30,7 @@ class Asked:
 
     units: tuple[NextUnits, ...] = ()
     refused: str = ""
+    refusals: tuple[Refusal, ...] = ()
 
     @property
     def after(self) -> Mapping[str, str]:
@@ -43,7 +44,7 @@ def ask_next(request: ForkRequest) -> Asked:
     if not kind.adds_to_state or request.project is None:
         return Asked(refused="")
     if refusals := source_refusals(request):
-        return Asked(refused=" ".join(messages_of(refusals)))
+        return Asked(refused=" ".join(messages_of(refusals)), refusals=tuple(refusals))
     try:
         found = ask_next_units(request.checkpoint, request.project, request.entry_point, request.edits)
     except JobRefused as refused:

@@ -9,6 +9,8 @@ from django.utils.translation import gettext_lazy
 
 from viewer.cli.arguments.values import JOB, NUMBER_FROM_ONE, TEXT, read_stdin
 from viewer.cli.output import Output
+from viewer.cli.prompt import question_document
+from viewer.cli.starting import add_wait_argument, outcome_of
 from viewer.jobs.human_input import questions
 from viewer.models import Question
 
@@ -24,6 +26,7 @@ def add_arguments(parser: CommandParser) -> None:
         metavar="NUMBER",
         help=_("The number of the question, if several are pending."),
     )
+    add_wait_argument(parser)
     parser.add_argument("--text", type=TEXT, help=_("The answer. Empty accepts the output; - reads stdin."))
 
 
@@ -43,7 +46,11 @@ def handle(options: Mapping[str, Any]) -> Output:
         raise CommandError(
             _("Several questions are pending: %(several)s. Name one of them.") % {"several": several}
         )
-    return given(found[0], read_stdin() if options["text"] == "-" else options["text"])
+    output = given(found[0], read_stdin() if options["text"] == "-" else options["text"])
+    if not options["wait"] or output.status:
+        return output
+    outcome = outcome_of(found[0].job, [], waits=True)
+    return Output({**output.document, **outcome.document}, [*output.lines, *outcome.lines], outcome.status)
 
 
 def given(question: Question, text: str) -> Output:
@@ -63,14 +70,3 @@ def listed(waiting: list[Question]) -> Output:
     lines = [f"{one.job_id} {one.number}  {' '.join(one.prompt.split())}" for one in waiting]
     document = {"questions": [question_document(one) for one in waiting]}
     return Output(document, lines or [_("No pending questions.")])
-
-
-def question_document(question: Question) -> dict[str, Any]:
-    return {
-        "job": str(question.job_id),
-        "number": question.number,
-        "kind": question.kind,
-        "prompt": question.prompt,
-        "context": question.context,
-        "asked_at": question.asked_at.isoformat(),
-    }

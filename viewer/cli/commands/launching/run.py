@@ -22,7 +22,7 @@ from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_se
 from viewer.cli.arguments.values import NAME, PAIR, TARGET, TEXT
 from viewer.cli.finding import imported_location, typed_path
 from viewer.cli.output import Output
-from viewer.cli.starting import outcome_of, refusal
+from viewer.cli.starting import add_wait_argument, outcome_of, refusal
 from viewer.engines import all_engines, engine_of, kinds_that
 from viewer.engines.protocol import Engine, kind_of
 from viewer.engines.root_kinds import RootKind
@@ -66,9 +66,7 @@ def add_arguments(parser: CommandParser) -> None:
     add_launch_arguments(parser)
     add_project_arguments(parser)
     add_accept_losses_argument(parser)
-    parser.add_argument(
-        "--wait", action="store_true", help=_("Wait until it ends. Run it here if no worker is running.")
-    )
+    add_wait_argument(parser)
 
 
 def handle(options: Mapping[str, Any]) -> Output:

@@ -17,9 +17,9 @@ from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_se
 from viewer.cli.arguments.values import CHECKPOINT, CODE_NAME, NAME
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output, lines_of
-from viewer.cli.prompt import questions_asked
+from viewer.cli.prompt import pending_document, questions_asked, waiting_lines, waiting_questions
 from viewer.cli.refused import effects_in, refusal_lines
-from viewer.cli.starting import EARLY, contents_to_run, is_well
+from viewer.cli.starting import EARLY, WAITS_STATUS, add_wait_argument, contents_to_run, is_well
 from viewer.comparison.scores import best_of, score_of, score_text
 from viewer.engines.planning.plan import plain_steps
 from viewer.jobs.execution.ending.cancel import request_cancel
@@ -63,11 +63,7 @@ def add_arguments(parser: CommandParser) -> None:
     add_project_arguments(parser)
     add_accept_arguments(parser)
     add("--plan", action="store_true", help=_("Show the plan without starting anything."))
-    add(
-        "--wait",
-        action="store_true",
-        help=_("Wait until they end. Run them here if no worker is running."),
-    )
+    add_wait_argument(parser)
 
 
 def handle(options: Mapping[str, Any]) -> Output:
@@ -87,7 +83,7 @@ def handle(options: Mapping[str, Any]) -> Output:
     jobs = list(started.branches)
     if options["wait"]:
         _wait(jobs)
-    return _answer(started, preview, jobs)
+    return _answer(started, preview, jobs, options["wait"])
 
 
 def _request(options: Mapping[str, Any]) -> SweepRequest:
@@ -123,9 +119,9 @@ def _wait(jobs: Sequence[Job]) -> None:
     """Wait until all have ended. Ctrl-C cancels them, and their status says so."""
     try:
         for job in jobs:
-            with questions_asked(job.pk):
-                run_here(job)
-        for scoring in scoring_of(jobs).values():
+            with questions_asked(job.pk) as nobody_answers:
+                run_here(job, nobody_answers)
+        for scoring in scoring_of([job for job in jobs if job.has_ended]).values():
             run_here(scoring)
     except KeyboardInterrupt:
         for job in jobs:
@@ -135,10 +131,11 @@ def _wait(jobs: Sequence[Job]) -> None:
             job.refresh_from_db()
 
 
-def _answer(started: Sweep, preview: SweepPreview, jobs: Sequence[Job]) -> Output:
+def _answer(started: Sweep, preview: SweepPreview, jobs: Sequence[Job], waits: bool) -> Output:
     lines, scoring = [], scoring_of(jobs)
     for job in jobs:
-        lines += [f"{status_label(job)}: {job.variation} ({job.branch}, {job.pk})"]
+        label = _("waiting for an answer") if waits and waiting_questions(job) else status_label(job)
+        lines += [f"{label}: {job.variation} ({job.branch}, {job.pk})"]
         endings = [text for text in (translate(job.error), job.result) if text]
         lines += [f"  {line}" for text in endings for line in lines_of(text)]
     best = _best(jobs, scoring)
@@ -146,8 +143,11 @@ def _answer(started: Sweep, preview: SweepPreview, jobs: Sequence[Job]) -> Outpu
         if one := scoring.get(job.pk):
             mark = _("%(score)s, best") if job.branch in best else "%(score)s"
             lines += [f"{_('Score')} {job.branch}: " + mark % {"score": score_text(one)}]
+    asked = [question for job in jobs for question in waiting_questions(job)] if waits else []
+    lines += waiting_lines(asked)
     is_good = all(is_well(job) for job in [*jobs, *scoring.values()])
-    return Output(_document(started, preview, jobs), lines, status=0 if is_good else 1)
+    document = _document(started, preview, jobs) | {"questions": list(map(pending_document, asked))}
+    return Output(document, lines, status=WAITS_STATUS if asked else 0 if is_good else 1)
 
 
 def _best(jobs: Sequence[Job], scoring: Mapping[UUID, Job]) -> list[str]:
@@ -170,6 +170,7 @@ def _document(
         "limits": started.limits if started else {},
         "error": error,
         "effects": [],
+        "questions": [],
         "branches": branches,
         "best": _best(jobs, scoring),
     }

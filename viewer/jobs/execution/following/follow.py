@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from django.conf import settings
@@ -34,8 +35,13 @@ ROW_POLL_SECONDS = 0.2
 stopping = threading.Event()
 
 
-def ensure_finished(job: Job) -> None:
-    """Run a queued job or follow a running one until it has ended.
+def never() -> bool:
+    """Return False: follow to the end."""
+    return False
+
+
+def ensure_finished(job: Job, leaves: Callable[[], bool] = never) -> None:
+    """Run a queued job or follow a running one until it has ended, or asks a question and ``leaves`` is true.
 
     Returns immediately if another process runs or follows it, if it has ended, or if it has to wait for its
     start time or a limit. Never starts a job twice.
@@ -49,13 +55,14 @@ def ensure_finished(job: Job) -> None:
         is_queued = job.status == Job.Status.QUEUED
         runner = launch(job) if is_queued and reached_shared_limit(job) is None else None
         if job.status in (Job.Status.STARTING, Job.Status.RUNNING):
-            follow(job, runner)
+            follow(job, runner, leaves)
 
 
-def follow(job: Job, runner: RunnerProcess | None = None) -> None:
+def follow(job: Job, runner: RunnerProcess | None = None, leaves: Callable[[], bool] = never) -> None:
     """Follow until the job has ended, or until this process is about to exit.
 
-    ``runner`` is None if another process started it; only that process can read its exit status.
+    ``runner`` is None if another process started it; only that process can read its exit status. Also returns
+    if a question waits and ``leaves`` is true. The runner waits on, and another process follows it.
     """
     if job.project is not None:
         redact_jobs_again(job.project)
@@ -85,6 +92,8 @@ def follow(job: Job, runner: RunnerProcess | None = None) -> None:
                 return
             if state.cancellation:
                 state.cancellation.advance()
+            if state.open_questions and leaves() and job.questions.waiting().exists():
+                return
             stopping.wait(POLL_SECONDS if is_read else pace.pause_after_events(job.pk))
 
 
