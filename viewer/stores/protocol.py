@@ -280,6 +280,9 @@ class IndexedStore(Store, Protocol):
     announce: Callable[[str], None]
     skipped: frozenset[str]
 
+    def abandon(self) -> None:
+        """End what another program does for this store. Called by another thread when this process ends."""
+
     @property
     def engine(self) -> str:
         """The name of the engine that wrote it."""

@@ -1,12 +1,17 @@
 """Reads tables of a PostgreSQL database in read-only transactions with a time limit.
 
+Policies, casts and functions of the database run in these transactions, and may remove the server's limits.
+So each statement has a limit in this process as well. A session that exceeds it, or whose reader is
+abandoned, is terminated over another connection. The server also ends sessions whose client has gone.
+
 Imported only in a reader process, since it loads libpq and connects to a server.
 """
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -15,12 +20,26 @@ from psycopg import IsolationLevel, sql
 
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.postgresql.address import ServerAddress
-from viewer.stores.postgresql.errors import connection_error, is_lost, location_error
+from viewer.stores.postgresql.errors import NoAnswer, connection_error, is_lost, location_error
 from viewer.stores.protocol import ReadLimits
 
-CONNECT_SECONDS = 5
+CONNECT_SECONDS, MAX_CONNECT_SECONDS = 5, 10
+# How long to wait for a statement beyond its limit, and for another connection to terminate a session.
+EXTRA_SECONDS, TERMINATE_SECONDS = 3, 3
+# The server ends a transaction in which nothing is executed for this time, in which values are decoded.
+IDLE_SECONDS = 60
 _Result = TypeVar("_Result")
-_TIMEOUTS = "SELECT set_config('statement_timeout', %s, true), set_config('lock_timeout', %s, true)"
+_TIMEOUTS = """
+    SELECT pg_catalog.pg_backend_pid(), set_config('statement_timeout', %s, true),
+        set_config('lock_timeout', %s, true), set_config('idle_in_transaction_session_timeout', %s, true)
+"""
+# Since version 14, and not on every system: how often the server checks that the client is still there.
+_CLIENT_CHECK = "SELECT set_config('client_connection_check_interval', '1000', true)"
+# Only a session of this role that is in a transaction.
+_TERMINATE = """
+    SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity
+    WHERE pid = %s AND usename = current_user AND xact_start IS NOT NULL
+"""
 # Other users may be able to write to schemas of the search path, so tables are named with their schema.
 _SAFE_PATH = "SELECT set_config('search_path', 'pg_catalog', true)"
 # The search path of the connection, which has the schemas of the engine's tables.
@@ -39,6 +58,34 @@ _COLUMNS = """
 """
 
 
+class _Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection with a time limit for each wait, which no server can change."""
+
+    seconds: float = MAX_CONNECT_SECONDS
+
+    def wait(self, gen: Any, *values: Any, **options: Any) -> Any:
+        """As in psycopg. Raises NoAnswer after ``seconds``; the connection is closed then."""
+        try:
+            return super().wait(_until(gen, time.monotonic() + self.seconds), *values, **options)
+        except NoAnswer:
+            # A rollback would wait again.
+            self.pgconn.finish()
+            raise
+
+
+def _until(waiting: Generator[Any, Any, Any], deadline: float) -> Generator[Any, Any, Any]:
+    """The same generator, which psycopg resumes ten times a second, until a monotonic time in seconds."""
+    try:
+        wanted = next(waiting)
+        while True:
+            ready = yield wanted
+            if time.monotonic() > deadline:
+                raise NoAnswer
+            wanted = waiting.send(ready)
+    except StopIteration as stop:
+        return stop.value
+
+
 class PostgresqlDatabase:
     """One database. Each call of ``retried`` is one transaction, and none stays open after it."""
 
@@ -47,7 +94,10 @@ class PostgresqlDatabase:
     def __init__(self, address: ServerAddress, limits: ReadLimits) -> None:
         self.limits = limits
         self._address = address
-        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._connection: _Connection | None = None
+        # The process of the server that executes the current transaction; 0 between transactions.
+        self._backend = 0
+        self._checks_client = False
         # Constant SQL that differs between versions of the tables.
         self.expressions: Mapping[str, str] = {}
         # The schema of each table that was found.
@@ -80,6 +130,10 @@ class PostgresqlDatabase:
             try:
                 with self._transaction():
                     return read()
+            except NoAnswer as error:
+                self.abandon()
+                self._close()
+                raise location_error(error, self.limits) from None
             except (psycopg.Error, UnicodeError, MemoryError) as error:
                 was_lost = is_lost(error)
                 self._close()
@@ -128,28 +182,64 @@ class PostgresqlDatabase:
         if self._connection is None:
             self._connection = self._connected()
         milliseconds = str(1000 * self.limits.statement_seconds)
-        with self._connection.transaction():
-            self.query(_TIMEOUTS, milliseconds, milliseconds)
-            self.query(_SAFE_PATH)
-            yield
+        try:
+            with self._connection.transaction():
+                limits = milliseconds, milliseconds, str(1000 * IDLE_SECONDS)
+                self._backend = self.query(_TIMEOUTS, *limits)[0][0]
+                if self._checks_client:
+                    self.query(_CLIENT_CHECK)
+                self.query(_SAFE_PATH)
+                yield
+        except NoAnswer:
+            # The session may still be executing the statement.
+            raise
+        except BaseException:
+            self._backend = 0
+            raise
+        self._backend = 0
 
-    def _connected(self) -> "psycopg.Connection[tuple[Any, ...]]":
+    def _connected(self) -> _Connection:
         """A connection that only reads. Raises LocationUnreadable."""
         try:
-            with _variables(self._address.environment):
-                connection = psycopg.connect(
-                    self._address.conninfo,
-                    autocommit=True,
-                    # A connection pooler may run each transaction on another connection.
-                    prepare_threshold=None,
-                    fallback_application_name="forkline",
-                    client_encoding="utf8",
-                )
+            connection = self._opened(_Connection)
+            connection.read_only = True
+            connection.isolation_level = IsolationLevel.REPEATABLE_READ
+            connection.seconds = self.limits.statement_seconds + EXTRA_SECONDS
+            self._checks_client = _can_check_client(connection)
         except (psycopg.Error, OSError, UnicodeError) as error:
             raise connection_error(error, self._address.environment) from None
-        connection.read_only = True
-        connection.isolation_level = IsolationLevel.REPEATABLE_READ
         return connection
+
+    def _opened(self, kind: type[_Connection], seconds: int = CONNECT_SECONDS) -> _Connection:
+        """A new connection. Raises psycopg.Error."""
+        with _variables(self._address.environment, seconds):
+            # Without a limit, or with a long one, a server that is silent would be waited for.
+            given = psycopg.conninfo.conninfo_to_dict(self._address.conninfo).get("connect_timeout")
+            limit = int(given or os.environ["PGCONNECT_TIMEOUT"])
+            return kind.connect(
+                self._address.conninfo,
+                autocommit=True,
+                # A connection pooler may run each transaction on another connection.
+                prepare_threshold=None,
+                connect_timeout=limit if 0 < limit <= MAX_CONNECT_SECONDS else seconds,
+                fallback_application_name="forkline",
+                client_encoding="utf8",
+            )
+
+    def abandon(self) -> None:
+        """Terminate the session if it is in a transaction. May be called while another thread waits for it.
+
+        Waits a few seconds. If the server does not answer, its own checks end the session.
+        """
+        backend, self._backend = self._backend, 0
+        if not backend:
+            return
+        with (
+            suppress(psycopg.Error, OSError, UnicodeError, ValueError),
+            self._opened(_Connection, TERMINATE_SECONDS) as other,
+        ):
+            other.seconds = TERMINATE_SECONDS
+            other.execute(_TERMINATE, (backend,))
 
     def _close(self) -> None:
         if self._connection is not None:
@@ -157,11 +247,25 @@ class PostgresqlDatabase:
             self._connection = None
 
 
+def _can_check_client(connection: _Connection) -> bool:
+    """Whether the server can check that the client is still there. Raises psycopg.Error."""
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute(_CLIENT_CHECK)
+    except NoAnswer:
+        raise
+    except psycopg.Error:
+        if connection.broken:
+            raise
+        return False
+    return True
+
+
 @contextmanager
-def _variables(variables: Mapping[str, str]) -> Iterator[None]:
+def _variables(variables: Mapping[str, str], seconds: int) -> Iterator[None]:
     """Set libpq's variables only while it connects, since this process reads other locations as well."""
     former = dict(os.environ)
-    os.environ.update({"PGCONNECT_TIMEOUT": str(CONNECT_SECONDS), **variables})
+    os.environ.update({"PGCONNECT_TIMEOUT": str(seconds), **variables})
     try:
         yield
     finally:

@@ -11,6 +11,12 @@ from viewer.stores.protocol import ReadLimits
 from viewer.stores.snapshots import too_much_memory
 
 MAX_REASON = 200
+
+
+class NoAnswer(psycopg.OperationalError):
+    """The server has not answered in time, although a statement has a limit on its side as well."""
+
+
 _CANCELLED, _LOCKED = "57014", "55P03"
 _NO_TABLE, _NO_COLUMN, _NO_SCHEMA = "42P01", "42703", "3F000"
 _NO_PERMISSION = "42501"
@@ -20,7 +26,7 @@ _LOST = ("08", "57P")
 
 def connection_error(error: Exception, environment: Mapping[str, str]) -> LocationUnreadable:
     """The error for a server that cannot be reached or refuses the connection."""
-    if isinstance(error, psycopg.errors.ConnectionTimeout):
+    if isinstance(error, psycopg.errors.ConnectionTimeout | NoAnswer):
         return LocationUnreadable("postgresql.no_answer")
     passwords = tuple(value for name, value in environment.items() if "PASSWORD" in name)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -33,7 +39,7 @@ def connection_error(error: Exception, environment: Mapping[str, str]) -> Locati
 
 def is_lost(error: BaseException) -> bool:
     """Whether the connection has ended, so that a new one may work."""
-    if not isinstance(error, psycopg.OperationalError):
+    if not isinstance(error, psycopg.OperationalError) or isinstance(error, NoAnswer):
         return False
     return error.sqlstate is None or error.sqlstate.startswith(_LOST)
 
@@ -42,6 +48,8 @@ def location_error(error: BaseException, limits: ReadLimits) -> LocationUnreadab
     """The error for a statement that has failed. The server's message may quote rows, and is not shown."""
     if isinstance(error, MemoryError):
         return LocationLimitExceeded(too_much_memory(limits).message)
+    if isinstance(error, NoAnswer):
+        return LocationUnreadable("postgresql.no_answer")
     if is_lost(error):
         return LocationUnreadable("postgresql.connection_lost")
     code = getattr(error, "sqlstate", None) or ""

@@ -33,7 +33,7 @@ PIPE_BYTES = 1024 * 1024
 MAX_READERS = 3
 # How long to wait for a reply: seconds for disks and locks, and a multiple of the limit of processor time.
 PATIENCE_SECONDS, PATIENCE_FACTOR = 10, 6
-SECONDS_TO_CLOSE = 2
+SECONDS_TO_CLOSE, SECONDS_TO_ABANDON = 2, 8
 _SET_PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", None)
 _PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
 # Statuses of a reader that the system has ended because it took too much processor time.
@@ -51,6 +51,7 @@ class ReaderProcess:
 
     def __init__(self) -> None:
         self.limits: ReadLimits | None = None
+        self._is_on_server = False
         self.unanswered: deque[Entry] = deque()
         self.silent_since: float | None = None
         self._requests, passed = socket.socketpair()
@@ -91,7 +92,7 @@ class ReaderProcess:
         frame = framed(message)
         socket.send_fds(self._requests, [frame[:4]], [] if folder is None else [folder])
         self._requests.sendall(frame[4:])
-        self.limits = message.limits
+        self.limits, self._is_on_server = message.limits, message.server is not None
 
     def send(self, message: ReaderMessage) -> None:
         """Send a message. Raises OSError if the process has ended."""
@@ -126,6 +127,10 @@ class ReaderProcess:
         self._requests.close()
         self.replies.pipe.close()
         self._note.close()
+        if self._is_on_server:
+            # It terminates the session that it waits for.
+            with suppress(subprocess.TimeoutExpired):
+                self._child.wait(timeout=SECONDS_TO_ABANDON)
         self._child.kill()
         # A process that is blocked in the kernel ends later.
         with suppress(subprocess.TimeoutExpired):

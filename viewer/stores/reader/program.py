@@ -11,6 +11,7 @@ import resource
 import select
 import signal
 import socket
+import threading
 import time
 from collections.abc import Iterator
 
@@ -60,11 +61,26 @@ def serve(note: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     source = socket.socket(fileno=0)
     reader = Reader(note)
+    threading.Thread(target=_end_with_parent, args=(source, reader), daemon=True).start()
     requests = select.poll()
     requests.register(source, select.POLLIN)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while requests.poll(IDLE_SECONDS * 1000):
             reader.handle(*_received(source))
+
+
+def _end_with_parent(source: socket.socket, reader: "Reader") -> None:
+    """Wait until the process that asks has closed its end or died, then end this process at once.
+
+    The main thread may be waiting for a server, and would notice it only at its next reply.
+    """
+    gone = select.poll()
+    gone.register(source, select.POLLHUP | getattr(select, "POLLRDHUP", 0))
+    gone.poll()
+    try:
+        reader.abandon()
+    finally:
+        os._exit(0)
 
 
 class Reader:
@@ -77,8 +93,9 @@ class Reader:
         self._opened: Open | None = None
         self._folder = -1
         self._store: Store | None = None
-        # The same store, if it is an indexed one.
+        # The same store, if it is an indexed one, also while it is being opened.
         self._indexed: IndexedStore | None = None
+        self._opening: IndexedStore | None = None
 
     def handle(self, message: ReaderMessage, folder: int | None) -> None:
         """Write the replies to a message."""
@@ -96,10 +113,15 @@ class Reader:
                 self._close()
                 _write(Reply(is_last=True))
 
+    def abandon(self) -> None:
+        """End what another program does for the open store. Called by another thread."""
+        if self._opening is not None:
+            self._opening.abandon()
+
     def _close(self) -> None:
         if self._store is not None:
             self._store.__exit__(None, None, None)
-            self._store = self._indexed = None
+            self._store = self._indexed = self._opening = None
         if self._folder >= 0:
             os.close(self._folder)
             self._folder = -1
@@ -142,10 +164,11 @@ class Reader:
             indexed = store_format.indexed_store(database, message.limits, formats, known)
             if indexed is not None:
                 indexed.announce, indexed.skipped = self._announce, frozenset(message.skipped)
+                self._opening = indexed
                 try:
                     self._indexed = indexed.__enter__()
                 except LocationUnreadable as error:
-                    reason = error
+                    reason, self._opening = error, None
                 else:
                     return self._indexed
         raise reason

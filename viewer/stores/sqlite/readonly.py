@@ -138,7 +138,7 @@ class ReadonlyDatabase:
         self._deadline = time.process_time() + self._limits.max_seconds
         cursor = self._connection.cursor()
         try:
-            yield from cursor.execute(statement, values)
+            yield from cursor.execute(statement, tuple(map(_bindable, values)))
         except UnicodeDecodeError:
             # The original message quotes the file.
             raise apsw.CorruptError("The file is damaged.") from None
@@ -267,6 +267,16 @@ def path_of(folder: int) -> str:
 
 def _open_descriptors() -> set[int]:
     return {int(path.name) for path in Path("/dev/fd").iterdir()}
+
+
+def _bindable(value: Any) -> Any:
+    """The value; the original bytes of a text that is not UTF-8."""
+    if isinstance(value, str) and not value.isascii():
+        with suppress(UnicodeEncodeError):
+            value.encode()
+            return value
+        return value.encode("utf-8", "surrogateescape")
+    return value
 
 
 def _state_of(status: os.stat_result | None) -> _State:

@@ -139,6 +139,9 @@ class Tables(Protocol):
     ) -> None:
         """Close the database."""
 
+    def abandon(self) -> None:
+        """As ``IndexedStore.abandon``."""
+
     def retried(self, read: Callable[[], Result]) -> Result:
         """What ``read`` returns while the database does not change. Raises LocationUnreadable."""
 

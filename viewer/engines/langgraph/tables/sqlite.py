@@ -29,39 +29,46 @@ from viewer.engines.langgraph.tables.sqlite_appended import SqliteAppendedRows
 from viewer.stores.errors import LocationUnreadable, Unavailable
 from viewer.stores.snapshots import too_large
 from viewer.stores.sqlite.errors import row_error
-from viewer.stores.sqlite.file import SqliteFile, short_text, text_of
+from viewer.stores.sqlite.file import MAX_SHORT_BYTES, SqliteFile, short_text, text_of
 
 _CHECKPOINT_COLUMNS = CHECKPOINT_COLUMNS | {"checkpoint_id", "parent_checkpoint_id"}
 _WRITE_COLUMNS = WRITE_COLUMNS | {"value"}
+# The start of a text. Longer ones are no keys that the engine writes.
+_SHORT = f"substr(CAST({{0}} AS BLOB), 1, {MAX_SHORT_BYTES})"
 _NAMESPACES = f"""
     SELECT DISTINCT CAST(checkpoint_ns AS BLOB) FROM checkpoints
-    WHERE thread_id = ? AND checkpoint_ns > '' LIMIT {MAX_ROWS}
+    WHERE thread_id = ? AND checkpoint_ns > '' AND octet_length(checkpoint_ns) <= {MAX_SHORT_BYTES}
+    LIMIT {MAX_ROWS}
 """  # noqa: S608
 _WITH_IDS = "AND checkpoint_ns = '' AND checkpoint_id IN (SELECT value FROM json_each(?))"
-_ONE = "thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
+# A text that is not UTF-8 is bound as bytes.
+_ONE = "thread_id = CAST(? AS TEXT) AND checkpoint_ns = CAST(? AS TEXT) AND checkpoint_id = CAST(? AS TEXT)"
 # Each step is one search in the primary key, however many checkpoints a thread has.
-_THREADS = """
+_THREADS = f"""
     WITH RECURSIVE thread(id) AS (
         SELECT min(thread_id) FROM checkpoints
         UNION ALL
         SELECT (SELECT min(thread_id) FROM checkpoints WHERE thread_id > thread.id) FROM thread
         WHERE thread.id IS NOT NULL
     )
-    SELECT CAST(id AS BLOB), typeof(id), (
-        SELECT CAST(max(checkpoint_id) AS BLOB) FROM checkpoints
+    SELECT CASE WHEN octet_length(id) <= {MAX_SHORT_BYTES} THEN CAST(id AS BLOB) END, typeof(id), (
+        SELECT CAST(checkpoint_id AS BLOB) FROM checkpoints
         WHERE thread_id = thread.id AND checkpoint_ns = ''
+            AND octet_length(checkpoint_id) <= {MAX_SHORT_BYTES}
+        ORDER BY checkpoint_id DESC LIMIT 1
     ) FROM thread WHERE id IS NOT NULL
-"""
+"""  # noqa: S608
 # An id contains its step. Fewer steps than checkpoints mean that a checkpoint has several children.
-_HEAD = """
+_HEAD = f"""
     SELECT CAST(max(checkpoint_id) AS BLOB), CAST(min(checkpoint_id) AS BLOB), count(*),
         count(DISTINCT substr(checkpoint_id, 20, 4))
-    FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''
-"""
-_HEAD_WRITES = """
-    SELECT CAST(task_id AS BLOB), idx FROM writes
+    FROM checkpoints
+    WHERE thread_id = ? AND checkpoint_ns = '' AND octet_length(checkpoint_id) <= {MAX_SHORT_BYTES}
+"""  # noqa: S608
+_HEAD_WRITES = f"""
+    SELECT {_SHORT.format("task_id")}, idx FROM writes
     WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ? LIMIT 1000
-"""
+"""  # noqa: S608
 
 
 class SqliteTables(SqliteFile):
@@ -81,6 +88,9 @@ class SqliteTables(SqliteFile):
         self.rowids = (of_checkpoints, of_writes)
         if not self._write_columns >= _WRITE_COLUMNS:
             raise LocationUnreadable("langgraph.columns_missing", table="writes")
+
+    def abandon(self) -> None:
+        """Does nothing: no other program reads the file for this one."""
 
     def mark(self) -> str:
         """Returns an empty text: the size and times of a file show that it has changed."""
@@ -109,6 +119,7 @@ class SqliteTables(SqliteFile):
             f"""
             SELECT CAST(checkpoint_id AS BLOB), {short_text("parent_checkpoint_id", _CHECKPOINT_COLUMNS)}
             FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''
+                AND octet_length(checkpoint_id) <= {MAX_SHORT_BYTES}
             ORDER BY checkpoint_id DESC LIMIT {MAX_ROWS}
             """,  # noqa: S608
             thread,
@@ -143,6 +154,8 @@ class SqliteTables(SqliteFile):
                 {short_text("parent_checkpoint_id", _CHECKPOINT_COLUMNS)}, octet_length(checkpoint),
                 CASE WHEN octet_length(metadata) <= {MAX_METADATA_BYTES} THEN CAST(metadata AS BLOB) END
             FROM checkpoints WHERE thread_id = ? {condition}
+                AND octet_length(checkpoint_ns) <= {MAX_SHORT_BYTES}
+                AND octet_length(checkpoint_id) <= {MAX_SHORT_BYTES}
             ORDER BY checkpoint_id DESC LIMIT {MAX_ROWS}
             """,  # noqa: S608
             thread,
@@ -165,8 +178,10 @@ class SqliteTables(SqliteFile):
         for namespace, checkpoint_id, task, task_path, index in self.query(
             f"""
             SELECT CAST(checkpoint_ns AS BLOB), CAST(checkpoint_id AS BLOB),
-                CAST(task_id AS BLOB), {path}, idx
+                {_SHORT.format("task_id")}, {path}, idx
             FROM writes WHERE thread_id = ? {condition}
+                AND octet_length(checkpoint_ns) <= {MAX_SHORT_BYTES}
+                AND octet_length(checkpoint_id) <= {MAX_SHORT_BYTES}
             ORDER BY checkpoint_ns, checkpoint_id, task_id, idx
             """,  # noqa: S608
             thread,
@@ -181,7 +196,7 @@ class SqliteTables(SqliteFile):
             return
         for task, index, channel, kind, value in self.query(
             f"""
-            SELECT CAST(task_id AS BLOB), idx, CAST(channel AS BLOB),
+            SELECT {_SHORT.format("task_id")}, idx, {_SHORT.format("channel")},
                 {short_text("type", self._write_columns)}, CAST(value AS BLOB)
             FROM writes WHERE thread_id = ? AND octet_length(value) <= {MAX_NAMING_BYTES}
                 AND (idx = -3 OR idx >= 0 AND channel GLOB 'join:*') LIMIT {MAX_ROWS}
@@ -222,7 +237,7 @@ class SqliteTables(SqliteFile):
         path = short_text("task_path", self._write_columns)
         for task, task_path, index, channel, kind, size, value in self.database.run(
             f"""
-            SELECT CAST(task_id AS BLOB), {path}, idx, CAST(channel AS BLOB),
+            SELECT {_SHORT.format("task_id")}, {path}, idx, {_SHORT.format("channel")},
                 {short_text("type", self._write_columns)}, octet_length(value),
                 CASE WHEN octet_length(value) <= {max(budget, 0)} AND typeof(value) IN ('blob', 'text')
                     THEN CAST(value AS BLOB) END

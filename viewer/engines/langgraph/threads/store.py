@@ -88,6 +88,10 @@ class LangGraphStore:
     ) -> None:
         self._tables.__exit__(kind, error, trace)
 
+    def abandon(self) -> None:
+        """End the session of a server, which may be executing a statement."""
+        self._tables.abandon()
+
     def mark(self) -> str:
         """A text that differs if a server's database may have changed. Raises LocationUnreadable."""
         return self._tables.mark()
