@@ -1,5 +1,6 @@
 """Crafted rows of a PostgreSQL database: none runs code, and their neighbours stay readable."""
 
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -115,3 +116,61 @@ def test_ids_with_secrets_and_unprintable_ids_are_not_shown(added: Added, owner:
     body = body_of(only_row(location, redacted.key))
     assert body["checkpoint"]["channel_values"] == {"topic": "owls"} and key not in str(body)
     assert [problem.kind for problem in location.problems.all()] == ["broken"]
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("checkpoints", "checkpoint"),
+        ("checkpoints", "metadata"),
+        ("checkpoint_blobs", "blob"),
+        ("checkpoint_writes", "blob"),
+    ],
+)
+def test_a_damaged_value_hides_nothing_else(added: Added, owner: Owner, table: str, column: str) -> None:
+    noise = os.urandom(20_000).hex()
+    row: dict[str, Any] = {"v": 4, "id": OWN_ID, "channel_versions": {"a": "1", "b": "1"}}
+    row["channel_values"] = {"c": noise if column == "checkpoint" else "fine"}
+    large = ormsgpack.packb(noise)
+    store(owner, "damaged", row, {"a": ("msgpack", large), "b": ("msgpack", ormsgpack.packb("fine"))})
+    store(owner, "whole", {"v": 4, "id": OWN_ID, "channel_values": {"topic": "owls"}}, {})
+    owner.execute(
+        "UPDATE checkpoints SET metadata = %s WHERE thread_id = 'damaged'",
+        (Jsonb({"source": "loop", "step": 0, "note": noise if column == "metadata" else ""}),),
+    )
+    for index, value in enumerate((large, ormsgpack.packb("fine"))):
+        owner.execute(
+            "INSERT INTO checkpoint_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel,"
+            " type, blob) VALUES ('damaged', '', %s, 'task', %s, 'a', 'msgpack', %s)",
+            (OWN_ID, index, value),
+        )
+    damage(owner, table)
+    location = added()
+    assert location.runs.count() == 11
+    assert body_of(only_row(location, "whole"))["checkpoint"]["channel_values"] == {"topic": "owls"}
+    damaged = only_row(location, "damaged")
+    if column == "checkpoint":
+        with pytest.raises(NotReadable, match="could not execute a statement"):
+            body_of(damaged)
+        return
+    body = body_of(damaged)
+    assert body["checkpoint"]["channel_values"]["b"] == body["writes"][1]["value"] == "fine"
+    unreadable = {
+        "metadata": body["metadata"],
+        "checkpoint_blobs": body["checkpoint"]["channel_values"]["a"],
+        "checkpoint_writes": body["writes"][0]["value"],
+    }
+    assert "__opaque__" in unreadable[column if column == "metadata" else table]
+
+
+def damage(owner: Owner, table: str) -> None:
+    """Remove what a table stores of its newest long value elsewhere, as a damaged disk would."""
+    ((stored,),) = owner.execute(
+        "SELECT reltoastrelid::regclass::text FROM pg_class WHERE oid = %s::regclass", (table,)
+    ).fetchall()
+    owner.execute("SET allow_system_table_mods = on")
+    kind = "UPDATE pg_class SET relkind = %s WHERE oid = %s::regclass"
+    # Such a table cannot be changed otherwise.
+    owner.execute(kind, ("r", stored))
+    owner.execute(f"DELETE FROM {stored} WHERE chunk_id = (SELECT max(chunk_id) FROM {stored})")
+    owner.execute(kind, ("t", stored))

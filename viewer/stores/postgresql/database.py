@@ -18,9 +18,9 @@ from typing import Any, Literal, Self, TypeVar
 import psycopg
 from psycopg import IsolationLevel, sql
 
-from viewer.stores.errors import LocationUnreadable
+from viewer.stores.errors import Broken, LocationUnreadable
 from viewer.stores.postgresql.address import ServerAddress
-from viewer.stores.postgresql.errors import NoAnswer, connection_error, is_lost, location_error
+from viewer.stores.postgresql.errors import NoAnswer, connection_error, is_about_row, is_lost, location_error
 from viewer.stores.protocol import ReadLimits
 
 CONNECT_SECONDS, MAX_CONNECT_SECONDS = 5, 10
@@ -160,6 +160,20 @@ class PostgresqlDatabase:
         composed = sql.SQL(statement).format(**parts)
         # In binary format, values of bytea take half the memory.
         return self._connection.execute(composed, values, binary=True).fetchall()
+
+    def row(self, read: Callable[[], _Result]) -> _Result:
+        """What ``read`` returns. The transaction can continue if the server cannot read the row.
+
+        Raises Unreadable if it cannot, and psycopg.Error for an error that does not concern the row.
+        """
+        assert self._connection is not None, "It is open within a transaction."
+        try:
+            with self._connection.transaction():
+                return read()
+        except psycopg.Error as error:
+            if not is_about_row(error):
+                raise
+            raise Broken(location_error(error, self.limits).message) from None
 
     def find_tables(self, names: Sequence[str]) -> None:
         """Find the schema of each plain table. Raises LocationUnreadable if one is missing."""

@@ -20,6 +20,8 @@ class NoAnswer(psycopg.OperationalError):
 _CANCELLED, _LOCKED = "57014", "55P03"
 _NO_TABLE, _NO_COLUMN, _NO_SCHEMA = "42P01", "42703", "3F000"
 _NO_PERMISSION = "42501"
+# Invalid or damaged values, and values that exceed a limit of the server.
+_OF_VALUES = ("22", "53", "54", "XX")
 # The server, or a proxy in between, has ended the connection.
 _LOST = ("08", "57P")
 
@@ -42,6 +44,12 @@ def is_lost(error: BaseException) -> bool:
     if not isinstance(error, psycopg.OperationalError) or isinstance(error, NoAnswer):
         return False
     return error.sqlstate is None or error.sqlstate.startswith(_LOST)
+
+
+def is_about_row(error: psycopg.Error) -> bool:
+    """Whether the server could not read a value, so that other rows may be readable."""
+    code = error.sqlstate or ""
+    return code.startswith(_OF_VALUES) or code == _CANCELLED
 
 
 def location_error(error: BaseException, limits: ReadLimits) -> LocationUnreadable:

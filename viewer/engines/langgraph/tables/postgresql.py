@@ -4,7 +4,8 @@ The shallow savers store only the newest checkpoint of each namespace, without i
 only in a reader process, since it loads libpq.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from viewer.engines.langgraph.format.decoding import Decoder
@@ -23,7 +24,7 @@ from viewer.engines.langgraph.tables.protocol import (
     ThreadRow,
     WriteRow,
 )
-from viewer.stores.errors import LocationUnreadable, Unavailable
+from viewer.stores.errors import LocationUnreadable, Unavailable, Unreadable
 from viewer.stores.postgresql.database import PostgresqlDatabase
 from viewer.stores.snapshots import too_large
 
@@ -88,11 +89,15 @@ _PARENTS = """
 _NAMESPACES = """
     SELECT DISTINCT checkpoint_ns FROM {checkpoints} WHERE thread_id = %s AND checkpoint_ns > '' LIMIT %s
 """
-_CHECKPOINTS = """
-    SELECT checkpoint_ns, {id}, {parent}, pg_column_size(checkpoint), xmin::text,
-        CASE WHEN octet_length(metadata::text) <= %s THEN metadata::text END
-    FROM {checkpoints} WHERE thread_id = %s
-"""
+_METADATA = "CASE WHEN octet_length(metadata::text) <= %s THEN metadata::text END"
+_CHECKPOINTS = f"""
+    SELECT checkpoint_ns, {{id}}, {{parent}}, pg_column_size(checkpoint), xmin::text, {_METADATA}
+    FROM {{checkpoints}} WHERE thread_id = %s
+"""  # noqa: S608
+_METADATA_OF = f"""
+    SELECT checkpoint_ns, {{id}}, {_METADATA} FROM {{checkpoints}}
+    WHERE thread_id = %s AND (checkpoint_ns, {{id}}) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
+"""  # noqa: S608
 _NEWEST_FIRST = "ORDER BY {id} DESC LIMIT %s"
 _TASKS = """
     SELECT checkpoint_ns, checkpoint_id, task_id, {path}, idx FROM {checkpoint_writes} WHERE thread_id = %s
@@ -104,8 +109,7 @@ _SIZE = """
 """
 _CHECKPOINT = """
     SELECT {parent}, octet_length(checkpoint::text),
-        CASE WHEN octet_length(checkpoint::text) <= %s THEN checkpoint::text END,
-        CASE WHEN octet_length(metadata::text) <= %s THEN metadata::text END
+        CASE WHEN octet_length(checkpoint::text) <= %s THEN checkpoint::text END
     FROM {checkpoints} WHERE thread_id = %s AND checkpoint_ns = %s AND {id} = %s
 """
 # The smallest values first, as many as fit into the budget.
@@ -192,10 +196,29 @@ class PostgresqlTables(PostgresqlDatabase):
     def some_checkpoints(self, thread: str, condition: str, *values: Any) -> Iterable[CheckpointRow]:
         """The newest checkpoints of a thread that meet a condition in SQL."""
         statement = f"{_CHECKPOINTS} {condition} {_NEWEST_FIRST}"
-        found = self.query(statement, MAX_METADATA_BYTES, as_stored(thread), *values, MAX_ROWS)
+        own = as_stored(thread)
+        try:
+            found = self.row(lambda: self.query(statement, MAX_METADATA_BYTES, own, *values, MAX_ROWS))
+        except Unreadable:
+            without = statement.replace(_METADATA, "NULL")
+            found = [row[:-1] for row in self.query(without, own, *values, MAX_ROWS)]
+            texts = self._metadata(own, [(namespace, own_id) for namespace, own_id, *_others in found])
+            found = [(*row, texts.get((row[0], row[1]))) for row in found]
         for namespace, own_id, parent_id, size, written_by, metadata in found:
             mark, encoded = f"{size}:{written_by}", (metadata or "").encode()
             yield CheckpointRow(namespace, own_id or "", parent_id, size, mark, encoded)
+
+    def _metadata(self, thread: str, keys: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], str | None]:
+        """The metadata of these rows, without those that the server cannot read."""
+        namespaces, ids = [key[0] for key in keys], [key[1] for key in keys]
+        try:
+            rows = self.row(lambda: self.query(_METADATA_OF, MAX_METADATA_BYTES, thread, namespaces, ids))
+            return {(namespace, own_id): text for namespace, own_id, text in rows}
+        except Unreadable:
+            half = len(keys) // 2
+            if not half:
+                return {}
+            return {**self._metadata(thread, keys[:half]), **self._metadata(thread, keys[half:])}
 
     def tasks(
         self, thread: str, ids: Sequence[str] | None = None
@@ -224,10 +247,13 @@ class PostgresqlTables(PostgresqlDatabase):
         self, key: CheckpointKey, max_bytes: int, decoder: Decoder | None = None
     ) -> StoredCheckpoint:
         """A checkpoint with the values of its channels from both tables. Raises Unreadable."""
-        rows = self.query(_CHECKPOINT, max_bytes, MAX_METADATA_BYTES, *map(as_stored, key))
+        rows = self.row(lambda: self.query(_CHECKPOINT, max_bytes, *map(as_stored, key)))
         if not rows:
             raise Unavailable("store.row_vanished")
-        parent_id, size, text, metadata = rows[0]
+        parent_id, size, text = rows[0]
+        metadata = self._metadata(
+            as_stored(key.thread), [(as_stored(key.namespace), as_stored(key.checkpoint_id))]
+        )
         if text is None:
             raise too_large(size, self.limits)
         decoder = decoder or Decoder(self.limits)
@@ -243,7 +269,9 @@ class PostgresqlTables(PostgresqlDatabase):
                 body["pending_sends"] = self._sends(
                     key._replace(checkpoint_id=parent_id), max_bytes - size, decoder
                 )
-        return StoredCheckpoint(parent_id, size, body, (metadata or "").encode())
+        text = next(iter(metadata.values()), None)
+        # Without a text, it is too large or damaged.
+        return StoredCheckpoint(parent_id, size, body, b"" if text is None else text.encode())
 
     def _sends(self, parent: CheckpointKey, budget: int, decoder: Decoder) -> list[Any]:
         """What the tasks after a checkpoint sent to nodes, in the order of the numbers that the sends get."""
@@ -266,12 +294,53 @@ class PostgresqlTables(PostgresqlDatabase):
         )
         at = as_stored(key.thread), as_stored(key.namespace)
         values, total = dict[str, Any](), 0
-        for channel, kind, size, blob in self.query(_BLOBS, max(budget, 0), *wanted, *at, MAX_BLOBS):
+        try:
+            rows = self.row(lambda: self.query(_BLOBS, max(budget, 0), *wanted, *at, MAX_BLOBS))
+        except Unreadable:
+            rows = self._readable_blobs(wanted, at, budget)
+        for channel, kind, size, blob in rows:
             if kind != _EMPTY:
                 values[channel] = decoder.value_or_placeholder(kind, blob, size or 0)
                 total += len(blob or b"")
         return values, total
 
+    def _readable_blobs(
+        self, wanted: tuple[list[str], list[str]], at: tuple[str, str], budget: int
+    ) -> Iterator[tuple[Any, ...]]:
+        """The rows of ``_BLOBS``, each read alone. Those that the server cannot read have no value."""
+        for channel, version in zip(*wanted, strict=True):
+            for most in (max(budget, 0), -1):
+                try:
+                    found = self.row(partial(self.query, _BLOBS, most, [channel], [version], *at, 1))
+                except Unreadable:
+                    continue
+                budget -= sum(len(row[-1] or b"") for row in found)
+                yield from found
+                break
+
     def writes(self, key: CheckpointKey, budget: int) -> Iterable[WriteRow]:
-        for row in self.query(_WRITES, max(budget, 0), *map(as_stored, key), MAX_WRITES):
+        def read(most: int) -> list[tuple[Any, ...]]:
+            return self.query(_WRITES, most, *map(as_stored, key), MAX_WRITES)
+
+        try:
+            rows = self.row(lambda: read(max(budget, 0)))
+        except Unreadable:
+            # The values of the smallest writes are read, up to the first that the server cannot read.
+            rows = self._smaller_writes(read, max(budget, 0))
+        for row in rows:
             yield WriteRow(*row)
+
+    def _smaller_writes(
+        self, read: Callable[[int], list[tuple[Any, ...]]], most: int
+    ) -> list[tuple[Any, ...]]:
+        """The writes with the values of at most the largest size that the server can read."""
+        readable = read(-1)
+        sizes = sorted({row[5] for row in readable if row[5] is not None and row[5] <= most})
+        while sizes:
+            middle = len(sizes) // 2
+            try:
+                readable = self.row(partial(read, sizes[middle]))
+                sizes = sizes[middle + 1 :]
+            except Unreadable:
+                sizes = sizes[:middle]
+        return readable
