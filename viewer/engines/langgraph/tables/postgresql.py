@@ -297,7 +297,7 @@ class PostgresqlTables(PostgresqlDatabase):
         try:
             rows = self.row(lambda: self.query(_BLOBS, max(budget, 0), *wanted, *at, MAX_BLOBS))
         except Unreadable:
-            rows = self._readable_blobs(wanted, at, budget)
+            rows = list(self._readable_blobs(wanted, at, budget))
         for channel, kind, size, blob in rows:
             if kind != _EMPTY:
                 values[channel] = decoder.value_or_placeholder(kind, blob, size or 0)
