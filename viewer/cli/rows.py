@@ -10,7 +10,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from viewer.importing import branch_status
-from viewer.models import Checkpoint, Run
+from viewer.models import Checkpoint, Location, Run
+from viewer.models.runs import progress_text, target_text, total_units
 from viewer.presentation.run.branches import status_label
 
 # Branches of a run that a list names before its checkpoints.
@@ -55,21 +56,46 @@ class ListedCheckpoint:
     is_branch_head: bool
     ended_as: str
     run: Run
-    location: Any
+    location: Location
 
     def __init__(self, values: Iterable[Any]) -> None:
         for name, value in zip(self.COLUMNS, values, strict=False):
             setattr(self, name, value)
 
-    # The rules of the model.
-    total = Checkpoint.total
-    progress = Checkpoint.progress
-    target = Checkpoint.target
+    @property
+    def total(self) -> int | None:
+        """The number of units; None if it is unknown."""
+        return total_units(self.run, self.units_done, self.units_total, is_open_ended=self.is_open_ended)
+
+    @property
+    def progress(self) -> str:
+        """The finished units."""
+        return progress_text(self.units_done, self.total)
+
+    @property
+    def target(self) -> str:
+        """The text by which commands name it."""
+        return target_text(self.location, self.run, self.checkpoint_id, self.step)
 
 
 # The columns that a query returns.
 FETCHED = ListedCheckpoint.COLUMNS[:-2]
 Row = Checkpoint | ListedCheckpoint
+
+
+def runs_of(location: Location) -> Iterator[Run]:
+    """The runs of a location, the oldest first, with the columns that lists show."""
+    ordered = list(location.runs.order_by("first_at", "pk").values_list("pk", flat=True))
+    columns = (
+        *("location_id", "parent_id", "key", "entity", "name", "status", "tokens", "checkpoint_count"),
+        *("units_known", "all_units_known"),
+    )
+    for at in range(0, len(ordered), MIN_BATCH):
+        pks = ordered[at : at + MIN_BATCH]
+        found = Run.objects.only(*columns).in_bulk(pks)
+        for run in (found[pk] for pk in pks if pk in found):
+            run.location = location
+            yield run
 
 
 def rows_by_run(runs: Iterable[Run]) -> Iterator[tuple[Run, list[ListedCheckpoint]]]:

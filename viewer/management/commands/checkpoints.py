@@ -27,7 +27,7 @@ class Command(ForklineCommand):
     def run_from_argv(self, argv: list[str]) -> None:
         named = argv[2] if len(argv) > 2 else ""
         self.named = ALIASES.get(named, named) if named in SUBCOMMANDS else None
-        # A list of thousands of rows is no garbage, and traversing it again and again takes a fifth of its time.
+        # Traversing thousands of rows again and again, which are no garbage, takes a fifth of the time.
         gc.set_threshold(MIN_GARBAGE, 50, 100)
         super().run_from_argv(argv)
 

@@ -17,10 +17,12 @@ from viewer.cli.rows import (
     branch_lines,
     checkpoint_document,
     rows_by_run,
+    runs_of,
 )
 from viewer.importing import find_ends, is_indexed
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Problem, Run
+from viewer.presentation.run.listed import listing_texts
 
 HELP = gettext_lazy("List the runs and checkpoints of a location.")
 
@@ -43,15 +45,13 @@ def handle(options: Mapping[str, Any]) -> Output:
     is_one_run = bool(thread) and not Path(options["location"]).exists()
     if is_one_run:
         location = imported_location(path)
-        found = with_called_runs(opened_run(location, thread))
+        found: Iterable[Run] = with_called_runs(opened_run(location, thread))
     else:
         location = imported_location(options["location"])
         find_ends(location)
-        found = list(location.runs.order_by("first_at", "pk"))
+        found = runs_of(location)
     # Of an indexed location, only the checkpoints of a named run are listed now.
     has_rows = is_one_run or not is_indexed(location)
-    for run in found:
-        run.location = location
     runs = rows_by_run(found) if has_rows else ((run, []) for run in found)
     problems = [(problem.source_key, translate(problem.reason)) for problem in location.problems.all()]
     document = {
@@ -90,13 +90,15 @@ def _lines(
     problems: list[tuple[str, str]],
 ) -> Iterator[str]:
     yield location.path
-    is_empty = True
+    is_empty, labels = True, {value: str(label) for value, label in Run.Status.choices}
     for run, checkpoints in runs:
         is_empty = False
         yield ""
         tokens = ngettext("%(count)s token", "%(count)s tokens", run.tokens) % {"count": f"{run.tokens:,}"}
-        status = f", {run.get_status_display()}" if run.status else ""
+        status = f", {labels[run.status]}" if run.status else ""
         yield f"{run}  ({run.entity or _('not read yet')}, {tokens}{status})"
+        if checkpoints:
+            yield from (f"  {text}" for text in listing_texts(run))
         yield from branch_lines(checkpoints)
         width = max((len(row.progress) for row in checkpoints), default=0)
         branch_width = max((len(row.branch) for row in checkpoints), default=0)
