@@ -35,9 +35,7 @@ def home_state() -> HomeState:
         cancelling=Count("pk", filter=Q(cancel_requested_at__isnull=False) & ~Q(status__in=Job.ENDED)),
     )
     waiting = Question.objects.waiting().count()
-    return HomeState(
-        revision, jobs["all"], jobs["under_way"], jobs["ended"], waiting, jobs["cancelling"]
-    )
+    return HomeState(revision, jobs["all"], jobs["under_way"], jobs["ended"], waiting, jobs["cancelling"])
 
 
 @dataclass(slots=True)
