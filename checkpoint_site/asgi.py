@@ -5,16 +5,15 @@ import os
 import django
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
-from channels.security.websocket import OriginValidator
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "checkpoint_site.settings")
 django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402
 
-from checkpoint_site.middleware.hosts import AllowedHostSockets  # noqa: E402
-from checkpoint_site.middleware.request_limits import with_body_limit  # noqa: E402
-from checkpoint_site.middleware.throttle import ThrottledShareSockets  # noqa: E402
+from checkpoint_site.middleware.hosts import AllowedHostSockets, AllowedOriginSockets, over_tls  # noqa: E402
+from checkpoint_site.middleware.request_limits import with_body_limit, with_header_limit  # noqa: E402
+from checkpoint_site.middleware.throttle import throttled_share_sockets  # noqa: E402
 from checkpoint_site.middleware.unavailable import AvailableSockets  # noqa: E402
 from checkpoint_site.page_threads import Pages  # noqa: E402
 from viewer.data_folder.use import use  # noqa: E402
@@ -22,16 +21,20 @@ from viewer.routing import websocket_urlpatterns  # noqa: E402
 
 if settings.DATA_DIR.is_dir():
     use()
-application = ProtocolTypeRouter(
-    {
-        "http": with_body_limit(Pages()),
-        "websocket": AllowedHostSockets(
-            AvailableSockets(
-                OriginValidator(
-                    ThrottledShareSockets(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
-                    settings.ALLOWED_ORIGINS,
-                )
-            )
-        ),
-    }
+application = over_tls(
+    with_header_limit(
+        ProtocolTypeRouter(
+            {
+                "http": with_body_limit(Pages()),
+                "websocket": AllowedHostSockets(
+                    AvailableSockets(
+                        AllowedOriginSockets(
+                            throttled_share_sockets(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+                            settings.ALLOWED_ORIGINS,
+                        )
+                    )
+                ),
+            }
+        )
+    )
 )

@@ -13,7 +13,14 @@ def logging_config(log_format: str, *, logs_requests: bool) -> dict[str, Any]:
             "plain": {"()": "checkpoint_site.logs.PlainFormatter"},
             "json": {"()": "checkpoint_site.logs.JsonFormatter"},
         },
-        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": log_format}},
+        "filters": {"refusals": {"()": "checkpoint_site.logs.OneLineRefusals"}},
+        "handlers": {
+            "console": {
+                "class": "logging.StreamHandler",
+                "formatter": log_format,
+                "filters": ["refusals"],
+            }
+        },
         "root": {"handlers": ["console"], "level": "WARNING"},
         "loggers": {
             "forkline.jobs": {"level": "INFO"},

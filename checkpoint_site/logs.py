@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from http import HTTPStatus
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -24,6 +25,15 @@ SHARE_TOKEN = re.compile(r"(/shared/)[^/\s\"']+")
 
 View = Callable[[HttpRequest], HttpResponseBase]
 requests = logging.getLogger("forkline.requests")
+
+
+class OneLineRefusals(logging.Filter):
+    """Logs a refused request without a traceback. Anybody can send one, and the message says why."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if HTTPStatus.BAD_REQUEST <= getattr(record, "status_code", 0) < HTTPStatus.INTERNAL_SERVER_ERROR:
+            record.exc_info = record.exc_text = None
+        return True
 
 
 class PlainFormatter(logging.Formatter):

@@ -7,19 +7,20 @@ import ctypes
 import gc
 import os
 import signal
+import socket
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import uvicorn
 
-from checkpoint_site.settings import PORT
+from checkpoint_site.connections import SEND_BUFFER_BYTES, Patience, SocketConnection
+from checkpoint_site.settings import MAX_HEADER_BYTES, PORT
 from viewer.supervision.lifeline import add_lifeline_argument, hold
 
 HOST = "127.0.0.1"
 # Threads for sockets. Each has its own database connection.
 SOCKET_THREADS = 4
-MAX_HEADER_BYTES = 32 * 1024
 # Pages send nothing over their sockets.
 MAX_SOCKET_MESSAGE_BYTES = 4096
 MAX_CONNECTIONS = 1000
@@ -41,6 +42,7 @@ class Server(uvicorn.Server):
         loop.set_default_executor(ThreadPoolExecutor(SOCKET_THREADS, thread_name_prefix="socket"))
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop)
+        self.patience = Patience(MAX_CONNECTIONS)
         yield
 
     def stop(self) -> None:
@@ -50,6 +52,7 @@ class Server(uvicorn.Server):
 
     async def main_loop(self) -> None:
         while not await self.on_tick(0):
+            self.patience.check(self.server_state.connections, asyncio.get_running_loop().time())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stopping.wait(), TICK_SECONDS)
 
@@ -70,7 +73,11 @@ def main() -> None:
     # old, it would run after thousands of pages instead of hundreds.
     gc.collect()
     gc.freeze()
-    Server(config).run()
+    listening = config.bind_socket()
+    listening.set_inheritable(False)
+    # Connections inherit it.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    Server(config).run([listening])
 
 
 def configuration() -> uvicorn.Config:
@@ -81,7 +88,7 @@ def configuration() -> uvicorn.Config:
         port=PORT,
         loop="asyncio",
         http="h11",
-        ws="websockets-sansio",
+        ws=SocketConnection,
         lifespan="off",
         log_config=None,
         # Query strings may hold login links.
@@ -89,6 +96,7 @@ def configuration() -> uvicorn.Config:
         server_header=False,
         # Any client could send these headers.
         proxy_headers=False,
+        # middleware/request_limits.py limits those that arrive in one piece.
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         ws_max_size=MAX_SOCKET_MESSAGE_BYTES,
         # Compression needs about 300 KB per socket.

@@ -66,6 +66,11 @@ ALLOWED_ORIGINS = env_origins(
 # Behind a TLS proxy, requests arrive without TLS, but with the origin that the browser sees.
 CSRF_TRUSTED_ORIGINS = ALLOWED_ORIGINS
 IS_BEHIND_TLS = all(origin.startswith("https://") for origin in ALLOWED_ORIGINS)
+# One year. Browsers then open the host over TLS only.
+SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if IS_BEHIND_TLS else 0
+# Larger requests are refused (middleware/request_limits.py).
+MAX_HEADER_BYTES = 32 * 1024
+DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
 CHECKPOINT_ROOTS = env_paths(
     "CHECKPOINT_ROOTS",

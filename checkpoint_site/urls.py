@@ -4,7 +4,11 @@ from django.contrib.auth import views as auth_views
 from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
 
-from checkpoint_site.middleware.throttle import throttled, throttled_links
+from checkpoint_site.middleware.throttle import (
+    throttled_login_links,
+    throttled_passwords,
+    throttled_share_links,
+)
 from checkpoint_site.middleware.unavailable import without_data
 from viewer.access.permissions import viewer_allowed
 from viewer.views.reader.login import LoginByLink
@@ -15,14 +19,14 @@ by_password = auth_views.LoginView.as_view(template_name="login/page.html")
 by_link = login_not_required(LoginByLink.as_view())
 
 urlpatterns = [
-    path("login/", throttled(by_password, lambda request: request.method == "POST"), name="login"),
-    path("login/link/", throttled(by_link, lambda request: True), name="login-link"),
+    path("login/", throttled_passwords(by_password), name="login"),
+    path("login/link/", throttled_login_links(by_link), name="login-link"),
     path("logout/", viewer_allowed(auth_views.LogoutView.as_view()), name="logout"),
     path("healthz", without_data(health), name="health"),
     # All that a share link leads to. ?at=<checkpoint id>&tab=<tab> and the like choose a part of its object.
-    path("shared/<str:token>/", throttled_links(shown.show), name="shared"),
-    path("shared/<str:token>/rows/", throttled_links(shown.rows), name="shared-rows"),
-    path("shared/<str:token>/picture.png", throttled_links(shown.picture), name="shared-picture"),
+    path("shared/<str:token>/", throttled_share_links(shown.show), name="shared"),
+    path("shared/<str:token>/rows/", throttled_share_links(shown.rows), name="shared-rows"),
+    path("shared/<str:token>/picture.png", throttled_share_links(shown.picture), name="shared-picture"),
     path("", include("viewer.urls")),
 ]
 handler500 = "checkpoint_site.middleware.unavailable.server_error_page"

@@ -13,7 +13,7 @@ import django
 from playwright.sync_api import Page, sync_playwright
 
 from scripts.chromium import launch_options
-from scripts.served_demo import free_port, started
+from scripts.served_demo import free_port, log_in_browser, started
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,6 @@ def logged_in_page(link: str, **options: Any) -> Iterator[Page]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(**launch_options())
         page = browser.new_page(**options)
-        page.goto(link)
+        log_in_browser(page, link)
         yield page
         browser.close()

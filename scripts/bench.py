@@ -9,7 +9,6 @@ MEASUREMENTS = (
     "import_speed",
     "run_page",
     "large_location",
-    "listing",
     "search",
     "live_latency",
     "new_checkpoint",

@@ -6,16 +6,20 @@ import socket
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlencode
 
 import django
+from playwright.sync_api import Page
 
 ROOT = Path(__file__).resolve().parent.parent
 # Without the variables of a test that starts it.
 SITE_SETTINGS = {"DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+CSRF_TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/login/link/\S+")
 
 
@@ -80,6 +84,23 @@ def started(program: Sequence[str], **variables: str) -> "Iterator[tuple[str, st
     finally:
         server.terminate()
         server.wait()
+
+
+def log_in(opener: urllib.request.OpenerDirector, link: str) -> tuple[str, str]:
+    """Press the button of a login link. Return the address and the HTML of the page that it leads to."""
+    with opener.open(link, timeout=60) as answer:
+        token = CSRF_TOKEN.search(answer.read().decode())
+    if token is None:
+        raise RuntimeError("The login link shows no button.")
+    with opener.open(link, urlencode({"csrfmiddlewaretoken": token[1]}).encode(), timeout=60) as answer:
+        return answer.url, answer.read().decode()
+
+
+def log_in_browser(page: Page, link: str) -> None:
+    """Press the button of a login link in a browser, and wait for the page that it leads to."""
+    page.goto(link)
+    page.locator("main form button").click()
+    page.wait_for_url(lambda address: "/login/" not in address)
 
 
 def set_up_django(demo: ServedDemo) -> None:

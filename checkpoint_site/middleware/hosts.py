@@ -7,12 +7,13 @@ attacker controls, would pass.
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from channels.security.websocket import OriginValidator
 from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
@@ -99,6 +100,39 @@ def is_valid(request: HttpRequest) -> bool:
     with suppress(DisallowedHost):
         return bool(request.get_host())
     return False
+
+
+def over_tls(application: Any) -> Any:
+    """Wrap an ASGI application: if all origins are https, all requests came over TLS to the proxy.
+
+    So no header has to be trusted for it. Django then sends Strict-Transport-Security.
+    """
+
+    async def secure(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        if settings.IS_BEHIND_TLS and scope["type"] == "http":
+            scope = {**scope, "scheme": "https"}
+        await application(scope, receive, send)
+
+    return secure
+
+
+class AllowedOriginSockets(OriginValidator):
+    """ASGI wrapper: refuses sockets of pages from other origins, and those with a malformed Origin header."""
+
+    def __init__(self, application: Any, allowed_origins: Sequence[str]) -> None:
+        super().__init__(application, allowed_origins)  # type: ignore[no-untyped-call]
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        try:
+            for name, value in scope["headers"]:
+                if name == b"origin":
+                    # Raises ValueError for a port that is no number.
+                    urlsplit(value.decode("latin-1")).port  # noqa: B018
+        except ValueError:
+            await receive()
+            await send({"type": "websocket.close"})
+            return
+        await super().__call__(scope, receive, send)  # type: ignore[no-untyped-call]
 
 
 class AllowedHostSockets:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
@@ -48,7 +47,9 @@ def next_path(request: HttpRequest) -> str:
     is_page = "HX-Request" not in request.headers or "HX-Boosted" in request.headers
     if request.method == "GET" and is_page:
         return request.get_full_path()
-    source = urlsplit(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "")
-    if source.netloc != request.get_host():
+    source = request.headers.get("HX-Current-URL") or request.headers.get("Referer") or ""
+    # Not parsed, as any client may send malformed ones.
+    host, _, path = source.partition("#")[0].partition("://")[2].partition("/")
+    if host != request.get_host():
         return resolve_url(settings.LOGIN_REDIRECT_URL)
-    return f"{source.path}?{source.query}" if source.query else source.path
+    return f"/{path}"

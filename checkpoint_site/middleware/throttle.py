@@ -1,29 +1,38 @@
-"""Limits failed logins, per client address and per account, and share links that do not work, per address.
+"""Limits failed logins, per client address and per account, and links that do not work, per address.
 
-Each has a budget of attempts that refills over time. An attempt is counted before it is checked, so that
-parallel attempts cannot exceed the budget, and refunded if it succeeds. Login links are limited by address
-only: their account is known after their signature is verified, so nobody can use up another's attempts.
+A password is counted before it is checked, so that parallel guesses cannot exceed the limit, and refunded if
+it is right. A link is checked first: its token cannot be guessed, so one that works is never refused.
 
-The web process holds the budgets in memory. A data folder has one web process.
+The web process holds the counts in memory. A data folder has one web process.
 """
 
 import ipaddress
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
+from http import HTTPStatus
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from limits import RateLimitItem, RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
+
+from viewer.live.close_codes import TRY_AGAIN_LATER
 
 View = Callable[..., HttpResponseBase]
-MAX_KEYS = 10_000
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Sockets = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+# The sockets of share links.
+SHARED = "/ws/shared/"
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
 class AttemptKey(NamedTuple):
@@ -33,159 +42,174 @@ class AttemptKey(NamedTuple):
     name: str
 
 
-class Budget(NamedTuple):
-    """A number of attempts, and the seconds after which one more is allowed."""
-
-    attempts: int
-    seconds: float
-
-
-# A page that a share link leads to is several requests, and each uses an attempt until it has succeeded.
-BUDGETS = {"address": Budget(10, 15), "account": Budget(20, 30), "share": Budget(40, 3)}
+# The failures of each kind in a number of minutes. The guide names them.
+BUDGETS: dict[str, RateLimitItem] = {
+    "address": RateLimitItemPerMinute(10, 2),
+    "account": RateLimitItemPerMinute(20, 10),
+    "share": RateLimitItemPerMinute(40, 2),
+}
 
 
-@dataclass
 class Throttle:
-    """The attempts that each key has used, and when they were counted."""
+    """The failures of each key in the current window."""
 
-    clock: Callable[[], float] = time.monotonic
-    used: dict[AttemptKey, tuple[float, float]] = field(default_factory=dict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self) -> None:
+        self.storage = MemoryStorage()
+        self.limiter = FixedWindowRateLimiter(self.storage)
+        # Testing all keys and counting them is one step.
+        self.lock = threading.Lock()
 
-    def use_attempt(self, keys: Sequence[AttemptKey]) -> float:
-        """Use one attempt of each key. Return the seconds to wait if one has none left, else 0."""
+    def use_attempt(self, keys: Sequence[AttemptKey]) -> int:
+        """Count one attempt of each key. Return the seconds to wait if one has none left, else 0."""
         with self.lock:
-            used = {key: self._used(key) for key in keys}
-            waits = [
-                (count + 1 - BUDGETS[key.kind].attempts) * BUDGETS[key.kind].seconds
-                for key, count in used.items()
-            ]
-            if max(waits) > 0:
-                return max(waits)
-            now = self.clock()
-            for key, count in used.items():
-                self.used[key] = (count + 1, now)
-            self._shrink()
+            used_up = [key for key in keys if not self.limiter.test(BUDGETS[key.kind], *key)]
+            if used_up:
+                resets = [
+                    self.limiter.get_window_stats(BUDGETS[key.kind], *key).reset_time for key in used_up
+                ]
+                return max(1, math.ceil(max(resets) - time.time()))
+            for key in keys:
+                self.limiter.hit(BUDGETS[key.kind], *key)
             return 0
 
     def refund(self, keys: Sequence[AttemptKey]) -> None:
         """Refund an attempt that succeeded."""
         with self.lock:
             for key in keys:
-                self.used[key] = (max(0, self._used(key) - 1), self.clock())
-
-    def _used(self, key: AttemptKey) -> float:
-        count, at = self.used.get(key, (0, 0))
-        return max(0, count - (self.clock() - at) / BUDGETS[key.kind].seconds)
-
-    def _shrink(self) -> None:
-        """Drop the keys with the fewest used attempts if there are too many."""
-        if len(self.used) > MAX_KEYS:
-            ordered = sorted(self.used, key=self._used, reverse=True)
-            self.used = {key: self.used[key] for key in ordered[: MAX_KEYS // 2]}
+                self.storage.decr(BUDGETS[key.kind].key_for(*key))
 
 
 throttle = Throttle()
 
 
-def throttled(view: View, is_attempt: Callable[[HttpRequest], bool]) -> View:
-    """Wrap a view: respond with 429 if no attempt is left."""
+def throttled_passwords(view: View) -> View:
+    """Wrap the view of the password form: respond with 429 if no attempt is left."""
 
     @wraps(view)
     def limited(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
-        if not is_attempt(request):
+        if request.method != "POST":
             return view(request, *args, **kwargs)
-        keys = keys_of(request)
-        wait = throttle.use_attempt(keys)
-        if wait:
-            return too_many_attempts(request, math.ceil(wait))
+        keys = [address_key("address", request)]
+        if name := request.POST.get("username", "").strip().casefold()[:150]:
+            keys.append(AttemptKey("account", name))
+        if wait := throttle.use_attempt(keys):
+            return too_many_logins(request, wait)
         response = view(request, *args, **kwargs)
-        if response.status_code == 302:
+        if response.status_code == HTTPStatus.FOUND:
             throttle.refund(keys)
         return response
 
     return limited
 
 
-def throttled_links(view: View) -> View:
-    """Wrap a view of share links: respond with 429 if no attempt is left. A link that works uses none."""
+def throttled_login_links(view: View) -> View:
+    """Wrap the view of login links: respond with 429 to one that does not work if no attempt is left."""
 
     @wraps(view)
     def limited(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
-        keys = [AttemptKey("share", network_of(client_address(request)))]
-        wait = throttle.use_attempt(keys)
-        if wait:
-            page = render(request, "shared/too_many.html", {"wait": math.ceil(wait)}, status=429)
-            page["Retry-After"] = str(math.ceil(wait))
-            return page
         response = view(request, *args, **kwargs)
-        if response.status_code != 404:
-            throttle.refund(keys)
-        return response
+        if response.status_code != HTTPStatus.FORBIDDEN:
+            return response
+        wait = throttle.use_attempt([address_key("address", request)])
+        return too_many_logins(request, wait) if wait else response
 
     return limited
 
 
-class ThrottledShareSockets:
-    """ASGI wrapper: limits sockets of share links that do not work. A link works if its socket sends."""
+def throttled_share_links(view: View) -> View:
+    """Wrap a view of share links: respond with 429 to one that does not work if no attempt is left."""
 
-    def __init__(self, sockets: Callable[..., Any]) -> None:
-        self.sockets = sockets
+    @wraps(view)
+    def limited(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+        response = view(request, *args, **kwargs)
+        if response.status_code != HTTPStatus.NOT_FOUND:
+            return response
+        wait = throttle.use_attempt([address_key("share", request)])
+        if not wait:
+            return response
+        page = render(request, "shared/too_many.html", {"wait": wait}, status=HTTPStatus.TOO_MANY_REQUESTS)
+        page["Retry-After"] = str(wait)
+        return page
 
-    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        if not scope["path"].startswith("/ws/shared/"):
-            await self.sockets(scope, receive, send)
-            return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        remote = (scope.get("client") or ("",))[0]
-        keys = [AttemptKey("share", network_of(address_in(remote, headers.get("x-forwarded-for", ""))))]
-        if throttle.use_attempt(keys):
-            await receive()
-            await send({"type": "websocket.close", "code": 1013})
-            return
+    return limited
+
+
+def too_many_logins(request: HttpRequest, seconds: int) -> HttpResponse:
+    """Return the login page with the time to wait."""
+    shown = {"form": AuthenticationForm(), "next": request.POST.get("next", ""), "wait": seconds}
+    page = render(request, "login/page.html", shown, status=HTTPStatus.TOO_MANY_REQUESTS)
+    page["Retry-After"] = str(seconds)
+    return page
+
+
+def address_key(kind: str, request: HttpRequest) -> AttemptKey:
+    """Return the key for the address of a request's client."""
+    remote = request.META.get("REMOTE_ADDR") or ""
+    return AttemptKey(kind, network_of(client_address(remote, request.headers.get("X-Forwarded-For", ""))))
+
+
+def throttled_share_sockets(sockets: Sockets) -> Sockets:
+    """Wrap sockets: close those of share links that do not work with another code if no attempt is left.
+
+    A link works if its socket sends something.
+    """
+
+    async def limited(scope: dict[str, Any], receive: Any, send: Send) -> None:
         has_worked = False
 
         async def counted(message: dict[str, Any]) -> None:
             nonlocal has_worked
-            if message["type"] == "websocket.send" and not has_worked:
-                has_worked = True
-                throttle.refund(keys)
+            has_worked |= message["type"] == "websocket.send"
+            if message["type"] == "websocket.close" and not has_worked:
+                wait = throttle.use_attempt([socket_key(scope)])
+                message = {**message, "code": TRY_AGAIN_LATER} if wait else message
             await send(message)
 
-        await self.sockets(scope, receive, counted)
+        await sockets(scope, receive, counted if scope["path"].startswith(SHARED) else send)
+
+    return limited
 
 
-def keys_of(request: HttpRequest) -> list[AttemptKey]:
-    """Return the keys that an attempt counts for."""
-    keys = [AttemptKey("address", network_of(client_address(request)))]
-    name = request.POST.get("username", "") if request.method == "POST" else ""
-    return [*keys, AttemptKey("account", name.strip().casefold()[:150])] if name else keys
+def socket_key(scope: dict[str, Any]) -> AttemptKey:
+    """Return the key for the address of a share link's socket."""
+    forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+    remote = (scope.get("client") or ("",))[0]
+    return AttemptKey("share", network_of(client_address(remote, ",".join(forwarded))))
 
 
-def client_address(request: HttpRequest) -> str:
-    """Return the client's address. Behind a TLS proxy, it is the last one that the proxy added."""
-    return address_in(request.META.get("REMOTE_ADDR") or "", request.headers.get("X-Forwarded-For", ""))
+def client_address(remote: str, forwarded: str) -> str:
+    """Return the address of a connection's client.
+
+    Behind a proxy, it is the last one in ``X-Forwarded-For``: those before it may come from the client.
+    """
+    return forwarded.rpartition(",")[2] if forwarded and is_behind_proxy() else remote
 
 
-def address_in(address: str, forwarded: str) -> str:
-    """Return the address of a connection, or the last one that the header names behind a TLS proxy."""
-    return forwarded.rpartition(",")[2].strip() if settings.IS_BEHIND_TLS and forwarded else address
+def is_behind_proxy() -> bool:
+    """Return whether all origins are a proxy's: with TLS, or other names than those of this machine.
+
+    The server listens on 127.0.0.1 only, without TLS.
+    """
+    names = (urlsplit(origin).hostname for origin in settings.ALLOWED_ORIGINS)
+    return settings.IS_BEHIND_TLS or not LOOPBACK.intersection(names)
 
 
 def network_of(address: str) -> str:
-    """Return the address, or the /64 network of an IPv6 address, which usually belongs to one household."""
+    """Return the address, or the /64 network of an IPv6 address, which usually belongs to one household.
+
+    Some proxies add a port, brackets or quotes.
+    """
+    text = address.strip('" ')
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
     try:
-        parsed = ipaddress.ip_address(address)
+        parsed = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return "unknown"
-    if parsed.version == 4:
-        return str(parsed)
-    return str(ipaddress.ip_network((parsed, 64), strict=False))
-
-
-def too_many_attempts(request: HttpRequest, seconds: int) -> HttpResponse:
-    """Return the login page with the time to wait."""
-    shown = {"form": AuthenticationForm(), "next": request.POST.get("next", ""), "wait": seconds}
-    page = render(request, "login/page.html", shown, status=429)
-    page["Retry-After"] = str(seconds)
-    return page
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is None:
+            return str(ipaddress.ip_network((parsed, 64), strict=False))
+        parsed = parsed.ipv4_mapped
+    return str(parsed)

@@ -19,6 +19,7 @@ from quality.benchmarks.timing import processor_seconds
 from quality.served import served
 from quality.tables import print_heading, print_row
 from quality.temporary_data_folder import ROOT
+from scripts.served_demo import log_in
 
 # Jobs, pages per job, events per job, and the seconds between events.
 MEASURED = ((1, 1, 300, 0.03), (1, 20, 300, 0.03), (1, 60, 300, 0.03), (20, 10, 1000, 0.02))
@@ -50,9 +51,9 @@ def measure(jobs: int, pages: int, events: int, pause: float) -> None:
 
 
 def cookie_of(link: str) -> str:
-    """Follow the login link. Return the session cookie."""
+    """Log in with the link. Return the session cookie."""
     jar = http.cookiejar.CookieJar()
-    urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar)).open(link).close()
+    log_in(urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar)), link)
     return "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
 
 

@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from quality.tables import print_heading, print_row
 from scripts.chromium import launch_options
-from scripts.served_demo import ServedDemo, served_demo
+from scripts.served_demo import ServedDemo, log_in_browser, served_demo
 
 ROUNDS = 5
 GOAL_TIMES = 6
@@ -126,7 +126,7 @@ def rows(demo: ServedDemo, query: str, *values: Any) -> list[Any]:
 def logged_in(demo: ServedDemo, browser: Browser) -> Page:
     page = browser.new_context().new_page()
     page.set_default_timeout(MAX_SECONDS * 1000)
-    page.goto(demo.link)
+    log_in_browser(page, demo.link)
     return page
 
 

@@ -11,6 +11,7 @@ TESTS = (
     "terminal_calls",
     "random_lineages",
     "consent",
+    "request_headers",
     "script_injection.pages",
 )
 

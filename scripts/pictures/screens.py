@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from scripts.chromium import launch_options
 from scripts.pictures.screen_rows import asking, shown_rows
-from scripts.served_demo import ServedDemo, served_demo, set_up_django, started_demo
+from scripts.served_demo import ServedDemo, log_in_browser, served_demo, set_up_django, started_demo
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "screens"
@@ -65,7 +65,7 @@ def screens(rows: dict[str, Any]) -> dict[str, str]:
 def take_all(chromium: Browser, demo: ServedDemo, addresses: dict[str, str]) -> None:
     """Take each screen in each size and theme. Print what is wider than its window."""
     first = chromium.new_context()
-    first.new_page().goto(demo.link)
+    log_in_browser(first.new_page(), demo.link)
     cookies = first.storage_state()
     for size, viewport in SIZES.items():
         page = chromium.new_context(storage_state=cookies, viewport=viewport).new_page()

@@ -10,7 +10,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, sync_playwright
 
 from scripts.chromium import launch_options
-from scripts.served_demo import ServedDemo, served_demo, set_up_django
+from scripts.served_demo import ServedDemo, log_in_browser, served_demo, set_up_django
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "docs/pictures"
@@ -75,7 +75,7 @@ def take_all(demo: ServedDemo, run: str, fork: str, vary: str, timeline: str) ->
 def log_in_everywhere(chromium: Browser, link: str) -> dict[str, Page]:
     """Return a logged-in page for each size and theme. The keys are the file names."""
     first = chromium.new_context()
-    first.new_page().goto(link)
+    log_in_browser(first.new_page(), link)
     cookies = first.storage_state()
     pages = {}
     for size, viewport in SIZES.items():

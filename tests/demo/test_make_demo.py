@@ -18,7 +18,7 @@ import psutil
 import pytest
 from playwright.sync_api import Browser, Page
 
-from scripts.served_demo import LINK, SITE_SETTINGS, ServedDemo, started_demo
+from scripts.served_demo import LINK, SITE_SETTINGS, ServedDemo, log_in, log_in_browser, started_demo
 from tests.demo import fork_in_a_browser
 from tests.jobs.conftest import wait_until
 
@@ -43,8 +43,7 @@ def watched(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> It
         finished = demo.data_folder / "demo/finished"
         was_finished = finished.exists()
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-        with opener.open(demo.link, timeout=60) as page:
-            first_page = page.read().decode()
+        _, first_page = log_in(opener, demo.link)
         wait_until(finished.exists, COMPLETE_SECONDS)
         yield WatchedDemo(demo, was_finished, first_page)
 
@@ -103,18 +102,6 @@ def programs_of(demo: ServedDemo) -> list[psutil.Process]:
             if process.cwd() == stores and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
-
-
-def test_what_ran_beside_the_server_leaves_no_zombie(demo_site: ServedDemo) -> None:
-    supervisor = psutil.Process(demo_site.server.pid)
-    wait_until(lambda: not zombies_of(supervisor))
-    (model,) = (one for one in supervisor.children() if "offline_model" in one.cmdline())
-    assert "scripts.demo_runs" not in str([one.cmdline() for one in supervisor.children()])
-    assert model.status() != psutil.STATUS_ZOMBIE
-
-
-def zombies_of(process: psutil.Process) -> list[psutil.Process]:
-    return [child for child in process.children() if child.status() == psutil.STATUS_ZOMBIE]
 
 
 def test_the_crew_was_forked_twice_and_resumed_once(demo_site: ServedDemo) -> None:
@@ -185,7 +172,7 @@ def page(demo_site: ServedDemo, browser: Browser) -> Iterator[Page]:
     page = context.new_page()
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
-    page.goto(link[0])
+    log_in_browser(page, link[0])
     yield page
     # A page that is left aborts its requests, which htmx reports as these two.
     aborted = ("htmx:sendAbort", "htmx:afterRequest")

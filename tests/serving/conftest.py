@@ -4,9 +4,10 @@ import http.client
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 import pytest
@@ -43,14 +44,24 @@ def answers(port: int) -> bool:
 
 
 @contextmanager
-def started_server() -> Iterator[WebServer]:
-    """Return a web server that answers. It is killed at the end."""
+def started_server(command: Sequence[str] = SERVER, log: Path | None = None) -> Iterator[WebServer]:
+    """Return a web server that answers. It is killed at the end. ``log`` is what it writes to."""
     port = free_port()
-    process = subprocess.Popen(SERVER, cwd=ROOT, env=environment_with(PORT=str(port)))
-    wait_until(lambda: answers(port))
-    yield WebServer(port, process)
-    process.kill()
-    process.wait()
+    with open(log, "wb") if log else nullcontext() as written:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment_with(PORT=str(port)), stderr=written)
+    try:
+        wait_until(lambda: answers(port))
+        yield WebServer(port, process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def server_with_limits(**seconds: float) -> list[str]:
+    """Return a command that starts the web server with these constants of ``connections``."""
+    lines = ["from checkpoint_site import connections, server"]
+    lines += [f"connections.{name} = {value}" for name, value in seconds.items()]
+    return [sys.executable, "-c", "\n".join([*lines, "server.main()"])]
 
 
 @pytest.fixture(scope="module")

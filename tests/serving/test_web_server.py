@@ -18,7 +18,8 @@ from websockets.typing import Origin
 
 from checkpoint_site.middleware.request_limits import MAX_BODY_BYTES
 from checkpoint_site.page_threads import PAGE_THREADS
-from checkpoint_site.server import MAX_HEADER_BYTES, SOCKET_THREADS
+from checkpoint_site.server import SOCKET_THREADS
+from checkpoint_site.settings import MAX_HEADER_BYTES
 from tests.serving.conftest import WebServer
 from viewer.access.login_links import teammate
 from viewer.changes.commits import CommitChanges

@@ -14,7 +14,7 @@ from urllib.request import HTTPCookieProcessor, OpenerDirector, Request, build_o
 
 import pytest
 
-from scripts.served_demo import LINK, free_port
+from scripts.served_demo import LINK, free_port, log_in
 
 ROOT = Path(__file__).resolve().parents[2]
 STORE = ROOT / "tests/recorded_stores/1.15.30/json"
@@ -69,7 +69,7 @@ class Visit:
 @pytest.fixture(scope="module")
 def visit(served: str) -> Visit:
     browser = build_opener(HTTPCookieProcessor(CookieJar()))
-    return Visit(served.partition("/login")[0], browser, browser.open(served).read().decode())
+    return Visit(served.partition("/login")[0], browser, log_in(browser, served)[1])
 
 
 @pytest.fixture(scope="module")

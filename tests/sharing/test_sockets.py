@@ -11,7 +11,7 @@ from django.utils import timezone
 from checkpoint_site.middleware import throttle
 from tests.live.conftest import Connect, connect, cookie, event, job, location
 from tests.sharing.conftest import share, token_of
-from viewer.live.close_codes import LOGGED_OUT, NOT_THERE
+from viewer.live.close_codes import LOGGED_OUT, NOT_THERE, TRY_AGAIN_LATER
 from viewer.models import Job, Location, ShareLink
 
 __all__ = ["connect", "cookie", "job", "location"]
@@ -19,9 +19,9 @@ __all__ = ["connect", "cookie", "job", "location"]
 
 @pytest.fixture(autouse=True)
 def fresh_budgets() -> Iterator[None]:
-    throttle.throttle.used.clear()
+    throttle.throttle.storage.reset()
     yield
-    throttle.throttle.used.clear()
+    throttle.throttle.storage.reset()
 
 
 @pytest.fixture
@@ -90,19 +90,39 @@ async def test_a_token_opens_no_other_socket(
         assert await closed_with(opened) == NOT_THERE, wrong
 
 
-async def test_guessed_sockets_are_limited(
-    connect: Connect, socket: str, monkeypatch: pytest.MonkeyPatch
+async def test_guessed_sockets_are_limited_and_those_of_links_that_work_are_not(
+    connect: Connect, socket: str
 ) -> None:
-    monkeypatch.setattr(throttle.throttle, "clock", lambda: 0.0)
-    for number in range(throttle.BUDGETS["share"].attempts):
+    attempts = throttle.BUDGETS["share"].amount
+    for number in range(attempts + 2):
         opened = connect(f"/ws/shared/guess-{number}/", as_cookie="")
         await opened.connect()
-        assert await closed_with(opened) == NOT_THERE
+        assert await closed_with(opened) == (NOT_THERE if number < attempts else TRY_AGAIN_LATER)
     opened = connect(socket, as_cookie="")
-    accepted, code = await opened.connect()
-    assert (accepted, code) == (False, 1013), "A right guess looks like a wrong one."
+    await opened.connect()
+    assert "location-revision" in await opened.receive_from()
 
 
 async def test_a_socket_of_another_site_is_refused(connect: Connect, socket: str) -> None:
     accepted, _code = await connect(socket, origin="https://evil.example").connect()
     assert not accepted
+
+
+async def test_sockets_of_share_links_leave_connections_for_others(
+    connect: Connect, socket: str, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viewer.consumers.share.MAX_SOCKETS", 3)
+    first, *others = [connect(socket, as_cookie="") for _ in range(3)]
+    for opened in (first, *others):
+        await opened.connect()
+        assert "location-revision" in await opened.receive_from()
+    one_more = connect(socket, as_cookie="")
+    await one_more.connect()
+    assert await closed_with(one_more) == TRY_AGAIN_LATER
+    own = connect(f"/ws/jobs/{job.pk}/")
+    await own.connect()
+    assert await own.receive_from()
+    await first.disconnect()
+    again = connect(socket, as_cookie="")
+    await again.connect()
+    assert "location-revision" in await again.receive_from()

@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from scripts.served_demo import free_port
+from scripts.served_demo import CSRF_TOKEN, free_port
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
 
@@ -28,7 +28,7 @@ class Proxy:
         self.cookies = SimpleCookie()
 
     def send(self, method: str, address: str, origin: str = "", **fields: str) -> tuple[int, str, str]:
-        """Return the status, the redirect and the body of the response."""
+        """Return the status, the redirect and the body of the response. ``headers`` are its headers."""
         headers = {"Host": "forkline.example.org", "X-Forwarded-Proto": "https"}
         headers["Cookie"] = "; ".join(f"{name}={one.value}" for name, one in self.cookies.items())
         if fields:
@@ -38,6 +38,7 @@ class Proxy:
         answer = connection.getresponse()
         for line in answer.headers.get_all("Set-Cookie") or []:
             self.cookies.load(line)
+        self.headers = dict(answer.headers)
         page = answer.read().decode()
         connection.close()
         return answer.status, answer.headers["Location"] or "", page
@@ -82,14 +83,17 @@ def logged_in(port: int, link: str) -> Proxy:
     assert link.startswith(f"{SITE}/login/link/?"), link
     browser = Proxy(port)
     parts = urlsplit(link)
-    assert browser.send("GET", f"{parts.path}?{parts.query}")[0] == 302
+    address = f"{parts.path}?{parts.query}"
+    token = CSRF_TOKEN.search(browser.send("GET", address)[2])
+    assert token
+    assert browser.send("POST", address, SITE, csrfmiddlewaretoken=token[1])[0] == 302
     return browser
 
 
 def test_forms_are_accepted_from_the_proxys_origin_only(served: Served, browser: Proxy) -> None:
     (served.folder / "checkpoints").mkdir()
     _, _, page = browser.send("GET", "/")
-    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+    token = CSRF_TOKEN.search(page)
     assert token
     fields = {"csrfmiddlewaretoken": token[1], "path": str(served.folder / "checkpoints")}
     add = re.search(r'action="([^"]*add[^"]*)"', page)
@@ -102,6 +106,12 @@ def test_forms_are_accepted_from_the_proxys_origin_only(served: Served, browser:
         assert browser.send("POST", add[1], origin, **fields)[0] == 403
     status, leads_to, _ = browser.send("POST", add[1], SITE, **fields)
     assert (status, leads_to[:11]) == (302, "/locations/")
+
+
+def test_browsers_are_told_to_use_tls_only(browser: Proxy) -> None:
+    for address in ("/", "/login/", "/nowhere/", "/static/icon.svg"):
+        browser.send("GET", address)
+        assert browser.headers["Strict-Transport-Security"] == f"max-age={365 * 24 * 60 * 60}", address
 
 
 def test_cookies_are_sent_over_tls_only(browser: Proxy) -> None:

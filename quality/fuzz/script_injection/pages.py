@@ -80,7 +80,10 @@ async def visited(dashboard: Served, groups: list[Group]) -> list[Seen]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(**launch_options())
         login = await browser.new_context()
-        await (await login.new_page()).goto(dashboard.link)
+        page = await login.new_page()
+        await page.goto(dashboard.link)
+        await page.locator("main form button").click()
+        await page.wait_for_url(lambda address: "/login/" not in address)
         state = await login.storage_state()
         work = []
         for one, with_policy in zip(seen, (True, False), strict=True):

@@ -1,10 +1,16 @@
 """Visitors who are not logged in see the login page and nothing else."""
 
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from scripts.served_demo import CSRF_TOKEN
 from viewer.access.login_links import login_link, owner, teammate
 from viewer.models import Location, Run
 
@@ -41,7 +47,8 @@ def test_a_wrong_password_shows_an_error(client: Client, db: None) -> None:
 def test_a_used_login_link_shows_an_error(db: None) -> None:
     link = login_link(owner(), "/jobs/")
     first, second = Client(), Client()
-    assert first.get(link)["Location"] == "/jobs/"
+    assert first.post(link)["Location"] == "/jobs/"
+    assert second.post(link).status_code == 403
     answer = second.get(link)
     page = answer.content.decode()
     assert answer.status_code == 403
@@ -51,11 +58,39 @@ def test_a_used_login_link_shows_an_error(db: None) -> None:
     assert second.get(reverse("jobs")).status_code == 302
 
 
+def test_a_login_link_is_used_by_its_button_only(db: None) -> None:
+    link = login_link(teammate("ada"), "/jobs/")
+    bot = Client(headers={"User-Agent": "Slackbot-LinkExpanding 1.0"})
+    for method in (bot.get, bot.head, bot.options, bot.get):
+        answer = method(link)
+        assert not bot.cookies.get(settings.SESSION_COOKIE_NAME)
+    page = answer.content.decode()
+    assert answer.status_code == 200 and "<strong>ada</strong>" in page and '<form method="post">' in page
+    browser = Client(enforce_csrf_checks=True)
+    assert browser.post(link).status_code == 403, "A page of another site cannot press the button."
+    token = CSRF_TOKEN.search(browser.get(link).content.decode())
+    assert token
+    assert browser.post(link, {"csrfmiddlewaretoken": token[1]})["Location"] == "/jobs/"
+    assert browser.get("/jobs/").status_code == 200
+
+
+def test_simultaneous_uses_of_a_login_link_log_in_once(transactional_db: None) -> None:
+    link = login_link(owner(), "/jobs/")
+
+    def used(_: int) -> int:
+        status = Client().post(link).status_code
+        connection.close()
+        return status
+
+    with ThreadPoolExecutor(8) as people:
+        assert sorted(people.map(used, range(8))) == [302] + [403] * 7
+
+
 def test_a_used_login_link_redirects_a_logged_in_user(db: None) -> None:
     link = login_link(owner(), "/jobs/")
     browser = Client()
-    for _click in range(2):
-        assert browser.get(link)["Location"] == "/jobs/"
+    for method in (browser.post, browser.post, browser.get):
+        assert method(link)["Location"] == "/jobs/"
     elsewhere = link.replace("next=%2Fjobs%2F", "next=https%3A%2F%2Fevil.example%2F")
     assert browser.get(elsewhere)["Location"] == reverse("home")
 
@@ -94,3 +129,25 @@ def test_a_form_without_a_csrf_token_is_rejected(db: None) -> None:
 @pytest.mark.parametrize("method", ["put", "delete", "patch"])
 def test_pages_reject_other_methods(reader: Client, crew_run: Run, method: str) -> None:
     assert getattr(reader, method)(crew_run.get_absolute_url()).status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("page", "after_login"),
+    [
+        ("http://HOST/jobs/?status=failed", "/jobs/?status=failed"),
+        ("https://HOST/jobs/#top", "/jobs/"),
+        ("http://HOST", "/"),
+        ("http://evil.example/jobs/", "/"),
+        ("http://HOST@evil.example/", "/"),
+        ("http://[", "/"),
+        ("http://[::1]x:y/", "/"),
+        ("http://a\u2100b/", "/"),
+        ("x", "/"),
+    ],
+)
+def test_a_form_returns_to_its_page_after_the_login(
+    client: Client, db: None, page: str, after_login: str
+) -> None:
+    headers = {"HX-Request": "true", "HX-Current-URL": page.replace("HOST", "127.0.0.1:8000")}
+    answer = client.get(reverse("jobs"), headers=headers, HTTP_HOST="127.0.0.1:8000")
+    assert parse_qs(urlsplit(answer["HX-Redirect"]).query)["next"] == [after_login]

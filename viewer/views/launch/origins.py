@@ -1,7 +1,5 @@
 """The origin of a request, on which depends what a page starts without a click."""
 
-from urllib.parse import urlsplit
-
 from django.http import HttpRequest
 
 
@@ -14,5 +12,5 @@ def is_from_our_page(request: HttpRequest) -> bool:
     site = request.headers.get("Sec-Fetch-Site")
     if site is not None:
         return site == "same-origin"
-    referrer = urlsplit(request.headers.get("Referer", ""))
-    return (referrer.scheme, referrer.netloc) == (request.scheme, request.get_host())
+    # Not parsed, as any client may send malformed ones.
+    return request.headers.get("Referer", "").startswith(f"{request.scheme}://{request.get_host()}/")

@@ -1,0 +1,126 @@
+"""Ends connections that take too long: requests that do not arrive, and responses that nobody reads.
+
+uvicorn limits only the time between two requests.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets import http11
+from websockets.http11 import Request
+
+from checkpoint_site import settings
+
+# From the end of the previous request, or the connection's begin, to the last header.
+HEADER_SECONDS = 10
+# From the last header to the end of the body.
+BODY_SECONDS = 30
+# Without a byte of a response, or of a socket's messages, being read.
+UNREAD_SECONDS = 60
+# Of the kernel, for each connection. With a larger one, it would show too late that nobody reads.
+SEND_BUFFER_BYTES = 128 * 1024
+
+# Otherwise sockets would have other limits than pages.
+http11.MAX_LINE_LENGTH = http11.MAX_NUM_HEADERS = settings.MAX_HEADER_BYTES
+
+BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+class Wait(NamedTuple):
+    """What a connection waits for. As long as ``what`` is the same, the client has made no progress."""
+
+    what: tuple[Any, ...]
+    seconds: float
+
+
+class SocketConnection(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket connection, which would stay open after a handshake that cannot be parsed."""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # The handshake arrives as a whole (H11Protocol.handle_websocket_upgrade).
+        if not self.handshake_initiated:
+            self.reject()
+
+    def handle_connect(self, event: Request) -> None:
+        headers = event.headers.raw_items()
+        quoted = [value for name, value in headers if name.lower().startswith("sec-websocket-")]
+        # The response quotes them, and Python cannot encode other characters.
+        if all(map(str.isascii, quoted)):
+            super().handle_connect(event)
+
+    def reject(self) -> None:
+        """Refuse a handshake that cannot be parsed."""
+        self.handshake_initiated = self.handshake_complete = True
+        self.transport.write(BAD_REQUEST)
+        self.transport.close()
+
+
+@dataclass
+class Patience:
+    """Since when each connection has waited for the same thing. ``max_connections`` may be open."""
+
+    max_connections: int
+    since: "WeakKeyDictionary[Any, tuple[tuple[Any, ...], float]]" = field(default_factory=WeakKeyDictionary)
+
+    def check(self, connections: Iterable[Any], now: float) -> None:
+        """End the connections that have waited too long, by a clock in seconds. Called once a second.
+
+        If three quarters of all connections are open, those that have waited longest for a request end too,
+        so that unfinished requests never keep out others.
+        """
+        waiting = []
+        found = list(connections)
+        for connection in found:
+            wait = awaited(connection)
+            if wait is None:
+                self.since.pop(connection, None)
+                continue
+            what, since = self.since.get(connection, (None, now))
+            if what != wait.what:
+                since = now
+                self.since[connection] = wait.what, now
+            if now - since >= wait.seconds:
+                end(connection)
+            elif is_unfinished(connection):
+                waiting.append((since, connection))
+        crowd = len(found) - self.max_connections * 3 // 4
+        if crowd > 0:
+            for _, connection in sorted(waiting, key=lambda one: one[0])[:crowd]:
+                end(connection)
+
+
+def awaited(connection: Any) -> Wait | None:
+    """Return what the connection waits for from its client; None if the client waits."""
+    unread = connection.transport.get_write_buffer_size()
+    if unread:
+        return Wait(("unread", unread), UNREAD_SECONDS)
+    if is_unfinished(connection):
+        # One cycle per request. Between two requests, it is that of the former.
+        state = connection.conn.their_state
+        return Wait((state, connection.cycle), HEADER_SECONDS if state is h11.IDLE else BODY_SECONDS)
+    return None
+
+
+def is_unfinished(connection: Any) -> bool:
+    """Return whether a request, or the rest of one, has not arrived."""
+    return isinstance(connection, H11Protocol) and connection.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+
+
+def end(connection: Any) -> None:
+    """End a connection, with a response if a part of a request has arrived and nothing was sent."""
+    if connection.transport.get_write_buffer_size():
+        # Closing it would wait until everything has been read.
+        connection.transport.abort()
+        return
+    state, response = connection.conn.their_state, connection.conn.our_state
+    has_begun = state is h11.SEND_BODY or connection.conn.trailing_data[0]
+    if has_begun and response in (h11.IDLE, h11.SEND_RESPONSE):
+        connection.transport.write(TIMED_OUT)
+    connection.transport.close()

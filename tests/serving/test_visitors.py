@@ -1,0 +1,71 @@
+"""Visitors use some of the threads only, so that people with a login do not wait for them."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+from django.conf import settings
+from django.test import RequestFactory
+
+from checkpoint_site.page_threads import MAX_WAITING_VISITORS, is_visitor
+from tests.lineage.generated_runs import generated_run
+from tests.serving.conftest import WebServer
+from tests.serving.test_connections import sent
+from tests.serving.test_web_server import session_cookie
+from tests.sharing.conftest import BROWSER, share
+
+VIEWS = 100
+
+
+def test_nobody_with_a_login_waits_for_the_visitors_of_a_share_link(own_server: WebServer) -> None:
+    run = generated_run(200)
+    link, cookie = share("run", str(run.uid)), session_cookie(own_server.port)
+    own_server.get(run.get_absolute_url(), Cookie=cookie).read()
+
+    def view(_: int) -> tuple[int, float]:
+        status = own_server.get(link, **{"User-Agent": BROWSER}).status
+        return status, time.monotonic()
+
+    with ThreadPoolExecutor(VIEWS) as visitors:
+        views = [visitors.submit(view, number) for number in range(VIEWS)]
+        next(iter(views)).result()
+        answer = own_server.get(run.get_absolute_url(), Cookie=cookie)
+        assert answer.status == 200 and answer.read()
+        answered = time.monotonic()
+        results = [one.result() for one in views]
+    assert {status for status, _ in results} == {200}
+    assert sum(at > answered for _, at in results) > VIEWS / 2
+
+
+def test_too_many_visitors_are_refused_and_nobody_with_a_login_is(own_server: WebServer) -> None:
+    cookie = session_cookie(own_server.port)
+    request = b"GET /login/ HTTP/1.1\r\nHost: HOST\r\n\r\n"
+    with ExitStack() as clients:
+        opened = [clients.enter_context(sent(own_server, request)) for _ in range(3 * MAX_WAITING_VISITORS)]
+        answer = own_server.get("/jobs/", Cookie=cookie)
+        starts = [client.recv(13) for client in opened]
+    assert answer.status == 200
+    assert set(starts) == {b"HTTP/1.1 200 ", b"HTTP/1.1 503 "}
+    assert starts.count(b"HTTP/1.1 200 ") >= MAX_WAITING_VISITORS
+
+
+@pytest.mark.parametrize(
+    ("address", "without_session", "with_session"),
+    [
+        ("/shared/x/", True, True),
+        ("/shared/x/rows/", True, True),
+        ("/shared/x/picture.png", True, True),
+        ("/login/", True, True),
+        ("/login/link/?sesame=x", True, True),
+        ("/jobs/", True, False),
+        ("/nowhere/", True, True),
+        ("/static/icon.svg", True, False),
+        ("/healthz", False, False),
+    ],
+)
+def test_who_is_a_visitor(address: str, without_session: bool, with_session: bool) -> None:
+    request = RequestFactory().get(address)
+    assert is_visitor(request) == without_session
+    request = RequestFactory(headers={"Cookie": f"{settings.SESSION_COOKIE_NAME}=x"}).get(address)
+    assert is_visitor(request) == with_session
