@@ -9,6 +9,7 @@ MEASUREMENTS = (
     "import_speed",
     "run_page",
     "large_location",
+    "listing",
     "search",
     "live_latency",
     "new_checkpoint",

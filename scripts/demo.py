@@ -5,8 +5,10 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from django.core.management import execute_from_command_line
 
@@ -87,13 +89,14 @@ def start_model() -> tuple[subprocess.Popen[str], str]:
             # Ctrl-C is for the server. The model ends with it.
             start_new_session=True,
         )
+    reap(model)
     return model, address
 
 
 def start_runs() -> None:
     """Start the demo's runs in the background. They stop when this process ends."""
     lifeline, _held = os.pipe()
-    subprocess.Popen(
+    runs = subprocess.Popen(
         [sys.executable, "-m", "scripts.demo_runs", str(FOLDER), str(lifeline)],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
@@ -102,6 +105,12 @@ def start_runs() -> None:
         start_new_session=True,
     )
     os.close(lifeline)
+    reap(runs)
+
+
+def reap(process: "subprocess.Popen[Any]") -> None:
+    """Collect the exit status when the process ends. Until then, it would remain as a zombie."""
+    threading.Thread(target=process.wait, name=f"reap {process.pid}", daemon=True).start()
 
 
 def serve(arguments: Sequence[str]) -> None:

@@ -91,7 +91,7 @@ viewer/search: django viewer.changes viewer.engines viewer.importing viewer.lock
 viewer/cli: django viewer.access viewer.annotations viewer.comparison viewer.data_folder viewer.engines
     viewer.importing viewer.jobs viewer.launching viewer.lineage viewer.messages.labels
     viewer.messages.message viewer.messages.translation viewer.models viewer.presentation.export
-    viewer.presentation.jobs viewer.presentation.run.branches
+    viewer.presentation.jobs viewer.presentation.run.branches viewer.presentation.run.listed
     viewer.presentation.run.units.graph viewer.prices viewer.projects
     viewer.pruning viewer.retention viewer.safe_lines viewer.search viewer.sharing
     viewer.stores.postgresql.address viewer.validation

@@ -124,7 +124,7 @@ function keepEndInView() {
 }
 
 // The bar of an ended job stays until it is closed.
-document.addEventListener("click", ({ target }) => target.closest("[data-close-bar]")?.closest("[data-job-bar]").remove() ?? showTitle());
+document.addEventListener("click", ({ target }) => target.closest("[data-close-bar]")?.closest("[data-job-bar], .attention-job").remove() ?? showTitle());
 
 /** Formats seconds as 0:14 or 1:02:03. */
 function asClock(seconds) {

@@ -1,14 +1,20 @@
 """Output that cannot be written ends a command with one line, or none, and never with a traceback."""
 
+import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.environments import environment_with
 from tests.real_stores import copy_of
+from viewer.cli.output import as_json
+from viewer.management.command import MAX_PART, ForklineCommand, OutputFailed
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -41,3 +47,67 @@ def test_a_closed_pipe_is_not_reported_as_an_error(tmp_path: Path, environment: 
     printed = process.stderr.read().decode()
     # As the shell reports a program that SIGPIPE has ended.
     assert (process.wait(), printed) == (141, "")
+
+
+class Terminal(StringIO):
+    """A standard output that is closed after this many writes, if any."""
+
+    def __init__(self, writes: int | None = None) -> None:
+        super().__init__()
+        self.writes = writes
+
+    def write(self, text: str) -> int:
+        if self.writes is not None:
+            if self.writes == 0:
+                raise BrokenPipeError(32, "Broken pipe")
+            self.writes -= 1
+        return super().write(text)
+
+
+def test_lines_are_printed_before_the_last_one_is_known() -> None:
+    terminal, printed = Terminal(), list[int]()
+
+    def lines() -> Iterator[str]:
+        for number in range(10 * MAX_PART):
+            printed.append(terminal.getvalue().count("\n"))
+            yield f"{number}\nnot a second line"
+
+    ForklineCommand(stdout=terminal).say(lines())
+    assert printed[MAX_PART - 1 : MAX_PART + 1] == [0, MAX_PART]
+    assert max(number - count for number, count in enumerate(printed)) <= MAX_PART
+    assert terminal.getvalue().count("\n") == 10 * MAX_PART
+
+
+def test_a_line_that_is_known_is_not_held_back_by_one_that_takes_long() -> None:
+    terminal = Terminal()
+
+    def lines() -> Iterator[str]:
+        yield "first"
+        while "first" not in terminal.getvalue():
+            yield "next"
+
+    ForklineCommand(stdout=terminal).say(lines())
+    assert terminal.getvalue().startswith("first\n")
+
+
+@pytest.mark.parametrize("form", ["say", "say_json"])
+def test_rows_are_read_no_further_once_the_pipe_is_closed(form: str) -> None:
+    known = list[int]()
+
+    def rows() -> Iterator[str]:
+        for number in range(100 * MAX_PART):
+            known.append(number)
+            yield str(number)
+
+    command = ForklineCommand(stdout=Terminal(writes=1))
+    with pytest.raises(OutputFailed):
+        command.say(rows()) if form == "say" else command.say_json({"rows": rows()})
+    assert len(known) <= 2 * MAX_PART
+
+
+@pytest.mark.parametrize("rows", [[], [1], [1, {"a": [None, True]}, "\x1b[0m\u2028"]])
+def test_a_document_of_iterators_is_the_json_of_its_lists(rows: list[Any]) -> None:
+    document = {"a b": 1, "rows": iter(rows), "in\n": {"more": iter(rows), "text": "é"}, "none": iter(())}
+    lists = {"a b": 1, "rows": rows, "in\n": {"more": rows, "text": "é"}, "none": []}
+    assert as_json(document) == as_json(lists)
+    assert json.loads(as_json(lists)) == lists

@@ -104,6 +104,18 @@ def programs_of(demo: ServedDemo) -> list[psutil.Process]:
     return found
 
 
+def test_what_ran_beside_the_server_leaves_no_zombie(demo_site: ServedDemo) -> None:
+    supervisor = psutil.Process(demo_site.server.pid)
+    wait_until(lambda: not zombies_of(supervisor))
+    (model,) = (one for one in supervisor.children() if "offline_model" in one.cmdline())
+    assert "scripts.demo_runs" not in str([one.cmdline() for one in supervisor.children()])
+    assert model.status() != psutil.STATUS_ZOMBIE
+
+
+def zombies_of(process: psutil.Process) -> list[psutil.Process]:
+    return [child for child in process.children() if child.status() == psutil.STATUS_ZOMBIE]
+
+
 def test_the_crew_was_forked_twice_and_resumed_once(demo_site: ServedDemo) -> None:
     article = listed(demo_site, "article")
     assert {checkpoint["branch"] for checkpoint in article} == {"main", "shorter-draft", "year-2030"}

@@ -8,8 +8,12 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from offline_model.server import OfflineModel
+
+from scripts.demo import start_model
+from tests.jobs.conftest import wait_until
 
 DEMO = Path(__file__).resolve().parent.parent.parent / "demo"
 DRAFT = (
@@ -141,3 +145,10 @@ def test_the_model_ends_with_the_program_that_started_it() -> None:
     # As if the parent had been killed.
     program.communicate(timeout=60)
     assert program.returncode == 0
+
+
+def test_a_killed_model_leaves_no_zombie() -> None:
+    model, _address = start_model()
+    process = psutil.Process(model.pid)
+    process.kill()
+    wait_until(lambda: not process.is_running())

@@ -5,6 +5,7 @@ import os
 import pickle
 import socket
 import sqlite3
+import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +19,17 @@ from django.urls import reverse
 
 from tests.imported import imported_location
 from tests.langgraph.conftest import opened
-from tests.langgraph.databases import TABLES, Database, extension, packed
+from tests.langgraph.databases import TABLES, Database, checkpoint_id, extension, packed
 from tests.sharing.conftest import BROWSER
 from tests.terminal import Terminal
 from viewer.access.login_links import teammate
+from viewer.engines.langgraph.comparable import comparable
+from viewer.engines.langgraph.contents import contents_of
 from viewer.engines.langgraph.format.decoding import memory_of_msgpack
+from viewer.engines.langgraph.format.identifiers import NULL_TASK
+from viewer.engines.langgraph.format.super_steps import nodes_that_ran
+from viewer.engines.langgraph.info import info, info_lines
+from viewer.engines.langgraph.planning.plan import units_of
 from viewer.importing import NotReadable, UnknownLocation, body_of, import_location, open_location
 from viewer.models import Location, ShareLink
 from viewer.presentation.export.formats import FORMATS
@@ -155,6 +162,22 @@ def test_any_metadata_is_shown(database: Database, reader: Client, metadata: Any
         metadata = b"\xed\xa0\x80"
     database.add(0, packed({"value": 1}), metadata=metadata)
     pages(reader, location_of(database))
+
+
+@pytest.mark.parametrize("step", ["9" * 4_000, str(2**64), str(2**63), "-" + str(2**63), "1e999", '"x"'])
+def test_a_step_that_no_column_can_hold_hides_neither_other_fields_nor_other_rows(
+    database: Database, reader: Client, step: str
+) -> None:
+    metadata = f'{{"source": "update", "step": {step}, "parents": [1]}}'.encode()
+    database.add(0, packed({"value": "before"}))
+    database.add(1, packed({"value": "afterwards"}), metadata=metadata)
+    database.add(2, packed({"value": "other"}), thread_id="other")
+    location = location_of(database)
+    html = pages(reader, location)
+    assert "before" in html and "afterwards" in html
+    assert opened(location, "other").checkpoint_count == 1
+    last = opened(location, "t").checkpoints.latest("row")
+    assert (last.trigger, last.step) == ("update_ended", None)
 
 
 def test_ids_of_any_kind_are_listed_or_named_as_a_problem(database: Database, reader: Client) -> None:
@@ -398,3 +421,74 @@ def test_texts_that_are_not_utf_8_hide_nothing(database: Database, reader: Clien
     body = body_of(row)
     assert body["checkpoint"]["channel_values"] == {"value": "before"}
     assert body["writes"][0]["channel"].startswith("\\ud")
+
+
+def written(task: str, index: int, channel: str, value: Any, path: str = "") -> dict[str, Any]:
+    return {"task_id": task, "task_path": path, "index": index, "channel": channel, "value": value}
+
+
+def object_of(name: str, fields: Any) -> dict[str, Any]:
+    return {"__type__": name, "fields": fields}
+
+
+def wide_documents(count: int) -> Iterator[tuple[str, dict[str, Any], list[dict[str, Any]]]]:
+    """Checkpoints with this many of one part, and their writes."""
+    names = [f"name {number}" for number in range(count)]
+    versions = dict.fromkeys(names, 1)
+    pulled = [written(f"task {one}", 0, "a", 1, f"~__pregel_pull, {one}") for one in names]
+    pushed = [written(f"task {one}", 0, "a", 1, f"~__pregel_push, {one:010d}, False") for one in range(count)]
+    message = {"content": "x", "type": "ai", "id": "m", "tool_calls": []}
+    calls = [{"name": name, "args": {}, "id": name} for name in names]
+    asked = [object_of("langgraph.types.Interrupt", {"value": "?", "id": name, "ns": []}) for name in names]
+    yield (
+        "channels named after nodes",
+        {
+            "channel_values": {name: name for name in names},
+            "channel_versions": versions,
+            "versions_seen": {name: {name: 0} for name in names},
+        },
+        [],
+    )
+    yield "next nodes", {"channel_values": {f"branch:to:{name}": None for name in names}}, pulled
+    sends = [object_of("langgraph.types.Send", [name, 1]) for name in names]
+    yield (
+        "sends",
+        {"channel_values": {"__pregel_tasks": sends}, "versions_seen": {name: {} for name in names}},
+        pushed,
+    )
+    for given in ([message] * count, [{**message, "tool_calls": calls}]):
+        conversation = [object_of("langchain_core.messages.ai.AIMessage", one) for one in given]
+        yield "messages or calls", {"channel_values": {"messages": conversation}}, []
+    yield "interrupts", {}, [written("task", -3, "__interrupt__", asked)]
+    answers = [written(NULL_TASK, -4, "__resume__", f"answer {name}") for name in names]
+    asked_and_answered = [written("task", 0, "a", 1), written("task", -3, "__interrupt__", asked[:1])]
+    yield "answers", {}, [*asked_and_answered, written("task", -4, "__resume__", names), *answers]
+    yield (
+        "brought",
+        {},
+        [written("task", -4, "__resume__", names)]
+        + [written(NULL_TASK, number, "__resume__", name) for number, name in enumerate(names)],
+    )
+
+
+@pytest.mark.parametrize("name", [name for name, _checkpoint, _writes in wide_documents(1)])
+def test_the_time_to_show_a_checkpoint_grows_with_its_size_only(name: str) -> None:
+    for own, checkpoint, writes in wide_documents(10_000):
+        if own != name:
+            continue
+        contents = contents_of(
+            {
+                "checkpoint_id": checkpoint_id(1),
+                "checkpoint": checkpoint,
+                "writes": writes,
+                "metadata": {"step": 1},
+            }
+        )
+        started = time.process_time()
+        info(contents)
+        list(info_lines(contents))
+        list(comparable(contents))
+        units_of(contents)
+        nodes_that_ran(checkpoint, checkpoint)
+        # In quadratic time, each takes half a minute or more.
+        assert time.process_time() - started < 10

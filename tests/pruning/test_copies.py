@@ -238,3 +238,80 @@ def test_the_terminal_deletes_copies_only_with_the_option(folder: Location) -> N
     assert not folder.checkpoints.filter(
         Q(stored_copy__data=b"") & ~Q(state=Checkpoint.State.NO_COPY)
     ).exists()
+
+
+def deleted(location: Location) -> Path:
+    """Delete the location's file or folder, keep it next to its place, and return where it is kept."""
+    kept = Path(f"{location.path}.kept")
+    Path(location.path).rename(kept)
+    import_location(location)
+    location.refresh_from_db()
+    return kept
+
+
+@pytest.mark.parametrize("kind", ["folder", "database"])
+def test_all_copies_of_a_deleted_location_can_be_deleted(kind: str, request: pytest.FixtureRequest) -> None:
+    location: Location = request.getfixturevalue(kind)
+    pks = set(location.checkpoints.values_list("pk", flat=True))
+    kept, before = deleted(location), lineage(location)
+    assert location.read_error and removal_blocker(location)
+    with pytest.raises(PruneRefused, match="no longer exists"):
+        prune(location, Rules(days=0), plan_prune(location, Rules(days=0)).digest)
+    plan = plan_prune(location, ALL)
+    assert not plan.rows and {row.pk for row in plan.pruned} == pks and not plan.protected
+    done = prune(location, ALL, plan.digest)
+    assert (done.count, done.copies) == (0, len(pks))
+    assert lineage(location) == before and not StoredCopy.objects.exclude(data=b"").exists()
+    assert removal_blocker(location) == ""
+    # Checkpoints that are back, such as on a disk that is connected again, are read again.
+    kept.rename(location.path)
+    import_location(location)
+    assert set(location.checkpoints.values_list("state", flat=True)) == {Checkpoint.State.PRESENT}
+    assert StoredCopy.objects.exclude(data=b"").count() == len(pks)
+
+
+def test_a_location_that_is_back_refuses_the_list_of_copies(folder: Location) -> None:
+    kept = deleted(folder)
+    digest = plan_prune(folder, ALL).digest
+    kept.rename(folder.path)
+    with pytest.raises(PruneRefused, match="has changed since"):
+        prune(folder, ALL, digest)
+    assert not StoredCopy.objects.filter(data=b"").exists()
+
+
+def test_a_location_that_only_cannot_be_read_keeps_its_copies(database: Location) -> None:
+    data = Path(database.path).read_bytes()
+    Path(database.path).write_bytes(b"no database" * 100)
+    import_location(database)
+    database.refresh_from_db()
+    assert database.read_error
+    with pytest.raises(PruneRefused):
+        prune(database, ALL, plan_prune(database, ALL).digest)
+    Path(database.path).write_bytes(data)
+    assert not StoredCopy.objects.filter(data=b"").exists()
+
+
+def test_what_people_wrote_about_protects_the_copies_of_a_deleted_location(folder: Location) -> None:
+    row = folder.checkpoints.order_by("row")[0]
+    Annotation.objects.create(location_uid=folder.uid, checkpoint_id=row.checkpoint_id, note="Why?")
+    deleted(folder)
+    plan = plan_prune(folder, ALL)
+    assert plan.protected == {"annotated": 1} and row.pk not in {one.pk for one in plan.pruned}
+
+
+def test_the_page_and_the_terminal_delete_the_copies_of_a_deleted_location(folder: Location) -> None:
+    import re
+
+    deleted(folder)
+    client = browser("run")
+    assert "Delete stored copies" in client.get(reverse("location", args=[folder.uid])).content.decode()
+    address = reverse("prune", args=[folder.uid])
+    html = client.get(address, {"branch": "main", "days": "0"}).content.decode()
+    assert "no longer exists" in html
+    form = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', html))
+    assert client.post(address, form).status_code == 302
+    found = listed(folder.path, "--days", "0", "--delete-copies")
+    assert found["checkpoints"] == [] and len(found["copies_of_pruned"]) == 2
+    done = listed(folder.path, "--days", "0", "--delete-copies", "--confirm", found["digest"])
+    assert (done["deleted"], done["copies_deleted"]) == (0, 2)
+    assert not StoredCopy.objects.exclude(data=b"").exists()

@@ -87,6 +87,10 @@ def test_a_newer_database_is_refused_by_its_version(data: Path, database: sqlite
         assert "viewer.9999_later" in line and str(data / "backups") in line
     document = manage(data, *listing(data), "--json").stdout
     assert "9.8.7" in json.loads(document)["error"]
+    # A development version has the number of the one before.
+    database.execute(f"PRAGMA user_version = {version_number(settings.VERSION)}")
+    assert "was created by a later version of Forkline; this is" in refused(manage(data, *listing(data)))
+    database.execute(f"PRAGMA user_version = {version_number('9.8.7')}")
     assert database.execute("PRAGMA user_version").fetchone() == (version_number("9.8.7"),)
 
 

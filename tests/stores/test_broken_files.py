@@ -44,6 +44,11 @@ BROKEN: dict[str, tuple[bytes, str, str]] = {
     "lone_surrogate": (with_state(b'"\\ud800 alone"'), "writing", "Invalid JSON"),
     "control_sign": (with_state(b'"\x01"'), "writing", "Invalid JSON"),
     "long_number": (with_state(b"7" * 5000), "broken", "digits"),
+    "long_number_after_a_text": (
+        with_state(b'["\\"' + b"8" * 5000 + b'", ' + b"7" * 5000 + b"]"),
+        "broken",
+        "digits",
+    ),
     "too_deep": (deep(150), "refused", "levels deep"),
     "far_too_deep": (deep(100_000), "refused", "levels deep"),
     "deep_and_half": (b'{"a":' * 100_000, "refused", "levels deep"),
@@ -109,6 +114,8 @@ def test_a_truncated_file_is_not_a_checkpoint(length: int, tmp_path: Path) -> No
         b'{"a": 1, "a": 2}',
         b'"\\u0000"',
         b"7" * 3999,
+        b'"' + b"7" * 10_000 + b'"',
+        b'{"' + b"7" * 10_000 + b'": "\\"7"}',
     ],
 )
 def test_unusual_but_valid_json_is_read(text: bytes, tmp_path: Path) -> None:

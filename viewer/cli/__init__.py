@@ -8,8 +8,8 @@ from viewer.cli.output import Subcommand
 # The names by folder. Each module has HELP, add_arguments(parser) and handle(options).
 COMMANDS = {
     "checkpoints": ("list", "info", "note", "diff", "search", "export", "shares"),
-    "launching": ("fork", "resume", "publish", "sweep", "run", "answer", "score"),
-    "maintenance": ("prune", "clean", "backup", "restore", "doctor"),
+    "launching": ("fork", "resume", "publish", "sweep", "run", "answer", "cancel", "score"),
+    "maintenance": ("prune", "remove", "clean", "backup", "restore", "doctor"),
 }
 FOLDERS = {name: folder for folder, names in COMMANDS.items() for name in names}
 # Former names that still work.

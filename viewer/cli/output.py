@@ -1,7 +1,7 @@
 """The output of a subcommand of ``manage.py checkpoints``, and how it is printed."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,8 +25,26 @@ def lines_of(text: str) -> list[str]:
 
 def as_json(document: Mapping[str, Any]) -> str:
     """The document as one line of JSON. Characters that ``one_line`` replaces are escaped."""
-    text = json.dumps(document, ensure_ascii=False)
-    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return "".join(json_parts(document))
+
+
+def json_parts(value: Any) -> Iterator[str]:
+    """The parts of a value as JSON. The items of an iterator in a document are written as it yields them."""
+    if isinstance(value, Iterator):
+        yield "["
+        for number, item in enumerate(value):
+            yield ", " if number else ""
+            yield from json_parts(item)
+        yield "]"
+    elif isinstance(value, Mapping) and any(isinstance(one, Iterator) for one in value.values()):
+        yield "{"
+        for number, (name, one) in enumerate(value.items()):
+            yield f"{', ' if number else ''}{json.dumps(name)}: "
+            yield from json_parts(one)
+        yield "}"
+    else:
+        text = json.dumps(value, ensure_ascii=False)
+        yield UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +52,12 @@ class Output:
     """``document`` is what ``--json`` prints, ``lines`` what a person reads, ``status`` the exit status.
 
     Each line is printed as one line, whatever file, branch or unit names it holds. ``file`` is the text of a
-    file, printed instead of the lines.
+    file, printed instead of the lines. Lines and lists of the document may be iterators, which are printed as
+    they yield; only one of the two is consumed.
     """
 
     document: Mapping[str, Any]
-    lines: Sequence[str]
+    lines: Iterable[str]
     status: int = 0
     file: str = ""
 

@@ -100,14 +100,14 @@ def refuse_newer(path: Path, found: Inspected) -> None:
     if not found.unknown:
         return
     later = found.version > version_number(settings.VERSION)
-    version = version_text(found.version) if later else _("a later version")
+    who = f"Forkline {version_text(found.version)}" if later else _("a later version of Forkline")
     text = _(
-        "%(path)s was created by Forkline %(version)s; this is %(installed)s, which cannot read it"
-        " (%(unknown)s). Use that version, or restore a copy from before: %(backups)s."
+        "%(path)s was created by %(who)s; this is %(installed)s, which cannot read it (%(unknown)s). Use that"
+        " version, or restore a copy from before: %(backups)s."
     )
     unknown = ", ".join(sorted(f"{app}.{name}" for app, name in found.unknown))
     values = {
-        "version": version,
+        "who": who,
         "installed": settings.VERSION,
         "unknown": unknown,
         "backups": path.parent / "backups",

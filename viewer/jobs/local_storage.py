@@ -40,6 +40,14 @@ UUID_NAME = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
+class ScratchStore:
+    """When a scratch store was last written, in seconds since the epoch, and its size in bytes."""
+
+    written_at: float
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class LocalJobStorage:
     """A ``JobStorage`` in the folder at ``path``."""
 
@@ -151,11 +159,12 @@ class LocalJobStorage:
         # A killed runner leaves its copy of the checkpoint there, with the secrets.
         shutil.rmtree(self.path / SCRATCH, ignore_errors=True)
 
-    def scratch_store_written_at(self) -> float | None:
+    def scratch_store(self) -> ScratchStore | None:
         try:
-            return (self.path / SCRATCH_STORE).stat().st_mtime
+            status = (self.path / SCRATCH_STORE).stat()
         except FileNotFoundError:
             return None
+        return ScratchStore(status.st_mtime, status.st_size)
 
     def delete_scratch_store(self) -> None:
         (self.path / SCRATCH_STORE).unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from viewer.jobs import local_storage
+from viewer.jobs.local_storage import ScratchStore
 from viewer.jobs.spool import SpoolEvent
 from viewer.models import Job, PreflightCheck
 
@@ -77,8 +78,8 @@ class JobStorage(Protocol):
     def clean_up(self, redact: Callable[[str], str]) -> None:
         """Redact the log and delete every other file. Called when no process of the job runs any more."""
 
-    def scratch_store_written_at(self) -> float | None:
-        """When the job's scratch store was last written, in seconds since the epoch; None if it has none."""
+    def scratch_store(self) -> ScratchStore | None:
+        """The job's scratch store; None if it has none."""
 
     def delete_scratch_store(self) -> None: ...
 

@@ -17,11 +17,12 @@ class HomeState:
     under_way: int
     ended: int
     questions: int
+    cancelling: int
 
     @property
     def mark(self) -> str:
         """Everything but the revision of the locations, as one text."""
-        return f"{self.jobs}-{self.under_way}-{self.ended}-{self.questions}"
+        return f"{self.jobs}-{self.under_way}-{self.ended}-{self.questions}-{self.cancelling}"
 
 
 def home_state() -> HomeState:
@@ -31,9 +32,10 @@ def home_state() -> HomeState:
         all=Count("pk"),
         under_way=Count("pk", filter=Q(status__in=[Job.Status.STARTING, Job.Status.RUNNING])),
         ended=Count("pk", filter=Q(status__in=Job.ENDED)),
+        cancelling=Count("pk", filter=Q(cancel_requested_at__isnull=False) & ~Q(status__in=Job.ENDED)),
     )
     waiting = Question.objects.waiting().count()
-    return HomeState(revision, jobs["all"], jobs["under_way"], jobs["ended"], waiting)
+    return HomeState(revision, jobs["all"], jobs["under_way"], jobs["ended"], waiting, jobs["cancelling"])
 
 
 @dataclass(slots=True)

@@ -4,8 +4,9 @@ import logging
 import os
 import re
 import sys
+import time
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -14,13 +15,15 @@ from django.db import connections
 from django.db.utils import DatabaseError
 from django.utils.translation import gettext as _
 
-from viewer.cli.output import as_json, one_line, plain
+from viewer.cli.output import json_parts, one_line, plain
 from viewer.data_folder import failure_text
 from viewer.data_folder.identity import what_changed
 from viewer.messages.message import UserFacingError
 from viewer.messages.translation import translate
 from viewer.validation import brief
 
+# Texts that are printed together, and how long the first of them waits for others.
+MAX_PART, PART_SECONDS = 1_000, 0.1
 # How argparse begins a message about an invalid value.
 ARGUMENT = re.compile("^argument (.*): must")
 # The exit status of a program that a closed pipe ends: 128 and the number of SIGPIPE.
@@ -101,20 +104,23 @@ class ForklineCommand(BaseCommand):
             raise CommandError(text, returncode=status) from error
 
     def say(self, lines: Iterable[str]) -> None:
-        """Print each as one line. Raises OutputFailed."""
-        self._write("\n".join(map(one_line, lines)))
+        """Print each as one line, the first ones as soon as they are known. Raises OutputFailed."""
+        for part in in_parts(map(one_line, lines)):
+            self._write("\n".join(part) + "\n")
 
     def say_json(self, document: Mapping[str, Any]) -> None:
-        """Print one JSON document. Raises OutputFailed."""
-        self._write(as_json(document))
+        """Print one JSON document, the first parts as soon as they are known. Raises OutputFailed."""
+        for part in in_parts(json_parts(document)):
+            self._write("".join(part), ending="")
+        self._write("\n")
 
     def say_file(self, text: str) -> None:
         """Print the text of a file unchanged, or safe lines if a terminal shows it. Raises OutputFailed."""
         self._write(plain(text) if self.stdout.isatty() else text)
 
-    def _write(self, text: str) -> None:
+    def _write(self, text: str, ending: str = "\n") -> None:
         try:
-            self.stdout.write(text)
+            self.stdout.write(text, ending=ending)
             self.stdout.flush()
         except OSError as error:
             raise OutputFailed from error
@@ -123,6 +129,18 @@ class ForklineCommand(BaseCommand):
         if options.get("json"):
             with suppress(OutputFailed):
                 self.say_json({"error": one_line(text)})
+
+
+def in_parts(texts: Iterable[str]) -> Iterator[list[str]]:
+    """The texts, in lists that are long enough to be written quickly, and short enough to be seen at once."""
+    part, began = list[str](), time.monotonic()
+    for text in texts:
+        part.append(text)
+        if len(part) >= MAX_PART or time.monotonic() - began > PART_SECONDS:
+            yield part
+            part, began = [], time.monotonic()
+    if part:
+        yield part
 
 
 class LineParser(CommandParser):

@@ -161,6 +161,24 @@ def escaped(name: str) -> str:
     return name.replace("%", "%25").replace("#", "%23")
 
 
+def target_text(location: Location, run: Run, checkpoint_id: str, step: int | None) -> str:
+    """The text by which commands name a checkpoint (``Checkpoint.target``)."""
+    thread = "" if step is None else f"{escaped(run.key)}/"
+    return f"{location.path}#{thread}{escaped(checkpoint_id)}"
+
+
+def total_units(run: Run, units_done: int, units_total: int, *, is_open_ended: bool) -> int | None:
+    """The number of units of a checkpoint, according to all of its run; None if it is unknown."""
+    if not is_open_ended or 0 < units_done == units_total:
+        return units_total
+    return run.units_known if units_done < run.units_known or run.all_units_known else None
+
+
+def progress_text(units_done: int, total: int | None) -> str:
+    """The finished units: ``1/3``, or ``2 done`` if the total is unknown."""
+    return gettext("%(done)d done") % {"done": units_done} if total is None else f"{units_done}/{total}"
+
+
 def scratch_store_of(job: object) -> Path:
     """Return the path of the store that a fork writes to if it does not write to its location."""
     return Path(settings.DATA_DIR) / "jobs" / str(job) / SCRATCH_STORE
@@ -262,19 +280,12 @@ class Checkpoint(models.Model):
     @property
     def total(self) -> int | None:
         """The number of units, according to all checkpoints of its run; None if it is unknown."""
-        if not self.is_open_ended or 0 < self.units_done == self.units_total:
-            return self.units_total
-        if self.units_done < self.run.units_known or self.run.all_units_known:
-            return self.run.units_known
-        return None
+        return total_units(self.run, self.units_done, self.units_total, is_open_ended=self.is_open_ended)
 
     @property
     def progress(self) -> str:
         """The finished units: ``1/3``, or ``2 done`` if the total is unknown."""
-        total = self.total
-        if total is None:
-            return gettext("%(done)d done") % {"done": self.units_done}
-        return f"{self.units_done}/{total}"
+        return progress_text(self.units_done, self.total)
 
     @property
     def is_pruned(self) -> bool:
@@ -309,9 +320,7 @@ class Checkpoint(models.Model):
     @property
     def target(self) -> str:
         """The text by which commands name it: ``LOCATION#ID``, or ``LOCATION#THREAD/ID`` if it has a step."""
-        if self.step is None:
-            return f"{self.location.path}#{escaped(self.checkpoint_id)}"
-        return f"{self.location.path}#{escaped(self.run.key)}/{escaped(self.checkpoint_id)}"
+        return target_text(self.location, self.run, self.checkpoint_id, self.step)
 
     @property
     def source(self) -> str:

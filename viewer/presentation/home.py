@@ -36,6 +36,7 @@ class Attention:
     waiting_runs: list[Run]
     need_count: int
     jobs: list[ShownJob]
+    queued: list[Wait]
     queued_count: int
     running_count: int
     failures: list[RecentFailure]
@@ -45,7 +46,9 @@ class Attention:
 def attention() -> Attention:
     """Return the entries and totals of all three parts."""
     questions = Question.objects.waiting().select_related("job__run", "job__location").order_by("asked_at")
-    missed = [wait for wait in waiting() if wait.kind == "person"]
+    queued = [wait for wait in waiting() if wait.job.status == Job.Status.QUEUED]
+    missed = [wait for wait in queued if wait.kind == "person"]
+    others = [wait for wait in queued if wait.kind != "person"]
     paused = paused_runs()
     under_way = Job.objects.under_way().select_related("run", "location").order_by("created_at")
     running = under_way.exclude(pk__in=Question.objects.waiting().values("job"))
@@ -56,7 +59,8 @@ def attention() -> Attention:
         waiting_runs=list(paused[:MAX_SHOWN]),
         need_count=questions.count() + len(missed) + paused.count(),
         jobs=[shown_job(job) for job in running[:MAX_SHOWN]],
-        queued_count=Job.objects.queued().count() - len(missed),
+        queued=others[:MAX_SHOWN],
+        queued_count=len(others),
         running_count=running.count(),
         failures=failures,
         failure_count=failure_count,

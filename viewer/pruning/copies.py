@@ -8,6 +8,7 @@ from django.db import transaction
 from viewer.data_folder.write_ahead_log import clear_log
 from viewer.importing.import_lock import import_lock
 from viewer.models import Checkpoint, Location, PreflightCheck, StoredCopy
+from viewer.pruning.plan import states_without_source
 from viewer.search.indexing.storing import remove_checkpoints
 
 logger = logging.getLogger("forkline.pruning")
@@ -17,7 +18,7 @@ BATCH = 200
 
 
 def delete_copies(location: Location, rows: Sequence[Checkpoint]) -> int:
-    """Delete the copies of these checkpoints, apart from those that are not pruned. Returns how many.
+    """Delete the copies of these checkpoints, apart from those still at their source. Returns how many.
 
     Their rows stay, with their position in the lineage. If it is interrupted, the copies that are left are
     listed again.
@@ -38,12 +39,15 @@ def delete_copies(location: Location, rows: Sequence[Checkpoint]) -> int:
 
 
 def _delete_some(location: Location, keys: Sequence[int]) -> int:
-    pruned = Checkpoint.objects.filter(pk__in=keys, location=location, state=Checkpoint.State.PRUNED)
+    states = states_without_source(location)
+    pruned = Checkpoint.objects.filter(pk__in=keys, location=location, state__in=states)
     with transaction.atomic():
         found = list(pruned.order_by().values_list("pk", flat=True))
         StoredCopy.objects.filter(pk__in=found).update(data=b"")
         PreflightCheck.objects.filter(checkpoint__in=found).delete()
         # Without a fingerprint, it is read again if it is back at its source.
         pruned.update(state=Checkpoint.State.NO_COPY, fingerprint="")
+        location.runs.update(indexed_fingerprint="", listed_state="")
+        Location.objects.filter(pk=location.pk).update(listed_fingerprint="")
         location.mark_changed()
     return len(found)

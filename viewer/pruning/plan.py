@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 from django.db.models import Q
 from django.utils import timezone
@@ -33,7 +34,7 @@ class PrunePlan:
     """What would be deleted of a location, oldest first, and how many checkpoints stay for each reason.
 
     With ``deletes_copies``, the stored copies of ``rows`` are deleted, too, and those of ``pruned``, which
-    were deleted at their source before.
+    are no longer at their source.
     """
 
     location: Location
@@ -68,18 +69,40 @@ class PrunePlan:
 
 
 def is_prunable(location: Location) -> bool:
-    """Whether checkpoints of this kind of location can be deleted at their source.
+    """Whether checkpoints of this location can be deleted at their source.
 
     Of others, only the stored copies of checkpoints that are no longer there can be deleted.
     """
-    return not is_indexed(location) and location.store_kind != Location.StoreKind.POSTGRESQL
+    is_supported = not is_indexed(location) and location.store_kind != Location.StoreKind.POSTGRESQL
+    return is_supported and not is_gone(location)
+
+
+def is_gone(location: Location) -> bool:
+    """Whether the file or folder of a location no longer exists. False if that cannot be known."""
+    if not location.is_local:
+        return False
+    try:
+        Path(location.path).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
+
+
+def states_without_source(location: Location) -> list[Checkpoint.State]:
+    """The states of checkpoints that are no longer at their source, of which there may be a stored copy."""
+    return [Checkpoint.State.PRUNED, *([Checkpoint.State.PRESENT] if is_gone(location) else [])]
 
 
 def prune_blocker(location: Location, rules: Rules) -> UserMessage | None:
     """Why nothing of a location can be pruned by these rules; None if it can."""
+    gone = is_gone(location)
+    if gone and not rules.copies:
+        return UserMessage("prune.gone")
     if not is_prunable(location) and not rules.copies:
         return UserMessage("prune.engine_not_supported")
-    if location.read_error or (location.is_local and not location.identity):
+    if not gone and (location.read_error or (location.is_local and not location.identity)):
         return UserMessage("prune.unreadable")
     if location.jobs.unfinished().exists():
         return UserMessage("prune.job_unfinished")
@@ -93,20 +116,25 @@ def plan_prune(location: Location, rules: Rules) -> PrunePlan:
     now, newer = timezone.now(), defaultdict[tuple[int, str], int](int)
     rows, pruned, stays = list[Checkpoint](), list[Checkpoint](), defaultdict[Protected, int](int)
     in_use, forked, written_about = _in_use(location), _fork_points(location), _annotated(location)
+    gone = is_gone(location)
     copies = set(
         location.checkpoints.filter(stored_copy__isnull=False).order_by().values_list("pk", flat=True)
     )
-    states = [Checkpoint.State.PRESENT] if is_prunable(location) else []
-    states += [Checkpoint.State.PRUNED] if rules.copies else []
+    sourceless = states_without_source(location) if rules.copies else []
+    states = {*sourceless, *([Checkpoint.State.PRESENT] if is_prunable(location) else [])}
     for row in location.checkpoints.filter(state__in=states).select_related("run").order_by("run", "-row"):
         index = newer[row.run_id, row.branch]
         newer[row.run_id, row.branch] += not row.is_pruned
-        if row.is_scratch or not rules.holds(row, index, now):
+        if row.is_scratch or not rules.holds(row, index, now) or (gone and row.pk not in copies):
             continue
-        is_annotated = bool(written_about & _subjects(row))
-        reason = Protected.ANNOTATED if is_annotated else _why_protected(row, rules, forked, in_use, copies)
+        reason = None
+        if written_about & _subjects(row):
+            reason = Protected.ANNOTATED
+        elif not gone:
+            # From the checkpoints of a location that is gone, nothing continues.
+            reason = _why_protected(row, rules, forked, in_use, copies)
         if reason is None:
-            (pruned if row.is_pruned else rows).append(row)
+            (pruned if row.state in sourceless else rows).append(row)
         else:
             stays[reason] += 1
     for found in (rows, pruned):

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from viewer.jobs.storage import storage_of
 from viewer.models import Job, JobEvent, StoredCopy
+from viewer.retention.drafts import stored_drafts
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ def sizes() -> Iterator[Stored]:
     yield Stored(_("Events of jobs"), JobEvent.objects.count(), events or 0)
     jobs = Job.objects.only("pk")
     yield Stored(_("Jobs, with their folders"), jobs.count(), sum(map(_folder_size, jobs)))
+    drafts = stored_drafts()
+    yield Stored(_("Drafts, within these folders"), len(drafts), sum(draft.size for draft in drafts))
 
 
 def _folder_size(job: Job) -> int:

@@ -24,6 +24,7 @@ MIN_BYTES_TO_CHECK_DEPTH = 4 * 1024 * 1024
 _DIGIT = re.compile(rb"[0-9]")
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % MAX_DIGITS)
 # A string that does not end extends to the end of the data, so that it is matched only once.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _STRINGS_AND_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _FOREIGN_STARTS = {
     b"\x1f\x8b": "store.gzip",
@@ -137,7 +138,10 @@ def _check_numbers(data: bytes) -> None:
         if not data[step : step + 16].isdigit():
             continue
         if _LONG_NUMBER.search(data, max(0, step - 2 * probed), step + 4 * probed):
-            raise Broken("store.number_too_long", most=MAX_DIGITS)
+            # A text may have any number of digits.
+            if _LONG_NUMBER.search(_STRING.sub(b'""', data)):
+                raise Broken("store.number_too_long", most=MAX_DIGITS)
+            return
 
 
 def _check_depth(data: bytes, limits: ReadLimits, started: float) -> None:

@@ -1,5 +1,6 @@
 """Prune a location: choose rules, see the exact list, confirm it."""
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -12,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 from viewer.forms.pruning import RulesForm
 from viewer.messages.translation import translate
 from viewer.models import Location
-from viewer.pruning import PruneRefused, Rules, fresh_plan, is_prunable, prune
+from viewer.pruning import PruneRefused, Rules, fresh_plan, is_gone, is_prunable, prune
 
 MAX_LISTED = 2_000
 
@@ -27,8 +28,8 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         status = 422
         if form.is_valid() and _deleted(request, location, _rules(location, form)):
             return redirect(location)
-    context = {"location": location, "form": form, "most": MAX_LISTED}
-    context["only_copies"] = not is_prunable(location)
+    context: dict[str, Any] = {"location": location, "form": form, "most": MAX_LISTED}
+    context |= {"only_copies": not is_prunable(location), "is_gone": is_gone(location)}
     if form.is_valid():
         try:
             context["plan"] = fresh_plan(location, _rules(location, form))

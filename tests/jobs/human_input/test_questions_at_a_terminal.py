@@ -74,7 +74,7 @@ def test_without_a_terminal_a_wait_ends_with_the_question_and_the_command(
     assert (output.status, output.document["status"]) == (3, "waiting")
     assert (asked_one["job"], asked_one["number"], asked_one["prompt"]) == (str(job.pk), 1, "Is it good?")
     command = f"forkline answer {job.pk} 1 --wait --text …"
-    assert asked_one["command"] == command and output.lines[-1].strip() == command
+    assert asked_one["command"] == command and [*output.lines][-1].strip() == command
     assert "Is it good?" in output.lines and not any("sk-proj" in line for line in output.lines)
     # The run waits on, and the command that was named continues it.
     assert job.status == "running"

@@ -24,6 +24,7 @@ from viewer.models import (
     Project,
     StoredCopy,
 )
+from viewer.pruning import Rules, fresh_plan, prune
 from viewer.retention.sizes import sizes
 
 pytestmark = pytest.mark.django_db
@@ -258,3 +259,23 @@ def test_a_thread_that_is_back_is_shown_from_its_source(tmp_path: Path) -> None:
     import_location(location)
     import_run(run)
     assert {row.state for row in checkpoints_of(run)} == {Checkpoint.State.PRESENT}
+
+
+def test_the_copies_of_a_deleted_database_can_be_deleted(tmp_path: Path) -> None:
+    database, run = copied_thread(tmp_path, 4)
+    database.connection.close()
+    kept = database.path.rename(tmp_path / "kept.db")
+    location = run.location
+    star(run, is_starred=False)
+    Job.objects.create(
+        kind=Job.Kind.FORK, status="succeeded", location=location, run=run, checkpoint=run.checkpoints.first()
+    )
+    rules = Rules(days=0, copies=True)
+    plan = fresh_plan(location, rules)
+    assert len(plan.pruned) == 4 and prune(location, rules, plan.digest).copies == 4
+    assert not copied_ids(run)
+    kept.rename(database.path)
+    import_location(location)
+    import_run(run)
+    assert {row.state for row in checkpoints_of(run)} == {Checkpoint.State.PRESENT}
+    assert body_of(checkpoints_of(run)[0])

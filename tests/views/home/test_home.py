@@ -1,5 +1,6 @@
 """The home page: what needs a person, what runs, what failed, and the table of all runs."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.views.forking import CREW, stored
+from viewer.live.home_feed import HomeFeed, next_message
 from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, Job, Location, Question, Run
 
@@ -48,6 +50,53 @@ def test_a_question_is_listed_with_a_link_to_its_answer(runner: Client, location
     page = text_of(runner)
     assert "Publish the draft?" in page and question.get_absolute_url() in page
     assert "waiting for you" in page
+
+
+def cancel_forms(page: str) -> set[str]:
+    """Return the addresses to which the page's buttons cancel."""
+    return set(re.findall(r'action="([^"]+/cancel/)"', page))
+
+
+def test_every_job_that_has_not_ended_can_be_cancelled(runner: Client, location: Location) -> None:
+    asking, running, queued, missed, ended = (
+        make_job(location, run=make_run(location, number), branch=f"b{number}", **columns)
+        for number, columns in enumerate(
+            (
+                {"status": Job.Status.RUNNING},
+                {"status": Job.Status.RUNNING},
+                {},
+                {"start_at": timezone.now() - timedelta(days=2)},
+                {"status": Job.Status.FAILED},
+            )
+        )
+    )
+    Question.objects.create(job=asking, number=1, kind="human_input", prompt="Publish?")
+    shown = cancel_forms(text_of(runner))
+    assert shown == {reverse("job-cancel", args=[one.pk]) for one in (asking, running, queued, missed)}
+    for address in shown:
+        assert runner.post(address, headers={"HX-Request": "true"}).status_code == 204
+    queued.refresh_from_db()
+    missed.refresh_from_db()
+    assert {queued.status, missed.status} == {Job.Status.CANCELLED} != {ended.status}
+    page = text_of(runner)
+    # Those that run are asked to end, and wait for that.
+    assert not cancel_forms(page) and page.count("Cancelling…") == 2
+
+
+def test_a_reader_cannot_cancel_on_the_home_page(reader: Client, location: Location) -> None:
+    job = make_job(location, status=Job.Status.RUNNING)
+    make_job(location, branch="other")
+    Question.objects.create(job=job, number=1, kind="human_input", prompt="Publish?")
+    assert not cancel_forms(text_of(reader))
+
+
+def test_a_requested_cancellation_refreshes_open_home_pages(runner: Client, location: Location) -> None:
+    job = make_job(location, status=Job.Status.RUNNING)
+    feed = HomeFeed()
+    next_message(feed)
+    assert next_message(feed) is None
+    job.request_cancel()
+    assert next_message(feed) is not None
 
 
 def test_a_failed_job_is_listed_until_it_is_repeated(runner: Client, location: Location) -> None:

@@ -41,7 +41,7 @@ def info(contents: Contents, first: Contents | None = None) -> dict[str, Any]:
 
 def _interrupt(one: Interrupt, task: Task) -> dict[str, Any]:
     """An interrupt, whether a person has yet to answer it, and the schema of its answer, if it has one."""
-    found = {"id": one.id, "value": as_written(one.value), "is_pending": one in task.questions}
+    found = {"id": one.id, "value": as_written(one.value), "is_pending": task.status == "waiting"}
     return found if one.schema is None else {**found, "response_schema": one.schema}
 
 

@@ -41,7 +41,10 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
     if known is not None and not known.identity:
         return known
     try:
-        kind, identity, engine = what_is_at(found)
+        with open_reader(address_at(found)) as reader:
+            kind, identity = reader.kind, str(reader.identity)
+            # Reading checkpoints of a large file takes long, and the engine of a known location is known.
+            engine = known.engine if known else _recognised_engine(reader)
     except LocationUnreadable as error:
         if known is not None:
             return known
@@ -86,12 +89,6 @@ def _open_database(name: str) -> Location:
     except LocationUnreadable as error:
         raise UnknownLocation(translate(error)) from None
     return Location.objects.get_or_create(path=path, defaults=defaults)[0]
-
-
-def what_is_at(path: Path) -> tuple[str, str, str]:
-    """The store kind, identity and engine name of a path. Raises LocationUnreadable."""
-    with open_reader(address_at(path)) as reader:
-        return reader.kind, str(reader.identity), _recognised_engine(reader)
 
 
 def _recognised_engine(reader: LocationReader) -> str:

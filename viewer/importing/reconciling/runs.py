@@ -136,6 +136,13 @@ class Head(Protocol):
     def units_total(self) -> int: ...
 
 
+class BranchHead(Head, Protocol):
+    """The newest checkpoint of a branch, with how its run ended there."""
+
+    @property
+    def ended_as(self) -> str: ...
+
+
 def statuses_of(
     branches: Sequence[tuple[str, str]], first_branch: str, entity: str, of_newest: str
 ) -> tuple[str, str, dict[str, int]]:
@@ -175,7 +182,7 @@ def update_statuses(run_ids: Collection[int]) -> None:
         Run.objects.filter(pk=run.pk).update(status=status, newest_status=of_newest, branch_statuses=counts)
 
 
-def branch_status(head: Member | Checkpoint) -> str:
+def branch_status(head: BranchHead) -> str:
     """The status of a branch with this newest checkpoint: that of a run, or the last one of its job.
 
     ``unknown`` if nothing says whether the run ended there, and empty if it did not.

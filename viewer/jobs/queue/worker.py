@@ -15,7 +15,6 @@ from viewer.data_folder import DataFolderFailure, failure_text
 from viewer.data_folder.identity import what_changed
 from viewer.data_folder.write_ahead_log import clear_if_pending
 from viewer.jobs.execution.ending.redact_again import redact_jobs_again
-from viewer.jobs.execution.ending.scratch_stores import delete_scratch_stores
 from viewer.jobs.execution.following.follow import ensure_finished, stopping
 from viewer.jobs.execution.following.orphans import orphaned_jobs
 from viewer.jobs.prewarm import client
@@ -25,6 +24,7 @@ from viewer.jobs.queue.scheduling import delete_old_entries, requeue_missing
 from viewer.jobs.workers import serving
 from viewer.models import Job, Project
 from viewer.retention.daily import remove_once_a_day
+from viewer.retention.drafts import delete_drafts
 
 logger = logging.getLogger(__name__)
 
@@ -149,7 +149,7 @@ def adopt_orphans(state: WorkerState) -> None:
     if time.monotonic() - state.pruned_at > PRUNE_SECONDS:
         state.pruned_at = time.monotonic()
         delete_old_entries()
-        delete_scratch_stores()
+        delete_drafts()
         # Removing may take long.
         state.followers.submit(in_thread, "removing old data", remove_once_a_day, stopping.is_set)
         for project in Project.objects.all():

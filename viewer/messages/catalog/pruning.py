@@ -10,6 +10,10 @@ MESSAGES = {
         " checkpoint saver. Their stored copies can then be deleted with --delete-copies."
     ),
     "prune.failed": _("It cannot be deleted: %(why)s."),
+    "prune.gone": _(
+        "The file or folder of this location no longer exists. The stored copies of its checkpoints can be"
+        " deleted with --delete-copies."
+    ),
     "prune.job_unfinished": _("A job of this location has not finished."),
     "prune.not_a_checkpoint": _("It is not a checkpoint's file of this location."),
     "prune.not_a_plain_table": _(

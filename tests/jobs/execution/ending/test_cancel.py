@@ -3,9 +3,11 @@
 import time
 
 import psutil
+import pytest
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks, status, wait_until
+from tests.terminal import Terminal
 from viewer.jobs.execution.following.follow import ensure_finished
 from viewer.jobs.execution.processes import living, tree_of
 from viewer.jobs.queue.scheduling import enqueue
@@ -99,3 +101,52 @@ def test_a_reused_process_id_gets_no_signal(make_job: MakeJob) -> None:
     assert stranger.is_running()
     stranger.kill()
     stranger.wait()
+
+
+def test_a_waiting_job_is_cancelled_by_the_beginning_of_its_id(
+    make_job: MakeJob,
+    project: Project,
+    terminal: Terminal,
+) -> None:
+    job = make_job("succeeds.py")
+    for name in (str(job.pk), str(job.pk)[:10], job.pk.hex[:12], str(job.pk).upper()):
+        Job.objects.update(status=Job.Status.QUEUED, cancel_requested_at=None, ended_at=None)
+        assert terminal.document("cancel", name) == {
+            "job": str(job.pk),
+            "status": "cancelled",
+            "cancelled": True,
+        }
+    assert finished(job).status == "cancelled" and marks(project) == []
+
+
+def test_a_running_job_is_cancelled_and_waited_for(make_job: MakeJob, terminal: Terminal) -> None:
+    job = make_job("hangs.py")
+    with followed(job):
+        wait_until(lambda: Job.objects.get(pk=job.pk).status == "running")
+        answer = terminal.document("cancel", job.pk, "--wait")
+    assert answer == {"job": str(job.pk), "status": "cancelled", "cancelled": True}
+
+
+def test_a_job_that_has_ended_is_not_cancelled(make_job: MakeJob, terminal: Terminal) -> None:
+    job = make_job("succeeds.py")
+    finished(job)
+    assert terminal.refused("cancel", job.pk)["cancelled"] is False
+    assert finished(job).status == "succeeded"
+
+
+@pytest.mark.parametrize("name", ["", "%", "_", "zz", "0" * 300, "a'b", "--"])
+def test_a_name_without_a_job_is_refused(make_job: MakeJob, terminal: Terminal, name: str) -> None:
+    job = make_job("succeeds.py")
+    Job.objects.filter(pk=job.pk).update(branch="what-if")
+    with pytest.raises(Exception, match=r"no job|must|required"):
+        terminal.document("cancel", name)
+    assert Job.objects.get(pk=job.pk).status == "queued"
+
+
+def test_the_beginning_of_several_ids_cancels_none(make_job: MakeJob, terminal: Terminal) -> None:
+    first = make_job("succeeds.py")
+    other = f"{first.pk.hex[:8]}{'0' * 24}"
+    Job.objects.create(id=other, kind=Job.Kind.FORK, location=first.location, project=first.project)
+    with pytest.raises(Exception, match="Several jobs"):
+        terminal.document("cancel", first.pk.hex[:8])
+    assert set(Job.objects.values_list("status", flat=True)) == {"queued"}

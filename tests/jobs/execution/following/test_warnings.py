@@ -15,7 +15,7 @@ def test_the_terminal_prints_each_warning_once_with_the_error(make_job: MakeJob)
     answer = outcome_of(make_job("errors/warns.py"), [], waits=True)
 
     assert answer.status == 1
-    assert answer.lines.count("Warning: The tool Archive is missing.") == 1
+    assert [*answer.lines].count("Warning: The tool Archive is missing.") == 1
     assert "ToolError" in "\n".join(answer.lines)
     assert answer.document["warnings"][0] == "The tool Archive is missing."
 

@@ -1,6 +1,6 @@
 """``manage.py checkpoints list``."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,18 @@ from django.utils.translation import gettext_lazy, ngettext
 from viewer.cli.arguments.values import LOCATION
 from viewer.cli.finding import imported_location, opened_run, split_target, with_called_runs
 from viewer.cli.output import Output
-from viewer.cli.rows import branch_documents, branch_lines, checkpoint_document
+from viewer.cli.rows import (
+    ListedCheckpoint,
+    branch_documents,
+    branch_lines,
+    checkpoint_document,
+    rows_by_run,
+    runs_of,
+)
 from viewer.importing import find_ends, is_indexed
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Problem, Run
+from viewer.presentation.run.listed import listing_texts
 
 HELP = gettext_lazy("List the runs and checkpoints of a location.")
 
@@ -37,31 +45,28 @@ def handle(options: Mapping[str, Any]) -> Output:
     is_one_run = bool(thread) and not Path(options["location"]).exists()
     if is_one_run:
         location = imported_location(path)
-        found = with_called_runs(opened_run(location, thread))
+        found: Iterable[Run] = with_called_runs(opened_run(location, thread))
     else:
         location = imported_location(options["location"])
         find_ends(location)
-        found = list(location.runs.order_by("first_at", "pk"))
+        found = runs_of(location)
     # Of an indexed location, only the checkpoints of a named run are listed now.
     has_rows = is_one_run or not is_indexed(location)
-    runs = [(run, _rows_of(run) if has_rows else []) for run in found]
+    runs = rows_by_run(found) if has_rows else ((run, []) for run in found)
     problems = [(problem.source_key, translate(problem.reason)) for problem in location.problems.all()]
     document = {
         "location": location.path,
         "store_kind": location.store_kind,
-        "runs": [_run_document(run, checkpoints) for run, checkpoints in runs],
+        "runs": (_run_document(run, rows) for run, rows in runs),
         "problems": [{"path": key, "reason": reason} for key, reason in problems],
     }
     # It may be incomplete: the next import tries again.
     is_partial = bool(location.read_error) or location.problems.filter(kind=Problem.Kind.UNAVAILABLE).exists()
-    return Output(document, list(_lines(location, runs, problems)), status=int(is_partial))
+    # Only one of the two is printed, so the rows are read once.
+    return Output(document, _lines(location, runs, problems), status=int(is_partial))
 
 
-def _rows_of(run: Run) -> list[Checkpoint]:
-    return list(run.checkpoints.order_by("row").select_related("parent", "location", "run"))
-
-
-def _run_document(run: Run, checkpoints: list[Checkpoint]) -> dict[str, Any]:
+def _run_document(run: Run, rows: list[ListedCheckpoint]) -> dict[str, Any]:
     return {
         "id": run.key,
         "entity": run.entity,
@@ -70,40 +75,46 @@ def _run_document(run: Run, checkpoints: list[Checkpoint]) -> dict[str, Any]:
         # Of a run that is only indexed, LOCATION#THREAD lists these.
         **(
             {
-                "branches": branch_documents(checkpoints),
-                "checkpoints": [checkpoint_document(row) for row in checkpoints],
+                "branches": branch_documents(rows),
+                "checkpoints": [checkpoint_document(row) for row in rows],
             }
-            if checkpoints
+            if rows
             else {}
         ),
     }
 
 
 def _lines(
-    location: Location, runs: list[tuple[Run, list[Checkpoint]]], problems: list[tuple[str, str]]
-) -> Iterable[str]:
+    location: Location,
+    runs: Iterable[tuple[Run, list[ListedCheckpoint]]],
+    problems: list[tuple[str, str]],
+) -> Iterator[str]:
     yield location.path
-    if not runs:
-        yield _("No checkpoints here yet.")
+    is_empty, labels = True, {value: str(label) for value, label in Run.Status.choices}
     for run, checkpoints in runs:
+        is_empty = False
         yield ""
         tokens = ngettext("%(count)s token", "%(count)s tokens", run.tokens) % {"count": f"{run.tokens:,}"}
-        status = f", {run.get_status_display()}" if run.status else ""
+        status = f", {labels[run.status]}" if run.status else ""
         yield f"{run}  ({run.entity or _('not read yet')}, {tokens}{status})"
+        if checkpoints:
+            yield from (f"  {text}" for text in listing_texts(run))
         yield from branch_lines(checkpoints)
         width = max((len(row.progress) for row in checkpoints), default=0)
         branch_width = max((len(row.branch) for row in checkpoints), default=0)
         yield from (_line(row, max(width, 5), min(max(branch_width, 12), 40)) for row in checkpoints)
+    if is_empty:
+        yield _("No checkpoints here yet.")
     if problems:
         yield ""
         yield _("Not readable:")
         yield from (f"  {key}: {reason}" for key, reason in problems)
 
 
-def _line(row: Checkpoint, width: int, branch_width: int) -> str:
+def _line(row: ListedCheckpoint, width: int, branch_width: int) -> str:
     """One checkpoint; the widths are those of its progress and branch."""
     at = f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC" if row.created_at else "-" * 23
-    state = "" if row.state == Checkpoint.State.PRESENT else f"  [{row.get_state_display()}]"
+    state = "" if row.state == Checkpoint.State.PRESENT else f"  [{Checkpoint.State(row.state).label}]"
     done = row.progress if row.step is None else f"{row.step}"
     return (
         f"  {row.checkpoint_id:<26} {at}  {done:>{width}}  {row.branch:<{branch_width}} {row.trigger}{state}"

@@ -82,7 +82,7 @@ def _lines(plan: PrunePlan) -> Iterator[str]:
     for row in plan.rows:
         yield row.source_key
     for row in plan.pruned:
-        yield _("%(key)s (already pruned; its stored copy)") % {"key": row.source_key}
+        yield _("%(key)s (no longer at its source; its stored copy)") % {"key": row.source_key}
     count = len(plan.rows)
     text = ngettext(
         "%(count)d checkpoint would be deleted.", "%(count)d checkpoints would be deleted.", count

@@ -1,5 +1,6 @@
 """The contents of a LangGraph checkpoint, as pages and the terminal show them."""
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -233,8 +234,8 @@ class Contents:
         """What a command brought: the state that it changed, and its answer if no task has received it."""
         tasks = tasks_in(self.body)
         brought = [Write(_text(one.get("channel")), one.get("value")) for one in _brought(self.body)]
-        received = [answer for task in tasks for answer in task.answers]
-        return [one for one in brought if one.channel != RESUMED or one.value not in received]
+        received = {_identity(answer) for task in tasks for answer in task.answers}
+        return [one for one in brought if one.channel != RESUMED or _identity(one.value) not in received]
 
 
 def contents_of(body: Mapping[str, Any]) -> Contents:
@@ -285,15 +286,23 @@ def _with_answer(tasks: list[Task], brought: Sequence[Mapping[str, Any]]) -> lis
     A task that asks several questions stores the earlier answers itself. The last one is only there as what
     the command brought.
     """
-    for write in brought:
-        answer = write.get("value")
-        if write["index"] != super_steps.RESUME or any(answer in task.answers for task in tasks):
-            continue
-        asked = [task for task in tasks if task.interrupts and task.status == "done"]
-        if len(asked) == 1:
-            answered = replace(asked[0], answers=(*asked[0].answers, answer))
-            tasks = [answered if task is asked[0] else task for task in tasks]
-    return tasks
+    asked = [task for task in tasks if task.interrupts and task.status == "done"]
+    if len(asked) != 1:
+        return tasks
+    received = {_identity(answer) for task in tasks for answer in task.answers}
+    given = {
+        _identity(write.get("value")): write.get("value")
+        for write in brought
+        if write["index"] == super_steps.RESUME
+    }
+    added = [answer for identity, answer in given.items() if identity not in received]
+    answered = replace(asked[0], answers=(*asked[0].answers, *added))
+    return [answered if task is asked[0] else task for task in tasks]
+
+
+def _identity(value: Any) -> str:
+    """A text that is the same for equal values. Thousands of them are found faster than the values."""
+    return json.dumps(value, sort_keys=True)
 
 
 def _task(attempt: Attempt, node: str, writes: Sequence[Mapping[str, Any]]) -> Task:

@@ -5,7 +5,7 @@ gives the id.
 """
 
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha1
@@ -53,10 +53,8 @@ def named_attempts(
         (attempt, super_steps.node_in_path(attempt.path, sent) or hints.get(attempt.task_id, ""))
         for attempt in attempts
     ]
-    following = super_steps.next_nodes(checkpoint)
-    for _attempt, node in named:
-        if node in following:
-            following.remove(node)
+    taken = Counter(node for _attempt, node in named)
+    following = list((Counter(super_steps.next_nodes(checkpoint)) - taken).elements())
     unnamed = [attempt for attempt, node in named if not node and not attempt.is_called]
     # If one task and one node remain, they belong together.
     if len(unnamed) == 1 and len(following) == 1 and following != [super_steps.START]:
@@ -73,10 +71,14 @@ def open_nodes(
         # Until the function of an entry point has returned once, only its task has its name.
         entry = next((name for one, name in named if _is_entry_point(one, name, place)), super_steps.START)
         following = [entry if node == super_steps.START else node for node in following]
-    for attempt, node in named:
-        if attempt.status == "done" and not attempt.is_late and node in following:
-            following.remove(node)
-    return following
+    finished = Counter(node for one, node in named if one.status == "done" and not one.is_late)
+    remaining: list[str] = []
+    for node in following:
+        if finished[node]:
+            finished[node] -= 1
+        else:
+            remaining.append(node)
+    return remaining
 
 
 def _is_entry_point(attempt: Attempt, name: str, place: Place) -> bool:

@@ -108,9 +108,10 @@ def triggers_of(checkpoint: Mapping[str, Any]) -> dict[str, list[str]]:
     """The nodes that the channels of a checkpoint trigger, each with the channels that do."""
     values, seen = mapping(checkpoint.get("channel_values")), mapping(checkpoint.get("versions_seen"))
     versions = mapping(checkpoint.get("channel_versions"))
+    readers = _readers(seen)
     triggered: dict[str, list[str]] = defaultdict(list)
     for channel, value in values.items():
-        for node in _triggered(channel, value, seen):
+        for node in _triggered(channel, value, readers):
             if _is_newer(versions.get(channel), mapping(seen.get(node)).get(channel)):
                 triggered[node].append(channel)
     return {node: sorted(dict.fromkeys(channels)) for node, channels in triggered.items()}
@@ -147,13 +148,22 @@ def next_by_others(checkpoint: Mapping[str, Any], others: Iterable[Mapping[str, 
     return sorted(found)
 
 
-def _triggered(channel: str, value: Any, seen: Mapping[str, Any]) -> Iterable[str]:
-    """The nodes that a value of this channel triggers."""
+def _readers(seen: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    """By channel, the nodes that have read it."""
+    readers: dict[str, list[str]] = defaultdict(list)
+    for node, channels in seen.items():
+        for channel in mapping(channels):
+            readers[channel].append(node)
+    return readers
+
+
+def _triggered(channel: str, value: Any, readers: Mapping[str, Sequence[str]]) -> Iterable[str]:
+    """The nodes that a value of this channel triggers. ``readers`` are the nodes that have read a channel."""
     kind, _colon, rest = channel.partition(":")
     if channel == START:
         # The function of an entry point reads its input itself. In other graphs, a node of this name does.
-        readers = [node for node, channels in seen.items() if START in mapping(channels)]
-        return [node for node in readers if node == START or not node.startswith("__")] or (START,)
+        found = [node for node in readers.get(START, ()) if node == START or not node.startswith("__")]
+        return found or (START,)
     if kind in ("branch", "start") and rest:
         return (rest.rpartition(":")[2],)
     if kind == "join":
@@ -161,7 +171,7 @@ def _triggered(channel: str, value: Any, seen: Mapping[str, Any]) -> Iterable[st
         arrived = sequence(fields_of(value, "set", "frozenset"))
         return (node,) if set(names.split("+")) <= {str(name) for name in arrived} else ()
     # In the first versions, the name of a node triggers the next node. Only earlier runs show which one.
-    return (node for node, channels in seen.items() if value == channel and channel in mapping(channels))
+    return readers.get(channel, ()) if value == channel else ()
 
 
 def _is_newer(version: Any, seen: Any) -> bool:
@@ -185,10 +195,11 @@ def nodes_that_ran(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[
     """The nodes that ran between a checkpoint and its child. A node occurs once for each ``Send`` to it."""
     seen, earlier = _read_versions(after), _read_versions(before)
     sent = sent_nodes(before)
+    own = seen.keys() - sent
     ran = [
         node
         for node, versions in seen.items()
-        if not node.startswith("__") and node not in sent and earlier.get(node) != versions
+        if not node.startswith("__") and node in own and earlier.get(node) != versions
     ]
     return sorted(ran) + [node for node in sent if node in seen]
 

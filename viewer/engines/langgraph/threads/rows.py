@@ -3,9 +3,10 @@
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -30,12 +31,19 @@ class Metadata(msgspec.Struct):
     """The metadata of a checkpoint. In old stores, ``writes`` has the writes of each node."""
 
     source: str = ""
-    step: int | None = None
+    # Larger numbers cannot be stored in a column.
+    step: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)] | None = None
     parents: dict[str, str] = {}
     writes: dict[str, msgspec.Raw] | None = None
 
 
 _metadata = msgspec.json.Decoder(Metadata)
+# Each field of the metadata, alone.
+_fields = {
+    field.name: msgspec.json.Decoder(msgspec.defstruct("Field", [(field.name, field.type)]))
+    for field in msgspec.structs.fields(Metadata)
+}
+_INVALID = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 @dataclass(slots=True)
@@ -60,11 +68,15 @@ Body = Callable[[IndexedRow], Mapping[str, Any]]
 
 
 def metadata_of(data: bytes | None) -> Metadata:
-    """The metadata; empty if it does not have LangGraph's format."""
+    """The metadata. Fields that do not have LangGraph's format are empty."""
     try:
         return _metadata.decode(data or b"{}")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Metadata()
+    except _INVALID:
+        found = Metadata()
+    for name, decoder in _fields.items():
+        with suppress(*_INVALID):
+            setattr(found, name, getattr(decoder.decode(data or b""), name))
+    return found
 
 
 def linked(rows: Sequence[IndexedRow]) -> None:

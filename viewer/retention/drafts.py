@@ -1,0 +1,90 @@
+"""Drafts: forks in the scratch stores of their jobs, which hold real values and are deleted when unneeded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
+from django.utils import timezone
+
+from viewer.jobs.storage import JobStorage, job_storages
+from viewer.models import Checkpoint, Job, JobEvent, Location
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDraft:
+    """The file of a scratch store, with its size in bytes."""
+
+    storage: JobStorage
+    written_at: datetime
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A scratch store. ``job`` is None if its row is gone.
+
+    ``removed_at`` is when it may be deleted: None while its job runs, and as long as it may be published.
+    """
+
+    job: Job | None
+    written_at: datetime
+    size: int
+    checkpoints: int
+    removed_at: datetime | None
+
+
+def stored_drafts() -> list[StoredDraft]:
+    """Return the scratch stores of all jobs, the newest first."""
+    found = []
+    for storage in job_storages():
+        if (file := storage.scratch_store()) is not None:
+            found.append(StoredDraft(storage, datetime.fromtimestamp(file.written_at, UTC), file.size))
+    return sorted(found, key=lambda one: one.written_at, reverse=True)
+
+
+def drafts_of(stored: Sequence[StoredDraft]) -> list[Draft]:
+    """Return what these scratch stores hold, in the same order, and when they are deleted."""
+    names = [one.storage.name for one in stored]
+    jobs = {str(job.pk): job for job in Job.objects.filter(pk__in=names).select_related("run", "location")}
+    return [_draft_of(one, jobs.get(one.storage.name)) for one in stored]
+
+
+def delete_drafts() -> int:
+    """Delete the scratch stores that are no longer needed. Return the number deleted."""
+    stored, now, deleted = stored_drafts(), timezone.now(), 0
+    for one, draft in zip(stored, drafts_of(stored), strict=True):
+        if draft.removed_at is not None and draft.removed_at <= now:
+            one.storage.delete_scratch_store()
+            deleted += 1
+    return deleted
+
+
+def _draft_of(stored: StoredDraft, job: Job | None) -> Draft:
+    prefix = f"{Checkpoint.SCRATCH}{stored.storage.name}/"
+    locations = [job.location_id] if job else Location.objects.values("pk")
+    # A range of keys, unlike a search for a prefix, uses the index. "0" follows "/".
+    keys = {"source_key__gte": prefix, "source_key__lt": f"{prefix[:-1]}0"}
+    count = Checkpoint.objects.filter(location__in=locations, **keys).count()
+    return Draft(job, stored.written_at, stored.size, count, _removal(stored, job, prefix, count))
+
+
+def _removal(stored: StoredDraft, job: Job | None, prefix: str, checkpoints: int) -> datetime | None:
+    """Return when a scratch store is no longer needed; None if that is not known yet."""
+    later = timedelta(days=settings.SCRATCH_DAYS)
+    if job is None:
+        # Its row may be in a backup that is restored later.
+        return stored.written_at + later
+    if not job.has_ended or job.ended_at is None:
+        return None
+    if job.run_id is None:
+        return job.ended_at
+    if checkpoints and not _is_published(job, prefix):
+        return None
+    return job.ended_at + later
+
+
+def _is_published(job: Job, prefix: str) -> bool:
+    later = Job.objects.filter(kind=Job.Kind.PUBLISH, checkpoint__source_key__startswith=prefix)
+    jobs = [job.pk, *later.values_list("pk", flat=True)]
+    return JobEvent.objects.filter(kind="published", job__in=jobs).exists()
