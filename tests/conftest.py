@@ -1,12 +1,11 @@
 """Fixtures for all tests: an engine, an offline model, real stores, a browser."""
 
-import asyncio
 import fcntl
 import gc
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from django.conf import settings
 from django.core.signals import setting_changed
 from django.test import Client
 from offline_model.server import OfflineModel
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from scripts.chromium import launch_options
@@ -47,7 +46,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that use an engine's interpreter, before ``-m`` selects by marks.
 
     Start with the slowest files, so that no process is left with one of them at the end.
@@ -58,6 +57,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     engine, browser = (
         {item.path for item in items if any(item.iter_markers(mark))} for mark in ("engine", "browser")
     )
+    config.stash[BROWSER_FILES] |= {
+        item.path for item in items if "browser" in getattr(item, "fixturenames", ())
+    }
     items.sort(key=lambda item: (item.path not in engine, item.path not in browser))
     gc.freeze()
 
@@ -242,27 +244,55 @@ def live_server(live_server: LiveServer) -> LiveServer:
     return live_server
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[tuple[Browser, asyncio.AbstractEventLoop]]:
-    """Return a headless Chromium for all modules, and the event loop of Playwright in this thread."""
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(**launch_options())
-        loop = asyncio.get_running_loop()
-        # Playwright marks its loop as running between its calls. Only modules with a browser need that.
-        asyncio._set_running_loop(None)
-        yield chromium, loop
-        asyncio._set_running_loop(loop)
-        chromium.close()
+class SharedChromium:
+    """A headless Chromium for consecutive files with browser tests.
+
+    Playwright runs an event loop in this thread, within which no other can run. So it ends before a file
+    without a browser, and starts again for a later file with one.
+    """
+
+    def __init__(self) -> None:
+        self._playwright: Playwright | None = None
+        self._browser: Browser | None = None
+
+    def browser(self) -> Browser:
+        """Return the browser, started if it is not running."""
+        if self._browser is None:
+            self._playwright = sync_playwright().start()
+            self._browser = self._playwright.chromium.launch(**launch_options())
+        return self._browser
+
+    def end(self) -> None:
+        """End the browser and Playwright if they are running."""
+        if self._browser is not None and self._playwright is not None:
+            self._browser.close()
+            self._playwright.stop()
+        self._browser = self._playwright = None
+
+
+CHROMIUM = pytest.StashKey[SharedChromium]()
+BROWSER_FILES = pytest.StashKey[set[Path]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[CHROMIUM] = SharedChromium()
+    config.stash[BROWSER_FILES] = set()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    """End the browser after the fixtures of the last file that uses it."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or nextitem.path not in item.config.stash[BROWSER_FILES]:
+            item.config.stash[CHROMIUM].end()
 
 
 @pytest.fixture(scope="module")
-def browser(chromium: tuple[Browser, asyncio.AbstractEventLoop]) -> Iterator[Browser]:
+def browser(pytestconfig: pytest.Config) -> Iterator[Browser]:
     """Return a headless Chromium. Create a ``browser.new_context()`` for each test."""
-    shared, loop = chromium
-    patch = pytest.MonkeyPatch()
-    # Playwright runs an event loop in this thread, which Django would refuse to block.
-    patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-    asyncio._set_running_loop(loop)
-    yield shared
-    asyncio._set_running_loop(None)
-    patch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        # Playwright runs an event loop in this thread, which Django would refuse to block.
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        yield pytestconfig.stash[CHROMIUM].browser()

@@ -3,6 +3,7 @@
 What differs on several machines is behind these interfaces, so nothing else may use what implements them.
 """
 
+import ast
 import re
 from pathlib import Path
 
@@ -71,3 +72,13 @@ def test_other_code_uses_the_interface_of_job_folders() -> None:
 
 def test_every_pragma_is_in_one_file() -> None:
     assert files_with(r"\bPRAGMA\b|\bpragma_\w+\(|\.pragma\(") == ["viewer/sqlite_pragmas.py"]
+
+
+def test_the_shared_fixtures_use_no_private_function() -> None:
+    tree = ast.parse((ROOT / "tests/conftest.py").read_text())
+    names = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls")
+    }
+    assert {name for name in names if re.match(r"_[a-z]", name)} == set()
