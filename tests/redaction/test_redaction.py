@@ -16,6 +16,8 @@ from tests.redaction.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
 from viewer.engines.crewai.store_format import STORE_FORMAT
 from viewer.redaction.marker import MARKER
 from viewer.redaction.names.secrecy import secrecy_of
+from viewer.redaction.patterns import compiled
+from viewer.redaction.rules.vendor_tokens import rules
 from viewer.redaction.texts import redact_text
 from viewer.redaction.values import redact
 from viewer.stores.protocol import Entry, RawCheckpoint, ReadLimits, RecordedIds
@@ -39,6 +41,10 @@ def test_vendor_tokens_are_redacted_everywhere(token: str, form: str) -> None:
     for made in both_ways(value):
         assert json.dumps(token)[1:-1] not in made
         assert middle not in made
+
+
+def test_every_vendor_pattern_compiles() -> None:
+    assert all(compiled(pattern) for patterns in rules().values() for pattern in patterns)
 
 
 @pytest.mark.parametrize(("text", "secret"), TEXTS.values(), ids=TEXTS)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dotenv import dotenv_values
 
-from viewer.redaction.names.secrecy import secrecy_of
+from viewer.redaction.names.secrecy import is_secret_text, secrecy_of
 from viewer.redaction.names.shapes import has_known_format, is_mixed, is_placeholder, is_words
 from viewer.validation import content_of
 
@@ -64,11 +64,14 @@ def secrets_of(values: Mapping[str, str]) -> tuple[str, ...]:
 
 def _secrets_in(name: str, value: str) -> Iterator[str]:
     lines = [value, *(line for line in value.splitlines() if line != value)]
+    secrecy = secrecy_of(name)
+    # Most sessions, signatures and addresses are no secrets: their form decides.
+    is_named = bool(secrecy) and (secrecy not in ("made", "code") or is_secret_text(value, secrecy))
     if "://" in value:
         yield from (part for part in _secrets_in_url(value) if _is_long_enough(part))
-        if secrecy_of(name) and not _is_plain_url(value):
+        if is_named and not _is_plain_url(value):
             yield value
-    elif secrecy_of(name):
+    elif is_named:
         yield from (line for line in lines if _is_long_enough(line) and not is_placeholder(line))
     else:
         yield from (line for line in lines if _is_unnamed_secret(line))

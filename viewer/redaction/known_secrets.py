@@ -1,6 +1,7 @@
 """Known secrets: the values of a project's environment file, in every form in which a text may contain them.
 
-They are kept in memory only, and found in one pass over a text.
+They are kept in memory only. A text is compared in lower case, as it is and without colours, characters that
+have no width, and line breaks: a terminal wraps the lines of a box in the middle of a word.
 """
 
 import base64
@@ -12,6 +13,7 @@ from urllib.parse import quote, quote_plus
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
+from viewer.redaction.obscured import is_obscured, one_line, visible_text
 from viewer.redaction.patterns import TextSpan, compiled, merged, without_spans
 
 # Beyond this size, texts are compared word by word: one search for all forms would need too much memory.
@@ -25,12 +27,19 @@ _ESCAPED_LEVELS = 3
 
 
 class KnownSecrets:
-    """A set of secrets to be found in texts. An empty set is false."""
+    """A set of secrets to be found in texts. An empty set is false.
+
+    Without ``every_form``, only the values themselves are found, letter by letter.
+    """
 
     def __init__(self, values: Iterable[str], *, every_form: bool = True) -> None:
         self._values = frozenset(value for value in values if value)
+        self._every_form = every_form
         forms = {form for value in self._values for form in (forms_of(value) if every_form else (value,))}
         encoded = {form.encode("utf-8", "surrogatepass") for form in forms}
+        if every_form:
+            encoded = {form.lower() for form in encoded}
+        self._has_blanks = any(b" " in form for form in encoded)
         self._words: frozenset[bytes] = frozenset()
         self._search: BytesAhoCorasick | None = None
         if sum(map(len, encoded)) > MAX_SEARCHED_BYTES:
@@ -50,6 +59,22 @@ class KnownSecrets:
 
     def spans(self, data: bytes) -> list[TextSpan]:
         """Return the spans of the secrets in a text, in order."""
+        if not self._every_form:
+            return self._exact_spans(data)
+        if not self._values:
+            return []
+        lowered = data.lower()
+        spans = self._exact_spans(lowered)
+        if not is_obscured(lowered):
+            return spans
+        visible = visible_text(lowered)
+        spans += [visible.original(span) for span in self._exact_spans(visible.data)]
+        for separator in (b"", b" ") if self._has_blanks else (b"",):
+            line = one_line(visible.data, separator)
+            spans += [visible.original(line.original(span)) for span in self._exact_spans(line.data)]
+        return merged(spans)
+
+    def _exact_spans(self, data: bytes) -> list[TextSpan]:
         if self._search is not None:
             return [(start, end) for _, start, end in self._search.find_matches_as_indexes(data)]
         if self._words:
@@ -76,8 +101,11 @@ def known_secrets(values: tuple[str, ...]) -> KnownSecrets:
 
 
 def forms_of(value: str) -> Iterator[str]:
-    """Yield the forms of a value in texts: unchanged, escaped, percent-encoded and in Base64."""
+    """Yield the forms of a value in texts: unchanged, escaped, percent-encoded and in Base64, in any case."""
     yield value
+    if not value.isascii():
+        # Of bytes, only the letters of ASCII are compared in lower case.
+        yield from (value.lower(), value.upper())
     for ensure_ascii in (True, False):
         form = value
         for _ in range(_ESCAPED_LEVELS):

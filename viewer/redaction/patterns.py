@@ -1,5 +1,11 @@
-"""Patterns over UTF-8 bytes, matched by RE2 in linear time, and the spans that they find."""
+"""Patterns over UTF-8 bytes, matched in linear time, and the spans that they find.
 
+``compiled`` returns a pattern for RE2, which searches a whole text in linear time. ``anchored`` returns one
+for Python's ``re``, which matches at a given position in a tenth of the time. Its repetitions must be
+possessive, so that it never goes back.
+"""
+
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,9 +29,15 @@ def compiled(pattern: str) -> Any:
     return re2.compile(pattern.encode(), _OPTIONS)
 
 
+def anchored(pattern: str) -> re.Pattern[bytes]:
+    """Return a pattern that is only matched at a given position. Write ``x*+`` instead of ``x*``."""
+    return re.compile(pattern.encode())
+
+
 def words_search(words: Iterable[str]) -> BytesAhoCorasick:
     """Return a search for all of these words in one pass."""
-    return BytesAhoCorasick(sorted({word.encode() for word in words}), matchkind=MatchKind.LeftmostLongest)
+    encoded = sorted({word.encode("utf-8", "surrogateescape") for word in words})
+    return BytesAhoCorasick(encoded, matchkind=MatchKind.LeftmostLongest)
 
 
 def words(text: str) -> tuple[str, ...]:

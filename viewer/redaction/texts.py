@@ -4,7 +4,8 @@ import zlib
 
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.redaction.marker import MARKER
-from viewer.redaction.patterns import TextSpan, merged, without_spans
+from viewer.redaction.obscured import obscured_spans
+from viewer.redaction.patterns import TextSpan, anchored, merged, without_spans
 from viewer.redaction.rules.credentials import credential_spans
 from viewer.redaction.rules.keywords import may_hold_secret
 from viewer.redaction.rules.named_values import named_spans
@@ -14,6 +15,8 @@ from viewer.redaction.rules.urls import url_spans
 from viewer.redaction.rules.vendor_tokens import token_spans
 
 _MARKER = MARKER.encode()
+# A text without any sign or blank, in which only a token can be found.
+_WORD = anchored(r"[A-Za-z0-9_\-]*+$")
 # The shortest text in which a rule can find anything.
 MIN_BYTES = 6
 
@@ -22,10 +25,23 @@ def spans_in(data: bytes) -> list[TextSpan]:
     """Return the spans of the secrets in a UTF-8 text, in order."""
     if not may_hold_secret(data):
         return []
-    spans = [*token_spans(data), *private_key_spans(data), *url_spans(data), *credential_spans(data)]
-    spans += named_spans(data)
-    spans += pair_spans(data)
+    if _WORD.match(data):
+        spans = list(token_spans(data))
+    else:
+        spans = [*_found_in(data), *obscured_spans(data, _found_in)]
     return merged(span for span in spans if _MARKER not in data[span[0] : span[1]]) if spans else spans
+
+
+def _found_in(data: bytes) -> list[TextSpan]:
+    """Return the spans that the rules find, in any order."""
+    return [
+        *token_spans(data),
+        *private_key_spans(data),
+        *url_spans(data),
+        *credential_spans(data),
+        *named_spans(data),
+        *pair_spans(data),
+    ]
 
 
 def redact_text(text: str, known: KnownSecrets = NONE_KNOWN) -> str:

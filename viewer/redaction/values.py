@@ -3,8 +3,8 @@
 Redacted are the values of fields that are named like keys, tokens and passwords; texts that are recognised as
 secrets; known secrets; and the values of such fields wherever else they occur in the same value.
 
-A redacted text becomes the marker. A number is redacted if its field is named like a password, or if it is a
-known secret; other numbers are counters. Booleans and null are never redacted.
+A redacted text becomes the marker. A number is redacted if its field is named like a password or a code, or
+if it is a known secret; other numbers are counters. Booleans and null are never redacted.
 """
 
 import zlib
@@ -13,7 +13,13 @@ from typing import Any
 from viewer.redaction.json.nested import MAX_NESTING, json_inside, rewritten
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.redaction.marker import MARKER
-from viewer.redaction.names.secrecy import HARMLESS_HEADERS, Secrecy, is_secret_text, secrecy_of
+from viewer.redaction.names.secrecy import (
+    Secrecy,
+    is_secret_number,
+    is_secret_text,
+    secrecy_below,
+    secrecy_of,
+)
 from viewer.redaction.names.shapes import is_distinctive, is_ordinary, looks_random
 from viewer.redaction.rules.pairs import NAME_FIELDS, VALUE_FIELDS, is_paired_secret
 from viewer.redaction.texts import redact_text
@@ -69,14 +75,20 @@ def _fields(item: dict[str, Any], secrecy: Secrecy) -> list[tuple[str, Any, Secr
     if secrecy and _is_schema(item):
         return [(name, inner, secrecy if name in _SCHEMA_VALUES else "") for name, inner in item.items()]
     named = _paired(item)
+    # A model signs what it thought. Without the signature, the thought cannot be sent again.
+    harmless = SIGNED if not SIGNED_WITH.isdisjoint(item) else ()
     return [
         (
             name,
             inner,
-            _secrecy_below(name, secrecy) or (named if name.lower() in VALUE_FIELDS and named else ""),
+            ("" if name in harmless else secrecy_below(name, secrecy))
+            or (named if name.lower() in VALUE_FIELDS else ""),
         )
         for name, inner in item.items()
     ]
+
+
+SIGNED, SIGNED_WITH = ("signature",), frozenset(["thinking", "redacted_thinking", "reasoning"])
 
 
 _SCHEMA_VALUES = frozenset(["default", "const", "example", "examples", "enum", "value"])
@@ -99,13 +111,6 @@ _SCHEMA_SIGNS = frozenset(
 def _is_schema(item: dict[str, Any]) -> bool:
     """Return whether an object describes a field, as a JSON schema does, instead of holding its value."""
     return ("type" in item or "anyOf" in item) and not _SCHEMA_SIGNS.isdisjoint(item)
-
-
-def _secrecy_below(name: str, secrecy: Secrecy) -> Secrecy:
-    """Return the secrecy of a field of an object with this secrecy. Some headers are never secret."""
-    if secrecy == "shaped" and name.lower() in HARMLESS_HEADERS:
-        return ""
-    return secrecy or secrecy_of(name)
 
 
 def _paired(item: dict[str, Any]) -> Secrecy:
@@ -149,7 +154,7 @@ def _redacted(value: Any, texts: _TextRedactor, depth: int, secrecy: Secrecy = "
         return result
     if isinstance(value, bool) or value is None:
         return value
-    return MARKER if secrecy == "hard" or texts.known.is_number(value) else value
+    return MARKER if is_secret_number(value, secrecy) or texts.known.is_number(value) else value
 
 
 def _redacted_text(text: str, texts: _TextRedactor, depth: int, secrecy: Secrecy) -> str:

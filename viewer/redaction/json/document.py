@@ -19,6 +19,7 @@ from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.redaction.marker import MARKER
 from viewer.redaction.names.secrecy import Secrecy, is_secret_text, secrecy_of
 from viewer.redaction.names.shapes import is_distinctive
+from viewer.redaction.obscured import INVISIBLE
 from viewer.redaction.rules.pairs import NAME_FIELDS, VALUE_FIELDS
 from viewer.redaction.values import is_clean, redact
 
@@ -36,6 +37,8 @@ _LIST_PAIR = re.compile(rb'\s*,\s*"[^"]*"\s*\]')
 _PAIRED_VALUE = re.compile(rb'"(?i:' + "|".join(sorted(VALUE_FIELDS)).encode() + rb')"\s*:\s*[^\sntf]')
 _REST_OF_NAME = re.compile(rb'[^"\\]{0,200}"\s*:')
 _WORD_CHARACTER = re.compile(rb"[A-Za-z0-9_\-\x80-\xff]")
+_INVISIBLE_ESCAPES = frozenset(f"{ord(one):04x}".encode() for one in INVISIBLE)
+_SIGNATURE = b'"signature"'
 _NUMBER = re.compile(rb"-?[0-9][0-9.eE+\-]*")
 
 
@@ -125,12 +128,15 @@ def _examine(data: bytes, position: int, clean: set[bytes]) -> _Verdict:
         last = colon.end() if colon else end + 1 if not data[end : end + 1].isspace() else end + _AFTER
         return _Verdict(start - position, last - position, end - position)
     rest = _PLAIN_REST.match(data, colon.end())
-    if rest or (secrecy != "hard" and (rest := _NUMBER.match(data, colon.end()))):
+    if rest or (secrecy not in ("hard", "code") and (rest := _NUMBER.match(data, colon.end()))):
         return _Verdict(start - position, rest.end() + 1 - position, rest.end() - position)
     value = _PLAIN_TEXT.match(data, colon.end())
     if value is None or not value[1].isascii():
         raise _NotPlain
     if is_secret_text(value[1].decode(), secrecy):
+        if text[0] == _SIGNATURE:
+            # It may be that of a thought, which its neighbours tell.
+            raise _NotPlain
         first, last = value.span(1)
         return _Verdict(
             start - position, last + 1 - position, last + 1 - position, (first - position, last - position)
@@ -241,7 +247,7 @@ def _check_escapes(data: bytes, escapes: list[int]) -> None:
         if data[start - 1 : start] == b"\\":
             raise _NotPlain
         if escape[2:3] == b"0":
-            if escape[4:5] in (b"2", b"3", b"4", b"5", b"6", b"7"):
+            if escape[4:5] in (b"2", b"3", b"4", b"5", b"6", b"7") or escape[2:6] in _INVISIBLE_ESCAPES:
                 raise _NotPlain
             continue
         is_pair = escape[3:4] in b"89ab" and escape[6:9] == b"\\ud" and escape[9:10] in b"cdef"

@@ -6,7 +6,7 @@ secret, would take most of an import. So a few passes find the keywords without 
 
 from dataclasses import dataclass
 
-from viewer.redaction.rules.keywords import keywords, searches
+from viewer.redaction.rules.keywords import KeywordSearch, keywords
 
 
 @dataclass(slots=True)
@@ -25,15 +25,14 @@ _ESCAPES = ["\\u0", "\\ud", "\\uD"]
 _NESTS = ["}" * 8, "]" * 8, "}]" * 4, "]}" * 4]
 _BACKSLASH, _U = b"\\u"
 _SPECIAL = b"\\]}"
-_SEARCHES = searches([*keywords(), *_ESCAPES, *_NESTS])
+_QUOTE = ord('"')
+_SEARCH = KeywordSearch([*keywords(), *_ESCAPES, *_NESTS])
 
 
 def scan(data: bytes) -> ScanResult:
     """Return the positions in a JSON text at which redaction could change anything."""
-    positions: list[int] = []
-    for search in _SEARCHES:
-        positions += [start for _, start, _ in search.find_matches_as_indexes(data)]
-    positions.sort()
+    # A quote at which a keyword begins is not part of the text that it opens.
+    positions = sorted(at + (data[at] == _QUOTE) for at in _SEARCH.positions(data))
     special = [at for at in positions if data[at] in _SPECIAL]
     escapes = [at for at in special if data[at] == _BACKSLASH and data[at + 1] == _U]
     nests = [at for at in special if data[at] != _BACKSLASH]

@@ -17,7 +17,7 @@ _PLACEHOLDER_WORDS = frozenset(
         " number any object type secretstr password passwd token secret key apikey api_key username user"
         " value example sample dummy fake placeholder changeme change_me not_set notset not-needed"
         " not_needed no-key default enabled disabled str|none string|null str|null valid invalid expired"
-        " ok"
+        " ok pass user"
     )
 )
 _PLACEHOLDER = re2.compile(
@@ -48,6 +48,22 @@ _NAME = re2.compile(
     r"^(?:[a-z]+|[A-Z]+|[A-Z][a-z]+|\d{1,4}|[a-z]\d|\d[a-z])"
     r"(?:[_\-./: ](?:[a-z]+|[A-Z]+|[A-Z][a-z]+|v?\d{1,4}|[a-z]\d|\d[a-z]))*$"
 )
+# C# minor, Bb; Alt+Shift+1, Ctrl-C, F5.
+_MUSICAL_KEY = re2.compile(
+    r"^[A-H](?:#|b|\x{266d}|\x{266f}| ?(?:sharp|flat))?[ \-]?(?i:m|maj|min|major|minor|dur|moll)?[0-9]{0,2}$"
+)
+_KEYSTROKE = re2.compile(
+    r"(?i)^(?:(?:ctrl|control|cmd|command|alt|option|opt|shift|meta|super|win|fn|esc|tab|enter|return|space"
+    r"|backspace|delete|del|insert|home|end|pgup|pgdn|pageup|pagedown|page ?up|page ?down|up|down|left|right"
+    r"|arrow|key|f\d{1,2}|num\d?|[a-z0-9]|[^a-z0-9\s])[ ]?[+\-]?[ ]?){1,6}$"
+)
+_KEYSTROKE_START = re2.compile(
+    r"(?i)^(?:ctrl|control|cmd|command|alt|option|opt|shift|meta|super|win|fn|f\d)"
+)
+# A number with its unit: 200g, 12min.
+_QUANTITY = re2.compile(r"^[~<>]?\d+(?:[.,/]\d+)?(?:[a-zA-Z]{1,5}|%)?$")
+# Characters of keys; code and prose have others.
+_KEY_CHARACTERS = re2.compile(r"^[A-Za-z0-9_\-+/=.:~!@#$%^&*|]+$")
 _DIGITS, _BLANKS = frozenset("0123456789"), frozenset(" \t\r\n\f\v")
 _UPPER = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LETTERS = _UPPER | frozenset("abcdefghijklmnopqrstuvwxyz")
@@ -83,8 +99,58 @@ def is_ordinary(text: str) -> bool:
     """Return whether a text has the form of words, a name, path, date, version, UUID or plain URL."""
     if len(text) > _MAX_LENGTH:
         return False
-    shapes = (_WORDS, _NAME, _PATH, _MOMENT, _UUID)
-    return any(shape.search(text) for shape in shapes) or (_URL.search(text) is not None and "@" not in text)
+    shapes = (_WORDS, _NAME, _PATH, _MOMENT, _UUID, _QUANTITY)
+    if any(shape.search(text) for shape in shapes) or is_keyboard_or_musical(text):
+        return True
+    return _URL.search(text) is not None and "@" not in text
+
+
+def is_keyboard_or_musical(text: str) -> bool:
+    """Return whether a text names keys of a keyboard, or a key of music."""
+    if len(text) > 40:
+        return False
+    return _MUSICAL_KEY.search(text) is not None or (
+        _KEYSTROKE_START.search(text) is not None and _KEYSTROKE.search(text) is not None
+    )
+
+
+def is_prose(text: str) -> bool:
+    """Return whether a text has four or more words, none of which mixes letters and digits like a key."""
+    found = text[:2000].split()
+    return len(found) >= 4 and not any(
+        len(word) >= 8 and is_mixed(word) and not is_ordinary(word.strip(".,;:()")) for word in found
+    )
+
+
+def is_made_up(text: str) -> bool:
+    """Return whether a text has eight or more letters and digits, like a short key but no name or code."""
+    if len(text) < 8 or not has_digit(text) or not _KEY_CHARACTERS.search(text[:_MAX_LENGTH]):
+        return False
+    return not _LETTERS.isdisjoint(text) and not is_ordinary(text) and not _is_identifier(text)
+
+
+# Ids of runs and threads: hexadecimal digits, or a time and hexadecimal digits.
+_IDENTIFIER = re2.compile(
+    r"(?i)^(?:[a-z]{1,12}[_\-])?(?:\d{8}[T_\-]?\d{6}[_\-])?[0-9a-f\-]{1,36}$|^[0-9A-HJKMNP-TV-Z]{26}$"
+)
+
+
+def _is_identifier(text: str) -> bool:
+    return _IDENTIFIER.search(text) is not None
+
+
+def is_url(text: str) -> bool:
+    """Return whether a text begins with the scheme of a URL."""
+    return _URL.search(text[:40]) is not None
+
+
+def has_secret_path(url: str) -> bool:
+    """Return whether a URL has a part below its host that looks like a key."""
+    parts = _SEPARATORS.split(url[:2000])[3:]
+    return any(len(part) >= 6 and is_mixed(part) and not is_ordinary(part) for part in parts)
+
+
+_SEPARATORS = re2.compile(r"[/?&=#]")
 
 
 def looks_random(text: str) -> bool:

@@ -1,12 +1,22 @@
 """Values that follow a secret's name in a longer text: NAME=value, "name": "value", --name value.
 
-Names are found by the word that makes them the name of a secret, in one pass over the text.
+Names are found by the word that makes them the name of a secret, in one pass over the text. What follows a
+name tells its notation, and each notation has a function that returns the value's span:
+
+- a sign of assignment: ``_assigned``, and for comparisons ``_compared``;
+- the cell of a table, a list of arguments, or an XML element: ``_cell``, ``_argument``, ``_tag_text``;
+- a blank, after a command's flag: ``_flag``;
+- words of prose: ``_in_prose``, ``_next_word``.
+
+Whether a value is a secret depends on its name's secrecy, and on how much its notation tells: a quoted value
+that is assigned counts unless it is a placeholder, a word of prose only if it looks like a secret.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from viewer.redaction.names.secrecy import Secrecy, is_secret_text, secrecy_of
+from viewer.redaction.names.labels import FOREIGN_LABELS
+from viewer.redaction.names.secrecy import Secrecy, is_harmless_owner, is_secret_text, secrecy_of
 from viewer.redaction.names.shapes import (
     has_digit,
     has_known_format,
@@ -17,46 +27,52 @@ from viewer.redaction.names.shapes import (
     is_words,
     looks_random,
 )
-from viewer.redaction.patterns import TextSpan, compiled, words_search
-from viewer.redaction.rules.value_spans import MAX_VALUE, ValueSpan, bare_at, complete_span, value_at
+from viewer.redaction.patterns import TextSpan, anchored, compiled, words_search
+from viewer.redaction.rules.value_spans import (
+    MAX_VALUE,
+    ValueSpan,
+    ascii_at,
+    complete_span,
+    value_at,
+)
 
 # Words in the names of secrets, in lower case. The longest that matches counts.
 SECRET_WORDS = (
-    *("secret", "passwd", "password", "passwort", "kennwort", "passphrase", "passcode", "pwd"),
+    *("secret", "passwd", "password", "passphrase", "passcode", "pwd", "pswd", "passwrd", "pw", "mdp"),
     *("token", "authorization", "cookie", "credential", "creds", "dsn", "bearer", "auth"),
     *("jwt", "otp", "sessionid", "sessid", "mnemonic", "_pat", "key", "api key", "access key"),
     *("private key", "secret key", "connection string", "connectionstring", "connection_string"),
-    *("seed phrase", "seed_phrase", "recovery phrase", "session key", "_pass", "mfa_code"),
-    *("2fa_code", "verification code", "verification_code", "backup code", "backup_code"),
-    *("recovery_code", "pin_code", "webhook_url", "session_cookie", "headers", "accountsignature"),
-    *("-pass", "signing key"),
+    *("seed phrase", "seed_phrase", "recovery phrase", "session key", "_pass", "-pass", "signing key"),
+    *("headers", "accountsignature", "webhook", "webhook url", "session", "signature", "hmac", "kubeconfig"),
+    *(
+        "pin",
+        "cvv",
+        "cvc",
+        "puk",
+        "salt",
+        "pepper",
+        "seed",
+        "sas",
+        "sig",
+        "code",
+        "code is",
+        "_uri",
+        "uri",
+        "url",
+    ),
+    *("access code", "security code", "verification code", "backup code", "recovery code", "pin code"),
 )
-_SEARCH = words_search(SECRET_WORDS)
+
+
+def _spellings(label: str) -> set[str]:
+    """Return a label in lower case, with accents in either case: only the letters of ASCII are lowered."""
+    forms = {label, label.replace(" ", "_"), label.replace(" ", "-")}
+    return forms | {form.upper().encode().lower().decode() for form in forms if not form.isascii()}
+
+
+_SEARCH = words_search([*SECRET_WORDS, *(form for label in FOREIGN_LABELS for form in _spellings(label))])
 _NAME_CHARACTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.$")
 MAX_BEFORE, MAX_AFTER = 60, 40
-
-_CLOSE = compiled(r"[\\\"'`*_\])]*")
-_ASSIGNS = compiled(r"\s{0,40}(?::=|=>|->|=|:|\xe2\x86\x92)[*_`]{0,3}[ \t]{0,80}")
-_ANNOTATION = compiled(
-    r"(?:Optional\[|Final\[)?(?:str|string|String|SecretStr|bytes|char\s?\*|&str|&'static str)\]?"
-    r"(?:\s?\|\s?(?:None|null|undefined))?\s{0,8}=\s{0,40}"
-)
-_NEXT_LINE = compiled(r"(?:\\n|\r?\n)[ \t]{1,40}")
-_PROSE = compiled(
-    r"(?i)[\s:]{1,3}(?:is|was|to|equals|set to|changed to|will be|be)(?: now| set to)?:?\s{1,3}[*_]{0,3}"
-)
-_CELL = compiled(r"[ \t]{0,80}\|[ \t]{0,80}")
-_COMMA = compiled(r"\s{0,4},\s{0,40}(?:[a-z_]{1,20}=)?")
-_BLANKS = compiled(r"[ \t]{1,80}(?:\\\r?\n\s{0,20})?")
-_TAG_END = compiled(r"(?:\s[^<>]{0,300})?>(?:<!\[CDATA\[)?\s{0,40}")
-_TAG_TEXT = compiled(r"([^<>]+)(?:\]\]>)?</")
-_LINE = compiled(r"[^\r\n']+")
-_ENV_LINE_START = compiled(
-    r"(?:^|\n|\\n)[ \t]*(?:export |set |setx |ENV |ARG |-e |--env |\$env:|\+ ?|declare -x )?$"
-)
-_WORD = compiled(r"\S+")
-_LONG_SCHEMES = compiled(r"(?i)(?:digest|aws4-hmac-sha256|negotiate|oauth|hawk|signature|ntlm)[ \t]")
-_CODE_VALUE = compiled(r"^[A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_][A-Za-z_0-9]*)*$")
 
 
 class Name(NamedTuple):
@@ -67,6 +83,10 @@ class Name(NamedTuple):
     text: str
     secrecy: Secrecy
 
+    @property
+    def is_in_capitals(self) -> bool:
+        return self.text.upper() == self.text
+
 
 def named_spans(data: bytes) -> Iterator[TextSpan]:
     """Yield the spans of the values that follow secrets' names."""
@@ -76,10 +96,7 @@ def named_spans(data: bytes) -> Iterator[TextSpan]:
             continue
         name = _name_at(data, start, end, after)
         after = name.end
-        if not name.secrecy:
-            continue
-        span = _value_of(data, name)
-        if span is not None:
+        if name.secrecy and (span := _value_of(data, name)):
             yield span
             after = span[1]
 
@@ -91,105 +108,135 @@ def _name_at(data: bytes, start: int, end: int, earliest: int) -> Name:
     # In JSON inside JSON, the letter after a backslash is not part of the name.
     if data[start - 1 : start] == b"\\" and data[start : start + 1] in (b"n", b"t", b"r"):
         start += 1
-    while end < last and data[end] in _NAME_CHARACTERS and data[end] != 46:
+    while end < last and data[end] in _NAME_CHARACTERS and data[end] != _DOT:
         end += 1
-    text = data[start:end].decode("latin-1").lstrip("-.$").replace(" ", "_")
+    text = data[start:end].decode("utf-8", "replace").lstrip("-.$")
+    if " " in text:
+        text = text.replace(" ", "_")
     return Name(start, end, text, secrecy_of(text.rpartition(".")[2] or text))
+
+
+_DOT = ord(".")
+
+# What closes a name, and what then tells the notation. The signs in bytes are an arrow, and the colon and the
+# equals sign of Chinese.
+_FOLLOWING = anchored(
+    r"(?P<close>[\\\"'`*_\])]*+)(?:"
+    r"\s{0,40}+(?P<compares>[!=]==?)\s{0,20}+"
+    r"|\s{0,40}+(?P<assigns>:{1,3}=|[?+.|]{1,2}=|=>|->|=|::|:|\xe2\x86\x92|\xef\xbc\x9a|\xef\xbc\x9d)[*_`]{0,3}+"
+    r"[ \t]{0,80}+"
+    r"|(?P<cell>[ \t]{0,80}+\|[ \t]{0,80}+)"
+    r"|(?P<comma>\s{0,4}+,\s{0,40}+(?:[a-z_]{1,20}+=)?+)"
+    r"|(?P<blanks>[ \t]{1,80}+(?:\\\r?\n\s{0,20}+)?+)"
+    r")?+"
+)
+_TAG_END = anchored(r"(?:\s[^<>]{0,300}+)?+>(?:<!\[CDATA\[)?+\s{0,40}+")
 
 
 def _value_of(data: bytes, name: Name) -> TextSpan | None:
     """Return the span of the value after a name, or None if that is not a secret."""
-    close = _CLOSE.match(data, name.end)
-    at = close.end()
     if data[name.start - 1 : name.start] in (b"<", b":") and (tag := _TAG_END.match(data, name.end)):
         return _tag_text(data, tag.end(), name)
-    if assigns := _ASSIGNS.match(data, at):
-        return _assigned(data, name, assigns.end(), assigns[0].strip(b" \t\r\n*_`"))
-    if (cell := _CELL.match(data, at)) and name.secrecy != "random":
-        return _shaped(data, name, cell.end(), 6)
-    quotes = close[0].strip(b"\\*_])")
-    if quotes and (comma := _COMMA.match(data, at)):
-        return _in_list(data, name, comma.end())
+    following = _FOLLOWING.match(data, name.end)
+    # The pattern matches anywhere, with an empty text if need be.
+    assert following is not None
+    match following.lastgroup:
+        case "assigns":
+            return _assigned(data, name, following.end(), following["assigns"])
+        case "compares":
+            return _compared(data, name, following.end())
+        case "cell" if name.secrecy != "random":
+            return _shaped(data, name, following.end(), 6)
+        case "comma" if following["close"].strip(b"\\*_])"):
+            return _argument(data, name, following.end())
+        case "blanks":
+            return _after_blanks(data, name, following.end("close"), following.end())
+    return _in_prose(data, name, following.end("close"))
+
+
+def _after_blanks(data: bytes, name: Name, at: int, word: int) -> TextSpan | None:
     if data[name.start : name.start + 2] == b"--" or _follows_command(data, name):
-        blanks = _BLANKS.match(data, at)
-        return _flag(data, name, blanks.end()) if blanks else None
-    if prose := _PROSE.match(data, at):
-        return _shaped(data, name, prose.end(), 6)
-    if blanks := _BLANKS.match(data, at):
-        return _next_word(data, name, blanks.end())
-    return None
+        return _flag(data, name, word)
+    return _in_prose(data, name, at) or _next_word(data, name, word)
 
 
-def _next_word(data: bytes, name: Name, at: int) -> TextSpan | None:
-    """Return the span of the word after a name, as in “password hunter2”, if it looks like a secret."""
-    value = value_at(data, at)
-    if value is None or name.secrecy == "random":
-        return None
-    text = data[value.start : value.end].decode("utf-8", "replace").rstrip(".,")
-    if not is_secret_text(text, name.secrecy) or has_known_format(text) or " " in text:
-        return None
-    is_password = name.secrecy == "hard" and len(text) >= 6 and has_digit(text) and not is_ordinary(text)
-    is_quoted_key = value.form == "quoted" and len(text) >= 16 and is_mixed(text) and not is_ordinary(text)
-    return complete_span(data, value) if is_password or is_quoted_key or is_machine_made(text) else None
+# Assignments: NAME=value, name: "value", export NAME=value
 
-
-_SETS = compiled(r"(?i)(?:\bsetx|\bset -[a-zA-Z]{1,3}) $")
-
-
-def _follows_command(data: bytes, name: Name) -> bool:
-    if _SETS.search(data[max(0, name.start - 12) : name.start]):
-        return True
-    if name.text.lower() not in ("password", "passwd"):
-        return False
-    before = data[max(0, name.start - 300) : name.start].lower()
-    return b"login" in before or b"machine" in before or b"user " in before
+_ANNOTATION = anchored(
+    r"(?:Optional\[|Final\[)?+(?:str|string|String|SecretStr|bytes|char\s?+\*|&str|&'static str)\]?+"
+    r"(?:\s?+\|\s?+(?:None|null|undefined))?+\s{0,8}+=\s{0,40}+"
+)
+_NEXT_LINE = anchored(r"(?:\\n|\r?+\n)[ \t]{1,40}+")
+_ENV_LINE_START = compiled(
+    r"(?:^|\n|\\n)[ \t]*(?:export |set |setx |ENV |ARG |-e |--env |\$env:|\+ ?|declare -x )?$"
+)
+_WORD = anchored(r"\S++")
+_LINE = anchored(r"[^\r\n']++")
+_LONG_SCHEMES = anchored(r"(?i:digest|aws4-hmac-sha256|negotiate|oauth|hawk|signature|ntlm)[ \t]")
+_COOKIE_PAIR = compiled(r"(?:^|;[ \t]*)[A-Za-z0-9_.\-]{1,80}=([^\s;\"]{1,300})")
 
 
 def _assigned(data: bytes, name: Name, at: int, sign: bytes) -> TextSpan | None:
-    """Return the span of a secret after a colon or an equals sign."""
-    if sign == b"=" and data[at : at + 1] == b"=":
-        return _shaped(data, name, at + len(data[at : at + 20]) - len(data[at : at + 20].lstrip(b"= ")), 8)
+    """Return the span of a secret after a sign of assignment."""
+    is_equals = sign.endswith(b"=")
     if annotation := _ANNOTATION.match(data, at):
-        at, sign = annotation.end(), b"="
+        at, is_equals = annotation.end(), True
     if next_line := _NEXT_LINE.match(data, at, at + MAX_VALUE):
         return _shaped(data, name, next_line.end(), 6)
     lowered = name.text.lower()
     if ("cookie" in lowered or "authorization" in lowered) and (span := _rest_of_line(data, at, lowered)):
         return span
-    if _is_env_line(data, name) and sign == b"=" and data[at : at + 1] not in b"\"'`$" and data[at - 1] == 61:
-        word = _WORD.match(data, at, at + MAX_VALUE)
-        if word and is_secret_text(word[0].decode("utf-8", "replace"), name.secrecy):
-            value = ValueSpan(at, word.end(), "quoted") if _is_bare_secret(word[0], name, "=") else None
-            return (
-                (value.start, value.end)
-                if value and b"(" not in word[0]
-                else _secret_value(data, name, bare_at(data, at), "=")
-            )
-    return _secret_value(data, name, value_at(data, at), sign.decode("latin-1"))
+    if sign == b"=" and data[at - 1] == _EQUALS and _is_env_line(data, name):
+        return _in_env_line(data, name, at)
+    if not name.text.isascii() and data[at : at + 1] not in _QUOTES:
+        return _judged(data, name, ascii_at(data, at))
+    return _secret_value(data, name, value_at(data, at), is_equals)
+
+
+_EQUALS = ord("=")
+_QUOTES = (b'"', b"'", b"`", b"\\")
+
+
+def _is_env_line(data: bytes, name: Name) -> bool:
+    if not name.is_in_capitals:
+        return False
+    return _ENV_LINE_START.search(data[max(0, name.start - 24) : name.start]) is not None
+
+
+def _in_env_line(data: bytes, name: Name, at: int) -> TextSpan | None:
+    """Return the span of a secret in a file of variables, whose values may have any character but blanks."""
+    value = value_at(data, at)
+    if data[at : at + 1] in (b'"', b"'", b"`", b"$"):
+        return _secret_value(data, name, value, True)
+    word = _WORD.match(data, at, at + MAX_VALUE)
+    if word and b"(" not in word[0] and is_secret_text(word[0].decode("utf-8", "replace"), name.secrecy):
+        return word.span() if _is_bare_secret(word[0], name, True) else None
+    return _secret_value(data, name, value, True)
 
 
 def _rest_of_line(data: bytes, at: int, name: str) -> TextSpan | None:
     """Return the span of the rest of a line with cookies, or with a scheme that has many parts."""
     while data[at : at + 1] in (b'"', b"'", b"\\"):
         at += 1
-    if "cookie" in name and b"=" not in data[at : at + 80]:
-        return None
     if "cookie" not in name and not _LONG_SCHEMES.match(data, at):
         return None
     line = _LINE.match(data, at, at + MAX_VALUE)
     if line is None:
         return None
     text = line[0].partition(b'"' if "cookie" in name else b"\\n")[0].partition(b"\\n")[0].rstrip(b' \t"\\')
-    return (at, at + len(text)) if text and b"[redacted]" not in text else None
+    if not text or b"[redacted]" in text:
+        return None
+    return (at, at + len(text)) if "cookie" not in name or _has_secret_cookie(text) else None
 
 
-def _is_env_line(data: bytes, name: Name) -> bool:
-    if name.text.upper() != name.text:
-        return False
-    return _ENV_LINE_START.search(data[max(0, name.start - 24) : name.start]) is not None
+def _has_secret_cookie(text: bytes) -> bool:
+    """Return whether a cookie has a value that is no word, number or quantity."""
+    values = (found[1].decode("utf-8", "replace") for found in _COOKIE_PAIR.finditer(text))
+    return any(len(value) >= 4 and not value.isdigit() and not is_ordinary(value) for value in values)
 
 
-def _secret_value(data: bytes, name: Name, value: ValueSpan | None, sign: str) -> TextSpan | None:
+def _secret_value(data: bytes, name: Name, value: ValueSpan | None, is_equals: bool) -> TextSpan | None:
+    """Return the span of an assigned value, if it is a secret."""
     if value is None:
         return None
     raw = data[value.start : value.end]
@@ -197,9 +244,8 @@ def _secret_value(data: bytes, name: Name, value: ValueSpan | None, sign: str) -
     if not is_secret_text(text, name.secrecy):
         return None
     if value.form == "bare":
-        if data[value.end : value.end + 1] in (b"(", b"["):
-            return None
-        if not _is_bare_secret(raw, name, "=" if sign == "=" else ":", data[value.end : value.end + 1]):
+        following = data[value.end : value.end + 1]
+        if following in (b"(", b"[") or not _is_bare_secret(raw, name, is_equals, following):
             return None
     elif (value.form == "block" and is_words(text)) or (
         is_words(text) and (" " in text.strip() or name.secrecy != "hard") and len(text) < 8
@@ -208,52 +254,66 @@ def _secret_value(data: bytes, name: Name, value: ValueSpan | None, sign: str) -
     return complete_span(data, value)
 
 
-def _is_bare_secret(raw: bytes, name: Name, sign: str, following: bytes = b"") -> bool:
+_CODE_VALUE = anchored(r"[A-Za-z_][A-Za-z_0-9]*+(?:\.[A-Za-z_][A-Za-z_0-9]*+)*+$")
+
+
+def _is_bare_secret(raw: bytes, name: Name, is_equals: bool, following: bytes = b"") -> bool:
     """Return whether a value without quotes is a secret, and not code or prose."""
     text = raw.decode("utf-8", "replace")
-    if name.secrecy == "hard" and text.isdigit():
+    if name.secrecy in ("hard", "code") and text.isdigit():
         return len(text) >= 4
     if text.isdigit() or len(text) < 4:
         return False
     _scheme, blank, credential = text.partition(" ")
     if blank and is_placeholder(credential):
         return False
-    is_code = _CODE_VALUE.search(raw) is not None and not is_machine_made(text)
-    if sign == "=" and is_code:
-        is_setting = name.text.upper() == name.text or following in (b";", b"&")
+    if not is_equals:
+        return _looks_secret(text, name)
+    if _CODE_VALUE.match(raw) and not is_machine_made(text):
         if "." in text and not is_mixed(text):
             return False
-        return is_setting or (is_mixed(text) and (name.secrecy == "hard" or not is_ordinary(text)))
-    if sign == "=":
-        return True
-    return _looks_secret(text, name)
+        return (
+            name.is_in_capitals
+            or following in (b";", b"&")
+            or (is_mixed(text) and (name.secrecy == "hard" or not is_ordinary(text)))
+        )
+    return True
 
 
-def _looks_secret(text: str, name: Name) -> bool:
-    """Return whether a text that may be prose is a secret: mixed characters, and not an ordinary name."""
-    if len(text) < 5 or is_words(text):
-        return False
-    if name.secrecy == "hard":
-        return is_mixed(text) and not has_known_format(text)
-    return looks_random(text) and not is_ordinary(text) and is_mixed(text)
+# Comparisons: name == "value"
 
 
-def _shaped(data: bytes, name: Name, at: int, least: int) -> TextSpan | None:
-    """Return the span of a value that counts as a secret only by its form, as any text may follow here."""
+def _compared(data: bytes, name: Name, at: int) -> TextSpan | None:
+    """Return the span of a secret with which a name is compared."""
     value = value_at(data, at)
-    if value is None:
-        return None
+    if value is None or value.form != "quoted":
+        return _shaped(data, name, at, 8)
     text = data[value.start : value.end].decode("utf-8", "replace")
-    if len(text) < least or " " in text.strip() or not is_secret_text(text, name.secrecy):
+    if len(text) < 5 or not is_secret_text(text, name.secrecy):
         return None
-    return complete_span(data, value) if _looks_secret(text, name) else None
+    return complete_span(data, value) if not is_words(text) or name.secrecy == "hard" else None
 
 
-def _in_list(data: bytes, name: Name, at: int) -> TextSpan | None:
+# Lists and flags: "name", "value"; --name value
+
+
+def _argument(data: bytes, name: Name, at: int) -> TextSpan | None:
     """Return the span of a secret after a quoted name and a comma. It may also be the next name of a list."""
     if data[at : at + 1].isalnum():
         return None
     return _shaped(data, name, at, 8)
+
+
+_SETS = compiled(r"(?i)(?:\bsetx|\bset -[a-zA-Z]{1,3}) $")
+
+
+def _follows_command(data: bytes, name: Name) -> bool:
+    if data[name.start - 1 : name.start] == b" " and _SETS.search(data[max(0, name.start - 12) : name.start]):
+        return True
+    if name.text.lower() not in ("password", "passwd"):
+        return False
+    before = data[max(0, name.start - 300) : name.start].lower()
+    return b"login" in before or b"machine" in before or b"user " in before
 
 
 def _flag(data: bytes, name: Name, at: int) -> TextSpan | None:
@@ -266,8 +326,13 @@ def _flag(data: bytes, name: Name, at: int) -> TextSpan | None:
     text = data[value.start : value.end].decode("utf-8", "replace")
     if not is_secret_text(text, name.secrecy) or is_words(text) or len(text) < 4:
         return None
-    is_plain = text.isdigit() and name.secrecy != "hard"
+    is_plain = text.isdigit() and name.secrecy not in ("hard", "code")
     return None if is_plain or text.startswith(("/", "./", "~")) else complete_span(data, value)
+
+
+# XML: <name>value</name>
+
+_TAG_TEXT = anchored(r"([^<>]++)(?:\]\]>)?+</")
 
 
 def _tag_text(data: bytes, at: int, name: Name) -> TextSpan | None:
@@ -279,3 +344,98 @@ def _tag_text(data: bytes, at: int, name: Name) -> TextSpan | None:
     if not is_secret_text(text, name.secrecy) or is_words(text):
         return None
     return at, at + len(text.encode())
+
+
+# Prose: the password is value; the key for the database: value
+
+# Verbs between a name and its value. In Chinese, Japanese and Korean, no blanks surround them.
+_VERB = (
+    r"(?:is|was|are|to|equals|equal to|set to|changed to|will be|be|ist|lautet|war|est|sera|es|era|será|é|foi"
+    r"|è|są|jest|är|er|on)"
+)
+_COLON, _COMMA = "\N{FULLWIDTH COLON}", "\N{FULLWIDTH COMMA}"
+_SPACED_VERB = anchored(
+    rf"[\s:]{{1,3}}+(?i:{_VERB})(?: now| set to| jetzt)?+(?::|{_COLON})?+\s{{1,3}}+[*_`]{{0,3}}+"
+)
+_ATTACHED_VERB = anchored(
+    rf"\s{{0,3}}+(?:是|为|為|設為|设为|は|が|を|는|은|이|가|를|을)(?::|{_COLON}|{_COMMA}|、)?+"
+    r"\s{0,3}+[*_`「『“]{0,3}+"
+)
+# What a key is for, before a colon or a verb: password for the database: value.
+_PURPOSE = anchored(
+    r"(?i: (?:for|of|to|on|in|at|du|de|des|d'|da|do|dos|la|le|les|für|fuer|zum|zur|der|die|das|dem|del|al|el"
+    r"|para|pour|von|van|voor|per|till|api|til|dla|do|за|для|от))"
+    rf"(?: (?!(?i:{_VERB}) )[\w.'\-\x80-\xff]{{1,24}}+){{0,4}}+\s?+(?::|{_COLON}|=|=>|(?= (?i:{_VERB}) ))"
+)
+
+
+def _in_prose(data: bytes, name: Name, at: int) -> TextSpan | None:
+    """Return the span of a secret in a sentence, as in “the password is hunter2”."""
+    if purpose := _PURPOSE.match(data, at, at + 200):
+        at = purpose.end()
+        if data[at - 1 : at] in (b":", b"=", b">", b"\x9a"):
+            blanks = len(data[at : at + 4]) - len(data[at : at + 4].lstrip())
+            return _shaped(data, name, at + blanks, 6)
+    least = 4 if name.secrecy == "code" else 6
+    if verb := _SPACED_VERB.match(data, at):
+        return _shaped(data, name, verb.end(), least)
+    if not name.text.isascii() or data[at : at + 1] >= b"\xe3":
+        if verb := _ATTACHED_VERB.match(data, at):
+            return _judged(data, name, ascii_at(data, verb.end()))
+        return _judged(data, name, ascii_at(data, at + (data[at : at + 1] == b" ")))
+    return None
+
+
+def _judged(data: bytes, name: Name, value: ValueSpan | None) -> TextSpan | None:
+    """Return the span of a value that counts as a secret only by its form, as any text may follow here."""
+    if value is None:
+        return None
+    text = data[value.start : value.end].decode("utf-8", "replace")
+    if " " in text.strip() or not is_secret_text(text, name.secrecy):
+        return None
+    return complete_span(data, value) if _looks_secret(text, name) else None
+
+
+def _shaped(data: bytes, name: Name, at: int, least: int) -> TextSpan | None:
+    """Return the span of a value of a minimum length that counts as a secret only by its form."""
+    span = _judged(data, name, value_at(data, at))
+    return span if span and span[1] - span[0] >= least else None
+
+
+def _looks_secret(text: str, name: Name) -> bool:
+    """Return whether a text that may be prose is a secret: mixed characters, and not an ordinary name."""
+    if name.secrecy == "code":
+        return True
+    if len(text) < 5 or is_words(text):
+        return False
+    if name.secrecy == "hard":
+        return is_mixed(text) and not has_known_format(text)
+    return looks_random(text) and not is_ordinary(text) and is_mixed(text)
+
+
+def _next_word(data: bytes, name: Name, at: int) -> TextSpan | None:
+    """Return the span of the word after a name, as in “password hunter2”, if it looks like a secret."""
+    value = value_at(data, at)
+    if value is None:
+        return None
+    text = data[value.start : value.end].decode("utf-8", "replace").rstrip(".,")
+    if not is_secret_text(text, name.secrecy) or has_known_format(text) or " " in text:
+        return None
+    if name.secrecy == "random":
+        return (
+            complete_span(data, value) if len(text) >= MIN_AFTER_KEY and not _is_owned(data, name) else None
+        )
+    is_password = name.secrecy == "hard" and len(text) >= 6 and has_digit(text) and not is_ordinary(text)
+    is_quoted_key = value.form == "quoted" and len(text) >= 16 and is_mixed(text) and not is_ordinary(text)
+    is_key = is_machine_made(text) or (name.secrecy == "code" and text.isdigit() and value.form == "bare")
+    return complete_span(data, value) if is_password or is_quoted_key or is_key else None
+
+
+# The least length of a machine-made text after the word "key".
+MIN_AFTER_KEY = 20
+
+
+def _is_owned(data: bytes, name: Name) -> bool:
+    """Return whether the word before “key” makes it an ordinary one."""
+    before = data[max(0, name.start - 24) : name.start].decode("latin-1").split()
+    return bool(before) and is_harmless_owner(before[-1].lower())

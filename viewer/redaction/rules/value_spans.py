@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from viewer.redaction.patterns import compiled
+from viewer.redaction.patterns import anchored, compiled
 
 # The maximum number of bytes that are examined of a quoted and of a bare value.
 MAX_VALUE, MAX_BARE = 8192, 300
@@ -18,32 +18,34 @@ class ValueSpan(NamedTuple):
     form: Form
 
 
-_QUOTE = compiled(r"(?:[rRbBuUfF]{1,2})?(\\*)(\"\"\"|'''|[\"'`])")
+_QUOTE = anchored(r"(?:[rRbBuUfF]{1,2}+(?=[\\\"'`]))?+(\\*+)(\"\"\"|'''|[\"'`])")
 # A YAML anchor or tag before the value.
-_ANCHOR = compiled(r"[&!][A-Za-z_!][\w!\-]{0,40}[ \t]+")
-_CALL = compiled(r"(?:[A-Za-z_][A-Za-z_.]{0,60})\(\s{0,20}(?:[a-z_]{1,20}=)?(\\*[\"'`])")
+_ANCHOR = anchored(r"[&!][A-Za-z_!][\w!\-]{0,40}+[ \t]++")
+_CALL = anchored(r"(?:new )?+[A-Za-z_][A-Za-z_.]{0,60}+\(\s{0,20}+(?:[a-z_]{1,20}+=)?+(\\*+[\"'`])")
 # Calls that read a value from elsewhere: their argument is a name.
 _READS = compiled(
     r"(?i)(?:env|get|input|prompt|read|load|fetch|config|setting|vault|find|lookup|file|path|open|ask|param|column|field\()"
 )
 _SECRET_CALL = compiled(r"(?i)(?:secret|password|token)(?:str|bytes|string|value|text)?\(")
-_BARE = compiled(r"(?:(?i:basic|bearer|token|apikey|bot)[ \t]+)?[^\s\"'`\\,;&<>()\[\]{}|]+")
-_REST = compiled(r"[^\s\"'`\\,;&<>()\[\]{}|]+")
-_BLOCK = compiled(r"[|>][+\-]?\d?[ \t]*(?:#[^\n]{0,200})?(?:\\n|\n)")
-_BLOCK_LINE = compiled(r"[ \t]+[^\n\\]*(?:\\n|\n|$)|[ \t]*(?:\\n|\n)")
+_WORD = r"[^\s\"'`\\,;&<>()\[\]{}|]"
+_BARE = anchored(rf"(?:(?i:basic|bearer|token|apikey|bot)[ \t]++(?={_WORD}))?+{_WORD}++")
+_REST = anchored(rf"{_WORD}++")
+# Printable characters of ASCII, for texts that put no space after a value.
+_ASCII = anchored(r"[!-~]++")
+_BLOCK = anchored(r"[|>][+\-]?+\d?+[ \t]*+(?:#[^\n]{0,200}+)?+(?:\\n|\n)")
+_BLOCK_LINE = anchored(r"[ \t]++[^\n\\]*+(?:\\n|\n|$)|[ \t]*+(?:\\n|\n)")
 
 
 def value_at(data: bytes, at: int) -> ValueSpan | None:
     """Return the value that begins here; None if there is none."""
-    if anchor := _ANCHOR.match(data, at, at + 80):
+    first = data[at : at + 1]
+    if first in (b"&", b"!") and (anchor := _ANCHOR.match(data, at, at + 80)):
         at = anchor.end()
-    quote = _QUOTE.match(data, at, at + MAX_VALUE)
-    if quote:
+    if quote := _QUOTE.match(data, at, at + MAX_VALUE):
         return quoted_at(data, quote.end(), quote[1] + quote[2]) or bare_at(data, quote.end())
-    if data[at : at + 1] in (b"|", b">"):
+    if first in (b"|", b">"):
         return _block_at(data, at)
-    call = _CALL.match(data, at, at + 200)
-    if call:
+    if first.isalpha() and (call := _CALL.match(data, at, at + 200)):
         name = data[at : call.start(1)]
         if _READS.search(name) and not _SECRET_CALL.search(name):
             return None
@@ -57,14 +59,17 @@ def quoted_at(data: bytes, start: int, quote: bytes) -> ValueSpan | None:
     at = start
     while (end := data.find(quote, at, limit)) >= 0:
         slashes = 0
-        while data[end - slashes - 1 : end - slashes] == b"\\" and end - slashes > start:
+        while end - slashes > start and data[end - slashes - 1] == _BACKSLASH:
             slashes += 1
         if not slashes % 2:
             break
         at = end + 1
-    if end < 0 or (len(quote) == 1 and b"\n" in data[start:end]):
+    if end < 0 or (len(quote) == 1 and data.find(b"\n", start, end) >= 0):
         return None
     return ValueSpan(start, end, "quoted")
+
+
+_BACKSLASH = ord("\\")
 
 
 def bare_at(data: bytes, at: int) -> ValueSpan | None:
@@ -74,6 +79,17 @@ def bare_at(data: bytes, at: int) -> ValueSpan | None:
         return None
     end = at + len(found[0].rstrip(b".:*"))
     return ValueSpan(at, end, "bare") if end > at else None
+
+
+def ascii_at(data: bytes, at: int) -> ValueSpan | None:
+    """Return the characters of ASCII that begin here: in Chinese, the text goes on without a space."""
+    found = _ASCII.match(data, at, at + MAX_BARE)
+    if found is None:
+        return None
+    word = found[0]
+    start = at + len(word) - len(word.lstrip(b"\"'`*(["))
+    end = at + len(word.rstrip(b".,;:!?*\"'`)]"))
+    return ValueSpan(start, end, "bare") if end > start else None
 
 
 def complete_span(data: bytes, value: ValueSpan) -> tuple[int, int]:
