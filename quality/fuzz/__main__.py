@@ -7,6 +7,7 @@ from quality.processes import run_modules
 TESTS = (
     "broken_files",
     "corrupt_stores",
+    "damaged_rows",
     "resource_exhaustion",
     "terminal_calls",
     "random_lineages",

@@ -67,14 +67,15 @@ def nested_extensions(levels: int, payload: bytes) -> bytes:
 
 def damages(scale: float = 1.0) -> dict[str, Damage]:
     """Every damage by its name. ``scale`` makes wide and long ones smaller."""
-    wide, long = int(3_000_000 * scale), int(5_000_000 * scale)
-    channels: dict[str, Any] = {f"channel {number}": number for number in range(int(300_000 * scale))}
+    wide, long, shown = int(3_000_000 * scale), int(500_000 * scale), int(10_000 * scale)
+    channels: dict[str, Any] = {f"channel {number}": number for number in range(shown)}
     return {
         "NULL": Damage(None),
         "empty bytes": Damage(b""),
         "empty text": Damage(""),
         "wide MessagePack": Damage(packed({"w": [{}] * wide})),
         "wider MessagePack": Damage(packed({"w": [{}] * 2 * wide})),
+        "wide within the limits": Damage(packed({"w": [{}] * shown})),
         "wide mapping": Damage(packed(channels, channel_versions=channels, versions_seen=channels)),
         "wide extensions": Damage(packed({"w": [ormsgpack.Ext(7, b"\x01")] * (wide // 3)})),
         "deep MessagePack": Damage(nested(100_000)),
@@ -194,7 +195,7 @@ def damage_row(path: Path, change: str, value: Any, step: int) -> None:
 
 def visit_all(client: "Client", location: "Location", found: Found, case: str) -> None:
     """Open every page, export, link and command about the location."""
-    from viewer.models import Run
+    from viewer.models import Run, ShareLink
 
     runs = list(location.runs.order_by("pk"))
     shown = [run for run in runs if run.key == DAMAGED] or runs[:1]
@@ -203,14 +204,19 @@ def visit_all(client: "Client", location: "Location", found: Found, case: str) -
         with measured(found, case, f"open {run.key[:20]}"):
             client.get(run.get_absolute_url())
         rows = list(Run.objects.get(pk=run.pk).checkpoints.order_by("row"))
-        for address in addresses(run, rows):
+        for address in addresses(run, rows, is_first=found.stores == 1):
             visit(client, address, found, case)
         for arguments in commands(location, run, rows):
             command(arguments, found, case)
+    # The page of all links would grow with each store.
+    ShareLink.objects.all().delete()
 
 
-def addresses(run: "Run", rows: "list[Checkpoint]") -> Iterator[str]:
-    """Every address that a GET of a person opens, of a run and its checkpoints."""
+def addresses(run: "Run", rows: "list[Checkpoint]", *, is_first: bool) -> Iterator[str]:
+    """Every address that a GET of a person opens, of a run and its checkpoints.
+
+    The pages of no location in particular are opened for the first store of a column only.
+    """
     from django.urls import reverse
 
     from viewer.engines import engine_of
@@ -229,7 +235,7 @@ def addresses(run: "Run", rows: "list[Checkpoint]") -> Iterator[str]:
             yield reverse(pattern.name or "", args=[known[start]])
         elif route.startswith("checkpoints/<int:pk>/"):
             yield from (reverse(pattern.name or "", args=[row.pk]) for row in shown)
-        elif "<" not in route and not route.startswith("compare/"):
+        elif is_first and "<" not in route and not route.startswith("compare/"):
             yield reverse(pattern.name or "")
     for row in shown:
         for tab in (*tabs, "graph"):
