@@ -123,6 +123,16 @@ def test_other_threads_say_what_follows_at_a_breakpoint_of_the_first_versions(
     ]
 
 
+def test_the_versions_that_an_interrupt_saw_are_no_node_that_follows() -> None:
+    checkpoint = {
+        "channel_values": {"draft": "draft"},
+        "channel_versions": {"draft": 3},
+        "versions_seen": {"draft": {"start:draft": 2}},
+    }
+    seen = {"draft": {"start:draft": 2}, "review": {"draft": 3}, "__interrupt__": {"draft": 3}}
+    assert super_steps.next_by_others(checkpoint, [{"versions_seen": seen}]) == ["review"]
+
+
 ALL_BUT_ONE = "DELETE FROM checkpoints WHERE thread_id <> 'fan-recovered'"
 
 

@@ -179,8 +179,8 @@ def test_a_live_change_is_seen_on_refresh(added: Added, owner: Owner) -> None:
     assert not import_location(location).is_news
 
 
-def test_the_tables_of_a_shallow_saver_are_read(added: Added, owner: Owner) -> None:
-    # It stores the newest checkpoint of each namespace, and each channel's last value.
+def make_shallow(owner: Owner) -> None:
+    """Keep the newest checkpoint of each namespace, and each channel's last value, as shallow savers do."""
     owner.execute(
         "DELETE FROM checkpoints c USING checkpoints n WHERE n.thread_id = c.thread_id "
         "AND n.checkpoint_ns = c.checkpoint_ns AND n.checkpoint_id > c.checkpoint_id"
@@ -191,11 +191,61 @@ def test_the_tables_of_a_shallow_saver_are_read(added: Added, owner: Owner) -> N
     )
     owner.execute("ALTER TABLE checkpoints DROP COLUMN checkpoint_id, DROP parent_checkpoint_id")
     owner.execute("ALTER TABLE checkpoint_blobs DROP COLUMN version")
+
+
+def test_the_tables_of_a_shallow_saver_are_read(added: Added, owner: Owner) -> None:
+    make_shallow(owner)
     run = opened(added(), "appr-waiting")
     (row,) = run.checkpoints.select_related("location")
     contents: Any = stored_contents(row)
     assert (run.status, contents.thread_id, contents.id) == ("waiting", "appr-waiting", row.checkpoint_id)
     assert "__opaque__" not in str(contents.channels) and contents.channels
+
+
+def test_a_shallow_thread_waits_by_an_interrupt_that_was_written_before_its_checkpoint(
+    added: Added, owner: Owner
+) -> None:
+    make_shallow(owner)
+    owner.execute(
+        "UPDATE checkpoint_writes SET checkpoint_id = 'ffffffff-ffff-6fff-bfff-ffffffffffff'"
+        " WHERE thread_id = 'appr-waiting' AND idx = -3"
+    )
+    location = added()
+    assert location.runs.get(key__startswith="appr-waiting").status == "waiting"
+    run = opened(location, "appr-waiting")
+    assert (run.status, run.checkpoints.get().trigger) == ("waiting", "loop_waiting")
+
+
+@pytest.mark.parametrize("lost", ["=", "<>"], ids=["of the graph", "of the subgraph"])
+def test_a_shallow_thread_waits_by_the_interrupt_of_its_graph_or_its_subgraph(
+    added: Added, owner: Owner, lost: str
+) -> None:
+    """The shallow savers of the first versions delete one of the two if the other thread is faster."""
+    make_shallow(owner)
+    task, inner = "0d4d301b-d1ce-a62c-99b6-70cac0aac326", "1f1e7b8c-2cf2-63fd-8001-ea17bcb3a1a1"
+    (head,) = owner.execute(
+        "SELECT checkpoint ->> 'id' FROM checkpoints WHERE thread_id = 'appr-waiting'"
+    ).fetchone() or ("",)
+    owner.execute(
+        "INSERT INTO checkpoints (thread_id, checkpoint_ns, checkpoint, metadata) SELECT thread_id, %s,"
+        " jsonb_set(checkpoint, '{id}', to_jsonb(%s::text)),"
+        " jsonb_build_object('source', 'loop', 'step', 1, 'parents', jsonb_build_object('', %s::text))"
+        " FROM checkpoints WHERE thread_id = 'appr-waiting'",
+        (f"inner:{task}", inner, head),
+    )
+    owner.execute("DELETE FROM checkpoint_writes WHERE thread_id = 'appr-waiting'")
+    for namespace, checkpoint, own in (("", head, task), (f"inner:{task}", inner, "task of the subgraph")):
+        owner.execute(
+            "INSERT INTO checkpoint_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx,"
+            " channel, type, blob) VALUES ('appr-waiting', %s, %s, %s, '', -3, '__interrupt__', 'json', '1')",
+            (namespace, checkpoint, own),
+        )
+    owner.execute(
+        f"DELETE FROM checkpoint_writes WHERE thread_id = 'appr-waiting' AND checkpoint_ns {lost} ''".encode()
+    )
+    run = opened(added(), "appr-waiting")
+    assert [run.status, *run.called_runs.values_list("status", flat=True)] == ["waiting", "waiting"]
+    assert run.checkpoints.get().trigger == run.called_runs.get().checkpoints.get().trigger == "loop_waiting"
 
 
 def test_tables_in_another_schema_are_found_by_the_search_path(

@@ -145,7 +145,8 @@ def next_by_others(checkpoint: Mapping[str, Any], others: Iterable[Mapping[str, 
         readers = mapping(other.get("versions_seen"))
         if seen.keys() <= readers.keys():
             found |= {node for node, channels in readers.items() if unread & mapping(channels).keys()}
-    return sorted(found)
+    # The versions that an interrupt has seen are of no node.
+    return sorted(node for node in found if not node.startswith("__"))
 
 
 def _readers(seen: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:

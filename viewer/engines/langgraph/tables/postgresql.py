@@ -80,7 +80,7 @@ _HEAD = """
 """
 _HEAD_WRITES = """
     SELECT task_id, idx FROM {checkpoint_writes}
-    WHERE thread_id = %s AND checkpoint_ns = '' AND checkpoint_id = %s LIMIT 1000
+    WHERE thread_id = %s AND checkpoint_ns = '' AND checkpoint_id {from_head} %s LIMIT 1000
 """
 _PARENTS = """
     SELECT {id}, {parent} FROM {checkpoints}
@@ -149,6 +149,8 @@ class PostgresqlTables(PostgresqlDatabase):
         self.expressions = {
             "id": "checkpoint_id" if has_ids else "(checkpoint ->> 'id')",
             "parent": "parent_checkpoint_id" if has_ids else "NULL::text",
+            # The shallow savers write the writes of a checkpoint before it.
+            "from_head": "=" if has_ids else 'COLLATE "C" >=',
             "path": "task_path" if "task_path" in columns["checkpoint_writes"] else "''",
             "version": "b.version" if "version" in columns["checkpoint_blobs"] else "wanted.version",
         }
@@ -183,9 +185,13 @@ class PostgresqlTables(PostgresqlDatabase):
         return [namespace for (namespace,) in self.query(_NAMESPACES, as_stored(thread), MAX_ROWS)]
 
     @property
+    def has_last_only(self) -> bool:
+        return self.expressions["id"] != "checkpoint_id"
+
+    @property
     def appended(self) -> PostgresqlAppendedRows | None:
         """What finds appended rows. None for the tables of shallow savers, which replace rows."""
-        return PostgresqlAppendedRows(self) if self.expressions["id"] == "checkpoint_id" else None
+        return None if self.has_last_only else PostgresqlAppendedRows(self)
 
     def checkpoints(self, thread: str, ids: Sequence[str] | None = None) -> Iterable[CheckpointRow]:
         if ids is None:

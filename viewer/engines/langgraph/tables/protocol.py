@@ -128,6 +128,10 @@ class Tables(Protocol):
         """The limits that reading enforces."""
 
     @property
+    def has_last_only(self) -> bool:
+        """Whether only the newest checkpoint of each namespace is stored, as the shallow savers do."""
+
+    @property
     def appended(self) -> AppendedRows | None:
         """What finds appended rows; None if this kind of database cannot."""
 
@@ -164,7 +168,7 @@ class Tables(Protocol):
         """The newest and oldest checkpoints of a thread, and its numbers of checkpoints and steps."""
 
     def head_writes(self, thread: str, head: str) -> Iterable[tuple[str, int]]:
-        """The task and index of each write of a thread's checkpoint."""
+        """The task and index of each write of a thread's newest checkpoint, or after it."""
 
     def parents(self, thread: str) -> Iterable[tuple[str, str]]:
         """The id of each of the newest checkpoints of a thread's own graph, and of its parent, if any."""

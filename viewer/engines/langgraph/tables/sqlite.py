@@ -139,6 +139,10 @@ class SqliteTables(SqliteFile):
         return super().retried(read_one_state)
 
     @property
+    def has_last_only(self) -> bool:
+        return False
+
+    @property
     def appended(self) -> SqliteAppendedRows | None:
         """What finds appended rows. None if rows and their digest may be read from different states."""
         return SqliteAppendedRows(self) if self.database.reads_one_state else None

@@ -302,6 +302,42 @@ def status_of(attempts: Sequence[Attempt]) -> str:
     return next((status for status in ("failed", "waiting") if status in statuses), "")
 
 
+def add_stray_interrupts(
+    rows: Sequence[IndexedRow], attempts: Mapping[tuple[str, str], Sequence[Attempt]]
+) -> None:
+    """Add the interrupts that belong to the newest checkpoint of a namespace, but are not recorded at it.
+
+    In the first versions, a shallow saver writes interrupts before their checkpoint, and may delete those of
+    a graph but not of its subgraph, or the reverse.
+    """
+    heads: dict[str, IndexedRow] = {}
+    for row in rows:
+        if row.namespace not in heads or heads[row.namespace].checkpoint_id < row.checkpoint_id:
+            heads[row.namespace] = row
+    for (namespace, checkpoint_id), found in attempts.items():
+        head = heads.get(namespace)
+        if head is not None and head.checkpoint_id < checkpoint_id:
+            head.attempts = [*head.attempts, *(one for one in found if one.status in ("failed", "waiting"))]
+    # The innermost first.
+    for namespace, head in sorted(heads.items(), key=lambda pair: -len(identifiers.levels(pair[0]))):
+        outer, task = heads.get(identifiers.parent_namespace(namespace)), identifiers.task_of(namespace)
+        if (
+            not namespace
+            or outer is None
+            or head.metadata.parents.get(outer.namespace) != outer.checkpoint_id
+        ):
+            continue
+        statuses = {one.task_id: one.status for one in outer.attempts}
+        if status_of(head.attempts) == "waiting" and task not in statuses:
+            outer.attempts = [*outer.attempts, _interrupted(task)]
+        elif not head.attempts and statuses.get(task) == "waiting":
+            head.attempts = [_interrupted("")]
+
+
+def _interrupted(task: str) -> Attempt:
+    return Attempt(task, "", frozenset({super_steps.INTERRUPT}))
+
+
 def parents_in(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """The ids of the checkpoints of outer namespaces during which a checkpoint was written, by namespace."""
     return mapping(metadata.get("parents"))

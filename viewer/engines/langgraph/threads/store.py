@@ -26,6 +26,7 @@ from viewer.engines.langgraph.threads.rows import (
     ENGINE,
     IndexedRow,
     Indexer,
+    add_stray_interrupts,
     metadata_of,
     redacted_calls,
     status_of,
@@ -232,6 +233,8 @@ class LangGraphStore:
         attempts = attempts_of(self._tables, thread)
         for row in rows:
             row.attempts = attempts.get((row.namespace, row.checkpoint_id), [])
+        if self._tables.has_last_only:
+            add_stray_interrupts(rows, attempts)
         return sorted(rows, key=lambda row: (row.namespace, row.checkpoint_id))
 
     def _hints(self, thread: str) -> dict[str, str]:
