@@ -79,6 +79,9 @@ CHECKPOINT_ROOTS = env_paths(
     " `up LOCATION` adds the folder around its location.",
     "the home folder",
 )
+LOCATION_MAX_FILES = env_number(
+    "LOCATION_MAX_FILES", 1_000_000, "Maximum number of files and folders, of any kind, in a location."
+)
 CHECKPOINT_MAX_BYTES = env_number(
     "CHECKPOINT_MAX_BYTES",
     64 * 1024 * 1024,

@@ -2,9 +2,13 @@
 
 import json
 import shutil
+import signal
+import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -47,6 +51,28 @@ def test_a_closed_pipe_is_not_reported_as_an_error(tmp_path: Path, environment: 
     printed = process.stderr.read().decode()
     # As the shell reports a program that SIGPIPE has ended.
     assert (process.wait(), printed) == (141, "")
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_long_import_says_what_it_does_and_can_be_ended(
+    environment: dict[str, str], number: signal.Signals, status: int
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        # A server that accepts the connection, and never answers.
+        port = silent.getsockname()[1]
+        environment["POSTGRESQL_LOCATIONS"] = f"silent=host=127.0.0.1 port={port} user=reader dbname=threads"
+        command = [sys.executable, "manage.py", "import_checkpoints", "postgresql:silent"]
+        with subprocess.Popen(
+            command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stderr
+            assert process.stderr.readline() == "Reading postgresql:silent …\n"
+            process.send_signal(number)
+            last = [line for line in process.stderr if line != "Reading postgresql:silent …\n"]
+    assert process.returncode == status
+    assert last == (["CommandError: Interrupted.\n"] if number == signal.SIGINT else [])
+    with closing(sqlite3.connect(Path(environment["DATA_DIR"]) / "forkline.sqlite3")) as database:
+        assert database.execute("SELECT count(*) FROM viewer_location").fetchone() == (0,)
 
 
 class Terminal(StringIO):

@@ -1,8 +1,12 @@
 """Finds the row that an argument names: a location's path, ``LOCATION#ID``, or a checkpoint's file."""
 
 import json
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread, current_thread, main_thread
 from urllib.parse import unquote
 
 from django.core.management.base import CommandError
@@ -10,12 +14,14 @@ from django.utils.translation import gettext as _
 
 from viewer.cli.output import one_line
 from viewer.importing import (
+    ImportCounts,
+    ImportSummary,
     NotLocal,
     UnknownLocation,
     import_location,
     import_run,
     is_indexed,
-    open_location,
+    newly_opened,
     path_of,
     stored_key,
 )
@@ -23,26 +29,82 @@ from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Run
 from viewer.stores.postgresql.address import shown_path
 
+# Seconds between two reports of an import.
+REPORT_SECONDS = 2.0
+
 
 def imported_location(path: str | Path) -> Location:
     """The location at a path, after an import. Raises CommandError if it cannot be read."""
-    try:
-        location = open_location(path)
-    except UnknownLocation as error:
-        raise CommandError(f"{shown_path(path)}: {error}") from None
-    summary = import_location(location)
+    location, summary = imported(path)
     if is_indexed(location) and not summary.read_error:
         # The first import lists only the newest runs.
         summary = import_location(location)
     if summary.read_error:
-        if not location.checkpoints.exists():
-            raise CommandError(f"{location.path}: {translate(summary.read_error)}")
         # What was imported before is still shown. The JSON document has no field for the error.
         text = _("%(location)s is shown as last imported. Error: %(reason)s")
         warning = text % {"location": location.path, "reason": translate(summary.read_error)}
         sys.stderr.write(one_line(warning) + "\n")
     location.refresh_from_db()
     return location
+
+
+def imported(path: str | Path) -> tuple[Location, ImportSummary]:
+    """The location at a path, and the result of its import. Reports on stderr what takes long.
+
+    Raises CommandError if it cannot be opened, or if nothing of it was ever read. A new location is then not
+    added, nor if the command is ended before anything is stored.
+    """
+    counts = ImportCounts()
+    try:
+        with ended_by_sigterm(), reported(path, counts), newly_opened(path) as location:
+            summary = import_location(location, counts=counts)
+            if summary.read_error and not location.checkpoints.exists():
+                raise CommandError(f"{location.path}: {translate(summary.read_error)}")
+            return location, summary
+    except UnknownLocation as error:
+        raise CommandError(f"{shown_path(path)}: {error}") from None
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Raise SystemExit at SIGTERM, so that what was begun is cleaned up."""
+    if current_thread() is not main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, _frame: object) -> None:
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
+def reported(path: str | Path, counts: ImportCounts) -> Iterator[None]:
+    """Print on stderr how far an import is, if it takes longer than REPORT_SECONDS."""
+    has_ended = Event()
+
+    def report() -> None:
+        while not has_ended.wait(REPORT_SECONDS):
+            words = _("Reading %(location)s …")
+            if counts.found:
+                words = _("%(location)s: %(found)s files found …")
+            if counts.due:
+                words = _("%(location)s: %(read)s of %(due)s new or changed files read …")
+            numbers = {name: f"{getattr(counts, name):,}" for name in ("found", "due", "read")}
+            sys.stderr.write(one_line(words % {"location": shown_path(path), **numbers}) + "\n")
+            sys.stderr.flush()
+
+    reporter = Thread(target=report, name="progress", daemon=True)
+    reporter.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        reporter.join()
 
 
 def checkpoint_at(target: str) -> Checkpoint:

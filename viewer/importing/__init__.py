@@ -10,7 +10,12 @@ from viewer.importing.importing import (
     redact_stored,
 )
 from viewer.importing.location_list.file_urls import NotLocal, path_of
-from viewer.importing.location_list.locations import UnknownLocation, addable_databases, open_location
+from viewer.importing.location_list.locations import (
+    UnknownLocation,
+    addable_databases,
+    newly_opened,
+    open_location,
+)
 from viewer.importing.location_list.remove import WouldBeLost, removal_blocker, remove_location
 from viewer.importing.location_list.write_targets import (
     WriteTarget,
@@ -18,6 +23,7 @@ from viewer.importing.location_list.write_targets import (
     write_target_at,
     write_target_of,
 )
+from viewer.importing.progress import ImportCounts
 from viewer.importing.reader import prepare_import
 from viewer.importing.reconciling.called import called_runs
 from viewer.importing.reconciling.runs import branch_status, update_statuses
@@ -37,6 +43,7 @@ from viewer.importing.stored_copies.unredacted_source import UnredactedSource, u
 from viewer.importing.updating import ImportSummary
 
 __all__ = [
+    "ImportCounts",
     "ImportSummary",
     "NotConfigured",
     "NotLocal",
@@ -59,6 +66,7 @@ __all__ = [
     "import_run",
     "import_scratch",
     "is_indexed",
+    "newly_opened",
     "open_location",
     "open_write_target",
     "path_of",

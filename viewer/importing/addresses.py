@@ -23,6 +23,7 @@ def read_limits() -> ReadLimits:
         max_depth=settings.CHECKPOINT_MAX_DEPTH,
         max_seconds=settings.CHECKPOINT_MAX_SECONDS,
         max_memory=settings.CHECKPOINT_MAX_MEMORY,
+        max_names=settings.LOCATION_MAX_FILES,
         statement_seconds=settings.POSTGRESQL_STATEMENT_SECONDS,
     )
 

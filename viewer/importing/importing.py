@@ -10,6 +10,7 @@ from viewer.importing.addresses import address_of, is_indexed
 from viewer.importing.import_lock import import_lock
 from viewer.importing.indexing import forget_index, update_run, update_runs
 from viewer.importing.polling import update_polled
+from viewer.importing.progress import ImportCounts
 from viewer.importing.stored_copies.project_secrets import redact_known_secrets
 from viewer.importing.updating import ImportSummary, update_all, update_newest, update_some
 from viewer.messages.message import UserMessage
@@ -25,8 +26,12 @@ RECORDED_EVERY = timedelta(seconds=20)
 NEWEST = 50
 
 
-def import_location(location: Location, *, wait: bool = True) -> ImportSummary:
+def import_location(
+    location: Location, *, wait: bool = True, counts: ImportCounts | None = None
+) -> ImportSummary:
     """Bring the rows of a location up to date. Only new and changed entries are read.
+
+    Updates ``counts`` meanwhile.
 
     Without ``wait``, this is one of many polls: it does nothing while another process imports the location,
     or after a person cancelled the import, and rarely lists a large folder.
@@ -37,7 +42,7 @@ def import_location(location: Location, *, wait: bool = True) -> ImportSummary:
                 return ImportSummary()
             if not wait and location.import_state == Location.ImportState.CANCELLED:
                 return ImportSummary()
-            summary = _with_reader(location, lambda reader: _update(location, reader, is_poll=not wait))
+            summary = _with_reader(location, lambda reader: _update(location, reader, not wait, counts))
             if not summary.is_cancelled:
                 location.end_import()
             record(location, summary)
@@ -67,10 +72,12 @@ def import_added(location: Location) -> ImportSummary:
     return summary
 
 
-def _update(location: Location, reader: LocationReader, *, is_poll: bool) -> ImportSummary:
+def _update(
+    location: Location, reader: LocationReader, is_poll: bool, counts: ImportCounts | None
+) -> ImportSummary:
     if is_indexed(location):
         return update_runs(location, reader)
-    return update_polled(location, reader) if is_poll else update_all(location, reader)
+    return update_polled(location, reader) if is_poll else update_all(location, reader, counts=counts)
 
 
 def import_run(run: Run, *, newest_first: bool = False) -> ImportSummary:

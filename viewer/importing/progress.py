@@ -1,11 +1,22 @@
 """The progress of a long import, stored with its location, so that a person can cancel it."""
 
+from dataclasses import dataclass
+
 from django.db.models import F
 
 from viewer.models import Location
 
 # Imports of fewer checkpoints take about a second, and show no progress.
 MIN_SHOWN = 1_000
+
+
+@dataclass(slots=True)
+class ImportCounts:
+    """How far an import is: the files and rows found so far, those that are due, and those that were read."""
+
+    found: int = 0
+    due: int = 0
+    read: int = 0
 
 
 class ImportProgress:

@@ -8,12 +8,13 @@ from django.db import transaction
 
 from viewer.importing.garbage_collection import only_new_garbage
 from viewer.importing.problems import Problems
-from viewer.importing.progress import ImportProgress
+from viewer.importing.progress import ImportCounts, ImportProgress
 from viewer.importing.reader import reader_count
 from viewer.importing.reconciling.reconcile import reconcile
 from viewer.importing.reconciling.rows import KnownRow, known_rows, mark_states
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location
+from viewer.stores.errors import LocationLimitExceeded
 from viewer.stores.location_reader import LocationReader
 from viewer.stores.packing import Packed
 from viewer.stores.polling.known_folders import KnownFolders
@@ -24,6 +25,8 @@ MAX_SLICE, MAX_SLICE_BYTES = 2_000, 16 * 1024 * 1024
 # From this many on, entries are flushed where the next run begins, while other processes continue to read,
 # so that a run in one slice is reconciled once.
 MIN_SLICE = 400
+# A location of which this many JSON files are no checkpoints, and none is one, is not where checkpoints are.
+MAX_FOREIGN = 500
 
 
 @dataclass(slots=True)
@@ -64,17 +67,26 @@ class _Listing:
     problems: list[ReadProblem] = field(default_factory=list)
 
 
-def update_all(location: Location, reader: LocationReader, seen: KnownFolders | None = None) -> ImportSummary:
+def update_all(
+    location: Location,
+    reader: LocationReader,
+    seen: KnownFolders | None = None,
+    counts: ImportCounts | None = None,
+) -> ImportSummary:
     """Update all rows of an open location. Records the contents of its folders in ``seen``.
+
+    Updates ``counts`` meanwhile.
 
     Requires the import lock. Raises LocationUnreadable.
     """
     began, known, problems = time.monotonic(), known_rows(location), Problems(location)
-    listing = _compare(reader.entries(seen), known, problems)
+    listing = _compare(reader.entries(seen), known, problems, counts)
     listing_seconds = time.monotonic() - began
     progress = ImportProgress(location, len(listing.entries), len(listing.due))
+    if counts:
+        counts.due = len(listing.due)
     with only_new_garbage(len(listing.due)):
-        summary = _read_and_store(location, reader, listing.due, known, problems, progress)
+        summary = _read_and_store(location, reader, listing.due, known, problems, progress, counts)
     listed = {entry.key for entry in listing.entries}
     pruned = [
         key
@@ -153,7 +165,10 @@ def _read_again(listing: _Listing, problems: Problems) -> list[str] | None:
 
 
 def _compare(
-    listed: Iterable[Entry | ReadProblem], known: dict[str, KnownRow], problems: Problems
+    listed: Iterable[Entry | ReadProblem],
+    known: dict[str, KnownRow],
+    problems: Problems,
+    counts: ImportCounts | None = None,
 ) -> _Listing:
     """The listing. An entry is due if it differs from its row and from its known problem."""
     listing = _Listing()
@@ -162,6 +177,8 @@ def _compare(
             listing.problems.append(item)
             continue
         listing.entries.append(item)
+        if counts:
+            counts.found += 1
         row = known.get(item.key)
         is_stored = row is not None and row.fingerprint == item.fingerprint
         if not is_stored and not problems.is_known(item):
@@ -185,12 +202,13 @@ def _read_and_store(
     known: dict[str, KnownRow],
     problems: Problems,
     progress: ImportProgress | None = None,
+    counts: ImportCounts | None = None,
 ) -> ImportSummary:
     """Read and store the due entries in slices, unless a person cancels the import."""
     summary = ImportSummary(read=len(due))
     # Names begin with the time, so the checkpoints of a run are consecutive.
     due = sorted(due, key=lambda entry: entry.key.rpartition("/")[2])
-    for results in slices(reader.read_all(due, reader_count())):
+    for results in slices(_checked(reader.read_all(due, reader_count()), bool(known), counts)):
         read = [result for result in results if isinstance(result, Packed)]
         failed = [result for result in results if isinstance(result, ReadProblem)]
         for problem in failed:
@@ -215,6 +233,22 @@ def _read_and_store(
             summary.is_cancelled = True
             break
     return summary
+
+
+def _checked(
+    results: Iterator[Packed | ReadProblem], is_known: bool, counts: ImportCounts | None
+) -> Iterator[Packed | ReadProblem]:
+    """The results. Raises LocationLimitExceeded if nothing shows that checkpoints are here."""
+    foreign = 0
+    for result in results:
+        if counts:
+            counts.read += 1
+        if isinstance(result, Packed):
+            is_known = True
+        foreign += isinstance(result, ReadProblem) and result.kind == "foreign"
+        if foreign >= MAX_FOREIGN and not is_known:
+            raise LocationLimitExceeded("store.no_checkpoints", count=f"{MAX_FOREIGN:,}")
+        yield result
 
 
 def slices(results: Iterator[Packed | ReadProblem]) -> Iterator[list[Packed | ReadProblem]]:

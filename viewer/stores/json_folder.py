@@ -10,15 +10,16 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 from viewer.messages.message import UserMessage
-from viewer.stores.errors import LocationUnreadable, Unavailable
+from viewer.stores.errors import LocationLimitExceeded, LocationUnreadable, Unavailable
 from viewer.stores.polling.known_folders import KnownFolders, folder_fingerprint
 from viewer.stores.protocol import Entry, RawCheckpoint, ReadLimits, ReadProblem, StoreFormat
-from viewer.stores.safe_open import open_file, open_folder
+from viewer.stores.safe_open import kernel_file_system, open_file, open_folder
 from viewer.stores.snapshots import too_large
 
 # Branch names contain slashes, but not this many.
@@ -46,6 +47,8 @@ class JsonFolder:
         self.formats, self.limits = formats, limits
         self._folder = folder
         self._seen: KnownFolders | None = None
+        # The names listed so far, and whether a device is that of a file system of the kernel.
+        self._names, self._kernel_devices = 0, dict[int, bool]()
         # Open descriptors by the folder's key. The key of the location itself is "".
         self._open: dict[str, int] = {}
 
@@ -60,13 +63,14 @@ class JsonFolder:
     def entries(self, seen: KnownFolders | None = None) -> Iterator[Entry | ReadProblem]:
         """The entry or problem of each file. Adds the names in each folder to ``seen``.
 
-        Raises LocationUnreadable if the folder itself cannot be listed.
+        File systems of the kernel are left out. Raises LocationUnreadable if the folder itself cannot be
+        listed, and LocationLimitExceeded if it contains too many names.
         """
         try:
             os.scandir(self._root()).close()
         except OSError as error:
             raise _cannot_list(error) from None
-        self._seen = seen
+        self._seen, self._names = seen, 0
         pending = [("", 0)]
         while pending:
             folder, depth = pending.pop()
@@ -79,8 +83,7 @@ class JsonFolder:
         try:
             # Determined before the names are read, so that the next poll finds what is added in between.
             fingerprint = self.fingerprint(folder.rstrip("/"))
-            with os.scandir(self.descriptor(folder.rstrip("/"))) as found:
-                files = list(found)
+            files = self._files_in(folder.rstrip("/"))
         except FileNotFoundError:
             return
         except OSError as error:
@@ -103,6 +106,24 @@ class JsonFolder:
                 continue
             except OSError as error:
                 yield _unavailable_problem(key, unavailable(error).message)
+
+    def _files_in(self, key: str) -> list[os.DirEntry[str]]:
+        """The files and folders in a folder; none in a file system of the kernel, such as /proc in a chroot.
+
+        Raises OSError, also for a link, and LocationLimitExceeded.
+        """
+        device = os.fstat(self.descriptor(key)).st_dev
+        if device not in self._kernel_devices:
+            self._kernel_devices[device] = bool(kernel_file_system(device))
+        if self._kernel_devices[device]:
+            return []
+        most = self.limits.max_names
+        with os.scandir(self.descriptor(key)) as found:
+            files = list(islice(found, most - self._names + 1))
+        self._names += len(files)
+        if self._names > most:
+            raise LocationLimitExceeded("store.too_many_names", most=f"{most:,}")
+        return files
 
     def fingerprint(self, key: str) -> str:
         """The fingerprint of a folder, as ``polling`` compares it. Raises OSError, also for a link."""

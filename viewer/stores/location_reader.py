@@ -74,7 +74,9 @@ class LocationReader:
         """
         if self._found is None:
             return f"{self._answers(Mark())[-1].mark} {self._address.limits.mark}"
-        marks = []
+        # A folder's time changes with the names in it.
+        most, changed = self._address.limits.max_names, self._found.status.st_mtime_ns
+        marks = [] if self._found.name else [f"{changed}:{most}"]
         for end in ("", "-wal") if self._found.name else ():
             try:
                 status = os.stat(f"{self._found.name}{end}", dir_fd=self._found.folder, follow_symlinks=False)

@@ -39,12 +39,17 @@ StoreKind = Literal["json", "sqlite", "postgresql"]
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """Limits for each file or row: bytes, levels of nesting, seconds of processor time, bytes of memory."""
+    """Limits for each file or row: bytes, levels of nesting, seconds of processor time, bytes of memory.
+
+    Those of a whole location follow.
+    """
 
     max_bytes: int = 64 * 1024 * 1024
     max_depth: int = 200
     max_seconds: float = 5
     max_memory: int = 448 * 1024 * 1024
+    # Files and folders of a location, whatever their names.
+    max_names: int = 1_000_000
     # How long to wait for a writer's lock.
     lock_seconds: float = 5
     # How long a server may take for one statement.

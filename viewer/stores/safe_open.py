@@ -17,6 +17,14 @@ from viewer.stores.errors import LocationReplaced, LocationUnreadable
 # The folders above the location need not be readable.
 _PASS_THROUGH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Types of file systems whose files the kernel makes up as they are read. Nobody can store anything there.
+KERNEL_FILE_SYSTEMS = frozenset(
+    (
+        *("proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "cpuset", "debugfs", "tracefs", "bpf"),
+        *("securityfs", "selinuxfs", "smackfs", "apparmorfs", "pstore", "efivarfs", "configfs", "fusectl"),
+        *("binfmt_misc", "mqueue", "nsfs", "resctrl", "rpc_pipefs", "nfsd", "autofs", "xenfs", "dax"),
+    )
+)
 _READ_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -81,7 +89,31 @@ def found_at(path: Path, roots: Sequence[Path] = ()) -> Iterator[Found]:
         found = _last(parts[-1] if parts else ".", folder)
         if found.is_folder:
             opened.callback(os.close, found.folder)
+        _refuse_system(found)
         yield found
+
+
+def _refuse_system(found: Found) -> None:
+    """Raise LocationUnreadable for the root of the file system, and for what only the kernel writes.
+
+    The root contains every project, and a location is never trusted as code.
+    """
+    if found.is_folder and os.path.samestat(found.status, Path("/").stat()):
+        raise LocationUnreadable("store.root_folder")
+    if kind := kernel_file_system(found.status.st_dev):
+        raise LocationUnreadable("store.kernel_files", kind=kind)
+
+
+def kernel_file_system(device: int) -> str:
+    """The type of the file system with this device number if the kernel makes up its files, else nothing."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+        for line in mounts:
+            before, _mark, after = line.partition(" - ")
+            kind = after.split(" ", 1)[0]
+            if before.split(" ", 3)[2] == number and kind in KERNEL_FILE_SYSTEMS:
+                return kind
+    return ""
 
 
 def open_file(name: str, folder: int) -> int:

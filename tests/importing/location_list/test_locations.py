@@ -4,10 +4,16 @@ from pathlib import Path
 
 import pytest
 from django.db import connection
+from pytest_django import Settings
 
 from tests.real_stores import copy_of
-from viewer.importing import UnknownLocation, open_location
+from viewer.importing import UnknownLocation, import_location, newly_opened, open_location
+from viewer.importing.updating import MAX_FOREIGN
+from viewer.messages.translation import translate
 from viewer.models import Location
+from viewer.stores.json_folder import JsonFolder
+from viewer.stores.protocol import ReadLimits
+from viewer.stores.safe_open import kernel_file_system
 
 pytestmark = pytest.mark.django_db
 
@@ -46,6 +52,81 @@ def test_other_paths_are_refused_with_a_message(path: str, tmp_path: Path) -> No
     with pytest.raises(UnknownLocation) as error:
         open_location(f"{tmp_path}/{path}", [tmp_path])
     assert str(error.value).endswith(".")
+
+
+@pytest.mark.parametrize("path", ["/", "//", "/proc/self/root", "/tmp/..", "link"])
+def test_the_root_of_the_file_system_is_refused(path: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/")
+    with pytest.raises(UnknownLocation, match="root of the file system"):
+        open_location(tmp_path / path if path == "link" else path)
+    assert not Location.objects.exists()
+
+
+@pytest.mark.parametrize("path", ["/proc", "/proc/self", "/proc/self/status", "/sys", "/proc/self/fd"])
+def test_file_systems_of_the_kernel_are_refused(path: str) -> None:
+    with pytest.raises(UnknownLocation, match="file system of the kernel"):
+        open_location(path)
+    assert not Location.objects.exists()
+
+
+def test_a_root_that_an_earlier_version_added_is_no_longer_read() -> None:
+    location = Location.objects.create(path="/", store_kind="json")
+    summary = import_location(location)
+    assert summary.read_error and "root of the file system" in translate(summary.read_error)
+
+
+def test_a_file_system_of_the_kernel_below_a_location_is_left_out(tmp_path: Path) -> None:
+    assert kernel_file_system(Path("/proc").stat().st_dev) == "proc"
+    assert kernel_file_system(tmp_path.stat().st_dev) == ""
+    with JsonFolder(Path("/proc"), ReadLimits(), []) as folder:
+        assert list(folder.entries()) == []
+
+
+def test_the_number_of_names_in_a_location_is_limited(tmp_path: Path, settings: Settings) -> None:
+    settings.LOCATION_MAX_FILES = 30
+    folder = copy_of("1.15.30/json", tmp_path)
+    location = open_location(folder)
+    assert import_location(location).read_error is None
+    for number in range(30):
+        (folder / "main" / f"{number}.txt").touch()
+    summary = import_location(location)
+    assert summary.read_error and "more than 30 files and folders" in translate(summary.read_error)
+    assert location.checkpoints.filter(state="present").count() == location.checkpoints.count() > 0
+    # It is tried again when the limit or the folder has changed.
+    settings.LOCATION_MAX_FILES = 300
+    assert import_location(location).read_error is None
+
+
+def test_a_folder_of_other_json_files_is_refused_unless_a_checkpoint_is_among_them(tmp_path: Path) -> None:
+    for number in range(MAX_FOREIGN):
+        (tmp_path / f"package-{number}.json").write_text("{}")
+    summary = import_location(open_location(tmp_path))
+    assert summary.read_error and f"first {MAX_FOREIGN} JSON files" in translate(summary.read_error)
+    copy_of("1.15.30/json", tmp_path / "main")
+    location = open_location(tmp_path)
+    assert import_location(location).read_error is None
+    assert location.checkpoints.exists() and location.problems.count() == MAX_FOREIGN
+
+
+@pytest.mark.parametrize("ends", [KeyboardInterrupt, SystemExit, OSError])
+def test_a_new_location_whose_import_ends_before_anything_is_stored_is_not_added(
+    tmp_path: Path, ends: type[BaseException]
+) -> None:
+    with pytest.raises(ends), newly_opened(tmp_path):
+        assert Location.objects.filter(path=str(tmp_path)).exists()
+        raise ends
+    assert not Location.objects.exists()
+
+
+def test_a_location_of_which_something_is_stored_or_that_was_known_stays(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    known = open_location(tmp_path / "empty")
+    with pytest.raises(KeyboardInterrupt), newly_opened(known.path):
+        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt), newly_opened(copy_of("1.15.30/json", tmp_path)) as location:
+        import_location(location)
+        raise KeyboardInterrupt
+    assert set(Location.objects.all()) == {known, location}
 
 
 @pytest.mark.django_db(transaction=True)

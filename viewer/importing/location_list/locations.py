@@ -1,11 +1,12 @@
 """Add locations by their paths."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
 from django.conf import settings
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.utils.translation import gettext as _
 
 from viewer.engines import DEFAULT, ENGINES, store_format_named
@@ -55,6 +56,24 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
     if known.store_kind == kind and not is_same(known.identity, identity):
         known.pin(identity)
     return known
+
+
+@contextmanager
+def newly_opened(path: str | Path) -> Iterator[Location]:
+    """Yield the location at this path, as ``open_location`` does.
+
+    If it is new, and the block fails or is interrupted before anything of it is stored, it is removed again:
+    it would be imported again and again, and no project below it could run.
+    """
+    known = set(Location.objects.values_list("pk", flat=True))
+    location = open_location(path)
+    try:
+        yield location
+    except BaseException:
+        if location.pk not in known and not (location.checkpoints.exists() or location.runs.exists()):
+            with suppress(DatabaseError):
+                location.delete()
+        raise
 
 
 def addable_databases() -> list[str]:

@@ -9,12 +9,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from viewer.cli.arguments.values import LOCATION
+from viewer.cli.finding import imported
 from viewer.data_folder import prepare_data_folder
-from viewer.importing import UnknownLocation, import_location, is_indexed, open_location
+from viewer.importing import is_indexed
 from viewer.jobs.execution.following.orphans import finish_orphans
 from viewer.management.command import ForklineCommand
 from viewer.messages.translation import translate
-from viewer.stores.postgresql.address import shown_path
 
 
 class Command(ForklineCommand):
@@ -43,11 +43,7 @@ class Command(ForklineCommand):
 
 def _imported(path: str) -> dict[str, Any]:
     """The counts at the location, and what is new. Raises CommandError."""
-    try:
-        location = open_location(path)
-    except UnknownLocation as error:
-        raise CommandError(f"{shown_path(path)}: {error}") from None
-    summary = import_location(location)
+    location, summary = imported(path)
     if summary.read_error:
         raise CommandError(f"{location.path}: {translate(summary.read_error)}")
     # Of an indexed location, an import lists runs. Their checkpoints are listed when a run is opened.

@@ -37,6 +37,7 @@ MESSAGES = {
     "store.json_without_entities": _(
         "It is JSON, but not a checkpoint: it has no list of entities and record of events."
     ),
+    "store.kernel_files": _("It is in a file system of the kernel (%(kind)s), which holds no checkpoints."),
     "store.link": _("It is a link, and links are not followed."),
     "store.link_in_path": _(
         "“%(part)s” in its path is a link now, and links are not followed. Add the path that it "
@@ -48,6 +49,9 @@ MESSAGES = {
     "store.nested_json": _("It is nested more than %(most)d levels deep."),
     "store.nested_sqlite": _("It is an SQLite file: add it as a location."),
     "store.no_answer": _("It could not be read within %(most)d seconds."),
+    "store.no_checkpoints": _(
+        "None of its first %(count)s JSON files is a checkpoint. Add the folder that holds the checkpoints."
+    ),
     "store.no_longer_a_file": _("It is no longer a file."),
     "store.no_table": _("It is an SQLite file without a table of checkpoints."),
     "store.not_a_file": _("It is not a file."),
@@ -69,6 +73,10 @@ MESSAGES = {
     "store.reader_stopped": _("The process that reads it was ended. Try again."),
     "store.reader_stopped_twice": _("The process that read it was ended twice."),
     "store.replaced": _("It was replaced after it was added: another file or folder is at its path now."),
+    "store.root_folder": _(
+        "It is the root of the file system, which contains all projects. Add the folder that holds the "
+        "checkpoints."
+    ),
     "store.row_damaged": _("The row is on a damaged page."),
     "store.row_not_json": _("SQLite cannot read the row's data as JSON."),
     "store.row_not_json_or_text": _("Its data is neither JSON nor text."),
@@ -83,6 +91,10 @@ MESSAGES = {
     ),
     "store.table_not_plain": _("“%(table)s” is not a plain table, so it is not read."),
     "store.table_partly_damaged": _("Part of the table is damaged: rows may be missing."),
+    "store.too_many_names": _(
+        "It contains more than %(most)s files and folders (LOCATION_MAX_FILES). Add the folder that holds "
+        "the checkpoints."
+    ),
     "store.too_much_memory": _("Reading it takes more than %(most)d MB of memory."),
     "store.too_slow": _("Reading its bytes was too slow."),
     "store.truncated_character": _("It ends in the middle of a character."),
