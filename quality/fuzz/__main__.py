@@ -8,6 +8,7 @@ TESTS = (
     "broken_files",
     "corrupt_stores",
     "damaged_rows",
+    "damaged_files",
     "resource_exhaustion",
     "terminal_calls",
     "random_lineages",

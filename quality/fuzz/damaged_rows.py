@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -193,14 +193,19 @@ def damage_row(path: Path, change: str, value: Any, step: int) -> None:
         connection.commit()
 
 
-def visit_all(client: "Client", location: "Location", found: Found, case: str) -> None:
-    """Open every page, export, link and command about the location."""
-    from viewer.models import Run, ShareLink
-
+def damaged_runs(location: "Location") -> "list[Run]":
+    """The damaged thread, and what a damaged id has become."""
     runs = list(location.runs.order_by("pk"))
     shown = [run for run in runs if run.key == DAMAGED] or runs[:1]
     damaged = [run for run in runs if not run.key.startswith("thread ")]
-    for run in dict.fromkeys([*shown, *damaged]):
+    return list(dict.fromkeys([*shown, *damaged]))
+
+
+def visit_all(client: "Client", location: "Location", runs: "Sequence[Run]", found: Found, case: str) -> None:
+    """Open every page, export, link and command about these runs."""
+    from viewer.models import Run, ShareLink
+
+    for run in runs:
         with measured(found, case, f"open {run.key[:20]}"):
             client.get(run.get_absolute_url())
         rows = list(Run.objects.get(pk=run.pk).checkpoints.order_by("row"))
@@ -276,7 +281,7 @@ def commands(location: "Location", run: "Run", rows: "list[Checkpoint]") -> Iter
     """Every reading command of the terminal about the run."""
     path = str(location.path)
     yield from (["list", path], ["list", path, "--json"], ["search", "value"])
-    names = [f"{path}#{run.key}/{row.checkpoint_id}" for row in rows]
+    names = [row.target for row in rows]
     for name in names[STEPS - 1 : STEPS + 1]:
         yield from (["info", name], ["info", name, "--json"], ["info", name, "--graph", "dot"])
     for name in names[:1]:
@@ -339,7 +344,7 @@ def check_store(client: "Client", case: str, path: Path, found: Found) -> None:
             found.faults.append(f"{case}: not imported: {summary.read_error.code}")
     if location is None:
         return
-    visit_all(client, location, found, case)
+    visit_all(client, location, damaged_runs(location), found, case)
     for number in range(1, THREADS):
         check_healthy(location, f"thread {number}", found, case)
     check_damaged(location, found, case)
@@ -382,14 +387,20 @@ def check_damaged(location: "Location", found: Found, case: str) -> None:
         found.faults.append(f"{case}: {readable} rows of the thread can be read")
 
 
+def browser() -> "Client":
+    """A client that is logged in."""
+    client = logged_in()
+    # Link previews of chats get an empty page.
+    client.defaults["HTTP_USER_AGENT"] = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Firefox/140.0"
+    return client
+
+
 def run_all(
     folder: Path, scale: float = 1.0, chosen: Callable[[str], bool] = lambda case: True
 ) -> Mapping[str, Found]:
     """The results by table and column."""
     results: dict[str, Found] = {}
-    client = logged_in()
-    # Link previews of chats get an empty page.
-    client.defaults["HTTP_USER_AGENT"] = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Firefox/140.0"
+    client = browser()
     for case, path in damaged_stores(folder, scale):
         if chosen(case):
             print(case, file=sys.stderr, flush=True)
@@ -402,6 +413,11 @@ def main() -> int:
 
     Arguments are a pattern of the damages, and the scale of the large ones.
     """
+    return report(run_all)
+
+
+def report(run: Callable[[Path, float, Callable[[str], bool]], Mapping[str, Found]]) -> int:
+    """Run the cases that the arguments choose, and print the results. Return 1 if any is wrong, else 0."""
     pattern = sys.argv[1] if len(sys.argv) > 1 else ""
     scale = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
     with temporary_data_folder(), tempfile.TemporaryDirectory(prefix="forkline-quality-") as stores:
@@ -410,7 +426,7 @@ def main() -> int:
         # Every refusal would be logged.
         logging.disable(logging.ERROR)
         settings.CHECKPOINT_ROOTS = [Path(stores)]
-        results = run_all(Path(stores), scale, lambda case: re.search(pattern, case) is not None)
+        results = run(Path(stores), scale, lambda case: re.search(pattern, case) is not None)
     print_heading("column", "stores", "visits", "slowest", "faults")
     for name, found in results.items():
         print_row(name, found.stores, found.visits, f"{found.slowest:.1f} s", len(found.faults))
@@ -419,7 +435,7 @@ def main() -> int:
     faults = [fault for found in found_all for fault in found.faults]
     for fault in faults:
         print(fault)
-    return 1 if faults else 0
+    return 1 if faults or not results else 0
 
 
 if __name__ == "__main__":

@@ -304,6 +304,8 @@ def test_a_row_with_millions_of_objects_is_refused_alone(
     with pytest.raises(NotReadable, match="more than 448 MB"):
         body_of(hostile)
     assert "more than 448 MB" in reader.get(hostile.get_absolute_url(), follow=True).content.decode()
+    refused = reader.get(reverse("checkpoint-raw", args=[hostile.pk]))
+    assert refused.status_code == 404 and "more than 448 MB" in refused.content.decode()
     assert body_of(first)["checkpoint"]["channel_values"] == {"value": "before"}
     written = body_of(last)
     assert written["checkpoint"]["channel_values"] == {"value": "afterwards"}

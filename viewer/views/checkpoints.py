@@ -49,12 +49,12 @@ def show(request: HttpRequest, pk: int) -> HttpResponse:
 @viewer_allowed
 @require_GET
 def raw(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return the redacted copy as a download, which a browser never displays."""
+    """Return the redacted copy as a download, which a browser never displays; the reason if there is none."""
     checkpoint = get_object_or_404(Checkpoint.objects.select_related("location", "stored_copy"), pk=pk)
     try:
         data = stored_bytes(checkpoint)
     except NotReadable as error:
-        return HttpResponse(translate(error), status=503, content_type="text/plain; charset=utf-8")
+        return HttpResponse(translate(error), status=404, content_type="text/plain; charset=utf-8")
     name = re.sub(r"[^\w.-]+", "_", checkpoint.checkpoint_id).strip("._") or "checkpoint"
     return download(data, f"{name}.json", "application/json")
 

@@ -106,6 +106,40 @@ def test_a_value_beyond_the_limit_is_left_out_and_a_deep_checkpoint_is_refused(
         body_of(only_row(location, "deep"))
 
 
+def test_millions_of_objects_are_refused_where_they_are(added: Added, owner: Owner) -> None:
+    wide = ormsgpack.packb({"w": [{}] * 3_000_000})
+    row = {"v": 4, "id": OWN_ID, "channel_values": {}, "channel_versions": {"wide": "1", "small": "1"}}
+    small = ormsgpack.packb("fine")
+    store(owner, "blob", row, {"wide": ("msgpack", wide), "small": ("msgpack", small)})
+    for index, value in enumerate((wide, small)):
+        owner.execute(
+            "INSERT INTO checkpoint_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel,"
+            " type, blob) VALUES ('blob', '', %s, 'task', %s, 'a', 'msgpack', %s)",
+            (OWN_ID, index, value),
+        )
+    store(owner, "inline", {"v": 4, "id": OWN_ID}, {})
+    owner.execute(
+        "UPDATE checkpoints SET checkpoint = checkpoint || %s::jsonb WHERE thread_id = 'inline'",
+        ('{"channel_values": {"w": [' + "{}," * 2_000_000 + "1]}}",),
+    )
+    store(owner, "noted", {"v": 4, "id": OWN_ID, "channel_values": {"topic": "owls"}}, {})
+    owner.execute(
+        "UPDATE checkpoints SET metadata = metadata || %s::jsonb WHERE thread_id = 'noted'",
+        ('{"w": [' + "[]," * 3_000_000 + '1], "step": ' + "9" * 4_000 + "}",),
+    )
+    location = added()
+    assert location.runs.count() == 12
+    body = body_of(only_row(location, "blob"))
+    assert body["checkpoint"]["channel_values"]["small"] == body["writes"][1]["value"] == "fine"
+    for refused in (body["checkpoint"]["channel_values"]["wide"], body["writes"][0]["value"]):
+        assert refused["encoding"] == "too large"
+    with pytest.raises(NotReadable, match="more than 448 MB"):
+        body_of(only_row(location, "inline"))
+    noted = body_of(only_row(location, "noted"))
+    assert noted["checkpoint"]["channel_values"] == {"topic": "owls"} and "__opaque__" in noted["metadata"]
+    assert opened(location, "fan-failed").checkpoint_count == 3
+
+
 def test_ids_with_secrets_and_unprintable_ids_are_not_shown(added: Added, owner: Owner) -> None:
     key = "sk-proj-" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY"
     store(owner, f"user {key}", {"id": OWN_ID, "channel_values": {"topic": "owls"}}, {})
