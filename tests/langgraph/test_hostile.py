@@ -417,11 +417,16 @@ def test_texts_that_are_not_utf_8_hide_nothing(database: Database, reader: Clien
         ("checkpoints", "parent_checkpoint_id"),
         ("writes", "channel"),
         ("writes", "task_id"),
+        ("writes", "type"),
     ):
         database.connection.execute(f"UPDATE {table} SET {column} = CAST(? AS TEXT)", [b"\xff\xfe"])
     (row,) = opened(location_of(database), "t").checkpoints.all()
     body = body_of(row)
     assert body["checkpoint"]["channel_values"] == {"value": "before"}
+    assert body["writes"][0]["channel"].startswith("\\ud")
+    database.connection.execute("UPDATE checkpoints SET type = CAST(? AS TEXT)", [b"\xff\xfe"])
+    body = body_of(row)
+    assert body["checkpoint"]["__opaque__"] == "unknown"
     assert body["writes"][0]["channel"].startswith("\\ud")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import ormsgpack
 
+from viewer.engines.langgraph.format.identifiers import valid_text
 from viewer.redaction.marker import MARKER
 from viewer.stores.errors import Broken, LimitExceeded, Unreadable
 from viewer.stores.protocol import ReadLimits
@@ -232,7 +233,7 @@ def _memory_of_json(data: bytes) -> int:
 def opaque(kind: str, size: int) -> dict[str, Any]:
     """The placeholder of a value that is not decoded: pickled, encrypted, or of an unknown encoding."""
     reason = "pickled" if kind == "pickle" else "encrypted" if "+" in kind else "unknown"
-    return {"__opaque__": reason, "encoding": kind[:100], "size": size}
+    return {"__opaque__": reason, "encoding": valid_text(kind[:100]), "size": size}
 
 
 def _bytes(data: bytes | bytearray | memoryview) -> dict[str, Any]:
