@@ -9,11 +9,13 @@ from psycopg import Connection, sql
 from tests.langgraph.conftest import opened
 from tests.langgraph.databases import checkpoint_id
 from tests.langgraph.listing.test_appended import assert_complete
+from tests.langgraph.postgresql.server import READER
 from viewer.engines.langgraph.tables.postgresql import PostgresqlTables
 from viewer.engines.langgraph.threads.store import LangGraphStore
 from viewer.importing import import_location, import_run
 from viewer.importing.addresses import address_of
 from viewer.models import Checkpoint, Location
+from viewer.stores.postgresql import database as postgresql_database
 from viewer.stores.protocol import RunIndex
 
 Added = Callable[[], Location]
@@ -155,3 +157,112 @@ def test_a_growing_thread_is_listed_as_completely_as_at_once(added: Added, owner
                 owner.execute(query.format(sql.Identifier(table), old, sql.Literal(own_id)))
                 import_location(location)
                 assert_complete(opened(location, thread))
+
+
+def marked(location: Location) -> PostgresqlTables:
+    address = address_of(location)
+    assert address.server is not None
+    return PostgresqlTables(address.server, address.limits)
+
+
+ELSEWHERE = [
+    "CREATE TABLE orders (id int)",
+    "INSERT INTO orders VALUES (1), (2)",
+    "UPDATE orders SET id = id + 1",
+    "DELETE FROM orders",
+    "DROP TABLE orders",
+    "CREATE ROLE somebody",
+    "DROP ROLE somebody",
+    "VACUUM checkpoints",
+    "ANALYZE",
+    "CREATE DATABASE another_one",
+    "DROP DATABASE another_one",
+]
+HERE = [
+    "INSERT INTO checkpoint_writes SELECT thread_id, checkpoint_ns, checkpoint_id, 'late', 9, channel, type,"
+    " blob, task_path FROM checkpoint_writes LIMIT 1",
+    "UPDATE checkpoint_writes SET idx = idx WHERE task_id = 'late'",
+    "DELETE FROM checkpoint_writes WHERE task_id = 'late'",
+    "UPDATE checkpoints SET metadata = metadata WHERE thread_id = 't'",
+    "UPDATE checkpoint_blobs SET blob = blob WHERE thread_id = 'fan-failed'",
+    "DELETE FROM checkpoints WHERE checkpoint_id = (SELECT max(checkpoint_id) FROM checkpoints)",
+    "TRUNCATE checkpoint_blobs",
+]
+
+
+def test_a_write_elsewhere_does_not_change_the_mark(location: Location, owner: Owner) -> None:
+    with marked(location) as tables, marked(location) as other:
+        before = tables.mark()
+        for statement in ELSEWHERE:
+            owner.execute(statement.encode())
+            assert tables.mark() == other.mark() == before, statement
+
+
+def test_each_change_of_the_tables_changes_the_mark(location: Location, owner: Owner) -> None:
+    with marked(location) as tables, marked(location) as other:
+        before = tables.mark()
+        for statement in HERE:
+            owner.execute(statement.encode())
+            mark = tables.mark()
+            assert mark == other.mark() and mark != before, statement
+            before = mark
+
+
+def test_an_unfinished_write_changes_the_mark_when_it_is_committed(location: Location, owner: Owner) -> None:
+    with marked(location) as tables:
+        before = tables.mark()
+        with owner.transaction():
+            owner.execute("UPDATE checkpoints SET metadata = metadata")
+            assert tables.mark() == before
+        assert tables.mark() != before
+        before = tables.mark()
+        with owner.transaction(force_rollback=True):
+            owner.execute("DELETE FROM checkpoints")
+        assert tables.mark() == before
+
+
+def test_partitions_count_as_rows_of_their_table(location: Location, owner: Owner) -> None:
+    owner.execute(
+        "CREATE TABLE partitioned (LIKE checkpoints) PARTITION BY HASH (thread_id);"
+        "CREATE TABLE part_0 PARTITION OF partitioned FOR VALUES WITH (MODULUS 2, REMAINDER 0);"
+        "CREATE TABLE part_1 PARTITION OF partitioned FOR VALUES WITH (MODULUS 2, REMAINDER 1);"
+        "INSERT INTO partitioned SELECT * FROM checkpoints; DROP TABLE checkpoints;"
+        "ALTER TABLE partitioned RENAME TO checkpoints; GRANT SELECT ON checkpoints TO PUBLIC"
+    )
+    with marked(location) as tables:
+        before = tables.mark()
+        owner.execute("CREATE TABLE orders (id int)")
+        assert tables.mark() == before
+        owner.execute("UPDATE part_1 SET metadata = metadata")
+        assert tables.mark() != before
+
+
+def test_large_tables_are_listed_after_any_write(
+    location: Location, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql_database, "MAX_DIGESTED_BYTES", 8192)
+    with marked(location) as tables:
+        before = tables.mark()
+        owner.execute("CREATE TABLE orders (id int)")
+        assert tables.mark() != before
+
+
+def test_a_role_that_sees_only_columns_is_told_of_each_write(location: Location, owner: Owner) -> None:
+    owner.execute(
+        f"REVOKE SELECT ON checkpoint_blobs FROM {READER}; GRANT SELECT"
+        f" (thread_id, checkpoint_ns, channel, version, type, blob) ON checkpoint_blobs TO {READER}"
+    )
+    with marked(location) as tables:
+        before = tables.mark()
+        owner.execute("UPDATE checkpoints SET metadata = metadata")
+        assert tables.mark() != before
+
+
+def test_a_location_is_not_listed_after_a_write_elsewhere(location: Location, owner: Owner) -> None:
+    import_location(location)
+    location.refresh_from_db()
+    before = location.listed_fingerprint
+    owner.execute("CREATE TABLE orders (id int)")
+    import_location(location)
+    location.refresh_from_db()
+    assert before and location.listed_fingerprint == before

@@ -28,6 +28,8 @@ CONNECT_SECONDS, MAX_CONNECT_SECONDS = 5, 10
 EXTRA_SECONDS, TERMINATE_SECONDS = 3, 3
 # The server ends a transaction in which nothing is executed for this time, in which values are decoded.
 IDLE_SECONDS = 60
+# Of larger tables, only a listing finds what has changed.
+MAX_DIGESTED_BYTES = 64 * 1024 * 1024
 _Result = TypeVar("_Result")
 _TIMEOUTS = """
     SELECT pg_catalog.pg_backend_pid(), set_config('statement_timeout', %s, true),
@@ -55,6 +57,19 @@ _COLUMNS = """
     SELECT a.attname::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
     JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = %s AND a.attnum > 0 AND NOT a.attisdropped
+"""
+# With partitions and other tables that inherit from it.
+_SIZE = """
+    WITH RECURSIVE part(oid) AS (
+        SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = %s AND c.relname = %s
+        UNION ALL SELECT inhrelid FROM pg_inherits JOIN part ON inhparent = part.oid
+    )
+    SELECT coalesce(sum(pg_relation_size(oid)), 0)::bigint FROM part
+"""
+# An update makes another version of a row, with another transaction and position. Sums need no order.
+_DIGEST = """
+    SELECT count(*), sum(hashtextextended(concat_ws(' ', tableoid, xmin, ctid), 0))::text FROM {name}
 """
 
 
@@ -102,6 +117,8 @@ class PostgresqlDatabase:
         self.expressions: Mapping[str, str] = {}
         # The schema of each table that was found.
         self._schemas: dict[str, str] = {}
+        # The last mark, and the transactions of the server that had ended then.
+        self._marked = ("", "")
 
     def read_schema(self) -> None:
         """Check that the database has the expected tables. Raises LocationUnreadable."""
@@ -142,10 +159,37 @@ class PostgresqlDatabase:
         raise LocationUnreadable("postgresql.connection_lost")
 
     def mark(self) -> str:
-        """A text that differs whenever a transaction of the server has ended. Raises LocationUnreadable."""
-        ((snapshot,),) = self.retried(lambda: self.query("SELECT txid_current_snapshot()::text"))
-        # Hashed, since the snapshot lists every open transaction and may be long.
-        return hashlib.sha256(snapshot.encode()).hexdigest()[:32]
+        """A text that differs whenever a row of the tables has changed. Raises LocationUnreadable.
+
+        It differs as well whenever any transaction of the server has ended, if the tables are large.
+        """
+        return self.retried(self._mark)
+
+    def _mark(self) -> str:
+        ((snapshot,),) = self.query("SELECT txid_current_snapshot()::text")
+        if snapshot != self._marked[0]:
+            # Hashed, since the snapshot lists every open transaction and may be long.
+            text = self._digest() or snapshot
+            self._marked = snapshot, hashlib.sha256(text.encode()).hexdigest()[:32]
+        return self._marked[1]
+
+    def _digest(self) -> str:
+        """A digest of the versions of all rows; empty if the tables are large or cannot be read whole."""
+        assert self._connection is not None, "It is open within a transaction."
+        try:
+            with self._connection.transaction():
+                tables = sorted(self._schemas.items())
+                if sum(self.query(_SIZE, schema, name)[0][0] for name, schema in tables) > MAX_DIGESTED_BYTES:
+                    return ""
+                return repr(
+                    [self.query(_DIGEST.replace("{name}", f"{{{name}}}")) for name, _schema in tables]
+                )
+        except NoAnswer:
+            raise
+        except psycopg.Error as error:
+            if is_lost(error):
+                raise
+            return ""
 
     def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """The rows of a statement, in which ``{name}`` is a table or an expression of this name.
