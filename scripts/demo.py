@@ -18,7 +18,10 @@ from viewer.supervision.lifeline import end_with_parent
 from viewer.supervision.ports import holder_of, is_taken
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = DATA_DIR / "demo"
+# Not in the data folder, in which no location may be.
+FOLDER = DATA_DIR.with_name(f"{DATA_DIR.name}-demo")
+# Where an earlier version had it.
+FORMER_FOLDER = DATA_DIR / "demo"
 # Seconds between two chunks of an answer.
 DELAY = os.environ.get("DEMO_DELAY") or "0.06"
 
@@ -32,14 +35,17 @@ def main() -> None:
     options = parser.parse_args()
     end_with_parent(options.parent)
     if options.clean:
-        print("Deleting what the demo created." if FOLDER.exists() else "Nothing to delete.")
-        demo_rows.clean_up(FOLDER)
+        found = [folder for folder in (FORMER_FOLDER, FOLDER) if folder.exists()]
+        print("Deleting what the demo created." if found else "Nothing to delete.")
+        for folder in found:
+            demo_rows.clean_up(folder)
         return
     if not options.prepare:
         refuse_taken_port()
     # Without its database, the finished runs cannot be shown.
     is_finished = demo_runs.is_finished(FOLDER) and Path(str(DATABASES["default"]["NAME"])).exists()
     if not is_finished:
+        demo_rows.clean_up(FORMER_FOLDER)
         demo_rows.clean_up(FOLDER)
     model, address = start_model()
     demo_runs.write_environment(FOLDER, address)

@@ -33,6 +33,11 @@ class ServedDemo:
     printed: str
     server: "subprocess.Popen[str]"
 
+    @property
+    def own_folder(self) -> Path:
+        """The folder with the demo's locations."""
+        return self.data_folder.with_name(f"{self.data_folder.name}-demo")
+
 
 @contextmanager
 def served_demo(data_folder: Path, delay: float = 0.06) -> Iterator[ServedDemo]:

@@ -79,6 +79,14 @@ def served_live_server(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(autouse=True)
+def fresh_budgets() -> None:
+    """Start each test without failed logins and links."""
+    from checkpoint_site.middleware import throttle
+
+    throttle.throttle.storage.reset()
+
+
+@pytest.fixture(autouse=True)
 def closed_data_folder() -> Iterator[None]:
     """Start each test like a process that has not opened its data folder.
 

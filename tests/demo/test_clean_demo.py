@@ -19,14 +19,14 @@ def location_at(path: Path) -> Location:
 @pytest.fixture
 def demo_folder(tmp_path: Path) -> Path:
     """Return a demo folder with a location, its project and a job. Another location does not belong to it."""
-    folder = tmp_path / "data/demo"
+    folder = tmp_path / "data-demo"
     location = location_at(folder / "newsroom/article")
     Project.objects.create(folder="/somewhere", interpreter="python", environment_file=str(folder / ".env"))
     job = Job.objects.create(kind=Job.Kind.FORK, location=location, status=Job.Status.SUCCEEDED)
     job.folder.mkdir(parents=True)
     (folder / "finished").touch()
     Project.objects.create(folder="/elsewhere", interpreter="python", environment_file="/elsewhere/.env")
-    location_at(tmp_path / "data/demo-of-mine/article")
+    location_at(tmp_path / "data-demo-of-mine/article")
     return folder
 
 
@@ -54,7 +54,7 @@ def test_a_running_job_is_not_deleted(demo_folder: Path) -> None:
 
 
 def test_a_folder_with_other_files_is_not_deleted(tmp_path: Path) -> None:
-    mine = tmp_path / "data/demo"
+    mine = tmp_path / "data-demo"
     (mine / "src").mkdir(parents=True)
     (mine / "src/work.py").write_text("mine")
     (mine / ".env").write_text("KEY=mine")
@@ -71,5 +71,5 @@ def test_a_folder_with_other_files_is_not_deleted(tmp_path: Path) -> None:
 
 def test_nothing_is_deleted_without_a_demo(tmp_path: Path) -> None:
     location_at(tmp_path / "data/mine")
-    demo_rows.clean_up(tmp_path / "data/demo")
+    demo_rows.clean_up(tmp_path / "data-demo")
     assert Location.objects.count() == 1

@@ -40,7 +40,7 @@ class WatchedDemo:
 def watched(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedDemo]:
     """Return ``make demo`` with its own data folder, served until the module's tests are done."""
     with started_demo(tmp_path_factory.mktemp("demo") / "data", delay=0.03) as demo:
-        finished = demo.data_folder / "demo/finished"
+        finished = demo.own_folder / "finished"
         was_finished = finished.exists()
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
         _, first_page = log_in(opener, demo.link)
@@ -67,7 +67,7 @@ def python(demo: ServedDemo, *arguments: str) -> str:
 
 def listed(demo: ServedDemo, store: str) -> list[dict[str, Any]]:
     """Return the checkpoints of a store of the demo as the terminal lists them. They belong to one run."""
-    store = str(demo.data_folder / "demo/newsroom" / store)
+    store = str(demo.own_folder / "newsroom" / store)
     document = json.loads(python(demo, "manage.py", "checkpoints", "list", store, "--json"))
     assert document["problems"] == []
     assert len(document["runs"]) == 1
@@ -76,13 +76,13 @@ def listed(demo: ServedDemo, store: str) -> list[dict[str, Any]]:
 
 
 def files(demo: ServedDemo) -> dict[str, float]:
-    stores = demo.data_folder / "demo/newsroom"
+    stores = demo.own_folder / "newsroom"
     return {str(path): path.stat().st_mtime for path in stores.rglob("*.json")}
 
 
 def test_the_demo_serves_before_its_runs_have_ended(watched: WatchedDemo) -> None:
     assert not watched.was_finished
-    assert "/demo/newsroom/article" in watched.first_page
+    assert "data-demo/newsroom/article" in watched.first_page
 
 
 def test_no_process_outlives_the_server(engine_python: Path, tmp_path: Path) -> None:
@@ -90,12 +90,12 @@ def test_no_process_outlives_the_server(engine_python: Path, tmp_path: Path) -> 
         wait_until(lambda: programs_of(demo))
         demo.server.kill()
         wait_until(lambda: not programs_of(demo))
-    assert not (tmp_path / "data/demo/finished").exists()
+    assert not (tmp_path / "data-demo/finished").exists()
 
 
 def programs_of(demo: ServedDemo) -> list[psutil.Process]:
     """Return the running processes of the demo."""
-    stores = str(demo.data_folder / "demo/newsroom")
+    stores = str(demo.own_folder / "newsroom")
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -137,14 +137,14 @@ def test_the_flow_and_the_agent_have_one_run_each(demo_site: ServedDemo) -> None
 
 
 def test_the_waiting_thread_was_forked_with_both_answers(demo_site: ServedDemo) -> None:
-    store = str(demo_site.data_folder / "demo/support/threads.db")
+    store = str(demo_site.own_folder / "support/threads.db")
     document = json.loads(python(demo_site, "manage.py", "checkpoints", "list", store, "--json"))
     branches = {found["branch"] for run in document["runs"] for found in run["checkpoints"]}
     assert branches == {"main", "approved", "rejected"}
 
 
 def test_the_edits_reached_the_model(demo_site: ServedDemo) -> None:
-    article = demo_site.data_folder / "demo/newsroom/article"
+    article = demo_site.own_folder / "newsroom/article"
     texts = {
         branch: "".join(path.read_text() for path in (article / branch).rglob("*.json"))
         for branch in BRANCHES
@@ -158,7 +158,7 @@ BRANCHES = ("main", "shorter-draft", "year-2030")
 
 
 def test_a_second_instance_does_not_take_over_the_model(demo_site: ServedDemo) -> None:
-    variables = demo_site.data_folder / "demo/.env"
+    variables = demo_site.own_folder / ".env"
     before = variables.read_text()
     port = demo_site.site.rpartition(":")[2]
     again = subprocess.run(

@@ -3,7 +3,6 @@
 import io
 import logging
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -22,13 +21,6 @@ from viewer.models import Job, Location, Run, ShareLink
 from viewer.sharing.picture import picture_source
 
 DEAD = "This link does not work"
-
-
-@pytest.fixture(autouse=True)
-def fresh_budgets() -> Iterator[None]:
-    throttle.throttle.storage.reset()
-    yield
-    throttle.throttle.storage.reset()
 
 
 def works(address: str) -> bool:

@@ -1,6 +1,5 @@
 """The socket of a share link follows its object only, and closes when the link ends."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -15,13 +14,6 @@ from viewer.live.close_codes import LOGGED_OUT, NOT_THERE, TRY_AGAIN_LATER
 from viewer.models import Job, Location, ShareLink
 
 __all__ = ["connect", "cookie", "job", "location"]
-
-
-@pytest.fixture(autouse=True)
-def fresh_budgets() -> Iterator[None]:
-    throttle.throttle.storage.reset()
-    yield
-    throttle.throttle.storage.reset()
 
 
 @pytest.fixture

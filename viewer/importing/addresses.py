@@ -46,6 +46,7 @@ def address_of(location: Location) -> LocationAddress:
         secrets,
         location.engine,
         server,
+        settings.DATA_DIR,
     )
 
 
@@ -72,7 +73,7 @@ def server_variables(location: Location) -> dict[str, Any]:
 
 def address_at(path: Path) -> LocationAddress:
     """The address of whatever is at a path now."""
-    return LocationAddress(path, read_limits(), settings.CHECKPOINT_ROOTS)
+    return LocationAddress(path, read_limits(), settings.CHECKPOINT_ROOTS, own=settings.DATA_DIR)
 
 
 def address_of_database(name: str) -> LocationAddress:

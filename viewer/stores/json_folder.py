@@ -9,6 +9,7 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -38,13 +39,21 @@ _KINDS = (
 class JsonFolder:
     """Every ``*.json`` file below a folder, which is given as a path or an open descriptor.
 
-    ``formats`` may be empty if the folder is only listed.
+    ``formats`` may be empty if the folder is only listed. What is in the folder ``skipped`` does not exist
+    for it.
     """
 
     kind: Literal["json"] = "json"
 
-    def __init__(self, folder: Path | int, limits: ReadLimits, formats: Sequence[StoreFormat]) -> None:
+    def __init__(
+        self,
+        folder: Path | int,
+        limits: ReadLimits,
+        formats: Sequence[StoreFormat],
+        skipped: Path | None = None,
+    ) -> None:
         self.formats, self.limits = formats, limits
+        self._skipped = _status_of(skipped)
         self._folder = folder
         self._seen: KnownFolders | None = None
         # The names listed so far, and whether a device is that of a file system of the kernel.
@@ -119,7 +128,7 @@ class JsonFolder:
             return []
         most = self.limits.max_names
         with os.scandir(self.descriptor(key)) as found:
-            files = list(islice(found, most - self._names + 1))
+            files = list(islice(self._without_skipped(found), most - self._names + 1))
         self._names += len(files)
         if self._names > most:
             raise LocationLimitExceeded("store.too_many_names", most=f"{most:,}")
@@ -135,7 +144,7 @@ class JsonFolder:
         Names of folders end with a slash. Other names than those of JSON files are left out.
         """
         with os.scandir(self.descriptor(key)) as found:
-            return list(_names_and_inodes(found))
+            return list(_names_and_inodes(self._without_skipped(found)))
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
         """The file with this relative path; None if there is none, or if the path leads out of the folder."""
@@ -212,8 +221,17 @@ class JsonFolder:
         if folder not in self._open:
             if len(self._open) >= MAX_OPEN_FOLDERS:
                 self._close_folders(but="")
-            self._open[folder] = _descend(root, folder.split("/"))
+            self._open[folder] = _descend(root, folder.split("/"), self._skipped)
         return self._open[folder]
+
+    def _without_skipped(self, found: Iterable[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
+        for one in found:
+            if self._skipped is not None and one.is_dir(follow_symlinks=False):
+                # Not by its inode alone: for a mount point, that is another folder's.
+                with suppress(OSError):
+                    if os.path.samestat(one.stat(follow_symlinks=False), self._skipped):
+                        continue
+            yield one
 
     def _close_folders(self, but: str | None = None) -> None:
         for key in [key for key in self._open if key != but]:
@@ -228,15 +246,29 @@ def _names_and_inodes(found: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, 
             yield one.name, one.inode()
 
 
-def _descend(root: int, parts: list[str]) -> int:
-    """A descriptor of the folder that these names lead to, one below the other. Raises OSError."""
-    opened = open_folder(parts[0], root)
-    for part in parts[1:]:
+def _status_of(folder: Path | None) -> os.stat_result | None:
+    """The status of a folder; None if there is none."""
+    try:
+        return folder.stat() if folder is not None else None
+    except OSError:
+        return None
+
+
+def _descend(root: int, parts: list[str], skipped: os.stat_result | None) -> int:
+    """A descriptor of the folder that these names lead to, one below the other. Raises OSError.
+
+    No name leads to or through the folder that is ``skipped``.
+    """
+    opened = os.dup(root)
+    for part in parts:
         try:
             below = open_folder(part, opened)
         finally:
             os.close(opened)
         opened = below
+        if skipped is not None and os.path.samestat(os.fstat(opened), skipped):
+            os.close(opened)
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), part)
     return opened
 
 

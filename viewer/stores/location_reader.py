@@ -30,7 +30,7 @@ from viewer.stores.reader.pool import Readers, readers_on
 from viewer.stores.reader.reading import Reading, answered
 from viewer.stores.reader.wire import Details, Find, Identify, Index, List, ListRuns, Mark, Open, Query, Reply
 from viewer.stores.redacted_keys import with_redacted_key
-from viewer.stores.safe_open import Found, Identity, found_at
+from viewer.stores.safe_open import Found, Identity, found_at, is_inside
 from viewer.stores.sqlite.header import check_is_sqlite
 
 # For fewer entries, starting a second reader takes longer than reading them.
@@ -44,7 +44,7 @@ class LocationAddress:
     ``path`` leads to a folder or file, unless the location is a database of a ``server``. ``identity`` is
     the recorded identity of that folder or file, if any. ``secrets`` are redacted in all texts. ``engine``
     is the name of the engine that wrote the checkpoints; if it is empty, each entry is read by the first
-    engine that recognises it.
+    engine that recognises it. ``own`` is Forkline's data folder, which is not read.
     """
 
     path: Path
@@ -54,6 +54,7 @@ class LocationAddress:
     secrets: tuple[str, ...] = ()
     engine: str = ""
     server: ServerAddress | None = None
+    own: Path | None = None
 
 
 class LocationReader:
@@ -146,7 +147,7 @@ class LocationReader:
 
     def _folder(self) -> JsonFolder:
         assert self._found is not None, "It is a folder."
-        return JsonFolder(self._found.folder, self._address.limits, ())
+        return JsonFolder(self._found.folder, self._address.limits, (), self._address.own)
 
     def _ask(self, message: List | Find) -> list[Entry | ReadProblem]:
         found: list[Entry | ReadProblem] = []
@@ -200,6 +201,8 @@ def open_reader(address: LocationAddress) -> Iterator[LocationReader]:
         with readers_on(message, None) as readers:
             yield LocationReader(address, None, readers)
         return
+    if address.own is not None and is_inside(address.path, address.own):
+        raise LocationUnreadable("store.own_data_folder")
     with ExitStack() as stack:
         found = stack.enter_context(found_at(address.path, address.roots))
         if address.identity is not None and not address.identity.matches(found.identity):

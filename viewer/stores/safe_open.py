@@ -116,6 +116,20 @@ def kernel_file_system(device: int) -> str:
     return ""
 
 
+def is_inside(path: Path, folder: Path) -> bool:
+    """Whether a path leads to a folder or to something below it, also by a link or another mount of it."""
+    path = Path(os.path.realpath(path))
+    try:
+        own = folder.stat()
+    except OSError:
+        return path.is_relative_to(os.path.realpath(folder))
+    for one in (path, *path.parents):
+        with suppress(OSError):
+            if os.path.samestat(one.stat(), own):
+                return True
+    return False
+
+
 def open_file(name: str, folder: int) -> int:
     """A descriptor of a file in a folder, for reading. Raises OSError, also for a link (ELOOP)."""
     return os.open(name, _READ_FILE, dir_fd=folder)

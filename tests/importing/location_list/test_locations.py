@@ -8,10 +8,13 @@ from pytest_django import Settings
 
 from tests.real_stores import copy_of
 from viewer.importing import UnknownLocation, import_location, newly_opened, open_location
+from viewer.importing.addresses import address_of
 from viewer.importing.updating import MAX_FOREIGN
 from viewer.messages.translation import translate
-from viewer.models import Location
+from viewer.models import Checkpoint, Location
 from viewer.stores.json_folder import JsonFolder
+from viewer.stores.location_reader import open_reader
+from viewer.stores.polling.known_folders import KnownFolders
 from viewer.stores.protocol import ReadLimits
 from viewer.stores.safe_open import kernel_file_system
 
@@ -137,6 +140,79 @@ def test_forklines_own_database_is_not_a_location(ending: str) -> None:
     assert own.exists()
     with pytest.raises(UnknownLocation, match="own database"):
         open_location(own)
+
+
+@pytest.mark.parametrize("below", ["", "jobs", "jobs/store", "new/folder", "store.db", "link", "link/jobs"])
+@pytest.mark.parametrize("way", ["as it is", "by a link", "by a link above it", "with dots", "as a URL"])
+def test_nothing_in_the_data_folder_is_a_location(
+    below: str, way: str, tmp_path: Path, settings: Settings
+) -> None:
+    own = tmp_path / "home/data"
+    copy_of("1.15.30/json", own / "jobs").rename(own / "jobs/store")
+    copy_of("1.15.30/cp.db", own).rename(own / "store.db")
+    (own / "link").symlink_to(own / "jobs")
+    (tmp_path / "link").symlink_to(own)
+    (tmp_path / "above").symlink_to(tmp_path / "home")
+    settings.DATA_DIR = tmp_path / "above/data"
+    path = {
+        "as it is": f"{own}/{below}",
+        "by a link": f"{tmp_path}/link/{below}",
+        "by a link above it": f"{tmp_path}/above/data/{below}",
+        "with dots": f"{own}/jobs/../{below}",
+        "as a URL": f"file://{own}/{below}",
+    }[way]
+    with pytest.raises(UnknownLocation, match="data folder"):
+        open_location(path)
+    assert not Location.objects.exists()
+
+
+def test_a_folder_with_a_name_like_that_of_the_data_folder_is_a_location(
+    tmp_path: Path, settings: Settings
+) -> None:
+    settings.DATA_DIR = tmp_path / "data"
+    settings.DATA_DIR.mkdir()
+    store = copy_of("1.15.30/json", tmp_path / "data-of-mine")
+    assert open_location(store).path == str(store)
+    assert import_location(open_location(store)).added
+
+
+def test_a_location_that_is_now_in_the_data_folder_is_not_read(tmp_path: Path, settings: Settings) -> None:
+    location = open_location(copy_of("1.15.30/json", tmp_path / "data/checkpoints"))
+    assert import_location(location).added
+    stored = Checkpoint.objects.count()
+    settings.DATA_DIR = tmp_path / "data"
+    (tmp_path / "data/checkpoints/new.json").write_text("{}")
+    summary = import_location(location)
+    assert summary.read_error and "data folder" in translate(summary.read_error)
+    assert Checkpoint.objects.count() == stored, "What is stored is not lost."
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_the_data_folder_is_skipped_in_a_folder_above_it(
+    depth: int, tmp_path: Path, settings: Settings
+) -> None:
+    own = tmp_path / "project/a/b" if depth == 2 else tmp_path / "project/data"
+    copy_of("1.15.30/json", tmp_path / "project/checkpoints")
+    copy_of("1.15.30/json", own / "jobs/1/store")
+    settings.DATA_DIR = own
+    location = open_location(tmp_path / "project")
+    import_location(location)
+    keys = set(Checkpoint.objects.values_list("source_key", flat=True))
+    assert keys and all(key.startswith("checkpoints/") for key in keys)
+    assert Checkpoint.objects.count() == len(list((tmp_path / "project/checkpoints").rglob("*.json")))
+    assert not location.problems.exists()
+    hidden = next(own.rglob("*.json"))
+    known = KnownFolders()
+    with open_reader(address_of(location)) as reader:
+        assert reader.entry(str(hidden.relative_to(tmp_path / "project"))) is None
+        assert {one.key for one in reader.newest(10_000)} == keys
+        assert {one.key for one in reader.entries(known)} == keys
+        hidden.with_name("new.json").write_text("{}")
+        (own / "new.json").write_text("{}")
+        (own / "folder").mkdir()
+        assert reader.added(known) == []
+        (tmp_path / "project/checkpoints/new.json").write_text("{}")
+        assert reader.added(known) == ["checkpoints/new.json"]
 
 
 def test_an_empty_list_of_roots_allows_nothing(tmp_path: Path) -> None:

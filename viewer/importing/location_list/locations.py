@@ -19,7 +19,7 @@ from viewer.stores.location_reader import LocationReader, open_reader
 from viewer.stores.packing import Packed
 from viewer.stores.postgresql.address import is_uri, name_in, path_of_database
 from viewer.stores.protocol import Entry
-from viewer.stores.safe_open import Identity
+from viewer.stores.safe_open import Identity, is_inside
 
 # How many entries of a new location are read to recognise its engine.
 MAX_PROBED = 5
@@ -146,6 +146,8 @@ def permitted_path(path: str | Path, roots: Sequence[Path] | None) -> Path:
         )
     if _is_own_database(found):
         raise UnknownLocation(_("This is Forkline's own database. It contains no checkpoints of an engine."))
+    if is_inside(found, settings.DATA_DIR):
+        raise UnknownLocation(translate(LocationUnreadable("store.own_data_folder")))
     return found
 
 

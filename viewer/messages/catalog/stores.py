@@ -61,6 +61,9 @@ MESSAGES = {
     "store.not_shown": _("This checkpoint is too large or too deeply nested to show."),
     "store.number_too_long": _("It contains a number of more than %(most)d digits."),
     "store.parse_timed_out": _("Reading it took more than %(most)s seconds."),
+    "store.own_data_folder": _(
+        "It is in Forkline's data folder (DATA_DIR), which is not read as a location."
+    ),
     "store.path_failed": _("The path cannot be opened: %(why)s."),
     "store.path_invalid": _("The path cannot be opened: it is not a valid path."),
     "store.pdf": _("It is a PDF."),

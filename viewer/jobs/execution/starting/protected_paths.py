@@ -62,7 +62,7 @@ def conflict_of(project: Project) -> UserMessage | None:
     interpreter = Path(project.interpreter)
     if cover := covering(interpreter, protected) or covering(interpreter.parent, protected):
         return UserMessage("job.interpreter_in_protected_folder", {"cover": str(cover)})
-    # Only Forkline writes to the data folder, and the demo's environment file is there.
+    # Only Forkline writes to the data folder.
     locations = [path for path in protected if path not in _both(Path(settings.DATA_DIR))]
     if project.environment_file and (cover := covering(Path(project.environment_file), locations)):
         return UserMessage("job.environment_file_in_protected_folder", {"cover": str(cover)})
