@@ -16,7 +16,11 @@ _SLOT = re.compile(r"<<([a-z0-9]+?)_?(\d*)>>")
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 ALPHABETS = {
     "alnum": string.ascii_letters + string.digits,
+    "letters": string.ascii_letters,
+    "base36": string.ascii_lowercase + string.digits,
+    "caps36": string.ascii_uppercase + string.digits,
     "hex": "0123456789abcdef",
+    "caphex": "0123456789ABCDEF",
     "lower": string.ascii_lowercase,
     "upper": "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567",
     "digits": string.digits,
@@ -24,6 +28,8 @@ ALPHABETS = {
     "base58": _BASE58,
     "bech": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L",
 }
+# Secrets of these always have a digit.
+MIXED = ("alnum", "hex", "upper", "b64", "base58")
 PASSWORDS = ("Kanarie7vogel", "hunter2!", "k4n@rieVogel", "S3cure_Pa55", "correcthorse9battery")
 
 
@@ -62,11 +68,7 @@ def _secret(kind: str, slot: str, chance: random.Random) -> str:
     length = int(slot[2 + len(known) : -2].lstrip("_"))
     letters = ALPHABETS[known]
     made = "".join(chance.choices(letters, k=length))
+    if length < 12 or known not in MIXED:
+        return made
     # Letters alone would be a word, digits alone a number.
-    return (
-        made
-        if length < 12 or known in ("lower", "digits")
-        else f"7{made[1:-2]}aB"[:length]
-        if known != "hex"
-        else f"7{made[1:-1]}a"
-    )
+    return f"7{made[1:-1]}a" if known == "hex" else f"7{made[1:-2]}aB"

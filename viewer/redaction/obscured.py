@@ -4,6 +4,8 @@ Terminals print colours and wrap lines, pages hide characters without a width, a
 ``PlainText`` lacks that, and maps the spans that are found in it to those of the original.
 """
 
+import html
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,9 +26,16 @@ _INVISIBLE = compiled(
     rf"|\][^\x07\x1b\\]{{0,300}}(?:\x07|\\+u0007|{_ESCAPE}\\{{0,4}}))"
     rf"|{'|'.join(INVISIBLE)}|\\+u(?:{_ESCAPED_CODES})"
 )
-_PERCENT = compiled(r"%[0-9A-Fa-f]{2}")
+# A character as a URL, HTML or a wide font has it.
+_ENCODED = compiled(
+    r"%[0-9A-Fa-f]{2}|&(?:quot|apos|amp|lt|gt|#[0-9]{2,4}|#[xX][0-9A-Fa-f]{2,4});"
+    r"|\xef\xbc[\x90-\x99\xa1-\xba]|\xef\xbd[\x81-\x9a]"
+)
 # What is encoded in a query that contains a name or an address: = : " @
-_ENCODED_SIGNS = ("%3D", "%3d", "%3A", "%3a", "%22", "%40", "%253")
+# And the starts of entities and of wide letters.
+_WIDE = tuple(bytes((0xEF, 0xBD, code)).decode() for code in range(0x81, 0x9B))
+_ENTITIES = ("&quot;", "&apos;", "&#", "&amp;#", "&amp;quot;")
+_ENCODED_SIGNS = ("%3D", "%3d", "%3A", "%3a", "%22", "%40", "%253", *_ENTITIES, *_WIDE)
 # Variation selectors and the mark at the start of a file begin with two bytes that no other text has.
 INVISIBLE_KEYWORDS = (
     *(one for one in INVISIBLE if not 0xFE00 <= ord(one) < 0xFE10),
@@ -112,7 +121,7 @@ def obscured_spans(data: bytes, find: Callable[[bytes], list[TextSpan]]) -> list
     for _ in range(MAX_DECODINGS):
         if not _ENCODED_SEARCH.find_matches_as_indexes(text):
             break
-        search(PlainText(text, _percent_decoded(text)))
+        search(PlainText(text, _decoded(text)))
         text = steps[-1].data
     if breaks := _wrapped_words(text):
         joined = PlainText(text, iter(breaks))
@@ -150,9 +159,16 @@ def one_line(data: bytes, separator: bytes) -> PlainText:
     return PlainText(data, ((*found.span(), separator) for found in _ANY_BREAK.finditer(data)))
 
 
-def _percent_decoded(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    for found in _PERCENT.finditer(data):
-        yield (*found.span(), unquote_to_bytes(found[0]))
+def _decoded(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    for found in _ENCODED.finditer(data):
+        text = found[0]
+        if text.startswith(b"%"):
+            plain = unquote_to_bytes(text)
+        elif text.startswith(b"&"):
+            plain = html.unescape(text.decode()).encode("utf-8", "surrogatepass")
+        else:
+            plain = unicodedata.normalize("NFKC", text.decode()).encode()
+        yield (*found.span(), plain)
 
 
 def _wrapped_words(data: bytes) -> list[tuple[int, int, bytes]]:

@@ -26,6 +26,7 @@ from viewer.redaction.names.shapes import (
 from viewer.redaction.obscured import without_invisible
 from viewer.redaction.patterns import words
 from viewer.redaction.rules.keywords import ADDRESS_WORDS, may_hold_secret
+from viewer.redaction.rules.vendor_tokens import labels
 
 # What a field hides:
 # - "hard": everything but null, booleans and placeholders;
@@ -35,10 +36,11 @@ from viewer.redaction.rules.keywords import ADDRESS_WORDS, may_hold_secret
 # - "code": numbers of four or more digits, and texts with a digit;
 # - "made": texts that look like a short key, and URLs with such a part;
 # - "random": machine-made texts;
+# - "vendor": machine-made texts that are not names of models or the like;
 # - "headers": texts of eight or more mixed characters, and each field below that is no harmless header.
-Secrecy = Literal["hard", "soft", "shaped", "cookie", "code", "made", "random", "headers", ""]
+Secrecy = Literal["hard", "soft", "shaped", "cookie", "code", "made", "random", "vendor", "headers", ""]
 # Levels that say nothing about the fields below such a field.
-OWN_VALUE_ONLY = frozenset(["code", "made", "random"])
+OWN_VALUE_ONLY = frozenset(["code", "made", "random", "vendor"])
 # The least number that a field of a code hides.
 MIN_CODE = 1000
 
@@ -50,12 +52,12 @@ def _word_set(text: str) -> frozenset[str]:
 _MAX_NAME = 200
 _HARD = _word_set(
     "password passwords passwd passphrase passcode pwd secret secrets credential credentials creds"
-    " authorization dsn otp totp mnemonic passwort kennwort pw pswd passwrd userpass mdp"
+    " authorization dsn otp totp mnemonic passwort kennwort pw psk pswd passwrd userpass mdp"
 )
 _SOFT = _word_set("jwt bearer apikey apikeys apitoken sshkey sessionid sessid phpsessid jsessionid sid2")
 _SHAPED = _word_set("token auth")
 # Values of these are mostly ordinary.
-_MADE = _word_set("session signature webhook webhooks sig hmac kubeconfig pat salt pepper seed sas")
+_MADE = _word_set("session signature webhook webhooks sig hmac kubeconfig pat salt pepper seed sas csrf")
 _COOKIE = _word_set("cookie cookies")
 _CODE = _word_set("pin pins cvv cvc tan puk")
 # Words before "key" or "token" that make it an ordinary one.
@@ -87,14 +89,14 @@ _ABOUT = _word_set(
 )
 _WHOLE = re2.compile(
     r"(?i)(?:(?:access|refresh|auth|api|id|bearer|session|bot)[_\-]?tokens|api[_\-]?keys"
-    r"|connection[_\-]?strings?|conn[_\-]?str(?:ing)?|seed[_\-]?phrase|recovery[_\-]?(?:phrase|key)"
+    r"|client[_\-]?key[_\-]?data|connection[_\-]?strings?|conn[_\-]?str(?:ing)?|seed[_\-]?phrase|recovery[_\-]?(?:phrase|key)"
     r"|auth[_\-]?headers?|auth(?:entication)?[_\-]header|session[_\-]?(?:cookie|token|key)|ssh[_\-]?key"
     r"|webhook[_\-]?ur[li]|(?:storage|account|sas|shared_?access)_?(?:key|signature|token))$"
 )
 # Codes that a person types to get in.
 _CODES = re2.compile(
     r"(?i)(?:^|[^a-z]|[a-z](?-i:[A-Z]))?(?:access|pin|pass|entry|door|gate|alarm|unlock|lock|secret|security"
-    r"|login|sign[_\-]?in|sms|otp|mfa|2fa|totp|verification|confirmation|activation|one[_\-]?time|backup|recovery"
+    r"|login|sign[_\-]?in|sms|otp|mfa|2fa|totp|verification|confirmation|activation|invite|one[_\-]?time|backup|recovery"
     r"|auth(?:entication|orization)?)[_\- ]?(?:codes?|numbers?)$|(?:mfa|2fa|one_?time)_?password$"
 )
 # Addresses of databases and the like, which may hold a password.
@@ -177,7 +179,9 @@ def secrecy_of(name: str) -> Secrecy:
     if not _HARD.isdisjoint(parts):
         return "hard"
     last, owner = parts[-1], parts[-2] if len(parts) > 1 else ""
-    return _secrecy_of_last(last, owner) or _secrecy_of_key(name, last, owner)
+    return (
+        _secrecy_of_last(last, owner) or _secrecy_of_key(name, last, owner) or _secrecy_of_vendor(name, last)
+    )
 
 
 def _secrecy_of_ending(name: str) -> Secrecy:
@@ -219,7 +223,9 @@ def _secrecy_of_key(name: str, last: str, owner: str) -> Secrecy:
     """Return the secrecy of a name that may be that of a key, password or token."""
     if not (name[-1].isalnum() and (name[-1].isalpha() or _NUMBERED.search(name))):
         return ""
-    if (last in ("key", "pass") and not owner) or (last.endswith("key") and name == last.upper()):
+    if last == "pass" and not owner:
+        return "made"
+    if (last == "key" and not owner) or (last.endswith("key") and name == last.upper()):
         return "random"
     if owner in _HARMLESS_OWNERS:
         return ""
@@ -229,6 +235,14 @@ def _secrecy_of_key(name: str, last: str, owner: str) -> Secrecy:
     if last in _SHAPED:
         return "shaped"
     return "random" if _OF.search(name) else ""
+
+
+_VENDORS = re2.compile("|".join(labels()))
+
+
+def _secrecy_of_vendor(name: str, last: str) -> Secrecy:
+    """Return the secrecy of a name that contains that of a vendor, such as datadog_app."""
+    return "vendor" if last != "id" and _VENDORS.search(name.lower()) else ""
 
 
 def is_harmless_owner(word: str) -> bool:
@@ -270,6 +284,7 @@ def _is_code(text: str) -> bool:
     return text.replace("-", "").isdigit() or (len(text) >= 6 and is_mixed(text) and not is_ordinary(text))
 
 
+_RUN = re2.compile(r"[A-Za-z0-9]{16}")
 _HIDES: dict[Secrecy, Callable[[str], bool]] = {
     "hard": lambda text: not (text.startswith("/") and is_path(text)),
     "soft": lambda text: not is_keyboard_or_musical(text) and not (text.isdigit() and len(text) < 4),
@@ -278,6 +293,7 @@ _HIDES: dict[Secrecy, Callable[[str], bool]] = {
     "code": _is_code,
     "made": _is_made,
     "random": is_machine_made,
+    "vendor": lambda text: is_machine_made(text) and _RUN.search(text) is not None,
     "headers": lambda text: looks_random(text) and is_mixed(text) and not is_path(text),
     "": lambda text: False,
 }

@@ -139,6 +139,11 @@ def _is_identifier(text: str) -> bool:
     return _IDENTIFIER.search(text) is not None
 
 
+def is_uuid(text: str) -> bool:
+    """Return whether a text is a UUID."""
+    return _UUID.search(text) is not None
+
+
 def is_url(text: str) -> bool:
     """Return whether a text begins with the scheme of a URL."""
     return _URL.search(text[:40]) is not None

@@ -18,10 +18,11 @@ _USER = compiled(
     r"([^\s:\"'/\\-][^\s:\"'/\\]{0,100}):([^\s\"'\\]{1,300})"
 )
 _PASSWORD_FLAG = compiled(
-    r"\b(?:sshpass|mysql|mysqldump|mysqladmin|docker login|redis-cli)\b([^\r\n|;]{0,300}?)"
-    r"(?:\s-[paw]\s?|\s--pass\s)[\"']?"
+    r"\b(?:sshpass|mysql|mysqldump|mysqladmin|docker login|redis-cli|ssh-keygen)\b([^\r\n|;]{0,300}?)"
+    r"(?:\s-[pawN]\s?|\s--pass\s)[\"']?"
     r"([^\s\"'\\\-][^\s\"'\\]{3,200})"
 )
+_OPENSSL = compiled(r"\spass:([^\s\"'\\]{4,200})")
 _PGPASS = compiled(
     r"(?:^|\n|\\n)[A-Za-z0-9.\-*_]{1,100}:(?:543[0-9]|6432|\*):[^\s:]{1,100}:[^\s:]{1,100}:([^\s\\]{3,200})"
 )
@@ -50,18 +51,29 @@ _CALLED = compiled(
 _SET = compiled(r"\bsecret set [A-Za-z0-9_]{1,80} (?:--body|-b)[ =]\\*[\"']?([^\s\"'\\]{4,500})")
 
 
+_IN_COMMANDS = (
+    *((_CALLED, b"auth"), (_CALLED, b".login(")),
+    *((_OPENSSL, b" pass:"), (_SET, b"secret set ")),
+)
+
+
 def credential_spans(data: bytes) -> Iterator[TextSpan]:
     """Yield the spans of credentials."""
     if any(word in data for word in _SCHEME_KEYWORDS):
         yield from _schemes(data)
     if b"asic " in data or b"ASIC " in data:
         yield from (found.span(1) for found in _BASIC.finditer(data) if _is_base64(found[1]))
-    for pattern, keyword in ((_CALLED, b"auth"), (_CALLED, b".login("), (_SET, b"secret set ")):
+    for pattern, keyword in (
+        (_CALLED, b"auth"),
+        (_CALLED, b".login("),
+        (_OPENSSL, b" pass:"),
+        (_SET, b"secret set "),
+    ):
         if keyword in data:
             yield from _unless_placeholder(pattern.finditer(data))
     if b"-u" in data or b"-a" in data:
         yield from _users(data)
-    if b" -p" in data or b" -a" in data or b" --pass" in data or b" -w" in data:
+    if b" -p" in data or b" -a" in data or b" --pass" in data or b" -w" in data or b" -N" in data:
         yield from _flags(data)
     if b"dentified" in data or b"DENTIFIED" in data:
         yield from (found.span(1) for found in _IDENTIFIED.finditer(data))

@@ -13,7 +13,7 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 from viewer.redaction.names.labels import FOREIGN_LABELS
 from viewer.redaction.obscured import OBSCURED_KEYWORDS
 from viewer.redaction.patterns import words
-from viewer.redaction.rules.vendor_tokens import AMBIGUOUS, ANCHORS, BEFORE_WORDS, prefixes
+from viewer.redaction.rules.vendor_tokens import AMBIGUOUS, ANCHORS, BEFORE_WORDS, labels, prefixes
 
 
 def cased(*texts: str) -> tuple[str, ...]:
@@ -35,6 +35,7 @@ _WORDS = (
 SECRET_WORDS = (
     *cased(*_WORDS),
     *("Connection_String", "connection_string", "CONNECTION_STRING", "connectionString", "ConnectionString"),
+    *("conn_str", "CONN_STR", "connStr", "ConnStr", "connstr"),
     *("connectionstring", "connection string", "Connection string", "mnemonic", "MNEMONIC", "seed phrase"),
     "seed_phrase",
 )
@@ -59,6 +60,12 @@ _ENDINGS = (
 _ADDRESS_ENDS = ("_url", "_uri", "Url", "Uri", "url", "uri")
 _RARE_ENDINGS = (
     *(
+        "psk",
+        "PSK",
+        "pass",
+        "PASS",
+        "csrf",
+        "CSRF",
         "pins",
         "cvv",
         "CVV",
@@ -93,7 +100,8 @@ _OTHER_KEYWORDS = words(
     "$2a$ $2b$ $2y$ $6$ $5$ $1$ $y$ $apr1$ $argon2 :// :/\\ :\\/ :\\\\ sig="
     " Sig= ignature= -Credential= -Token= -token= KeyId= hooks. /webhooks/ /webhookb2/ telegram.org"
     " googleapis ifttt weixin.qq open.feishu webhook.site piKey enieKey --user --auth --proxy-user"
-    " sshpass .login( mysql redis-cli :543 :6432: :*: {SHA} {SSHA} dentified DENTIFIED sexec SEXEC sExec"
+    " sshpass ssh-keygen LS0tLS1CRUdJTiB .login( mysql redis-cli :543 :6432: :*: {SHA} {SSHA} dentified"
+    " DENTIFIED sexec SEXEC sExec"
 )
 _SPACED_KEYWORDS = (
     "PRIVATE KEY",
@@ -122,7 +130,9 @@ def keywords() -> list[str]:
     others = {*starts, *_COMMON_PARTS, *_OTHER_KEYWORDS, *_SPACED_KEYWORDS, *ANCHORS, *at_starts}
     unconditional = {word[1:] if word[0].isalpha() and len(word) > 4 else word for word in SECRET_WORDS}
     foreign = {form for label in FOREIGN_LABELS for form in _forms_of_label(label)}
-    return _without_longer([*unconditional, *WORDS_WITH_ENDS, *others, *foreign, *OBSCURED_KEYWORDS])
+    return _without_longer(
+        [*cased(*labels()), *unconditional, *WORDS_WITH_ENDS, *others, *foreign, *OBSCURED_KEYWORDS]
+    )
 
 
 # How JSON writes the bytes before words. A quote may also be the one at which the text begins.

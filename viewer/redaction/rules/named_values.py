@@ -24,6 +24,7 @@ from viewer.redaction.names.shapes import (
     is_mixed,
     is_ordinary,
     is_placeholder,
+    is_uuid,
     is_words,
     looks_random,
 )
@@ -35,14 +36,24 @@ from viewer.redaction.rules.value_spans import (
     complete_span,
     value_at,
 )
+from viewer.redaction.rules.vendor_tokens import labels
 
 # Words in the names of secrets, in lower case. The longest that matches counts.
 SECRET_WORDS = (
-    *("secret", "passwd", "password", "passphrase", "passcode", "pwd", "pswd", "passwrd", "pw", "mdp"),
+    *("secret", "passwd", "password", "passphrase", "passcode", "pwd", "pswd", "passwrd", "pw", "mdp", "psk"),
     *("token", "authorization", "cookie", "credential", "creds", "dsn", "bearer", "auth"),
     *("jwt", "otp", "sessionid", "sessid", "mnemonic", "_pat", "key", "api key", "access key"),
     *("private key", "secret key", "connection string", "connectionstring", "connection_string"),
-    *("seed phrase", "seed_phrase", "recovery phrase", "session key", "_pass", "-pass", "signing key"),
+    *(
+        "seed phrase",
+        "seed_phrase",
+        "recovery phrase",
+        "session key",
+        "_pass",
+        "-pass",
+        "pass",
+        "signing key",
+    ),
     *("headers", "accountsignature", "webhook", "webhook url", "session", "signature", "hmac", "kubeconfig"),
     *(
         "pin",
@@ -66,11 +77,14 @@ SECRET_WORDS = (
 
 def _spellings(label: str) -> set[str]:
     """Return a label in lower case, with accents in either case: only the letters of ASCII are lowered."""
-    forms = {label, label.replace(" ", "_"), label.replace(" ", "-")}
+    curly = label.replace("'", "\N{RIGHT SINGLE QUOTATION MARK}")
+    forms = {label, curly, label.replace(" ", "_"), label.replace(" ", "-")}
+    forms |= {form.capitalize() for form in forms}
     return forms | {form.upper().encode().lower().decode() for form in forms if not form.isascii()}
 
 
-_SEARCH = words_search([*SECRET_WORDS, *(form for label in FOREIGN_LABELS for form in _spellings(label))])
+_FOREIGN = [form for label in FOREIGN_LABELS for form in _spellings(label)]
+_SEARCH = words_search([*SECRET_WORDS, *labels(), *_FOREIGN])
 _NAME_CHARACTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.$")
 MAX_BEFORE, MAX_AFTER = 60, 40
 
@@ -118,12 +132,13 @@ def _name_at(data: bytes, start: int, end: int, earliest: int) -> Name:
 
 _DOT = ord(".")
 
-# What closes a name, and what then tells the notation. The signs in bytes are an arrow, and the colon and the
-# equals sign of Chinese.
+# What closes a name, and what then tells the notation. The signs in bytes are an arrow, dashes, and the colon
+# and the equals sign of Chinese.
 _FOLLOWING = anchored(
     r"(?P<close>[\\\"'`*_\])]*+)(?:"
     r"\s{0,40}+(?P<compares>[!=]==?)\s{0,20}+"
-    r"|\s{0,40}+(?P<assigns>:{1,3}=|[?+.|]{1,2}=|=>|->|=|::|:|\xe2\x86\x92|\xef\xbc\x9a|\xef\xbc\x9d)[*_`]{0,3}+"
+    r"|\s{0,40}+(?P<assigns>:{1,3}=|[?+.|]{1,2}=|=>|->|=|::|:"
+    r"|\xe2\x86\x92|\xe2\x80[\x93\x94](?=\s)|\xef\xbc\x9a|\xef\xbc\x9d)[*_`]{0,3}+"
     r"[ \t]{0,80}+"
     r"|(?P<cell>[ \t]{0,80}+\|[ \t]{0,80}+)"
     r"|(?P<comma>\s{0,4}+,\s{0,40}+(?:[a-z_]{1,20}+=)?+)"
@@ -145,7 +160,7 @@ def _value_of(data: bytes, name: Name) -> TextSpan | None:
             return _assigned(data, name, following.end(), following["assigns"])
         case "compares":
             return _compared(data, name, following.end())
-        case "cell" if name.secrecy != "random":
+        case "cell" if name.secrecy not in ("random", "vendor"):
             return _shaped(data, name, following.end(), 6)
         case "comma" if following["close"].strip(b"\\*_])"):
             return _argument(data, name, following.end())
@@ -332,7 +347,7 @@ def _flag(data: bytes, name: Name, at: int) -> TextSpan | None:
 
 # XML: <name>value</name>
 
-_TAG_TEXT = anchored(r"([^<>]++)(?:\]\]>)?+</")
+_TAG_TEXT = anchored(r"([^<>]++)>?+</")
 
 
 def _tag_text(data: bytes, at: int, name: Name) -> TextSpan | None:
@@ -340,7 +355,7 @@ def _tag_text(data: bytes, at: int, name: Name) -> TextSpan | None:
     found = _TAG_TEXT.match(data, at, at + MAX_VALUE)
     if found is None:
         return None
-    text = found[1].partition(b"]]>")[0].rstrip().decode("utf-8", "replace")
+    text = found[1].removesuffix(b"]]").rstrip().decode("utf-8", "replace")
     if not is_secret_text(text, name.secrecy) or is_words(text):
         return None
     return at, at + len(text.encode())
@@ -410,13 +425,14 @@ def _looks_secret(text: str, name: Name) -> bool:
         return False
     if name.secrecy == "hard":
         return is_mixed(text) and not has_known_format(text)
-    return looks_random(text) and not is_ordinary(text) and is_mixed(text)
+    # The keys of some services are UUIDs.
+    return looks_random(text) and is_mixed(text) and (is_uuid(text) or not is_ordinary(text))
 
 
 def _next_word(data: bytes, name: Name, at: int) -> TextSpan | None:
     """Return the span of the word after a name, as in “password hunter2”, if it looks like a secret."""
     value = value_at(data, at)
-    if value is None:
+    if value is None or name.secrecy == "vendor":
         return None
     text = data[value.start : value.end].decode("utf-8", "replace").rstrip(".,")
     if not is_secret_text(text, name.secrecy) or has_known_format(text) or " " in text:

@@ -18,8 +18,17 @@ _END = compiled(
 )
 
 
+# The same in Base64, as Kubernetes has them: up to where its letters end.
+_ENCODED = compiled(
+    r"LS0tLS1CRUdJTiB(?:SU0Eg|FQyBQ|PUEVO|QUklW|FTkNS|EU0Eg|QR1Ag)[A-Za-z0-9+/=]*"
+    r"(?:(?:\\n|\s){1,40}[A-Za-z0-9+/=]{40,})*"
+)
+
+
 def private_key_spans(data: bytes) -> Iterator[TextSpan]:
     """Yield the spans of private keys: up to their last line, or as far as they have its characters."""
+    if b"LS0tLS1CRUdJTiB" in data:
+        yield from (found.span() for found in _ENCODED.finditer(data))
     if b"PRIVATE KEY" not in data and b"PuTTY-User-Key" not in data:
         return
     blocks = [(found.start(), found.end(1), found.end()) for found in _BLOCKS.finditer(data)]

@@ -11,13 +11,15 @@ from typing import Any
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from viewer.redaction.names.shapes import entropy, has_digit, has_upper, is_ordinary
+from viewer.redaction.names.shapes import entropy, has_digit, has_upper, is_ordinary, is_uuid
 from viewer.redaction.patterns import TextSpan, compiled, words
 
 RULES = Path(__file__).with_name("vendor_tokens.toml")
 # The maximum number of bytes that are matched of a token.
 MAX_TOKEN = 2048
 MAX_JWT = 8192
+# Longer texts with the form of a token are not names or versions.
+MAX_NAME = 40
 # Any long word after one of these prefixes is a token. The vendors' rules are stricter, but lengths change.
 LOOSE = words(
     "sk- gsk_ hf_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- glrt- xapp- xoxb- xoxa- xoxp- xoxe-"
@@ -49,12 +51,17 @@ _MIN_LENGTHS = {
     "secret_": 24,
 }
 # Prefixes that also occur inside words.
-AMBIGUOUS = frozenset(words("sk_ rk_ ion_ re_ ext_ pat al- pa- s. na1- eu1- fc-"))
+AMBIGUOUS = frozenset(
+    words(
+        "sk_ rk_ ion_ re_ ext_ pat al- pa- s. na1- eu1- fc- cio oy2 sl. sat. pat. pk. sk. tk. 1000. hawk. dt0"
+    )
+)
 _AWS = compiled(r"(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{12,20}")
 _JWT = compiled(r"eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]+)*")
 _AWS_STARTS, _JWT_START = ("AKIA", "ASIA", "ABIA", "ACCA"), "eyJ"
-# Tokens without a prefix, each with keywords of which it contains one.
+# Tokens without a prefix, each with keywords of which it contains one. With a group, only that is secret.
 _HEX = words("0 1 2 3 4 5 6 7 8 9 a b c d e f A B C D E F")
+_BETWEEN = r"[^0-9A-Za-z]{1,12}(?:[A-Za-z_]{1,24}[^0-9A-Za-z]{1,8}){0,3}"
 _ANCHORED = (
     # Telegram
     ((":A",), compiled(r"(?:\b|bot)\d{5,16}:A[A-Za-z0-9_\-]{30,45}")),
@@ -77,6 +84,16 @@ _ANCHORED = (
     ),
     # Twilio: keys. Its tokens have no form of their own, see pairs.
     (tuple(f"SK{one}" for one in _HEX), compiled(r"\bSK[0-9a-fA-F]{32}\b")),
+    # Twilio: a token behind the account's id, with at most three words between them.
+    (
+        tuple(f"AC{one}" for one in _HEX),
+        compiled(rf"\bAC[0-9a-fA-F]{{32}}{_BETWEEN}([0-9a-fA-F]{{32}})\b"),
+    ),
+    # AWS: a secret behind its id, as in the console's CSV.
+    (
+        ("AKIA", "ASIA"),
+        compiled(rf"\b(?:AKIA|ASIA)[0-9A-Z]{{16}}{_BETWEEN}([A-Za-z0-9/+]{{40}})(?:[^A-Za-z0-9/+]|$)"),
+    ),
     # Facebook
     (tuple(f"{one}|" for one in _HEX[:10]), compiled(r"\b\d{15,16}\|[0-9A-Za-z_\-]{27,40}\b")),
     # MaxMind, Azure, Salesforce, Tableau, Airtable's OAuth
@@ -105,12 +122,23 @@ BEFORE_WORDS = b"\"' =:(`/\n"
 
 
 @lru_cache(maxsize=1)
+def _file() -> dict[str, Any]:
+    return tomllib.loads(RULES.read_text())
+
+
+@lru_cache(maxsize=1)
 def rules() -> dict[str, list[str]]:
     """Return the vendors' patterns by prefix."""
     found: dict[str, list[str]] = {}
-    for rule in tomllib.loads(RULES.read_text()).values():
-        for prefix in rule["prefixes"]:
+    for rule in _file().values():
+        for prefix in rule["prefixes"] if isinstance(rule, dict) else ():
             found.setdefault(prefix, []).append(rule["pattern"])
+    return found
+
+
+def labels() -> list[str]:
+    """Return names of vendors whose tokens are recognised only by such a label, in lower case."""
+    found: list[str] = _file()["labels"]
     return found
 
 
@@ -138,7 +166,7 @@ def token_spans(data: bytes) -> Iterator[TextSpan]:
     found = prefix_search().find_matches_as_indexes(data, overlapping=True)
     keywords = {number - len(names) for number, _, _ in found if number >= len(names)}
     for pattern in {pattern for number in keywords for pattern in _ANCHORED_PATTERNS[number]}:
-        yield from (token.span() for token in pattern.finditer(data))
+        yield from (token.span(pattern.groups) for token in pattern.finditer(data))
     last_end = 0
     # By position, and of the prefixes at the same position the longest first.
     at_prefixes = ((start, -end, number) for number, start, end in found if number < len(names))
@@ -164,6 +192,7 @@ def is_at_start(data: bytes, start: int) -> bool:
 
 # A long random word that begins with a frequent prefix although a letter precedes it: openaikeysk-proj-…
 _GLUED = compiled(r"[A-Za-z0-9_\-]{24,200}")
+_RUN = compiled(r"[A-Za-z0-9]{16}")
 
 
 def _is_behind_label(data: bytes, start: int, prefix: str) -> bool:
@@ -171,7 +200,7 @@ def _is_behind_label(data: bytes, start: int, prefix: str) -> bool:
     if len(prefix) < 3 or prefix not in _LOOSE_SET or not 97 <= data[start - 1] <= 122:
         return False
     word = _GLUED.match(data, start, start + 200)
-    if word is None:
+    if word is None or not _RUN.search(word[0]):
         return False
     tail = word[0][len(prefix) :].decode("latin-1")
     return has_digit(tail) and has_upper(tail) and any(map(str.islower, tail)) and entropy(tail) >= 3.5
@@ -206,7 +235,7 @@ def _token_end(data: bytes, start: int, prefix: str) -> tuple[int, int]:
     for pattern in _patterns(prefix):
         if found := pattern.match(data, start, start + MAX_TOKEN):
             text = found[0].decode("latin-1")
-            if prefix not in AMBIGUOUS or (has_digit(text) and not is_ordinary(text)):
+            if prefix not in AMBIGUOUS or len(text) > MAX_NAME or (has_digit(text) and not is_ordinary(text)):
                 return found.end(), 0
     return 0, 0
 
@@ -222,4 +251,4 @@ def _is_loose_token(tail: str, prefix: str) -> bool:
     """Return whether this is the rest of a token with this prefix."""
     if len(tail) < _MIN_LENGTHS.get(prefix, 16) or not (has_digit(tail) or has_upper(tail)):
         return False
-    return prefix in ("AIza", "ya29.", "SG.") or not is_ordinary(tail)
+    return prefix in ("AIza", "ya29.", "SG.") or is_uuid(tail) or not is_ordinary(tail)
