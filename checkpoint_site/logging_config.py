@@ -13,12 +13,15 @@ def logging_config(log_format: str, *, logs_requests: bool) -> dict[str, Any]:
             "plain": {"()": "checkpoint_site.logs.PlainFormatter"},
             "json": {"()": "checkpoint_site.logs.JsonFormatter"},
         },
-        "filters": {"refusals": {"()": "checkpoint_site.logs.OneLineRefusals"}},
+        "filters": {
+            "refusals": {"()": "checkpoint_site.logs.OneLineRefusals"},
+            "failures": {"()": "checkpoint_site.logs.BriefFailures"},
+        },
         "handlers": {
             "console": {
                 "class": "logging.StreamHandler",
                 "formatter": log_format,
-                "filters": ["refusals"],
+                "filters": ["refusals", "failures"],
             }
         },
         "root": {"handlers": ["console"], "level": "WARNING"},

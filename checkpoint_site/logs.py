@@ -23,6 +23,9 @@ OMITTED_ATTRIBUTES = {"request", "status_code", "server_time", "color_message", 
 # The token of a share link, which is a part of its path.
 SHARE_TOKEN = re.compile(r"(/shared/)[^/\s\"']+")
 
+# A failure that was not met for this long is logged again.
+REPEATED_SECONDS = 60.0
+
 View = Callable[[HttpRequest], HttpResponseBase]
 requests = logging.getLogger("forkline.requests")
 
@@ -34,6 +37,33 @@ class OneLineRefusals(logging.Filter):
         if HTTPStatus.BAD_REQUEST <= getattr(record, "status_code", 0) < HTTPStatus.INTERNAL_SERVER_ERROR:
             record.exc_info = record.exc_text = None
         return True
+
+
+class BriefFailures(logging.Filter):
+    """Logs a failure of the data folder's disk or database in one line, and not again while it lasts.
+
+    Threads, followers and pages meet the same full disk many times a second, and the line says what to do.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        # The time at which each message was last logged or left out, on the monotonic clock.
+        self._seen: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None:
+            return True
+        from viewer.data_folder import failure_text
+
+        if not (text := failure_text(error)):
+            return True
+        record.msg, record.args = text, ()
+        record.exc_info = record.exc_text = None
+        now = time.monotonic()
+        is_new = now - self._seen.get(text, float("-inf")) > REPEATED_SECONDS
+        self._seen[text] = now
+        return is_new
 
 
 class PlainFormatter(logging.Formatter):

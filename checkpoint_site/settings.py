@@ -121,6 +121,14 @@ CHECKPOINT_MAX_SHOWN_BYTES = env_number(
     "16777216 (16 MiB)",
     most=MAX_BYTES,
 )
+JOB_MIN_FREE_BYTES = env_number(
+    "JOB_MIN_FREE_BYTES",
+    16 * 1024 * 1024,
+    "Free space on the data folder's disk, in bytes, below which no job starts.",
+    "16777216 (16 MiB)",
+    least=0,
+    most=MAX_BYTES,
+)
 COPIES_MAX_CHECKPOINTS = env_number(
     "COPIES_MAX_CHECKPOINTS",
     2000,

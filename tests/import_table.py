@@ -37,11 +37,12 @@ viewer/presentation/spans: django viewer.engines viewer.importing viewer.models 
     viewer.prices
 viewer/presentation/launch: django viewer.comparison.diff viewer.engines viewer.forms viewer.importing
     viewer.launching viewer.lineage viewer.models viewer.presentation viewer.redaction
-viewer/presentation/jobs: django viewer.engines viewer.jobs viewer.launching viewer.messages.message
-    viewer.messages.translation viewer.models viewer.presentation
+viewer/presentation/jobs: django viewer.data_folder viewer.engines viewer.jobs viewer.launching
+    viewer.messages.message viewer.messages.translation viewer.models viewer.presentation
 viewer/presentation: django markdown_it nh3 viewer.comparison viewer.jobs.execution viewer.models
-viewer/launching: django viewer.engines viewer.importing viewer.jobs viewer.lineage viewer.messages.labels
-    viewer.messages.message viewer.messages.translation viewer.models viewer.redaction viewer.validation
+viewer/launching: django viewer.data_folder viewer.engines viewer.importing viewer.jobs viewer.lineage
+    viewer.messages.labels viewer.messages.message viewer.messages.translation viewer.models
+    viewer.redaction viewer.validation
 viewer/forms: django viewer.engines viewer.jobs.request viewer.launching viewer.messages.translation
     viewer.models viewer.presentation.run viewer.projects viewer.pruning viewer.redaction viewer.search
     viewer.sharing.links viewer.stores.postgresql.address viewer.validation

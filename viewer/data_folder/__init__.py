@@ -13,7 +13,14 @@ from django.utils.translation import ngettext
 from viewer import sqlite_pragmas
 from viewer.data_folder import identity
 from viewer.data_folder.backups import backup_path, copy_database, delete_old_backups
-from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
+from viewer.data_folder.failures import (
+    DataFolderFailure,
+    database_path,
+    failure_text,
+    has_room,
+    is_full_disk,
+    no_space,
+)
 from viewer.data_folder.inspection import APPLICATION_ID, Inspected, inspect, refuse_newer
 from viewer.data_folder.permissions import Restricted, restrict
 from viewer.data_folder.use import use
@@ -25,7 +32,14 @@ RENAMED_FOLDERS = {"looks": "preflight", "warm": "prewarm"}
 RENAMED_FILES = {"log-to-clear": "log-not-emptied"}
 FORMER_LOCK = "making_ready.lock"
 
-__all__ = ["DataFolderFailure", "failure_text", "prepare_data_folder"]
+__all__ = [
+    "DataFolderFailure",
+    "failure_text",
+    "has_room",
+    "is_full_disk",
+    "no_space",
+    "prepare_data_folder",
+]
 
 
 def prepare_data_folder() -> None:

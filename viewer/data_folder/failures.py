@@ -90,6 +90,22 @@ def has_no_space(folder: Path) -> bool:
         return False
 
 
+def has_room() -> bool:
+    """Whether the disk of the data folder has enough space for another job."""
+    try:
+        return shutil.disk_usage(settings.DATA_DIR).free >= settings.JOB_MIN_FREE_BYTES
+    except OSError:
+        return True
+
+
+def is_full_disk(error: BaseException) -> bool:
+    """Whether this is an error of the data folder's disk or database because the disk is full."""
+    code = sqlite_code(error)
+    if code is not None:
+        return code == FULL or (code in (IOERR, CANTOPEN) and has_no_space(database_path().parent))
+    return isinstance(error, OSError) and error.errno in NO_SPACE and _is_ours(error)
+
+
 def _is_ours(error: OSError) -> bool:
     """Whether it is about a file below the data folder, or about the disk with no file named."""
     if error.filename is None:

@@ -19,12 +19,14 @@ from viewer.jobs.spool import (
     LOCK,
     LOG,
     REQUEST,
+    RESERVED,
     SCRATCH,
     STOP,
     STORED,
     SpoolEvent,
     answer_name,
     read_events,
+    reserved_event,
 )
 from viewer.locks.file_lock import FileLock
 from viewer.models.runs import SCRATCH_STORE
@@ -90,6 +92,9 @@ class LocalJobStorage:
     def read_events(self, offset: int) -> tuple[list[SpoolEvent], int]:
         return read_events(self.path, offset)
 
+    def reserved_event(self) -> SpoolEvent | None:
+        return reserved_event(self.path)
+
     def delete_events(self) -> None:
         (self.path / EVENTS).unlink(missing_ok=True)
 
@@ -151,7 +156,7 @@ class LocalJobStorage:
             with open(clean, "w", encoding="utf-8") as file:
                 file.writelines(redact(chunk) for chunk in text_chunks(log))
             clean.replace(log)
-        for name in (EVENTS, REQUEST, STOP, STORED):
+        for name in (EVENTS, REQUEST, RESERVED, STOP, STORED):
             (self.path / name).unlink(missing_ok=True)
         # Includes answers whose writing was interrupted.
         for answer in self.path.glob(ANSWER.format(number="*") + "*"):

@@ -41,7 +41,8 @@ preflight              report: the findings of a preflight check (viewer/jobs/pr
 ended                  status (succeeded, failed, cancelled), result, error (a message), traceback
 =====================  =====================================================================
 
-``ended`` is always the last event. A spool without it belongs to a runner that was killed.
+``ended`` is always the last event. A spool without it belongs to a runner that was killed, or whose disk was
+full: then ``reserved.json``, whose space is reserved in advance, holds it.
 
 The web process writes the answer to a question atomically to a file (``answer-1.json``: ``{"text": …}``);
 the runner waits for it without a time limit.
@@ -51,12 +52,15 @@ import json
 import os
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict
 
 REQUEST = "request.json"
 EVENTS = "events.jsonl"
 LOG = "log.txt"
+# Written in advance, so that the last event has space on a full disk. Empty, or that event.
+RESERVED, RESERVED_BYTES = "reserved.json", 16 * 1024
 LOCK = "lock"
 # A copy of a checkpoint that was pruned from its location. Deleted when the job has ended.
 STORED = "checkpoint.json"
@@ -98,6 +102,9 @@ class Spool:
         self._seq = 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._file = os.open(folder / EVENTS, flags, 0o600)
+        self._reserved = os.open(folder / RESERVED, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with suppress(OSError):
+            os.write(self._reserved, b" " * RESERVED_BYTES)
 
     def hide(self, texts: Iterable[str]) -> None:
         """Replace these texts as well from now on, unless they are too short to be anything but words."""
@@ -105,14 +112,27 @@ class Spool:
         self._hide = sorted({*self._hide, *added}, key=len, reverse=True)
 
     def write(self, kind: str, /, **data: Any) -> None:
-        """Append one event in one write. Not thread-safe: the caller holds a lock."""
+        """Append one event, in one write if the disk has space. Not thread-safe: the caller holds a lock.
+
+        Raises OSError.
+        """
         self._seq += 1
         event = SpoolEvent(seq=self._seq, at=time.time(), kind=kind, data=self._masked(data))
         text = json.dumps(event, default=str)
         if len(text) > MAX_EVENT_BYTES:
             event["data"] = {"message": "This event was too long to store.", "length": len(text)}
             text = json.dumps(event)
-        os.write(self._file, text.encode() + b"\n")
+        line = text.encode() + b"\n"
+        while line:
+            line = line[os.write(self._file, line) :]
+
+    def write_reserved(self, kind: str, /, **data: Any) -> None:
+        """Write the last event to the space that was reserved for it. Long texts are cut."""
+        short = {name: value[:2000] if isinstance(value, str) else value for name, value in data.items()}
+        event = SpoolEvent(seq=self._seq + 1, at=time.time(), kind=kind, data=self._masked(short))
+        line = json.dumps(event, default=str).encode().ljust(RESERVED_BYTES)
+        if len(line) == RESERVED_BYTES:
+            os.pwrite(self._reserved, line, 0)
 
     def _masked(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -157,6 +177,15 @@ def read_events(folder: Path, offset: int) -> tuple[list[SpoolEvent], int]:
         return [], offset + (len(data) if len(rest) == MAX_READ_BYTES else 0)
     events = [event for line in complete.split(b"\n") if (event := event_from(line))]
     return events, offset + len(complete) + 1
+
+
+def reserved_event(folder: Path) -> SpoolEvent | None:
+    """Return the event that a runner wrote to its reserved space, if any."""
+    try:
+        with open(folder / RESERVED, "rb") as file:
+            return event_from(file.read(RESERVED_BYTES))
+    except OSError:
+        return None
 
 
 def event_from(line: bytes) -> SpoolEvent | None:

@@ -52,6 +52,9 @@ class JobStorage(Protocol):
     def read_events(self, offset: int) -> tuple[list[SpoolEvent], int]:
         """The complete events after ``offset`` bytes, and the offset behind them. Reads a limited amount."""
 
+    def reserved_event(self) -> SpoolEvent | None:
+        """The last event, if the disk was too full for it to be appended to the others."""
+
     def delete_events(self) -> None: ...
 
     def has_answer(self, number: int) -> bool: ...

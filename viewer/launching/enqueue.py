@@ -3,12 +3,15 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
+from viewer.data_folder import DataFolderFailure, has_room, no_space
 from viewer.jobs.execution.ending.cancel import request_cancel
 from viewer.jobs.execution.following.follow import ensure_finished, never
 from viewer.jobs.execution.starting.request import REPEATABLE_EDITS
@@ -109,13 +112,15 @@ def run_here(job: Job, leaves: Callable[[], bool] = never) -> None:
     """Wait until the job has ended. A worker runs it, or this process if no worker is up.
 
     Returns early if it asks a question and ``leaves`` is true, or if it will not start: it missed its start
-    time, or its sweep has used up a limit. Ctrl-C cancels the job. The KeyboardInterrupt is raised once the
-    job has ended.
+    time, or its sweep has used up a limit. Raises DataFolderFailure if the disk has no space for it. Ctrl-C
+    cancels the job. The KeyboardInterrupt is raised once the job has ended.
     """
     interrupted: KeyboardInterrupt | None = None
     while not (job.has_ended or job.is_missed or _is_held(job) or (leaves() and is_asking(job))):
         try:
             if not worker_is_up():
+                if job.status == Job.Status.QUEUED and not has_room():
+                    raise DataFolderFailure(no_space(Path(settings.DATA_DIR)))
                 Job.objects.filter(pk=job.pk).mark_due()
                 ensure_finished(job, leaves)
             job.refresh_from_db()

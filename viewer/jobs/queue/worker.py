@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import close_old_connections, connection
 
 from viewer.changes import changes_of_data
-from viewer.data_folder import DataFolderFailure, failure_text
+from viewer.data_folder import DataFolderFailure, has_room
 from viewer.data_folder.identity import what_changed
 from viewer.data_folder.write_ahead_log import clear_if_pending
 from viewer.jobs.execution.ending.redact_again import redact_jobs_again
@@ -93,20 +93,12 @@ def poll(state: WorkerState, *, is_changed: bool) -> None:
         if is_changed or is_poll_due(state):
             adopt_orphans(state)
             start_ready(state)
-    except Exception as error:
+    except Exception:
         # Such as a database that is locked for a long time.
         if not what_changed():
-            log_failure(error)
+            logger.exception("polling for jobs")
         close_old_connections()
         stopping.wait(FAILED_SECONDS)
-
-
-def log_failure(error: Exception) -> None:
-    """Log why polling failed: in one line if the user can do something about it."""
-    if message := failure_text(error):
-        logger.error("%s", message)
-    else:
-        logger.exception("polling for jobs")
 
 
 def is_poll_due(state: WorkerState) -> bool:
@@ -115,9 +107,9 @@ def is_poll_due(state: WorkerState) -> bool:
 
 
 def start_ready(state: WorkerState) -> None:
-    """Run the next job of the queue if there is one and a slot is free."""
+    """Run the next job of the queue if there is one, a slot is free, and the disk has space."""
     state.starting = {one for one in state.starting if not one.done()}
-    if len(state.starting) < state.jobs_at_once and job_queue().waiting():
+    if len(state.starting) < state.jobs_at_once and has_room() and job_queue().waiting():
         state.starting.add(
             state.starters.submit(in_thread, "taking a job from the queue", job_queue().run_next)
         )

@@ -9,6 +9,9 @@ MESSAGES = {
     ),
     "job.cut_off": _("The run was interrupted: its process ended without a result."),
     "job.cut_off_by_signal": _("The run was interrupted: its process ended without a result (%(name)s)."),
+    "job.disk_full": _(
+        "The run was interrupted: no space was left on the disk of %(path)s, so its end could not be stored."
+    ),
     "job.environment_file_in_protected_folder": _(
         "The environment file is in %(cover)s, which holds checkpoints."
     ),

@@ -7,6 +7,10 @@ def _(text: str) -> str:
 
 
 MESSAGES = {
+    "runner.disk_full": _(
+        "The run was stopped: no space is left on the disk of %(path)s. Free some, then resume from the last "
+        "checkpoint."
+    ),
     "runner.effects_not_accepted": _(
         "Nothing has run: the checkpoint has effects that nobody has accepted for this project: "
         "%(effects)s. Accept them in the form, or with --accept-effects; or name the entry point."

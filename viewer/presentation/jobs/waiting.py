@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.db.models import Q
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from viewer.data_folder import has_room
 from viewer.jobs import workers
 from viewer.jobs.limits.usage import Limit, midnight, reached_shared_limit
 from viewer.jobs.queue.cache_warmup import waits_for_cache_warmup
@@ -18,7 +20,8 @@ from viewer.presentation.jobs.limit_labels import amount
 class Wait:
     """Why a job waits.
 
-    ``kind`` is answer, person, time, limit, cache, worker, slot or moment. ``url`` is the page to change it.
+    ``kind`` is answer, person, time, disk, limit, cache, worker, slot or moment. ``url`` is the page to
+    change it.
     """
 
     job: Job
@@ -46,7 +49,8 @@ def wait_of(job: Job) -> Wait | None:
         return Wait(job, "answer", _("for an answer"), job.get_absolute_url())
     if job.status != Job.Status.QUEUED:
         return None
-    return _for_its_time(job) or _for_a_limit(job) or _for_the_cache(job) or _for_a_slot(job)
+    waits = _for_its_time(job) or _for_space(job) or _for_a_limit(job) or _for_the_cache(job)
+    return waits or _for_a_slot(job)
 
 
 def _for_its_time(job: Job) -> Wait | None:
@@ -61,6 +65,13 @@ def _for_its_time(job: Job) -> Wait | None:
             job, "time", _("until %(at)s. No worker is running; one must be running by then") % {"at": at}
         )
     return Wait(job, "time", _("until %(at)s") % {"at": at})
+
+
+def _for_space(job: Job) -> Wait | None:
+    if has_room():
+        return None
+    text = _("for space on the disk of %(path)s: hardly any is left. Free some")
+    return Wait(job, "disk", text % {"path": settings.DATA_DIR})
 
 
 def _for_a_limit(job: Job) -> Wait | None:

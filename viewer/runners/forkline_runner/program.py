@@ -41,7 +41,7 @@ from forkline_runner.limits import LimitCounter
 from forkline_runner.messages import Message, message
 from forkline_runner.questions import Questions
 from forkline_runner.refusal import Refused
-from forkline_runner.reporting import Reporter, secrets_of
+from forkline_runner.reporting import NO_SPACE, Reporter, secrets_of
 
 if TYPE_CHECKING:
     from viewer.jobs.request import Request
@@ -82,7 +82,7 @@ def run_job(engine: EngineProgram, folder: Path) -> int:
     # Before anything of the project or of the checkpoint is imported.
     guard.install_from(os.environ)
     guard.protect(request.get("protected") or [])
-    reporter = Reporter(spool.Spool(folder, hide=secrets_of(os.environ)))
+    reporter = Reporter(spool.Spool(folder, hide=secrets_of(os.environ)), folder)
     reporter.questions = Questions(folder, reporter, spool.answer_name)
     if request["kind"] == "preflight":
         program_input.refuse_during_preflight()
@@ -100,14 +100,14 @@ def run_job(engine: EngineProgram, folder: Path) -> int:
             result = engine.run(request, folder / spool.SCRATCH, reporter)
     except BaseException as error:
         flush()
-        return _end(reporter, error)
+        return _end(reporter, error, folder)
     reporter.limits.lift()
     flush()
     reporter.end("succeeded", result=result)
     return SUCCEEDED
 
 
-def _end(reporter: Reporter, error: BaseException) -> int:
+def _end(reporter: Reporter, error: BaseException, folder: Path) -> int:
     """Report the end of a run that did not succeed. Return the exit code."""
     if isinstance(error, KeyboardInterrupt):
         reporter.end("cancelled")
@@ -117,11 +117,26 @@ def _end(reporter: Reporter, error: BaseException) -> int:
         ending = error.message
     elif isinstance(error, SystemExit):
         ending = message("runner.project_exited", code=repr(error.code))
+    elif path := full_disk(error, folder):
+        ending = message("runner.disk_full", path=path)
     elif type(error).__name__ == "PanicException":
         ending = message("runner.engine_panicked", error=error)
     shown = "" if isinstance(error, Refused) else "".join(traceback.format_exception(error))
     reporter.end("failed", error=ending, traceback=shown)
     return FAILED
+
+
+def full_disk(error: BaseException | None, folder: Path) -> str:
+    """Return a path on the full disk that caused an error, directly or not; empty for other errors."""
+    for _depth in range(20):
+        if error is None:
+            return ""
+        is_sqlite = getattr(error, "sqlite_errorname", "") == "SQLITE_FULL"
+        if is_sqlite or (isinstance(error, OSError) and error.errno in NO_SPACE):
+            named = getattr(error, "filename", None)
+            return str(named or folder)
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def _flush(engine: EngineProgram) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import signal
 import threading
 import time
 from collections.abc import Mapping
@@ -11,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from forkline_runner.messages import Message, english, message
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from forkline_runner.limits import LimitCounter
     from forkline_runner.questions import Questions
     from viewer.jobs.spool import Spool
@@ -24,6 +29,7 @@ _BETWEEN_WORDS = re.compile(r"(?<=\s)(?=\S)")
 _NAMES_WHAT_FOLLOWS = re.compile(r"(?:[:=]|[Bb]earer|[Bb]asic)\s*\Z")
 # A name and the start of a quoted value that has not ended.
 _BEGUN_VALUE = re.compile(r"""[\w-]+["']?\s*[:=]\s*(["'])(?:(?!\1).)*\Z""", re.DOTALL)
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 
 
@@ -34,8 +40,8 @@ class Reporter:
     questions: Questions
     limits: LimitCounter | None = None
 
-    def __init__(self, spool: Spool) -> None:
-        self._spool = spool
+    def __init__(self, spool: Spool, folder: Path | str = "") -> None:
+        self._spool, self._folder = spool, folder
         # Reentrant: a signal handler may interrupt its own thread in here.
         self._lock = threading.RLock()
         self._texts: dict[str, str] = {}
@@ -58,7 +64,7 @@ class Reporter:
         with self._lock:
             self._write_texts()
             if not self.has_ended:
-                self._spool.write(kind, **data)
+                self._append(kind, data)
 
     def warn(self, code: str, /, **values: object) -> None:
         """Report a warning, which does not stop the run. The same warning is reported once."""
@@ -82,6 +88,21 @@ class Reporter:
             self.write("ended", status=status, result=result, error=error, traceback=traceback)
             self.has_ended = True
 
+    def _append(self, kind: str, data: dict[str, Any]) -> None:
+        """Append an event. If the disk is full, stop the run: nothing more of it could be stored."""
+        try:
+            self._spool.write(kind, **data)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            self.has_ended = True
+            if kind == "ended":
+                self._spool.write_reserved(kind, **data)
+                return
+            reason = message("runner.disk_full", path=self._folder)
+            self._spool.write_reserved("ended", status="failed", result="", error=reason, traceback="")
+            os.kill(os.getpid(), signal.SIGINT)
+
     def _write_texts(self, continues: bool = False) -> None:
         texts, self._texts = self._texts, {}
         self._text_at = time.monotonic()
@@ -90,7 +111,7 @@ class Reporter:
             if end < len(text):
                 self._texts[agent] = text[end:]
             if end and not self.has_ended:
-                self._spool.write("text", text=text[:end], agent=agent)
+                self._append("text", {"text": text[:end], "agent": agent})
 
 
 def end_of_whole_words(text: str) -> int:

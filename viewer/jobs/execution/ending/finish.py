@@ -2,6 +2,7 @@
 
 import logging
 
+from django.conf import settings
 from django.db import connection, transaction
 
 from viewer.importing import import_location, import_one, import_run, import_scratch, is_indexed
@@ -14,7 +15,7 @@ from viewer.jobs.execution.following.followed_job import FollowedJob
 from viewer.jobs.execution.following.outcome import Outcome, outcome_of, with_failed_writes
 from viewer.jobs.execution.following.run_link import link_run
 from viewer.jobs.human_input.questions import redact_answers
-from viewer.messages.message import redacted_message
+from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import Job
 from viewer.models.runs import scratch_store_of
 from viewer.prices import price_job
@@ -47,12 +48,16 @@ def finish(state: FollowedJob) -> None:
 
 
 def _outcome(state: FollowedJob) -> Outcome:
+    last = state.last_event or state.storage.reserved_event()
     outcome = outcome_of(
-        state.last_event["data"] if state.last_event else None,
+        last["data"] if last else None,
         state.runner.returncode if state.runner else None,
         has_events=state.has_events,
         is_cancelled=state.job.cancel_requested_at is not None or bool(state.job.limit_hit),
     )
+    if last is None and state.disk_was_full and outcome.status != Job.Status.CANCELLED:
+        reason = UserMessage("job.disk_full", {"path": str(settings.DATA_DIR)})
+        outcome = Outcome(Job.Status.INTERRUPTED, error=reason)
     events = state.job.events.order_by("seq")
     failures = list(events.filter(kind="checkpoint_failed").values_list("data", flat=True))
     return with_failed_writes(outcome, events.filter(kind="checkpoint").count(), failures)

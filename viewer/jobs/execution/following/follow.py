@@ -1,14 +1,16 @@
 """Follows a job to its end: stores spool events as rows and imports checkpoints as they are written."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from django.conf import settings
-from django.db import IntegrityError
+from django.db import DatabaseError, IntegrityError
 from django.db.models import Max
 
+from viewer.data_folder import has_room, is_full_disk
 from viewer.jobs.execution import processes
 from viewer.jobs.execution.ending.cancel import Cancellation
 from viewer.jobs.execution.ending.clean_up import clean_up
@@ -31,6 +33,11 @@ from viewer.models import Job, JobEvent
 # The job's row, and runners of other processes, are polled less often.
 ROW_POLL_SECONDS = 0.2
 
+# Between two attempts to store what a full disk did not.
+FULL_DISK_SECONDS = 1.0
+
+logger = logging.getLogger(__name__)
+
 # Set when this process is about to exit: following stops, and another process adopts the jobs.
 stopping = threading.Event()
 
@@ -44,7 +51,7 @@ def ensure_finished(job: Job, leaves: Callable[[], bool] = never) -> None:
     """Run a queued job or follow a running one until it has ended, or asks a question and ``leaves`` is true.
 
     Returns immediately if another process runs or follows it, if it has ended, or if it has to wait for its
-    start time or a limit. Never starts a job twice.
+    start time, for a limit, or for space on the disk. Never starts a job twice.
     """
     storage = storage_of(job)
     storage.create()
@@ -53,7 +60,8 @@ def ensure_finished(job: Job, leaves: Callable[[], bool] = never) -> None:
             return
         job.refresh_from_db()
         is_queued = job.status == Job.Status.QUEUED
-        runner = launch(job) if is_queued and reached_shared_limit(job) is None else None
+        may_start = is_queued and has_room() and reached_shared_limit(job) is None
+        runner = launch(job) if may_start else None
         if job.status in (Job.Status.STARTING, Job.Status.RUNNING):
             follow(job, runner, leaves)
 
@@ -79,22 +87,37 @@ def follow(job: Job, runner: RunnerProcess | None = None, leaves: Callable[[], b
             enforcement.LimitEnforcer(job, job_limits=dict(job.limits)),
         )
         while not stopping.is_set():
-            # Poll before reading, so that everything a runner wrote before it exited is read.
-            poll(state)
-            is_read = not store_new_events(state)
-            if state.is_deleted:
-                # The cost of this run can no longer be counted.
-                processes.end_all(state.storage, patience=settings.CANCEL_GRACE_SECONDS)
-                clean_up(job, state.redact)
-                return
-            if is_read and state.is_gone:
-                finish(state)
-                return
-            if state.cancellation:
-                state.cancellation.advance()
-            if state.open_questions and leaves() and job.questions.waiting().exists():
-                return
-            stopping.wait(POLL_SECONDS if is_read else pace.pause_after_events(job.pk))
+            try:
+                if follow_once(state, leaves):
+                    return
+            except (DatabaseError, OSError) as error:
+                if not is_full_disk(error):
+                    raise
+                # The run goes on until it needs space itself, and its end is stored once there is some.
+                state.disk_was_full = True
+                logger.exception("following job %s", job.pk)
+                stopping.wait(FULL_DISK_SECONDS)
+
+
+def follow_once(state: FollowedJob, leaves: Callable[[], bool]) -> bool:
+    """Store what is new, then wait a moment. Returns whether there is nothing more to follow."""
+    # Poll before reading, so that everything a runner wrote before it exited is read.
+    poll(state)
+    is_read = not store_new_events(state)
+    if state.is_deleted:
+        # The cost of this run can no longer be counted.
+        processes.end_all(state.storage, patience=settings.CANCEL_GRACE_SECONDS)
+        clean_up(state.job, state.redact)
+        return True
+    if is_read and state.is_gone:
+        finish(state)
+        return True
+    if state.cancellation:
+        state.cancellation.advance()
+    if state.open_questions and leaves() and state.job.questions.waiting().exists():
+        return True
+    stopping.wait(POLL_SECONDS if is_read else pace.pause_after_events(state.job.pk))
+    return False
 
 
 def store_new_events(state: FollowedJob) -> bool:

@@ -28,6 +28,8 @@ class FollowedJob:
     has_events: bool = False
     is_gone: bool = False
     is_deleted: bool = False
+    # Whether something could not be stored because the disk was full.
+    disk_was_full: bool = False
     polled_at: float = 0.0
     # The "ended" event.
     last_event: SpoolEvent | None = None

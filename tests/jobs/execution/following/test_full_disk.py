@@ -1,0 +1,114 @@
+"""A disk that fills while a job runs: the job says which, the log says it once, and no other job starts."""
+
+import errno
+import logging
+import os
+import time
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from django.conf import settings as configured
+from django.db import connection
+from django.test import Client
+from pytest_django import Settings
+
+from checkpoint_site.logs import REPEATED_SECONDS, BriefFailures
+from tests.jobs.conftest import MakeJob, finished, marks, status, wait_until
+from tests.terminal import Terminal
+from viewer.data_folder import DataFolderFailure
+from viewer.jobs.execution.following.follow import ensure_finished
+from viewer.jobs.queue.scheduling import requeue_missing
+from viewer.jobs.storage import storage_of
+from viewer.launching.enqueue import run_here
+from viewer.messages.translation import translate
+from viewer.models import Project
+from viewer.presentation.jobs.waiting import wait_of
+
+MORE_PAGES = 1_000_000
+
+
+@pytest.mark.parametrize("full_at", ["started", "task_started", "task_completed"])
+def test_a_run_whose_spool_has_no_space_is_stopped_and_names_the_disk(
+    make_job: MakeJob, project: Project, full_at: str
+) -> None:
+    job = make_job("errors/fills_the_spool.py")
+    folder = Path(project.folder)
+    (folder / "full_at").write_text(full_at)
+    finished(job)
+    assert (job.status, (folder / "interrupted").exists()) == ("failed", True)
+    assert f"no space is left on the disk of {job.folder}" in translate(job.error)
+    assert [one.name for one in job.folder.glob("reserved*")] == []
+
+
+def test_a_result_that_has_no_space_in_the_spool_is_kept(make_job: MakeJob, project: Project) -> None:
+    job = make_job("errors/fills_the_spool.py")
+    Path(project.folder, "full_at").write_text("ended")
+    finished(job)
+    assert (job.status, job.error) == ("succeeded", None)
+    assert job.result.startswith("all done all done")
+
+
+def test_a_full_database_delays_the_end_of_a_job_and_is_logged_once(
+    make_job: MakeJob, project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = make_job("output/reports_much.py")
+    caplog.handler.addFilter(BriefFailures())
+    caplog.set_level(logging.WARNING, "forkline.jobs")
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA page_count")
+        (pages,) = cursor.fetchone()
+    raw = connection.connection
+    was_full: list[str] = []
+
+    def make_full_and_free() -> None:
+        wait_until(lambda: storage_of(job).read_events(0)[0])
+        raw.execute(f"PRAGMA max_page_count = {pages}")
+        Path(project.folder, "go").touch()
+        wait_until(lambda: caplog.records)
+        was_full.append(caplog.records[0].getMessage())
+        raw.execute(f"PRAGMA max_page_count = {MORE_PAGES}")
+
+    thread = Thread(target=make_full_and_free)
+    thread.start()
+    ensure_finished(job)
+    thread.join()
+    job.refresh_from_db()
+    assert (job.status, marks(project)) == ("succeeded", [str(job.pk)])
+    assert was_full and "No space is left on the disk of" in was_full[0]
+    assert all(record.exc_info is None for record in caplog.records) and len(caplog.records) == 1
+
+
+def test_no_job_starts_until_there_is_space(
+    make_job: MakeJob, project: Project, settings: Settings, terminal: Terminal, reader: Client
+) -> None:
+    job = make_job("succeeds.py")
+    settings.JOB_MIN_FREE_BYTES = 2**62
+    ensure_finished(job)
+    assert (status(job), marks(project)) == ("queued", [])
+    wait = wait_of(job)
+    assert wait and wait.kind == "disk" and str(configured.DATA_DIR) in wait.text
+    assert wait.text in reader.get(job.get_absolute_url()).content.decode()
+    with pytest.raises(DataFolderFailure, match="No space is left"):
+        run_here(job)
+    assert requeue_missing() == 1
+    settings.JOB_MIN_FREE_BYTES = 0
+    run_here(job)
+    assert (status(job), marks(project)) == ("succeeded", [str(job.pk)])
+
+
+def test_a_failure_of_the_disk_is_one_line_and_is_not_repeated_while_it_lasts() -> None:
+    brief = BriefFailures()
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    other = ValueError("no disk")
+
+    def record(error: Exception) -> logging.LogRecord:
+        info = (type(error), error, None)
+        return logging.LogRecord("x", logging.ERROR, "", 0, "following %s", ("a",), info)
+
+    found = [record(full) for _ in range(100)]
+    assert [brief.filter(one) for one in found] == [True] + 99 * [False]
+    assert found[0].exc_info is None and "No space is left on the disk" in found[0].getMessage()
+    assert all(brief.filter(one) and one.exc_info for one in [record(other), record(other)])
+    brief._seen = {text: time.monotonic() - REPEATED_SECONDS - 1 for text in brief._seen}
+    assert brief.filter(record(full))
