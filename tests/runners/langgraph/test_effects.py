@@ -131,6 +131,35 @@ def test_an_installed_class_that_the_project_imports_needs_consent(graphs: Graph
     assert findings(graphs, request)["effects"] == []
 
 
+OWN = """
+from langchain_core.callbacks.file import FileCallbackHandler
+class Log(FileCallbackHandler):
+    pass
+class Sink:
+    def __init__(self, path, mode="w"):
+        open(path, mode).close()
+"""
+
+
+@pytest.mark.parametrize("name", ["Log", "Sink"])
+@pytest.mark.parametrize("code", [0, 1, 2, 5])
+def test_a_class_of_the_project_that_does_more_than_hold_data_needs_consent(
+    graphs: Graphs, tmp_path: Path, code: int, name: str
+) -> None:
+    project = shutil.copytree(PROJECT, tmp_path / "project")
+    (project / "graphs.py").write_text((project / "graphs.py").read_text() + OWN)
+    kept = tmp_path / "kept"
+    kept.write_text("kept")
+    key = "filename" if name == "Log" else "path"
+    craft(graphs, "graphs", name, {0: str(kept), 1: [str(kept), "w"]}.get(code, {key: str(kept)}), code=code)
+    request = graphs.request("fork", "fan", "fan", 2) | {"folder": str(project)}
+    assert [one["name"] for one in findings(graphs, request | {"kind": "preflight"})["effects"]] == [
+        f"graphs.{name}"
+    ]
+    assert "nobody has accepted" in graphs.run(request).end["error"]
+    assert kept.read_text() == "kept"
+
+
 ID_LISTS: tuple[Any, ...] = (
     {"os": 1, "system": 2},
     "os",

@@ -1,8 +1,8 @@
 """The effects of a LangGraph checkpoint: what loading its values would import. Imports nothing.
 
 Values name classes, which the engine's serializer imports and calls. A short list of classes that only hold
-data, and classes of the project's own source that its entry points import, need no acceptance. Everything
-else does, with exactly the arguments that are stored, and so does any pickled value.
+data, and classes of the same kind in the project's own source that its entry points import, need no
+acceptance. Everything else does, with exactly the arguments that are stored, and so does any pickled value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from forkline_guard import guard
 from forkline_langgraph.restore.named_types import Encrypted, NamedType, Pickled, UnreadableValue, named_in
-from forkline_runner.loaded_code import resolving
+from forkline_runner.loaded_code import own_data_classes, resolving
 from forkline_runner.loaded_code.effects import MAX_NAME, Effect, refusal_of
 from forkline_runner.refusal import Refused
 
@@ -173,7 +173,7 @@ class Loadable:
             self._is_own[called] = (
                 named.module in self._own
                 and named.module.partition(".")[0] not in ENGINE_PACKAGES
-                and resolving.defines_class(named.module, named.name)
+                and own_data_classes.is_data_class(named.module, named.name, DATA_CLASSES)
             )
         return self._is_own[called]
 

@@ -110,17 +110,6 @@ def class_in_source(module: str, name: str) -> ast.ClassDef | None:
     return found
 
 
-def defines_class(module: str, name: str) -> bool:
-    """Return whether source that is not of an installed package defines this class.
-
-    A function could do anything, and an installed class is not the project's own.
-    """
-    if class_in_source(module, name) is None:
-        return False
-    parts = Path(files_of(module)[-1].path).resolve().parts
-    return not {"site-packages", "dist-packages"} & set(parts)
-
-
 def imported_by(entry_points: Iterable[str]) -> set[str]:
     """Return the modules that the source of these entry points imports, directly or indirectly.
 
