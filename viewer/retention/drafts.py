@@ -62,10 +62,10 @@ def delete_drafts() -> int:
 
 def _draft_of(stored: StoredDraft, job: Job | None) -> Draft:
     prefix = f"{Checkpoint.SCRATCH}{stored.storage.name}/"
-    locations = [job.location_id] if job else Location.objects.values("pk")
+    locations = Location.objects.filter(pk=job.location_id) if job else Location.objects.all()
     # A range of keys, unlike a search for a prefix, uses the index. "0" follows "/".
     keys = {"source_key__gte": prefix, "source_key__lt": f"{prefix[:-1]}0"}
-    count = Checkpoint.objects.filter(location__in=locations, **keys).count()
+    count = Checkpoint.objects.filter(location__in=locations.values("pk"), **keys).count()
     return Draft(job, stored.written_at, stored.size, count, _removal(stored, job, prefix, count))
 
 

@@ -58,21 +58,16 @@ def cancel_forms(page: str) -> set[str]:
 
 
 def test_every_job_that_has_not_ended_can_be_cancelled(runner: Client, location: Location) -> None:
-    asking, running, queued, missed, ended = (
-        make_job(location, run=make_run(location, number), branch=f"b{number}", **columns)
-        for number, columns in enumerate(
-            (
-                {"status": Job.Status.RUNNING},
-                {"status": Job.Status.RUNNING},
-                {},
-                {"start_at": timezone.now() - timedelta(days=2)},
-                {"status": Job.Status.FAILED},
-            )
-        )
+    late = timezone.now() - timedelta(days=2)
+    running = {"status": Job.Status.RUNNING}
+    columns: list[dict[str, Any]] = [running, running, {}, {"start_at": late}, {"status": Job.Status.FAILED}]
+    asking, shown_running, queued, missed, ended = (
+        make_job(location, run=make_run(location, number), branch=f"b{number}", **each)
+        for number, each in enumerate(columns)
     )
     Question.objects.create(job=asking, number=1, kind="human_input", prompt="Publish?")
     shown = cancel_forms(text_of(runner))
-    assert shown == {reverse("job-cancel", args=[one.pk]) for one in (asking, running, queued, missed)}
+    assert shown == {reverse("job-cancel", args=[one.pk]) for one in (asking, shown_running, queued, missed)}
     for address in shown:
         assert runner.post(address, headers={"HX-Request": "true"}).status_code == 204
     queued.refresh_from_db()

@@ -22,7 +22,7 @@ def show(request: HttpRequest) -> HttpResponse:
     context = {
         "sizes": list(sizes()),
         "page": page,
-        "drafts": drafts_of(page.object_list),
+        "drafts": drafts_of(list(page)),
         "scratch_days": settings.SCRATCH_DAYS,
         "now": timezone.now(),
     }
