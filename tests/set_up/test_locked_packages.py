@@ -1,12 +1,15 @@
 """The lock file pins all requirements, and known vulnerabilities fail the check."""
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from scripts import check_vulnerabilities
 from scripts.check_vulnerabilities import report
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,17 +52,45 @@ def test_a_known_vulnerability_fails_the_check() -> None:
     assert lines[0] == "example 1.0: PYSEC-1, fixed in 2.0"
 
 
-def test_a_check_without_a_network_prints_a_note() -> None:
-    lines, status = report([{"name": "example", "skip_reason": "not found"}])
+@pytest.mark.parametrize(
+    "packages",
+    [
+        [],
+        [{"name": "one", "skip_reason": "not found"}],
+        [{"name": str(n), "skip_reason": "x"} for n in range(30)],
+    ],
+)
+def test_a_check_of_nothing_says_so(packages: list[dict[str, Any]]) -> None:
+    lines, status = report(packages, "not found")
 
     assert status == 0
-    assert "not checked" in lines[0]
+    assert lines[0].startswith("WARNING: No package was checked for known vulnerabilities.")
+    assert "none" not in lines[0] and len(lines) == 1
 
 
-def test_packages_without_vulnerabilities_pass() -> None:
+def test_packages_that_were_not_checked_are_counted() -> None:
     packages: list[dict[str, Any]] = [
         {"name": "one", "version": "1", "vulns": []},
         {"name": "two", "skip_reason": "not found"},
     ]
 
-    assert report(packages) == (["Known vulnerabilities: none in 1 packages, 1 not checked."], 0)
+    assert report(packages) == (
+        ["Known vulnerabilities: none in 1 packages.", "WARNING: 1 of 2 packages were not checked: two"],
+        0,
+    )
+    vulnerability = {"id": "PYSEC-1", "fix_versions": []}
+    lines, status = report([{"name": "one", "version": "1", "vulns": [vulnerability]}, packages[1]])
+    assert status == 1 and "not checked: two" in lines[-1]
+
+
+@pytest.mark.parametrize("result", ["", "{}", "[]", "null", '{"dependencies": ', "Traceback"])
+def test_a_check_that_fails_is_no_success(
+    result: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\necho '{result}'\necho 'no route to host' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    check_vulnerabilities.main()
+    printed = capsys.readouterr().out
+    assert "WARNING: No package was checked" in printed and "no route to host" in printed
