@@ -7,6 +7,8 @@ connection open, so memory and descriptors grow with the number of requests.
 import asyncio
 import contextvars
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from django.conf import settings
@@ -18,12 +20,29 @@ from django.urls import Resolver404, resolve
 
 # Python runs one thread at a time. The others wait for the disk or for a slow import.
 PAGE_THREADS = 6
-# Those of them that visitors use at the same time: whoever opens a share link or the login page, or has no
-# session. Otherwise, anybody with a share link could keep people with a login waiting.
+# Those of them that each kind of visitor uses at the same time. Otherwise, anybody with a share link could
+# keep people waiting who have a login, or who log in.
 VISITOR_THREADS = 2
-# Further requests of visitors are answered with 503.
+# Further requests of the same kind of visitor are answered with 503.
 MAX_WAITING_VISITORS = 200
 RETRY_SECONDS = 5
+# The names of the routes of share links.
+SHARED = {"shared", "shared-rows", "shared-picture"}
+
+
+class Visitor(Enum):
+    """Who sends requests that anybody can send, at the cost of a page."""
+
+    SHARED = "opens a share link"
+    STRANGER = "opens the login page, or another one without a session"
+
+
+@dataclass
+class Budget:
+    """The threads of a kind of visitor, and how many requests use them or wait for them."""
+
+    threads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(VISITOR_THREADS))
+    requests: int = 0
 
 
 class Pages(ASGIHandler):
@@ -31,8 +50,7 @@ class Pages(ASGIHandler):
 
     def __init__(self) -> None:
         self.threads = ThreadPoolExecutor(PAGE_THREADS, thread_name_prefix="page")
-        self.visitor_threads = asyncio.Semaphore(VISITOR_THREADS)
-        self.visitors = 0
+        self.budgets = {kind: Budget() for kind in Visitor}
         super().__init__()
 
     def load_middleware(self, is_async: bool = False) -> None:
@@ -44,16 +62,18 @@ class Pages(ASGIHandler):
 
     async def run_get_response(self, request: HttpRequest) -> HttpResponseBase:
         """Return the response, with 503 to visitors if too many of them wait."""
-        if not is_visitor(request):
+        kind = visitor_of(request)
+        if kind is None:
             return await self._in_thread(request)
-        if self.visitors >= MAX_WAITING_VISITORS:
+        budget = self.budgets[kind]
+        if budget.requests >= MAX_WAITING_VISITORS:
             return busy()
-        self.visitors += 1
+        budget.requests += 1
         try:
-            async with self.visitor_threads:
+            async with budget.threads:
                 return await self._in_thread(request)
         finally:
-            self.visitors -= 1
+            budget.requests -= 1
 
     async def _in_thread(self, request: HttpRequest) -> HttpResponseBase:
         """Return the response, produced in a thread. A disconnecting client does not interrupt it."""
@@ -79,20 +99,23 @@ class Pages(ASGIHandler):
         return response
 
 
-def is_visitor(request: HttpRequest) -> bool:
-    """Return whether a request is one that anybody can make, at the cost of a page.
+def visitor_of(request: HttpRequest) -> Visitor | None:
+    """Return the kind of visitor who sent a request; None if it may come from somebody with a login.
 
-    A request with a forged session is not one: it costs no more than a redirect to the login page. Nor is a
-    health check, which has to answer while visitors wait.
+    A request with a forged session costs no more than a redirect to the login page. A health check has to
+    answer while visitors wait.
     """
     has_session = settings.SESSION_COOKIE_NAME in request.COOKIES
     try:
-        view = resolve(request.path_info).func
+        found = resolve(request.path_info)
     except Resolver404:
-        return not (has_session and request.path_info.startswith(settings.STATIC_URL))
-    if getattr(view, "without_data", False):
-        return False
-    return not (has_session and getattr(view, "login_required", True))
+        is_static = request.path_info.startswith(settings.STATIC_URL)
+        return None if has_session and is_static else Visitor.STRANGER
+    if getattr(found.func, "without_data", False):
+        return None
+    if has_session and getattr(found.func, "login_required", True):
+        return None
+    return Visitor.SHARED if found.url_name in SHARED else Visitor.STRANGER
 
 
 def busy() -> HttpResponse:

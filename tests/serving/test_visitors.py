@@ -1,4 +1,4 @@
-"""Visitors use some of the threads only, so that people with a login do not wait for them."""
+"""Visitors use some of the threads only, so that nobody else waits for them."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -7,8 +7,9 @@ from contextlib import ExitStack
 import pytest
 from django.conf import settings
 from django.test import RequestFactory
+from django.urls import get_resolver
 
-from checkpoint_site.page_threads import MAX_WAITING_VISITORS, is_visitor
+from checkpoint_site.page_threads import MAX_WAITING_VISITORS, SHARED, Visitor, visitor_of
 from tests.lineage.generated_runs import generated_run
 from tests.serving.conftest import WebServer
 from tests.serving.test_connections import sent
@@ -18,8 +19,8 @@ from tests.sharing.conftest import BROWSER, share
 VIEWS = 100
 
 
-def test_nobody_with_a_login_waits_for_the_visitors_of_a_share_link(own_server: WebServer) -> None:
-    run = generated_run(200)
+def test_nobody_else_waits_for_the_visitors_of_a_share_link(own_server: WebServer) -> None:
+    run = generated_run(50)
     link, cookie = share("run", str(run.uid)), session_cookie(own_server.port)
     own_server.get(run.get_absolute_url(), Cookie=cookie).read()
 
@@ -32,6 +33,7 @@ def test_nobody_with_a_login_waits_for_the_visitors_of_a_share_link(own_server: 
         next(iter(views)).result()
         answer = own_server.get(run.get_absolute_url(), Cookie=cookie)
         assert answer.status == 200 and answer.read()
+        assert own_server.get("/login/").status == 200
         answered = time.monotonic()
         results = [one.result() for one in views]
     assert {status for status, _ in results} == {200}
@@ -53,19 +55,28 @@ def test_too_many_visitors_are_refused_and_nobody_with_a_login_is(own_server: We
 @pytest.mark.parametrize(
     ("address", "without_session", "with_session"),
     [
-        ("/shared/x/", True, True),
-        ("/shared/x/rows/", True, True),
-        ("/shared/x/picture.png", True, True),
-        ("/login/", True, True),
-        ("/login/link/?sesame=x", True, True),
-        ("/jobs/", True, False),
-        ("/nowhere/", True, True),
-        ("/static/icon.svg", True, False),
-        ("/healthz", False, False),
+        ("/shared/x/", Visitor.SHARED, Visitor.SHARED),
+        ("/shared/x/rows/", Visitor.SHARED, Visitor.SHARED),
+        ("/shared/x/picture.png", Visitor.SHARED, Visitor.SHARED),
+        ("/login/", Visitor.STRANGER, Visitor.STRANGER),
+        ("/login/link/?sesame=x", Visitor.STRANGER, Visitor.STRANGER),
+        ("/jobs/", Visitor.STRANGER, None),
+        ("/nowhere/", Visitor.STRANGER, Visitor.STRANGER),
+        ("/static/icon.svg", Visitor.STRANGER, None),
+        ("/healthz", None, None),
     ],
 )
-def test_who_is_a_visitor(address: str, without_session: bool, with_session: bool) -> None:
+def test_who_is_a_visitor(
+    address: str, without_session: Visitor | None, with_session: Visitor | None
+) -> None:
     request = RequestFactory().get(address)
-    assert is_visitor(request) == without_session
+    assert visitor_of(request) == without_session
     request = RequestFactory(headers={"Cookie": f"{settings.SESSION_COOKIE_NAME}=x"}).get(address)
-    assert is_visitor(request) == with_session
+    assert visitor_of(request) == with_session
+
+
+def test_every_route_of_share_links_has_their_budget() -> None:
+    routes = {
+        name for name in get_resolver().reverse_dict if isinstance(name, str) and name.startswith("shared")
+    }
+    assert routes == SHARED
