@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 
 class Terminal:
@@ -31,6 +31,8 @@ class Terminal:
 
     def refused(self, *arguments: object) -> Any:
         """Return the document of a command that has to fail."""
-        with pytest.raises(SystemExit):
+        with pytest.raises((SystemExit, CommandError)) as ended:
             self.document(*arguments)
-        return json.loads(self.capsys.readouterr().out)
+        printed = self.capsys.readouterr().out
+        # An invalid option is refused before the command starts.
+        return json.loads(printed) if printed else {"error": str(ended.value)}

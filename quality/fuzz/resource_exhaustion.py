@@ -146,7 +146,7 @@ _ENDLESS = (
 
 def many_rows(count: int) -> Callable[[Path], None]:
     return store_of(
-        _TABLE, f"INSERT INTO checkpoints {_MANY.format(count)} SELECT 'id' || x, '', '{{}}' FROM n"
+        _TABLE, f"INSERT INTO checkpoints {_MANY.format(count)} SELECT 'id' || x, '', '{{' FROM n"
     )
 
 

@@ -63,7 +63,7 @@ def edit_an_input_and_an_output(page: Page) -> None:
 def expect_the_plan(page: Page) -> None:
     """What will happen is said before anything has run."""
     steps = page.locator("#plan li")
-    expect(steps.nth(0)).to_contain_text("kept")
+    expect(steps.nth(0)).to_contain_text("reused")
     expect(steps.nth(0)).to_contain_text("year")
     expect(steps.nth(1)).to_contain_text("edited")
     expect(steps.nth(2)).to_contain_text("runs")

@@ -69,7 +69,7 @@ def test_values_that_are_not_utf8_start_nothing(
 ) -> None:
     command, *options = arguments
     error = refusing.terminal(command, name_of(ready(location, CREW)), *options)
-    assert error.isprintable() and "is not UTF-8 text" in error
+    assert error.isprintable() and "a text in UTF-8" in error
     assert not Job.objects.exists()
 
 

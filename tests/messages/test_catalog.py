@@ -18,8 +18,8 @@ FILES = [
     if "migrations" not in path.parts and "catalog" not in path.parts
 ]
 PREFIXES = {code.partition(".")[0] for code in CATALOG} - {UNKNOWN_CODE}
-# File names such as langgraph.json are not codes.
-CODE = re.compile(rf"(?:{'|'.join(sorted(PREFIXES))})\.(?!json$)[a-z_]{{3,}}")
+# Names of files and modules such as langgraph.json and langgraph.types are not codes.
+CODE = re.compile(rf"(?:{'|'.join(sorted(PREFIXES))})\.(?!(?:json|types)$)[a-z_]{{3,}}")
 PLACEHOLDER = re.compile(r"%\((\w+)\)[dsr]")
 
 

@@ -52,7 +52,7 @@ def test_every_action_and_reason_has_a_label() -> None:
 
 def test_an_unknown_code_is_shown_unchanged() -> None:
     assert (action_label("delegated"), reason_label("delegated")) == ("delegated", "delegated")
-    assert (action_label("kept"), action_sign("kept"), action_sign("delegated")) == ("kept", "✓", "·")
+    assert (action_label("kept"), action_sign("kept"), action_sign("delegated")) == ("reused", "✓", "·")
 
 
 @pytest.mark.parametrize(

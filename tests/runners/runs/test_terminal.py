@@ -119,10 +119,10 @@ def test_impossible_requests_are_refused_in_the_document(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--input", "nineteen"), "needs NAME=VALUE"),
+        (("--input", "nineteen"), "must be NAME=VALUE"),
         (("--output", "9=mine"), "no task 9"),
         (("--output", "2={broken"), "must be JSON"),
-        (("--output", "1=@/nowhere"), "/nowhere cannot be read"),
+        (("--output", "1=@/nowhere"), "must be the path of a file that can be read"),
     ],
 )
 def test_invalid_arguments_are_reported_in_the_document_and_on_standard_error(
@@ -130,7 +130,7 @@ def test_invalid_arguments_are_reported_in_the_document_and_on_standard_error(
 ) -> None:
     start = after_task(stores / "crew", 2)
     done = in_process("fork", f"{stores / 'crew'}#{start.id}", *arguments, "--json")
-    assert done.returncode == 1
+    assert done.returncode in (1, 2)
     assert text in document(done)["error"]
     assert text in done.stderr
 

@@ -49,7 +49,7 @@ def test_the_plan_follows_typing(fork_page: Page) -> None:
     expect(fork_page.locator(".step").nth(1)).to_contain_text("runs again")
     expect(fork_page.locator(".show-plan")).to_be_hidden()
     fork_page.check("#keep-2")
-    expect(fork_page.locator(".step").nth(1)).to_contain_text("its output is kept")
+    expect(fork_page.locator(".step").nth(1)).to_contain_text("its output is reused")
     expect(fork_page.locator("#keep-2")).to_be_focused()
     assert not Job.objects.exists()
 
@@ -115,7 +115,7 @@ def test_edits_survive_a_reload_and_going_back(fork_page: Page) -> None:
         # The plan is that of the draft and its choices.
         expect(fork_page.locator(".where-facts")).to_contain_text("branch mine")
         expect(fork_page.locator("#keep-2")).to_be_checked()
-        expect(fork_page.locator(".step").nth(1)).to_contain_text("its output is kept")
+        expect(fork_page.locator(".step").nth(1)).to_contain_text("its output is reused")
     assert not Job.objects.exists()
 
 
@@ -126,7 +126,7 @@ def type_edits(page: Page) -> None:
     page.fill("#branch", "mine")
     page.check("#keep-2")
     expect(page.locator(".where-facts")).to_contain_text("branch mine")
-    expect(page.locator(".step").nth(1)).to_contain_text("its output is kept")
+    expect(page.locator(".step").nth(1)).to_contain_text("its output is reused")
 
 
 def elsewhere(page: Page) -> None:

@@ -39,7 +39,7 @@ def add_dimension_arguments(parser: CommandParser) -> None:
         ("--vary-model", "[ROLE=]A,B", _("The models of an agent's role, or of all.")),
         ("--as-it-is", "TASK", _("The stored output of this task is a variation as well.")),
     ):
-        kind = NAME if form == "TASK" else PAIR if "[" not in form else TEXT
+        kind = NAME if form.isalpha() else PAIR if "[" not in form else TEXT
         parser.add_argument(name, action="append", default=[], type=kind, metavar=form, help=text)
 
 

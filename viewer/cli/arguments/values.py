@@ -46,7 +46,8 @@ LOCATION = OptionType("location", lambda text: named_path(text, MAX_PATH + MAX_N
 CHECKPOINT = OptionType("checkpoint", lambda text: named_path(text, MAX_PATH + MAX_NAME))
 JOB = OptionType("job", one_line_text)
 NAME = OptionType("text", one_line_text)
-CODE_NAME = OptionType("text", lambda text: one_line_text(text, MAX_PATH))
+# Empty for none.
+CODE_NAME = OptionType("text", lambda text: one_line_text(text, MAX_PATH, may_be_empty=True))
 OPTIONAL_NAME = OptionType("text", lambda text: one_line_text(text, may_be_empty=True))
 TEXT = OptionType("text", lambda text: text_value(text, MAX_CHARACTERS))
 PAIR = OptionType("pair", _pair)

@@ -36,6 +36,8 @@ PATIENCE_SECONDS, PATIENCE_FACTOR = 10, 6
 SECONDS_TO_CLOSE, SECONDS_TO_ABANDON = 2, 8
 _SET_PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", None)
 _PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
+# A further arena of the C library, for a second thread, would count as 64 MB of the limit on memory.
+_ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}
 # Statuses of a reader that the system has ended because it took too much processor time.
 OUT_OF_TIME = {-signal.SIGPROF, -signal.SIGXCPU}
 # Statuses of a reader that another program has ended. They say nothing about a file.
@@ -65,7 +67,7 @@ class ReaderProcess:
                 stdin=passed.fileno(),
                 stdout=subprocess.PIPE,
                 bufsize=0,
-                env={name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ},
+                env=_ONE_ARENA | {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ},
                 # Ctrl-C is for this process. The reader ends when its input does.
                 start_new_session=True,
             )

@@ -49,6 +49,8 @@ IDLE_SECONDS = 300
 # The timer fires a little before the limit that messages name, as a share of it.
 TIMER_SHARE = 0.9
 LIST_CHUNK = 500
+# Of the second thread, which only waits.
+STACK_BYTES = 256 * 1024
 # A reader with a higher peak is replaced, since the memory that it still holds would count for the next file.
 RETIRE_BYTES = 96 * 1024 * 1024
 
@@ -61,6 +63,7 @@ def serve(note: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     source = socket.socket(fileno=0)
     reader = Reader(note)
+    threading.stack_size(STACK_BYTES)
     threading.Thread(target=_end_with_parent, args=(source, reader), daemon=True).start()
     requests = select.poll()
     requests.register(source, select.POLLIN)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_EFFECTS = 300
 MAX_NAME = 300
-# Deeper values of a tool are refused (forkline_crewai/restore/sanitizing.py).
+# The runners refuse deeper values of a tool.
 MAX_DEPTH = 60
 # Of a long value, its start and its end are shown.
 MAX_START, MAX_END = 140, 60
