@@ -1,5 +1,7 @@
 """The pages of timelines."""
 
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -7,8 +9,10 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import escape
 
 from tests.imported import imported_location
+from tests.langgraph.conftest import opened
 from tests.real_stores import copy_of
 from viewer.access.login_links import teammate
 from viewer.messages.message import UserMessage
@@ -134,6 +138,42 @@ def test_a_thread_shows_the_failed_attempts_that_its_job_recorded(
     JobEvent.objects.create(job=job, seq=2, kind="node_retried", at=unit.start, data={**data, "id": "gone"})
     html = page(reader, run)
     assert html.count("bar-call is-failed is-attempt") == 1 and "2 attempts" in html
+
+
+@pytest.mark.parametrize("version", ["lg02_76", "lg06", "lg12"])
+def test_a_thread_that_failed_elsewhere_shows_the_attempt_that_its_rows_record(
+    tmp_path: Path, settings: Any, reader: Client, version: str
+) -> None:
+    settings.CHECKPOINT_ROOTS = [tmp_path]
+    location = imported_location(copy_of(f"langgraph/{version}.db", tmp_path))
+    run = location.runs.get(key="fan-recovered")
+    html = page(reader, run)
+    assert html.count("bar-call is-failed is-attempt") == 1 and "2 attempts" in html
+    (attempt,) = (span for span in branch_spans(run, "").spans if span.kind == "attempt")
+    assert attempt.error and attempt.is_estimated
+    selected = reader.get(reverse("run-timeline", args=[run.uid]), {"span": attempt.id}).content.decode()
+    assert escape(attempt.error)[:40] in selected
+
+
+NEXT_TURN = """
+    INSERT INTO checkpoints SELECT thread_id, checkpoint_ns, replace(checkpoint_id, '1f1e', '1f1f'),
+        checkpoint_id, type, checkpoint, json_set(metadata, '$.source', 'input')
+    FROM checkpoints WHERE thread_id = 'fan-failed' AND checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1
+"""
+
+
+def test_a_thread_that_went_on_with_another_turn_shows_what_had_failed(tmp_path: Path, settings: Any) -> None:
+    settings.CHECKPOINT_ROOTS = [tmp_path]
+    store = copy_of("langgraph/lg12.db", tmp_path)
+    with closing(sqlite3.connect(store)) as database, database:
+        assert database.execute(NEXT_TURN).rowcount == 1
+    run = opened(imported_location(store), "fan-failed")
+    found = {
+        span.kind: span
+        for span in branch_spans(run, "").spans
+        if span.status == "failed" or span.kind == "gap"
+    }
+    assert found["unit"].error and found["gap"].start == found["unit"].start
 
 
 @pytest.mark.parametrize(

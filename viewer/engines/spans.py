@@ -68,10 +68,13 @@ class Span:
 RETRY = _("retry")
 
 
-def failed_attempts(unit: Span, failures: Sequence[Failure]) -> Iterator[Span]:
-    """The failed attempts of a unit, oldest first, each with the time until the next attempt."""
+def failed_attempts(unit: Span, failures: Sequence[Failure], first: int = 1) -> Iterator[Span]:
+    """The failed attempts of a unit, oldest first, each with the time until the next attempt.
+
+    ``first`` is the number of the first one in the ids of the spans.
+    """
     start = unit.start
-    for number, failure in enumerate(failures, 1):
+    for number, failure in enumerate(failures, first):
         span_id, failed_at = f"{unit.id}-attempt-{number}", max(start, failure.failed_at)
         yield Span(
             span_id, "attempt", _("failed attempt"), start, failed_at, unit.id, "failed", error=failure.error

@@ -14,7 +14,15 @@ from viewer.engines.langgraph.contents import Contents, Task
 from viewer.engines.langgraph.contents.conversation import ChatMessage, messages_in
 from viewer.engines.langgraph.format.super_steps import fields_of, mapping
 from viewer.engines.langgraph.threads.usage import ANSWERS, call_in_message
-from viewer.engines.spans import Sources, Span, SpanMessage, SpanSource, SpanStatus
+from viewer.engines.spans import (
+    Failure,
+    Sources,
+    Span,
+    SpanMessage,
+    SpanSource,
+    SpanStatus,
+    failed_attempts,
+)
 from viewer.messages.marking import gettext_noop as _
 
 GAPS = {
@@ -41,6 +49,8 @@ def _step(before: SpanSource, after: SpanSource) -> Iterator[Span]:
     start, end = before.created_at, after.created_at
     assert start and end, "Checkpoints without a time are left out."
     if (label := GAPS.get(after.contents.source)) is not None:
+        failed = [task for task in before.contents.tasks if task.status == "failed"]
+        yield from (replace(_unit(before, task), status="failed", error=task.error) for task in failed)
         yield Span(f"gap-{after.checkpoint_id}", "gap", label, start, end)
         return
     for task in before.contents.tasks:
@@ -48,6 +58,11 @@ def _step(before: SpanSource, after: SpanSource) -> Iterator[Span]:
             continue
         unit = replace(_unit(before, task), end=end)
         yield unit
+        if task.error:
+            # The write of a failure stays when a later run of the task succeeds. Its time is not recorded.
+            failed_at = start + (end - start) / 2
+            failure = Failure(failed_at, failed_at, task.error)
+            yield from (replace(one, is_estimated=True) for one in failed_attempts(unit, [failure], 0))
         if task.interrupts:
             yield Span(f"{unit.id}-wait", "wait", WAITS, start, end, unit.id, is_estimated=True)
         else:
