@@ -43,7 +43,7 @@ def test_every_tab_of_a_shared_run_leads_nowhere_else(
     page = stranger.get(address).content.decode()
     check(page, location)
     tabs = re.findall(r'id="tab-(\w+)"', page)
-    assert len(tabs) > 2 and not {"raw", "graph", "subgraphs", "metadata"} & set(tabs)
+    assert len(tabs) > 1 and not {"raw", "graph", "subgraphs", "metadata"} & set(tabs)
     row = run.checkpoints.earliest("row")
     for tab in tabs:
         whole = stranger.get(address, {"at": row.checkpoint_id, "tab": tab}).content.decode()
@@ -62,6 +62,15 @@ def test_every_tab_of_a_shared_run_leads_nowhere_else(
     rows = stranger.get(f"{address}rows/?to=0").content.decode()
     assert f'id="c{row.pk}"' in rows
     check(rows, location)
+
+
+def test_a_shared_run_opens_on_what_was_just_produced(crew_run: Run, stranger: Client, run_link: str) -> None:
+    page = stranger.get(run_link).content.decode()
+    assert re.search(r'id="tab-output"[^>]*aria-current="true"', page)
+    assert 'class="prose"' in page and "rendered-source" in page
+    assert 'class="detail is-open"' in page, "A phone shows it before the list."
+    (back,) = re.findall(r'class="detail-back" href="([^"]*)"', page)
+    assert 'class="detail"' in stranger.get(run_link + unescape(back)).content.decode()
 
 
 def test_a_shared_checkpoint_shows_no_other(crew_run: Run, crew_location: Location, stranger: Client) -> None:

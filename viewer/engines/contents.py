@@ -45,6 +45,8 @@ class Tab:
     shows_unit_graph: bool = False
     # The tab begins with the failure, so that the page does not show it as well.
     shows_failure: bool = False
+    # The tab shows the runs that the checkpoint called, and is left out if it called none.
+    shows_called_runs: bool = False
     # The tab shows this checkpoint alone, without links and forms, so a share link may lead to it.
     is_shareable: bool = False
 

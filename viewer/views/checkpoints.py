@@ -1,7 +1,7 @@
 """One checkpoint: its detail next to the list, and its stored copy as a download."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -35,8 +35,9 @@ from viewer.views.launch.origins import is_from_our_page
 
 # The tabs that engines share.
 SHARED_TABS: dict[str, str | Promise] = {"overview": _("Overview"), "events": _("Events"), "raw": _("Raw")}
-# Maximum number of characters of outputs that one page renders as Markdown.
-MAX_MARKDOWN = 200_000
+# Maximum numbers of characters of outputs that one page renders as Markdown: unasked, and on request. Hostile
+# Markdown of the first length takes a second.
+MAX_MARKDOWN, MAX_REQUESTED_MARKDOWN = 50_000, 200_000
 
 
 @viewer_allowed
@@ -72,19 +73,14 @@ def selected_checkpoint(run: Run, at: str, branch: str = "") -> Checkpoint | Non
 
 def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None) -> dict[str, Any]:
     """Return the template context of the checkpoint's selected tab."""
-    asked, engine = request.GET.get("tab", ""), engine_of(run.location)
-    tabs = _tabs(engine)
+    engine = engine_of(run.location)
     context: dict[str, Any] = {
         "run": run,
         "location": run.location,
         "checkpoint": checkpoint,
         "at": checkpoint.checkpoint_id if checkpoint else "",
-        "tab": asked if asked in tabs else next(iter(tabs)),
-        "first_tab": next(iter(tabs)),
-        "tabs": tabs,
         "is_open": bool(request.GET.get("at")),
         "opened_part": request.GET.get("part", ""),
-        "reads_markdown": request.GET.get("as") == "markdown",
     }
     if checkpoint is None:
         return context
@@ -93,15 +89,15 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     except NotReadable as error:
         body, context["not_readable"] = {}, error.message
     contents = contents_at(checkpoint, body)
-    # Rendering all of them must not delay the page.
-    length = sum(len(output.text) for output in engine.editable(contents).outputs)
-    context["reads_markdown"] &= length <= MAX_MARKDOWN
+    context |= _surroundings(run, checkpoint, engine, contents)
+    labels = {**SHARED_TABS, **{tab.name: gettext(tab.label) for tab in engine.tabs}}
+    context |= tab_choice(request, engine, contents, labels, context["called_runs"])
+    context["reads_markdown"] = reads_markdown(request, engine, contents)
     is_too_deep = not body and "not_readable" not in context
     context |= {"contents": contents, "is_too_deep": is_too_deep, "colours": branch_colours(run)}
     context |= {"engine": engine, **_engine_tab(request, engine, context["tab"], checkpoint, contents)}
     if is_failure(checkpoint.trigger) and not context.get("shows_failure"):
         context["failure"] = contents.failure
-    context |= _surroundings(run, checkpoint, engine, contents)
     if context.get("shows_lineage") or context["tab"] == "overview":
         context["children"] = checkpoint.children.order_by("row")[:20]
     if context["tab"] == "raw" and body:
@@ -139,10 +135,34 @@ def annotated_parts(run: Run, checkpoint: Checkpoint) -> list[tuple[str, Annotat
     return [(about, one) for about, one in parts if one]
 
 
-def _tabs(engine: Engine[Any]) -> dict[str, str | Promise]:
-    """The label of each tab, in the engine's order."""
-    labels = {**SHARED_TABS, **{tab.name: gettext(tab.label) for tab in engine.tabs}}
-    return {name: labels[name] for name in engine.tab_order}
+def tab_choice(
+    request: HttpRequest,
+    engine: Engine[Any],
+    contents: Contents,
+    labels: Mapping[str, str | Promise],
+    called_runs: Iterable[Run] = (),
+) -> dict[str, Any]:
+    """Return the tabs with these labels that have something to show, in the engine's order.
+
+    ``kept_tab`` is the requested one, even if it is empty here: the next checkpoint opens on it, and with the
+    same ``kept_reading``.
+    """
+    empty = {tab.name for tab in engine.tabs if tab.shows_called_runs and not any(called_runs)}
+    empty |= {name for name in engine.tab_order if engine.is_tab_empty(name, contents)}
+    tabs = {name: labels[name] for name in engine.tab_order if name in labels and name not in empty}
+    asked, first = request.GET.get("tab", ""), next(iter(tabs), "")
+    kept = asked if asked in labels and asked != engine.tab_order[0] else ""
+    reading = "as=source" if request.GET.get("as") == "source" else ""
+    selected = asked if asked in tabs else first
+    return {"tabs": tabs, "tab": selected, "kept_tab": kept, "kept_reading": reading}
+
+
+def reads_markdown(request: HttpRequest, engine: Engine[Any], contents: Contents) -> bool:
+    """Return whether texts are shown as Markdown, unless they are too long or their source is requested."""
+    asked = request.GET.get("as", "")
+    values = (part.value for part in engine.followed_parts(contents))
+    length = sum(len(value) for value in values if isinstance(value, str))
+    return asked != "source" and length <= (MAX_REQUESTED_MARKDOWN if asked == "markdown" else MAX_MARKDOWN)
 
 
 def _engine_tab(

@@ -89,7 +89,7 @@ def crew_addresses(last: "Checkpoint") -> Iterator[str]:
     """Return the URLs of the checkpoint with the most payloads."""
     run = last.run.get_absolute_url()
     at = {"at": last.checkpoint_id}
-    for more in ("tab=tasks&as=markdown", "tab=events&event=100", "view=graph", "only=failed"):
+    for more in ("tab=tasks", "tab=tasks&as=source", "tab=events&event=100", "view=graph", "only=failed"):
         yield f"{run}?{urlencode(at)}&{more}"
     yield f"{run}?{urlencode({'branch': last.branch})}"
     yield f"{run}again/"
@@ -99,7 +99,7 @@ def flow_addresses(flow: "Location") -> Iterator[str]:
     """Return the URLs of a flow's and an agent's checkpoint."""
     for checkpoint in flow.checkpoints.all():
         address = checkpoint.get_absolute_url()
-        yield from (f"{address}&{more}" for more in ("tab=state", "tab=tasks&as=markdown", "tab=tasks", ""))
+        yield from (f"{address}&{more}" for more in ("tab=state", "tab=tasks&as=source", "tab=tasks", ""))
 
 
 def form_addresses(crew: "Checkpoint", flow: "Checkpoint", texts: Texts) -> Iterator[str]:

@@ -60,7 +60,7 @@ def hostile_run(db: None, tmp_path: Path) -> Run:
 
 
 @pytest.mark.parametrize("tab", TABS)
-@pytest.mark.parametrize("more", ["", "&as=markdown", "&view=graph"])
+@pytest.mark.parametrize("more", ["", "&as=source", "&view=graph"])
 def test_no_script_of_a_checkpoint_becomes_markup(
     reader: Client, hostile_run: Run, tab: str, more: str
 ) -> None:
@@ -115,7 +115,7 @@ def test_a_page_of_many_long_texts_shows_them_as_plain_text(reader: Client, tmp_
     body = {"entities": [crew], "event_record": {"nodes": {}}, "crewai_version": "1.15.30"}
     (tmp_path / "20261120T232826_35ce9d75_p-none.json").write_text(json.dumps(body))
     location = imported_location(tmp_path)
-    page = reader.get(location.runs.get().get_absolute_url() + "?tab=tasks&as=markdown").content.decode()
+    page = reader.get(location.runs.get().get_absolute_url() + "?tab=tasks").content.decode()
     assert "**bold**" in page and "<strong>bold" not in page
 
 

@@ -12,7 +12,7 @@ from django.views.defaults import server_error
 
 from viewer.models import Job, Location, Problem, Project, Run, Sweep
 
-TABS = ("overview", "tasks", "inputs", "state", "events", "raw")
+TABS = ("output", "overview", "tasks", "inputs", "state", "events", "raw")
 
 
 def errors_in(html: str) -> list[str]:
@@ -52,7 +52,7 @@ def addresses(crew_location: Location, crew_run: Run, tmp_path: Path) -> list[st
         reverse("project", args=[crew_location.uid]),
         crew_location.get_absolute_url(),
         *(f"{run}?tab={tab}" for tab in TABS),
-        f"{run}?tab=tasks&as=markdown",
+        f"{run}?tab=tasks&as=source",
         f"{run}?view=graph",
         f"{run}?only=failed",
         f"{run}?at=nothing",

@@ -16,7 +16,7 @@ from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Question
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-TABS = ("overview", "tasks", "inputs", "state", "events", "raw")
+TABS = ("output", "overview", "tasks", "inputs", "state", "events", "raw")
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_run_in_each_state(open_page: Open, location: Location) -> None:
         checkpoint = stored(location, entity)
         at = f"{checkpoint.run.get_absolute_url()}?at={checkpoint.checkpoint_id}"
         pages |= {f"{entity['entity_type']} {tab}": f"{at}&tab={tab}" for tab in TABS}
-        pages[f"{entity['entity_type']} as Markdown"] = f"{at}&tab=tasks&as=markdown"
+        pages[f"{entity['entity_type']} as source"] = f"{at}&tab=tasks&as=source"
     assert faults_of(open_page("/"), pages) == ""
 
 

@@ -1,7 +1,9 @@
 """The detail of a checkpoint, tab by tab, and its download."""
 
 import json
+import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -62,13 +64,96 @@ def test_a_flows_state_and_methods_are_shown(reader: Client, imported: Imported)
     assert "outline draft edited" in methods
 
 
-def test_the_state_tab_of_a_crew_is_empty(reader: Client, forked: Checkpoint) -> None:
-    assert "Only flows have a state" in tab_of(reader, forked, "state")
+def tabs_in(detail: str) -> list[str]:
+    return re.findall(r'id="tab-(\w+)"', detail)
 
 
-def test_the_tasks_tab_of_an_agent_links_to_its_events(reader: Client, imported: Imported) -> None:
-    agent = imported("1.14.7/agent").checkpoints.latest("row")
-    assert "A single agent has no tasks" in tab_of(reader, agent, "tasks")
+def with_body(checkpoint: Checkpoint, change: Callable[[dict[str, Any]], None]) -> Checkpoint:
+    """Change the stored copy of a checkpoint."""
+    body = stored_body(checkpoint)
+    change(body)
+    checkpoint.stored_copy.data = compressed(json.dumps(body).encode())
+    checkpoint.stored_copy.save()
+    return checkpoint
+
+
+@pytest.mark.parametrize(
+    ("store", "tabs"),
+    [
+        ("1.15.30/json", ["output", "tasks", "inputs", "overview", "events", "raw"]),
+        ("1.14.7/flow", ["output", "tasks", "inputs", "state", "overview", "events", "raw"]),
+        ("1.14.7/agent", ["output", "overview", "events", "raw"]),
+    ],
+)
+def test_empty_tabs_are_not_shown(reader: Client, imported: Imported, store: str, tabs: list[str]) -> None:
+    detail = tab_of(reader, imported(store).checkpoints.latest("row"), "state" if "state" not in tabs else "")
+    assert tabs_in(detail) == tabs
+    assert 'id="tab-output" href' in detail and "Started without inputs" not in detail
+
+
+def test_a_checkpoint_opens_on_what_its_newest_task_produced(reader: Client, forked: Checkpoint) -> None:
+    detail = tab_of(reader, forked, "")
+    assert re.search(r'id="tab-output"[^>]*aria-current="true"', detail)
+    title, text = detail.index("2. Write a summary of Rust"), detail.index("rendered-source")
+    assert title < text and "1. Research Rust trends" not in detail
+
+
+def test_an_output_is_rendered_as_markdown_with_its_source_beside_it(
+    reader: Client, forked: Checkpoint
+) -> None:
+    def answer(body: dict[str, Any]) -> None:
+        body["entities"][0]["tasks"][1]["output"]["raw"] = "# Trends\n\n- **one**\n- <b>two</b>"
+
+    detail = tab_of(reader, with_body(forked, answer), "")
+    assert "<h1>Trends</h1>" in detail and "<strong>one</strong>" in detail
+    assert "# Trends\n\n- **one**\n- &lt;b&gt;two&lt;/b&gt;</pre>" in detail
+    assert "is-source" not in detail and "is-source" in tab_of(reader, forked, "", "&as=source")
+    tasks = tab_of(reader, forked, "tasks")
+    assert "<strong>one</strong>" in tasks
+    assert "<strong>one</strong>" not in tab_of(reader, forked, "tasks", "&as=source")
+
+
+def test_a_checkpoint_before_any_output_opens_on_its_tasks(reader: Client, crew_run: Run) -> None:
+    first = crew_run.checkpoints.earliest("row")
+    detail = tab_of(reader, first, "output")
+    assert tabs_in(detail)[0] == "tasks" and "output" not in tabs_in(detail)
+    assert "not run yet" in detail
+
+
+def test_the_tab_that_a_person_chose_is_kept_where_it_is_empty(reader: Client, crew_run: Run) -> None:
+    newest = crew_run.checkpoints.latest("row")
+    assert 'data-kept="tab=state&amp;"' in tab_of(reader, newest, "state")
+    assert 'data-kept=""' in tab_of(reader, newest, "output") and 'data-kept=""' in tab_of(reader, newest, "")
+    assert 'data-kept="as=source"' in tab_of(reader, newest, "", "&as=source")
+
+
+def test_a_flow_whose_methods_return_nothing_shows_the_state_that_they_left(
+    reader: Client, imported: Imported
+) -> None:
+    def returns_nothing(body: dict[str, Any]) -> None:
+        outputs = body["entities"][0]["checkpoint_method_outputs"]
+        outputs[:] = [{**one, "output": None} if isinstance(one, dict) else None for one in outputs]
+
+    head = with_body(imported("1.15.30/flow").checkpoints.latest("row"), returns_nothing)
+    detail = tab_of(reader, head, "")
+    assert "It returned nothing" in detail and ">topic<" in detail and ">id<" not in detail
+
+
+def test_a_checkpoint_at_a_tools_answer_opens_on_it(reader: Client, forked: Checkpoint) -> None:
+    def call_a_tool(body: dict[str, Any]) -> None:
+        event = {"type": "tool_usage_finished", "tool_name": "search", "output": "three results"}
+        body["event_record"]["nodes"]["tool"] = {"event": {**event, "timestamp": "2030-01-01T00:00:00Z"}}
+
+    detail = tab_of(reader, with_body(forked, call_a_tool), "")
+    assert "tool answered" in detail and "three results</pre>" in detail
+
+
+def test_a_text_without_spaces_is_measured_in_characters(reader: Client, forked: Checkpoint) -> None:
+    def write(body: dict[str, Any]) -> None:
+        body["entities"][0]["tasks"][1]["output"]["raw"] = "中" * 20_000
+
+    detail = tab_of(reader, with_body(forked, write), "tasks")
+    assert "Show all 20,000 characters" in detail and "1 word" not in detail
 
 
 def test_the_timeline_shows_messages_and_tokens(reader: Client, forked: Checkpoint) -> None:

@@ -38,13 +38,15 @@ def test_the_progress_of_a_flow_counts_the_methods_of_its_run(
     reader: Client, imported: Callable[[str], Location]
 ) -> None:
     run = imported("1.14.7/flow").runs.get()
-    page = page_of(reader, run)
+    page = page_of(reader, run, "tab=overview")
     assert re.findall(r'class="row-count"[^>]*>([^<]*)<', page) == ["3 done", "2/3", "1/3"]
     # Full bars and a number of the checkpoint alone would look complete.
     assert re.findall(r'class="bar ([^"]*)"', page) == ["is-done", "is-done", "", "is-done", "", ""]
     assert "<dt>Progress</dt><dd>3 done</dd>" in page
     oldest = run.checkpoints.earliest("row")
-    assert "<dt>Progress</dt><dd>1 of 3</dd>" in page_of(reader, run, f"at={oldest.checkpoint_id}")
+    assert "<dt>Progress</dt><dd>1 of 3</dd>" in page_of(
+        reader, run, f"at={oldest.checkpoint_id}&tab=overview"
+    )
 
 
 def test_the_progress_of_a_flow_needs_no_query_per_row(

@@ -16,7 +16,7 @@ from viewer.engines.crewai.run_list import run_inputs
 from viewer.engines.crewai.script import script
 from viewer.engines.crewai.search_texts import search_texts
 from viewer.engines.crewai.spans import spans
-from viewer.engines.crewai.tabs import ORDER, TABS, tab_context
+from viewer.engines.crewai.tabs import ORDER, TABS, is_tab_empty, tab_context
 from viewer.engines.crewai.unit_graph import unit_graph
 from viewer.engines.protocol import Engine
 from viewer.engines.runner import Runner
@@ -49,6 +49,7 @@ class CrewAI(Engine[Contents]):
     contents_of = staticmethod(contents_of)
     completed = staticmethod(completed)
     units_of = staticmethod(units.units_of)
+    is_tab_empty = staticmethod(is_tab_empty)
     tab_context = staticmethod(tab_context)
     compares_steps = False
     comparable = staticmethod(comparable)

@@ -16,7 +16,7 @@ from viewer.engines.langgraph.schema import schema
 from viewer.engines.langgraph.script import script
 from viewer.engines.langgraph.search_texts import search_texts
 from viewer.engines.langgraph.spans import spans
-from viewer.engines.langgraph.tabs import ORDER, TABS, tab_context
+from viewer.engines.langgraph.tabs import ORDER, TABS, is_tab_empty, tab_context
 from viewer.engines.protocol import Engine
 from viewer.engines.runner import Runner
 
@@ -42,6 +42,7 @@ class LangGraph(Engine[Contents]):
     contents_of = staticmethod(contents_of)
     units_of = staticmethod(plan.units_of)
     calling_units = staticmethod(identifiers.calling_nodes)
+    is_tab_empty = staticmethod(is_tab_empty)
     tab_context = staticmethod(tab_context)
     compares_steps = True
     comparable = staticmethod(comparable)

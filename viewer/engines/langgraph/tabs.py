@@ -32,7 +32,7 @@ TABS = (
     Tab("writes", _("Writes"), "engines/langgraph/_writes.html", shows_failure=True, is_shareable=True),
     Tab("next", _("Next"), "engines/langgraph/_next.html", shows_failure=True, is_shareable=True),
     Tab("graph", _("Graph"), "engines/langgraph/graph/_graph.html", shows_unit_graph=True),
-    Tab("subgraphs", _("Subgraphs"), "engines/langgraph/_subgraphs.html"),
+    Tab("subgraphs", _("Subgraphs"), "engines/langgraph/_subgraphs.html", shows_called_runs=True),
     Tab("metadata", _("Metadata"), "engines/langgraph/_metadata.html", shows_lineage=True),
 )
 ORDER = ("state", "messages", "writes", "next", "graph", "subgraphs", "metadata", "raw")
@@ -90,6 +90,23 @@ class Channel:
     def tokens(self) -> int:
         """The tokens of all messages that record them."""
         return sum(message.tokens or 0 for message in self.messages)
+
+
+def is_tab_empty(tab: str, contents: Contents) -> bool:
+    """Return whether a tab has nothing to show. The graph is known only when it is drawn."""
+    match tab:
+        case "state":
+            values = (contents.channels, contents.changed_channels, contents.control_channels)
+            return not any(values) and not contents.opaque and not contents.is_waited_for
+        case "messages":
+            return not any(map(messages_in, contents.channels.values()))
+        case "writes":
+            return not contents.tasks and not contents.given
+        case "next":
+            return not any(tab_context(tab, contents, None).values())
+        case "graph":
+            return contents.kind == "unknown"
+    return False
 
 
 def tab_context(tab: str, contents: Contents, before: Contents | None) -> dict[str, Any]:

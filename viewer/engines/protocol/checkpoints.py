@@ -30,6 +30,10 @@ class CheckpointReader(Protocol[C]):
         """The units that called the run of a namespace, the outermost first; empty if none did."""
         return ()
 
+    def is_tab_empty(self, tab: str, contents: C) -> bool:
+        """Whether a tab of ``tab_order`` has nothing to show, so that the page leaves it out."""
+        return False
+
     def tab_context(self, tab: str, contents: C, before: C | None) -> dict[str, Any]:
         """The context of a tab's template. ``before`` is the checkpoint that the tab compares with."""
 

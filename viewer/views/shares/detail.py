@@ -12,7 +12,7 @@ from viewer.importing import NotReadable, body_of, contents_at, stored_body
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.colors import branch_colours
 from viewer.presentation.run.origin import origin_of
-from viewer.views.checkpoints import MAX_MARKDOWN, SHARED_TABS, event_page
+from viewer.views.checkpoints import SHARED_TABS, event_page, reads_markdown, tab_choice
 
 # The tabs that every engine has and a share link shows. The raw record is left out.
 COMMON_TABS = ("overview", "events")
@@ -26,12 +26,8 @@ def shared_detail(
     ``compares`` if the link covers the checkpoint that it is compared with, too.
     """
     engine = engine_of(run.location)
-    tabs = shareable_tabs(engine)
-    tab = request.GET.get("tab", "")
-    first = next(iter(tabs))
-    context: dict[str, Any] = {"run": run, "checkpoint": checkpoint, "engine": engine, "tabs": tabs}
-    context |= {"at": checkpoint.checkpoint_id if checkpoint else "", "first_tab": first}
-    context["tab"] = tab if tab in tabs else first
+    context: dict[str, Any] = {"run": run, "checkpoint": checkpoint, "engine": engine}
+    context["at"] = checkpoint.checkpoint_id if checkpoint else ""
     if checkpoint is None:
         return context
     try:
@@ -40,8 +36,8 @@ def shared_detail(
         # The reason may name a path.
         body, context["not_readable"] = {}, True
     contents = contents_at(checkpoint, body)
-    length = sum(len(output.text) for output in engine.editable(contents).outputs)
-    context["reads_markdown"] = request.GET.get("as") == "markdown" and length <= MAX_MARKDOWN
+    context |= tab_choice(request, engine, contents, shareable_tabs(engine))
+    context["reads_markdown"] = reads_markdown(request, engine, contents)
     context["is_too_deep"] = not body and "not_readable" not in context
     context |= {"contents": contents, "colours": branch_colours(run)}
     context["annotation_of_checkpoint"] = annotations_in(run).checkpoints.get(checkpoint.checkpoint_id)
@@ -52,10 +48,9 @@ def shared_detail(
 
 
 def shareable_tabs(engine: Engine[Any]) -> dict[str, str]:
-    """Return the label of each tab that a share link shows, in the engine's order."""
+    """Return the label of each tab that a share link may show."""
     labels = {name: str(SHARED_TABS[name]) for name in COMMON_TABS}
-    labels |= {tab.name: gettext(tab.label) for tab in engine.tabs if tab.is_shareable}
-    return {name: labels[name] for name in engine.tab_order if name in labels}
+    return labels | {tab.name: gettext(tab.label) for tab in engine.tabs if tab.is_shareable}
 
 
 def _engine_tab(

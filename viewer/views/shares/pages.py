@@ -90,7 +90,8 @@ def _run_page(request: HttpRequest, shared: Shared) -> Page:
     rows = shared.run.checkpoints.select_related("location", "parent", "stored_copy").order_by("-row")
     checkpoint = (rows.filter(checkpoint_id=at) if at else rows).first()
     context = shared_detail(request, shared.run, checkpoint, compares=True)
-    context |= {"is_open": bool(at)}
+    # Where a phone shows one of both, the newest output comes before the list.
+    context |= {"is_open": bool(at) or "list" not in request.GET}
     if request.headers.get("HX-Target") == "detail":
         return "shared/_detail.html", context
     context |= _branches(request, shared.run) | {"annotation": annotations_in(shared.run).run}
