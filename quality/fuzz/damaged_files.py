@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quality.fuzz.damaged_rows import Found, browser, measured, report, visit_all
+from quality.fuzz.damaged_rows import Found, announced, browser, measured, report, visit_all
 from quality.temporary_data_folder import ROOT
 
 if TYPE_CHECKING:
@@ -209,9 +209,9 @@ def run_all(folder: Path, scale: float, chosen: Callable[[str], bool]) -> Mappin
     client = browser()
     for case, path, damaged, count in damaged_stores(folder, scale):
         if chosen(case):
-            print(case, file=sys.stderr, flush=True)
-            part = case.partition(":")[0]
-            check_store(client, case, path, damaged, count, results.setdefault(part, Found()))
+            found = results.setdefault(case.partition(":")[0], Found())
+            with announced(case, found):
+                check_store(client, case, path, damaged, count, found)
     return results
 
 

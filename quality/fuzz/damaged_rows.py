@@ -395,6 +395,16 @@ def browser() -> "Client":
     return client
 
 
+@contextlib.contextmanager
+def announced(case: str, found: Found) -> Iterator[None]:
+    """Print the case, and afterwards its faults, since all cases take many minutes."""
+    print(case, file=sys.stderr, flush=True)
+    before = len(found.faults)
+    yield
+    for fault in found.faults[before:]:
+        print(f"  {fault}", file=sys.stderr, flush=True)
+
+
 def run_all(
     folder: Path, scale: float = 1.0, chosen: Callable[[str], bool] = lambda case: True
 ) -> Mapping[str, Found]:
@@ -403,8 +413,9 @@ def run_all(
     client = browser()
     for case, path in damaged_stores(folder, scale):
         if chosen(case):
-            print(case, file=sys.stderr, flush=True)
-            check_store(client, case, path, results.setdefault(case.partition(":")[0], Found()))
+            found = results.setdefault(case.partition(":")[0], Found())
+            with announced(case, found):
+                check_store(client, case, path, found)
     return results
 
 
