@@ -17,6 +17,7 @@ MEASUREMENTS = (
     "many_threads",
     "thread_history",
     "prewarmed_start",
+    "redaction",
     "serving",
     "idle",
 )

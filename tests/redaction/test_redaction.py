@@ -3,6 +3,7 @@
 import json
 import logging
 import random
+import re
 import string
 import sys
 import time
@@ -14,6 +15,9 @@ from django.conf import settings
 from checkpoint_site.logs import JsonFormatter, PlainFormatter
 from tests.redaction.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
 from viewer.engines.crewai.store_format import STORE_FORMAT
+from viewer.redaction.json.document import redacted_json
+from viewer.redaction.json.scan import scan
+from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.marker import MARKER
 from viewer.redaction.names.secrecy import secrecy_of
 from viewer.redaction.patterns import compiled
@@ -72,6 +76,101 @@ def test_the_value_of_a_secret_field_is_redacted_wherever_it_is_repeated(name: s
 def test_values_below_a_secret_field_are_redacted(name: str) -> None:
     for made in both_ways({name: {"x-team": "CANARY-7", "list": ["CANARY-8"]}, "say": "CANARY-7"}):
         assert "CANARY" not in made
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\x1b[32mpassword\x1b[0m=\x1b[1mKanarie7vogel\x1b[0m",
+        "password: Kanarie\x1b[0m\x1b[33m7vogel",
+        "pass\u200bword: Kanarie7vogel",
+        "password: Kana\u2060rie7\u00advogel",
+        "\u200b".join("password=Kanarie7vogel"),
+        "token: Kanarie7\ufeffvogel19 and more",
+        '{"pass\\u200bword": "Kanarie7vogel"}',
+    ],
+)
+def test_characters_that_are_not_seen_hide_no_secret(text: str) -> None:
+    for made in (redact_text(text), *both_ways({"text": text}), *both_ways({"text": json.dumps(text)})):
+        assert not re.search(r"kanarie|vogel", re.sub("[\u200b\u2060\u00ad\ufeff]", "", made).lower())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "pw",
+            "pin",
+            "webhook",
+            "session",
+            "signature",
+            "access_code",
+            "db_uri",
+            "psk",
+            "csrf_token",
+            "salt",
+        ),
+        *(
+            "conn_str",
+            "client-key-data",
+            "hmac_key",
+            "backup_codes",
+            "sessionToken",
+            "REDIS_URL",
+            "door_code",
+        ),
+        *("mot_de_passe", "contraseña", "Passwort", "密码", "datadog_app"),
+    ],
+)
+def test_random_values_of_fields_that_may_be_secret_are_redacted(name: str) -> None:
+    for made in both_ways({name: "k9Vt3Qw8Zr1Lm5Xc7Bn2", "then": "more"}):
+        assert json.loads(made) == {name: MARKER, "then": "more"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("session", "Morning yoga"),
+        ("signature", "def f(x: int) -> str"),
+        ("pin", 17),
+        ("seed", 42),
+        ("webhook", "https://example.com/hooks"),
+        ("db_uri", "sqlite:///data/app.db"),
+        ("page_token", "CAUQAA"),
+        ("song_key", "C# minor"),
+        ("cookie", "200 g flour, 100 g sugar, 1 egg; bake 12 min at 180C"),
+        ("headers", {"Content-Type": "application/json"}),
+        ("status_code", 4040),
+        ("datadog", "mixtral-8x7b-instruct-v0.1"),
+    ],
+)
+def test_ordinary_values_of_such_fields_are_not(name: str, value: Any) -> None:
+    for made in both_ways({name: value}):
+        assert json.loads(made) == {name: value}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MYS3CRETVALUE-XYZ9",
+        "mys3cretvalue-xyz9",
+        "MyS3cret\x1b[32mValue-xyz9",
+        "MYS3CRET\x1b[1m\x1b[33mVALUE\x1b[0m-XYZ9",
+        "MyS3cret\x1b[0m\n\x1b[31mValue-xyz9",
+        "\u2502 MyS3cretVal \u2502\n\u2502 ue-xyz9     \u2502",
+        "MyS3cret\\u001b[0mValue-xyz9",
+        "My\u200bS3cretValue-xyz9",
+    ],
+)
+def test_a_known_secret_is_found_in_any_case_and_with_colours(text: str) -> None:
+    known = known_secrets(("MyS3cretValue-xyz9",))
+    data = json.dumps({"text": text}).encode()
+    for made in (
+        redact_text(f"it printed {text} and ended", known),
+        json.dumps(redact({"text": text}, known)),
+        redacted_json(data, scan(data), known).decode(),
+    ):
+        assert MARKER in made and "xyz9" not in made.lower() and "s3cret" not in made.lower()
 
 
 @pytest.mark.parametrize("name", HARMLESS)

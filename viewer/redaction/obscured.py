@@ -29,7 +29,7 @@ _INVISIBLE = compiled(
 # A character as a URL, HTML or a wide font has it.
 _ENCODED = compiled(
     r"%[0-9A-Fa-f]{2}|&(?:quot|apos|amp|lt|gt|#[0-9]{2,4}|#[xX][0-9A-Fa-f]{2,4});"
-    r"|\xef\xbc[\x90-\x99\xa1-\xba]|\xef\xbd[\x81-\x9a]"
+    r"|(?:\xef\xbc[\x90-\x99\xa1-\xba]|\xef\xbd[\x81-\x9a])+"
 )
 # What is encoded in a query that contains a name or an address: = : " @
 # And the starts of entities and of wide letters.
@@ -41,7 +41,22 @@ INVISIBLE_KEYWORDS = (
     *(one for one in INVISIBLE if not 0xFE00 <= ord(one) < 0xFE10),
     b"\xef\xb8".decode("utf-8", "surrogateescape"),
     *("\x1b[", "\x1b]", "\\u001b", "\\u001B", "\\x1b", "\\x1B", "\\033", "\\e["),
-    *("\\u00ad", "\\u00AD", "\\u034", "\\u061", "\\u180", "\\u200", "\\u202", "\\u206", "\\ufe", "\\uFE"),
+    *(
+        "\\u00ad",
+        "\\u00AD",
+        "\\u034",
+        "\\u061",
+        "\\u180",
+        "\\u200",
+        "\\u202",
+        "\\u206",
+        "\\ufe",
+        "\\uFE",
+        "\\uff4",
+        "\\uff5",
+        "\\uFF4",
+        "\\uFF5",
+    ),
 )
 # Keywords of obscured secrets, as ``rules.keywords`` has them of plain ones.
 OBSCURED_KEYWORDS = (*INVISIBLE_KEYWORDS, *_ENCODED_SIGNS)
@@ -50,7 +65,8 @@ MAX_DECODINGS = 3
 
 # Lines are wrapped at this width or a greater one.
 _MIN_WIDTH = 40
-_BORDER = "(?:\u2502|\u2503|\u2551|\\|)"
+# The vertical lines of boxes, also as JSON escapes them.
+_BORDER = "(?:\u2502|\u2503|\u2551|\\\\+u(?:250[23]|2551)|\\|)"
 _BREAK = rf"[ \t]{{0,200}}{_BORDER}?[ \t]{{0,40}}(?:\r?\n|\\+r\\+n|\\+n)[ \t]{{0,40}}{_BORDER}?[ \t]{{0,200}}"
 _ANY_BREAK = compiled(rf"(?:=|\\)?{_BREAK}")
 # A long word that may go on in the next line: of a box, of a wrapped line, or after a sign for that.
@@ -150,7 +166,7 @@ def visible_text(data: bytes) -> PlainText:
 
 def is_obscured(data: bytes) -> bool:
     """Return whether a text has colours, characters without a width, or line breaks."""
-    has_invisible: list[object] = _INVISIBLE_SEARCH.find_matches_as_indexes(data)
+    has_invisible: object = _INVISIBLE_SEARCH.find_matches_as_indexes(data)
     return b"\n" in data or b"\\n" in data or bool(has_invisible)
 
 
@@ -185,7 +201,9 @@ def _is_wrapped(data: bytes, found: Any) -> bool:
     if after.isalpha() and (after.islower() or after.istitle()):
         return False
     is_marked = line_break[:1] in (b"=", b"\\") and line_break[1:2] in (b"\r", b"\n")
-    is_in_box = b"\xe2\x94" in line_break or b"\xe2\x95" in line_break or b"|" in line_break
+    is_in_box = (
+        b"\xe2\x94" in line_break or b"\xe2\x95" in line_break or b"u25" in line_break or b"|" in line_break
+    )
     if not is_marked and not is_in_box:
         line = data.rfind(b"\n", max(0, start - 400), start) + 1
         next_line = data.find(b"\n", last, last + 400)

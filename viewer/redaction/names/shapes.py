@@ -151,11 +151,11 @@ def is_url(text: str) -> bool:
 
 def has_secret_path(url: str) -> bool:
     """Return whether a URL has a part below its host that looks like a key."""
-    parts = _SEPARATORS.split(url[:2000])[3:]
+    parts = url[:2000].translate(_SEPARATORS).split("/")[3:]
     return any(len(part) >= 6 and is_mixed(part) and not is_ordinary(part) for part in parts)
 
 
-_SEPARATORS = re2.compile(r"[/?&=#]")
+_SEPARATORS = str.maketrans("?&=#", "////")
 
 
 def looks_random(text: str) -> bool:

@@ -145,16 +145,12 @@ def _forms_of_label(label: str) -> list[str]:
     longest = max(parts, key=len)
     if longest.isascii():
         return [longest, longest.upper()] if len(longest) < 5 else [longest[1:], longest.upper()]
-    letters = json.dumps(longest)[1:-1].partition("\\u")
-    # Of a label in another script, the first letter is enough where it is escaped.
-    escaped = letters[0] + "\\u" + letters[2][:4]
-    return [
-        longest,
-        longest.upper(),
-        longest.capitalize(),
-        escaped,
-        letters[0] + "\\u" + letters[2][:4].upper(),
-    ]
+    found = []
+    for form in (longest, longest.upper(), longest.capitalize()):
+        # Of a label in another script, the first letter is enough where it is escaped.
+        before, _, code = json.dumps(form)[1:-1].partition("\\u")
+        found += [form, f"{before}\\u{code[:4]}", f"{before}\\u{code[:4].upper()}"]
+    return found
 
 
 def _without_longer(found: list[str]) -> list[str]:

@@ -104,12 +104,18 @@ class Name(NamedTuple):
 
 def named_spans(data: bytes) -> Iterator[TextSpan]:
     """Yield the spans of the values that follow secrets' names."""
-    after = 0
+    after = cookies_end = 0
     for _number, start, end in _SEARCH.find_matches_as_indexes(data.lower()):
         if start < after:
             continue
         name = _name_at(data, start, end, after)
         after = name.end
+        if name.secrecy == "cookie":
+            if start < cookies_end:
+                continue
+            line = _line_of_cookies(data, name.end)
+            # Without a sign of assignment, no cookie is secret, and the line need not be read again.
+            cookies_end = name.end + len(line) if b"=" not in line else 0
         if name.secrecy and (span := _value_of(data, name)):
             yield span
             after = span[1]
@@ -227,6 +233,17 @@ def _in_env_line(data: bytes, name: Name, at: int) -> TextSpan | None:
     if word and b"(" not in word[0] and is_secret_text(word[0].decode("utf-8", "replace"), name.secrecy):
         return word.span() if _is_bare_secret(word[0], name, True) else None
     return _secret_value(data, name, value, True)
+
+
+_BEFORE_COOKIES = anchored(r"[\s:=\"'\\]{0,40}+")
+
+
+def _line_of_cookies(data: bytes, at: int) -> bytes:
+    """Return the rest of a line, up to a quote, with the signs before it."""
+    before = _BEFORE_COOKIES.match(data, at)
+    start = before.end() if before else at
+    ends = (data.find(sign, start, start + MAX_VALUE) for sign in (b'"', b"'", b"\n", b"\r", b"\\n"))
+    return data[at : min((end for end in ends if end >= 0), default=start + MAX_VALUE)]
 
 
 def _rest_of_line(data: bytes, at: int, name: str) -> TextSpan | None:
@@ -380,7 +397,8 @@ _ATTACHED_VERB = anchored(
 _PURPOSE = anchored(
     r"(?i: (?:for|of|to|on|in|at|du|de|des|d'|da|do|dos|la|le|les|für|fuer|zum|zur|der|die|das|dem|del|al|el"
     r"|para|pour|von|van|voor|per|till|api|til|dla|do|за|для|от))"
-    rf"(?: (?!(?i:{_VERB}) )[\w.'\-\x80-\xff]{{1,24}}+){{0,4}}+\s?+(?::|{_COLON}|=|=>|(?= (?i:{_VERB}) ))"
+    rf"(?: (?!(?i:{_VERB}) )[\w.'\-\x80-\xff]{{1,24}}+){{0,4}}+\s?+"
+    rf"(?::(?!//)|{_COLON}|=|=>|(?= (?i:{_VERB}) ))"
 )
 
 
