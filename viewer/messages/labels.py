@@ -44,6 +44,7 @@ REASONS: dict[Reason, str | Promise] = {
     Reason.TRIGGERED: _("a finished unit triggers it again"),
     Reason.MAY_REPEAT: _("finished; runs again if a router leads back to it"),
     Reason.ROUTED: _("depends on a router"),
+    Reason.RUNS_AGAIN: _("had finished; runs again"),
 }
 
 

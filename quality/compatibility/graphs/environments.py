@@ -4,7 +4,7 @@ from pathlib import Path
 
 from quality.compatibility.environments import HOME, installed
 
-VERSIONS = ("0.2.76", "0.6.11", "1.0.5")
+VERSIONS = ("0.2.76", "0.3.34", "0.4.10", "0.6.11", "1.0.5", "1.1.10")
 # The savers, the driver of PostgreSQL, and LangGraph's own tests of savers.
 SAVERS = (
     "langgraph-checkpoint-sqlite",
@@ -15,8 +15,11 @@ SAVERS = (
 # The first version with which ``create_agent`` can be installed.
 AGENTS_SINCE = (1, 0)
 # Versions whose own bounds accept releases of other packages that they do not work with.
+OLD_SAVERS = ("aiosqlite<0.22", "langgraph-checkpoint-postgres<2.0.22")
 PARTS = {
-    "0.2.76": ("aiosqlite<0.22", "langgraph-checkpoint-postgres<2.0.22"),
+    "0.2.76": OLD_SAVERS,
+    "0.3.34": OLD_SAVERS,
+    "0.4.10": ("langgraph-checkpoint<3", "langgraph-prebuilt<0.3", *OLD_SAVERS),
     "1.0.5": ("langgraph-prebuilt==1.0.5",),
 }
 

@@ -88,7 +88,7 @@ def test_a_fork_of_several_sends_runs_all_of_them(graphs: Graphs) -> None:
 
 def test_several_interrupts_are_answered_one_by_one(graphs: Graphs) -> None:
     ended = graphs.run(graphs.request("fork", "several", "several"), "one", "two")
-    if graphs.version < (0, 3):
+    if graphs.version < (0, 4):
         # LangGraph gives them no ids, and fails at the first answer.
         assert "cannot distinguish their answers" in ended.end["error"] and graphs.nodes() == []
         return

@@ -35,6 +35,7 @@ class Reason(StrEnum):
     MAY_REPEAT = "may_repeat"
     ROUTED = "routed"
     CONDITION = "condition"
+    RUNS_AGAIN = "runs_again"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,10 @@ MESSAGES = {
     ),
     "langgraph.no_interrupt": _("No interrupt waits for an answer at this checkpoint."),
     "langgraph.not_a_checkpoint": _("It is not a checkpoint of LangGraph."),
+    "langgraph.nothing_to_fork": _(
+        "Nothing runs after this checkpoint. Choose an earlier one, or edit the state or “As node” so that a "
+        "node follows."
+    ),
     "langgraph.only_state": _("Only the state of a graph can be edited, not %(what)s."),
     "langgraph.other_nodes": _(
         "With an edited state, conditional edges decide again, so other nodes may run than the checkpoint "

@@ -55,6 +55,10 @@ MESSAGES = {
         "Only the last checkpoint of a thread can be resumed. Fork this one instead: a fork leaves the "
         "thread as it is."
     ),
+    "langgraph.nothing_follows": _(
+        "Nothing has run: no node follows. Choose an earlier checkpoint, edit the state so that an edge "
+        "leads on, or choose another node under “As node” (--as-node): --ask-next shows what follows each."
+    ),
     "langgraph.nothing_left": _("Nothing is left to run in this thread."),
     "langgraph.nothing_waits": _("No interrupt waits for an answer at this checkpoint."),
     "langgraph.only_sqlite": _("Only a thread in a SQLite store can be run."),

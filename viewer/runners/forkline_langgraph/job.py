@@ -90,8 +90,10 @@ def continues_copy(request: Request) -> bool:
 def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Run on a copy in a scratch store, without changing the user's store. Return the result.
 
-    A resume also copies the writes of finished nodes, so that only the other nodes run.
+    The writes of finished nodes are copied as well, so that only the others run, if it is a resume or a fork
+    that only answers questions.
     """
+    is_edited = bool(request["state"] or (request.get("options") or {}).get("as_node"))
     project_folders.enter(request["folder"])
     with ExitStack() as stack:
         # Closed before anything runs: an open transaction would delay the database server's vacuum.
@@ -110,17 +112,21 @@ def _run_on_copy(request: Request, scratch: Path, reporter: Reporter) -> str:
 
             made = saver.saver_on(target, store, loadable, None, request["branch"])
             is_replay = subgraphs.replays_memory(source, address, request)
+            asks = bool(subgraphs.waiting_tasks(source.write_rows(address)))
             scratch_store.fill(
                 source,
                 target,
                 address,
                 with_ancestors=stores_changes_only(graph),
-                with_writes=request["kind"] == "resume",
+                with_writes=request["kind"] == "resume" or (asks and not is_edited),
                 with_memory=is_replay,
+                edited=namespace if is_edited else None,
             )
+            if request["kind"] == "fork":
+                scratch_store.forget_last_answer(target)
         made.reporter = reporter
         running = _running(request, graph, made, address.thread, reporter)
-        if namespace and (request["state"] or (request.get("options") or {}).get("as_node")):
+        if namespace and is_edited:
             from forkline_langgraph.run import inner_graph
 
             inner_graph.edit(running, namespace, request, loadable)
@@ -141,22 +147,20 @@ def _prepare(running: Running, request: Request, loadable: Loadable) -> Any:
     options = request.get("options") or {}
     values = {name: edits.typed(value, loadable) for name, value in (request["state"] or {}).items()}
     as_node, answers = options.get("as_node") or None, request.get("answers") or {}
-    given = (
-        Command(resume=interrupts.resumption(answers, interrupts.waiting_in(running.state())))
-        if answers
-        else None
-    )
+    given = Command(resume=interrupts.resumption(answers, running.waiting())) if answers else None
     if values or as_node:
         if answers:
             raise Refused("langgraph.edit_and_answer")
         edits.apply(running, values, set(options.get("replace") or []), as_node)
     following = list(running.state().next)
+    if not following and (values or as_node):
+        raise Refused("langgraph.nothing_follows")
     # A subgraph's steps are part of one step of the graph that calls it.
     is_inner = bool(source_store.namespace_of(request))
     planned = [step["task"] for step in request["steps"] if step["action"] in ("runs", "again")]
-    from forkline_langgraph.run.running import units_of
-
-    if planned and sorted(planned) != sorted(units_of(following)) and not (values or as_node or is_inner):
+    # A unit that finished before counts in the numbers of the others.
+    nodes = [edits.node_of(unit, running.graph) for unit in planned]
+    if planned and sorted(nodes) != sorted(following) and not (values or as_node or is_inner):
         raise Refused("langgraph.plan_differs", planned=", ".join(planned), found=", ".join(following))
     running.report_steps(following)
     return given
@@ -204,7 +208,7 @@ def _input_or_answers(running: Running, request: Request, loadable: Loadable) ->
     answers = request.get("answers") or {}
     if not answers:
         return None
-    return Command(resume=interrupts.resumption(answers, interrupts.waiting_in(state)))
+    return Command(resume=interrupts.resumption(answers, running.waiting()))
 
 
 def _thread(request: Request, scratch: Path) -> tuple[str, list[LoadedValue]]:

@@ -66,7 +66,32 @@ def answered(name: str, graph: str, *nodes: str, **options: Any) -> Scenario:
     return Scenario(name, graph, request, ({"answer": "yes"},), nodes, "resume", **options)
 
 
+def chosen(
+    name: str,
+    graph: str,
+    goto: list[str],
+    *nodes: str,
+    state: dict[str, Any] | None = None,
+    sends: tuple[Any, ...] = (),
+    **options: Any,
+) -> Scenario:
+    """A fork with an edited state behind a node that has chosen what follows with ``Command``.
+
+    ``update_state`` keeps that only if the same choice is given again.
+    """
+    values = state or DOGS
+    action = {"values": values, "goto": goto, "sends": sends, **RUN}
+    return Scenario(name, graph, {"state": values}, (action,), nodes, **options)
+
+
+def answered_fork(name: str, graph: str, answer: str, *nodes: str, **options: Any) -> Scenario:
+    """A fork that only answers the only question of the thread, and LangGraph's own resume."""
+    request = {"typed": {"answers": {"": answer}}}
+    return Scenario(name, graph, request, ({"answer": answer, "at": ""},), nodes, "fork", **options)
+
+
 MINE = {"notes": ["mine"]}
+SENDS = (("work", {"topic": "a"}), ("work", {"topic": "b"}))
 FAN = ("end", "left", "right")
 NO_CACHE, NO_DELTA = {"missing": "no node caches"}, {"missing": "no DeltaChannel"}
 SCENARIOS = (
@@ -112,6 +137,58 @@ SCENARIOS = (
     replayed("Send map-reduce half done", "graphs:spread", "end", "work-b", kind="resume", failing="work-b"),
     replayed("Send map-reduce from its start", "graphs:spread", "end", "work-a", "work-b", at=1),
     edited("Command(goto) chooses again", "steering:goto", DOGS, "choose", "right", at=1),
+    chosen(
+        "Command(goto) of a supervisor, edited",
+        "commands:supervisor",
+        ["researcher"],
+        *("researcher", "supervisor", "supervisor", "writer"),
+        at=2,
+    ),
+    chosen(
+        "Command(goto) of a worker, edited",
+        "commands:supervisor",
+        ["supervisor"],
+        *("supervisor", "supervisor", "writer"),
+        at=3,
+    ),
+    chosen(
+        "Command(goto) with an edited channel with a reducer",
+        "commands:supervisor",
+        ["writer"],
+        *("supervisor", "writer"),
+        state=MINE,
+        at=4,
+    ),
+    chosen(
+        "Command(goto) of several nodes, edited",
+        "commands:both",
+        ["left", "right"],
+        "end",
+        "left",
+        "right",
+        at=2,
+    ),
+    chosen(
+        "Command(goto) with Send, edited",
+        "commands:sending",
+        ["beside"],
+        *("beside", "work-a", "work-b"),
+        sends=SENDS,
+        at=2,
+    ),
+    chosen("Command.PARENT of a subgraph, edited", "commands:parent", ["after"], "after", at=2),
+    chosen("Command(goto) beside an edge, edited", "commands:mixed", ["chosen"], "chosen", "fixed", at=2),
+    chosen(
+        "Command(goto) beside a condition, edited", "commands:conditional", ["chosen"], "chosen", "no", at=2
+    ),
+    edited("condition of an edited state", "commands:ending", DOGS | {"topic": "cats"}, "more", at=2),
+    chosen("handoff of an agent, edited", "handoffs:agents", ["bob"], "bob", state={"topic": "dogs"}, at=2),
+    edited("join of parallel nodes, edited before them", "graphs:fan", MINE, *FAN, at=2),
+    answered_fork("answer in a fork of a fan-out", "asking:short", "yes", "end", "first"),
+    answered_fork(
+        "answer in a fork of a function", "functions:reviewed", "yes", "publish", given="cats", is_async=True
+    ),
+    answered_fork("answer in a fork of sent tasks", "asking:sent", "yes", "end", "work-b"),
     edited("retried node", "steering:retried", DOGS, "flaky", "flaky", at=2),
     replayed("cached node with the same input", "features:cached", "last", at=2, **NO_CACHE),
     edited("cached node with an edited input", "features:cached", DOGS, "last", "slow", at=2, **NO_CACHE),

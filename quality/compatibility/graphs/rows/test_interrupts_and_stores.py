@@ -54,7 +54,7 @@ def test_two_answers_to_one_interrupt(ours: Side, store: Store, record_property:
 def test_several_interrupts_at_once(store: Store, record_property: Record) -> None:
     record_property(ROW, f"several interrupts at once ({store.name})")
     ours = copied(store, "graphs:several")
-    if ours.version < (0, 3):
+    if ours.version < (0, 4):
         request = ours.request("fork", "graphs:several", THREAD)
         assert ours.run(request, "one", "two").end["status"] == "failed" and ours.nodes() == []
         record_property(CELL, "refused; LangGraph fails")

@@ -4,6 +4,8 @@ STORE is as in record.py. Each action changes the state, or runs the graph, or d
 
     at            the id of a checkpoint to begin at; the thread's last one if it is missing
     values        what update_state is given, as the node as_node
+    goto          what a Command with the values goes to
+    sends         of such a Command: pairs of a node and its input
     overwrite     those of the values that replace what a reducer would add to
     inner         whether the values are those of the subgraph that waits
     at_change     whether the run then begins at the subgraph's changed checkpoint
@@ -23,7 +25,7 @@ import sys
 from typing import Any
 
 from langchain_core.messages import convert_to_messages
-from langgraph.types import Command
+from langgraph.types import Command, Send
 from record import async_saver, opened
 
 RUNS = {"input", "answer", "run"}
@@ -87,13 +89,16 @@ def values_of(action: dict[str, Any]) -> Any:
         from langgraph.types import Overwrite
 
         values[name] = Overwrite(values[name])
-    return values
+    goto = [*action.get("goto", ()), *(Send(*one) for one in action.get("sends", ()))]
+    return Command(update=values, goto=goto) if goto else values
 
 
 def given_by(action: dict[str, Any], state: Any) -> Any:
     answer = action.get("answer")
     if isinstance(answer, list):
-        ids = [one.id for task in state.tasks for one in task.interrupts]
+        # The attribute's name before 0.6 comes second.
+        waiting = [one for task in state.tasks for one in task.interrupts]
+        ids = [getattr(one, "id", None) or one.interrupt_id for one in waiting]
         return Command(resume=dict(zip(ids, answer, strict=True)))
     return Command(resume=answer) if answer is not None else action.get("input")
 

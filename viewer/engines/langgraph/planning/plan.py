@@ -18,20 +18,28 @@ def units_of(contents: Contents) -> list[Unit]:
 def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
     """The nodes that run next, as far as the checkpoint shows. Raises EditRefused.
 
-    A fork runs all of these nodes; a resume uses the writes of the nodes that have finished. If the edited
-    state is attributed to a node, the list is empty: only the graph knows what follows.
+    A resume, or a fork that only answers questions, uses the writes of the nodes that have finished; another
+    fork runs them again. If the edited state is attributed to a node, the list is empty: only the graph knows
+    what follows.
     """
     _check(contents, edits, is_fork)
     if edits.as_node:
         return []
     following = contents.triggered_nodes
-    finished = [] if is_fork else [task.node for task in contents.tasks if task.status == "done"]
+    if is_fork and not following and not edits.state and super_steps.is_last(contents.checkpoint):
+        raise EditRefused("langgraph.nothing_to_fork")
+    asks = any(task.status == "waiting" for task in contents.tasks)
+    if not is_fork or (asks and not edits.state):
+        ended = (Action.KEPT, Reason.FINISHED)
+    else:
+        ended = (Action.AGAIN if edits.state else Action.RUNS, Reason.RUNS_AGAIN)
+    finished = [task.node for task in contents.tasks if task.status == "done"]
     steps = []
     for position, (unit, node) in enumerate(_numbered(following), 1):
         is_finished = node in finished
         if is_finished:
             finished.remove(node)
-        action = (Action.KEPT, Reason.FINISHED) if is_finished else (Action.RUNS, Reason.UNFINISHED)
+        action = ended if is_finished else (Action.RUNS, Reason.UNFINISHED)
         steps.append(Step(unit, position, unit, "", *action))
     return steps
 

@@ -1,7 +1,8 @@
 """The scratch store of a fork: a store of our own that begins with a copy of one checkpoint.
 
 A fork runs the checkpoint's tasks again, so what they wrote is not copied. Only the questions of unfinished
-tasks and the answers that these tasks have received are copied, and the subgraphs that they were in.
+tasks and the answers that these tasks have received are copied, and the subgraphs that they were in. If a
+fork only answers questions, what the finished tasks wrote is copied as well.
 """
 
 from __future__ import annotations
@@ -11,12 +12,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from forkline_langgraph.restore.source_store import TASKS, Address, Source, WriteRow, columns_of
-from forkline_langgraph.restore.subgraphs import continued_checkpoints, unfinished_tasks
+from forkline_langgraph.restore.source_store import (
+    ANSWERS,
+    INTERRUPTS,
+    TASKS,
+    Address,
+    Source,
+    WriteRow,
+    columns_of,
+)
+from forkline_langgraph.restore.subgraphs import NULL_TASK, continued_checkpoints, unfinished_tasks
 
 # In the job's folder. It remains after the job has ended, because it holds the fork's checkpoints.
 STORE = "threads.sqlite"
-ANSWERS, INTERRUPTS = "__resume__", "__interrupt__"
 # Exists if the ancestors of the forked checkpoint were copied as well.
 ANCESTORS = "forkline_ancestors"
 
@@ -35,25 +43,36 @@ def fill(
     with_ancestors: bool,
     with_writes: bool = False,
     with_memory: bool = False,
+    edited: str | None = None,
 ) -> None:
     """Copy a checkpoint and what a fork of it needs. The target must have the tables.
 
     ``with_ancestors`` is for graphs whose channels store only changes. ``with_writes`` also copies what
     finished tasks wrote, so that they do not run again. ``with_memory`` copies the last state of subgraphs
-    that remember it.
+    that remember it. ``edited`` is the namespace of a state that will be edited, so that its tasks ask again.
     """
     for one in (address, *continued_checkpoints(source, address, with_memory=with_memory)):
         _copy_checkpoint(source, target, one)
         rows = source.write_rows(one)
         tasks = unfinished_tasks(rows)
         questions = [row for row in rows if row.task in tasks and row.channel in (ANSWERS, INTERRUPTS)]
-        _insert_writes(target, one, rows if with_writes else questions)
+        if one.namespace != edited:
+            _insert_writes(target, one, rows if with_writes else questions)
         # Versions before 0.3 read sent tasks from the writes of the parent.
         parent = one._replace(id=source.parent_of(one))
         _insert_writes(target, parent, [row for row in source.write_rows(parent) if row.channel == TASKS])
     if with_ancestors:
         target.execute(f"CREATE TABLE IF NOT EXISTS {ANCESTORS} (copied INTEGER)")
         _copy_ancestors(source, target, address)
+    target.commit()
+
+
+def forget_last_answer(target: sqlite3.Connection) -> None:
+    """Delete the last answers that were given to any waiting task. Those who received them have them too.
+
+    Another task that waits would take such an answer for its own.
+    """
+    target.execute("DELETE FROM writes WHERE task_id = ? AND channel = ?", (NULL_TASK, ANSWERS))
     target.commit()
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 LOCK_SECONDS = 5
 # The channel of the engine's internal writes that start tasks of the next step.
 TASKS = "__pregel_tasks"
+# The channels of writes that do not finish their task.
+ANSWERS, INTERRUPTS, ERRORS = "__resume__", "__interrupt__", "__error__"
+SPECIAL = {ANSWERS, INTERRUPTS, ERRORS, "__scheduled__"}
 TABLES = {"checkpoints", "writes"}
 AT = "WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 

@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from forkline_langgraph.restore.source_store import Address, Source, WriteRow, parents_in
+from forkline_langgraph.restore.source_store import ERRORS, INTERRUPTS, Address, Source, WriteRow, parents_in
 
 if TYPE_CHECKING:
     from viewer.jobs.request import Request
@@ -19,6 +19,13 @@ def unfinished_tasks(writes: Sequence[WriteRow]) -> set[str]:
     """Return the tasks that have begun and not finished: they failed, or wait for an answer."""
     finished = {write.task for write in writes if write.idx >= 0}
     return {write.task for write in writes} - finished - {NULL_TASK}
+
+
+def waiting_tasks(writes: Sequence[WriteRow]) -> set[str]:
+    """Return the tasks that wait for an answer."""
+    asked = {write.task for write in writes if write.channel == INTERRUPTS}
+    failed = {write.task for write in writes if write.channel == ERRORS}
+    return asked & unfinished_tasks(writes) - failed
 
 
 def inner_checkpoints(source: Source, address: Address, tasks: set[str]) -> list[Address]:

@@ -1,13 +1,20 @@
-"""Applies edited values of channels, with their objects restored."""
+"""Applies edited values of channels, with their objects restored, and keeps what was to run next.
+
+``update_state`` writes as if a node had returned the values: the edges of that node decide again what
+follows. What the node chose itself, with ``Command(goto=...)``, would be lost, as would an input that no node
+has read.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from forkline_langgraph.restore.named_types import NamedType
+from forkline_langgraph.restore.source_store import TASKS
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
@@ -20,6 +27,36 @@ TYPE, FIELDS, OPAQUE = "__type__", "fields", "__opaque__"
 # Classes that are made of a text with ``fromisoformat``, and of a list with several arguments.
 FROM_TEXT = {"datetime.datetime", "datetime.date", "datetime.time"}
 FROM_SEVERAL = {"datetime.date", "datetime.timedelta", "datetime.timezone", "re.compile"}
+START, END = "__start__", "__end__"
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What runs after a checkpoint: nodes, and tasks that were sent. ``last`` are the nodes that ran last."""
+
+    nodes: tuple[str, ...]
+    sends: tuple[Any, ...]
+    last: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Where the edges of nodes lead. ``open`` if a condition may lead to any node.
+
+    ``commands`` are the nodes that a node declares to choose itself. ``joins`` if an edge waits for others.
+    """
+
+    fixed: frozenset[str]
+    conditional: frozenset[str]
+    open: bool
+    commands: frozenset[str]
+    joins: bool
+
+    def may_lead_to(self, node: str) -> bool:
+        """Return whether an edge, and not a node, may have chosen this node."""
+        if node in self.fixed or node in self.conditional:
+            return True
+        return self.open and node not in self.commands
 
 
 def apply(
@@ -27,23 +64,121 @@ def apply(
 ) -> None:
     """Write a checkpoint with these values. Channels in ``replaced`` are set without their reducers.
 
-    Raises Refused if the graph does not accept them.
+    The edges of ``as_node``, by default of the node that ran last, decide again what runs next. What a node
+    had chosen itself stays, unless ``as_node`` is another node. Raises Refused if the graph does not accept
+    the values.
     """
     unknown = sorted(set(values) - set(running.graph.channels))
     if unknown:
         raise Refused("langgraph.no_such_channel", channels=", ".join(unknown))
     if as_node is not None and as_node not in running.graph.nodes:
         raise Refused("langgraph.no_such_node", node=as_node)
-    updates = dict(values)
-    for name in replaced & set(values):
-        if has_reducer(running.graph.channels[name]):
-            updates[name] = _replacing(running, name, updates[name])
     try:
-        running.update({name: value for name, value in updates.items() if value is not _DONE}, as_node)
+        pending = _pending(running)
+        if START in pending.nodes and _is_state_graph(running.graph):
+            # The input is read first: the new checkpoint would not have it.
+            running.update(_saved(running).checkpoint["channel_values"][START], START)
+            as_node, pending = as_node or START, Pending((), (), ())
+        writer, kept = _attribution(running.graph, pending, as_node)
+        updates = dict(values)
+        for name in replaced & set(values):
+            if has_reducer(running.graph.channels[name]):
+                updates[name] = _replacing(running, name, updates[name])
+        update = {name: value for name, value in updates.items() if value is not _DONE}
+        running.update(_command(update, kept) if kept else update, writer)
+    except Refused:
+        raise
     except Exception as error:
         if "mbiguous" in str(error):
             raise Refused("langgraph.as_node_missing", nodes=", ".join(nodes_of(running.graph))) from error
         raise Refused("langgraph.edit_failed", kind=type(error).__name__, error=error) from error
+
+
+def _attribution(graph: Any, pending: Pending, as_node: str | None) -> tuple[str | None, list[Any]]:
+    """Return the node that an edit is attributed to, and what runs next besides what its edges decide.
+
+    The node is None if the engine chooses it.
+    """
+    everything = [*pending.nodes, *pending.sends]
+    if not everything or not _is_state_graph(graph) or (as_node and as_node not in pending.last):
+        return as_node, []
+    edges = _edges_of(graph.builder, pending.last)
+    if as_node is None and not _always_next(graph.builder, edges) <= set(pending.nodes):
+        # Not the nodes that ran last have led here, but another edit.
+        return _without_effect(graph.builder, pending), everything
+    kept = [one for one in everything if not edges.may_lead_to(getattr(one, "node", one))]
+    if as_node is None and len(pending.last) > 1 and len(kept) == len(everything) and not edges.joins:
+        # The engine could not choose one, and it makes no difference.
+        return pending.last[0], kept
+    return as_node, kept
+
+
+def _pending(running: Running | InnerGraph) -> Pending:
+    checkpoint = _saved(running).checkpoint
+    sends = list(checkpoint["channel_values"].get(TASKS) or checkpoint.get("pending_sends") or [])
+    nodes = [str(name) for name in running.state().next]
+    for send in sends:
+        if send.node in nodes:
+            nodes.remove(send.node)
+    return Pending(tuple(nodes), tuple(sends), tuple(_last_nodes(running.graph, checkpoint)))
+
+
+def _last_nodes(graph: Any, checkpoint: Mapping[str, Any]) -> list[str]:
+    """Return the nodes that ran in the last step; the start if none has run."""
+    seen = {
+        name: max(versions.values())
+        for name, versions in checkpoint["versions_seen"].items()
+        if name in graph.nodes and versions
+    }
+    newest = max(seen.values(), default=None)
+    return sorted(name for name, version in seen.items() if version == newest) or [START]
+
+
+def _edges_of(builder: Any, nodes: Iterable[str]) -> Edges:
+    """Return where the edges of these nodes lead."""
+    chosen = set(nodes)
+    joins = {end for starts, end in builder.waiting_edges if chosen & set(starts)}
+    fixed = {end for start, end in builder.edges if start in chosen}
+    conditional: set[str] = set()
+    commands: set[str] = set()
+    is_open = False
+    for node in chosen:
+        for branch in builder.branches.get(node, {}).values():
+            is_open = is_open or branch.ends is None
+            conditional |= set((branch.ends or {}).values()) | {getattr(branch, "then", None) or END}
+        commands |= set(getattr(builder.nodes.get(node), "ends", None) or ())
+    return Edges(frozenset(fixed | joins), frozenset(conditional), is_open, frozenset(commands), bool(joins))
+
+
+def _always_next(builder: Any, edges: Edges) -> set[str]:
+    """Return the nodes that run right after a node with these edges, whatever the state is."""
+    waiting = {end for _starts, end in builder.waiting_edges}
+    return {
+        name for name in edges.fixed - waiting - {END} if not getattr(builder.nodes.get(name), "defer", False)
+    }
+
+
+def _without_effect(builder: Any, pending: Pending) -> str:
+    """Return a node whose edges lead nowhere else than to what runs next. Raises Refused if there is none."""
+    for node in builder.nodes:
+        edges = _edges_of(builder, [node])
+        if not (edges.conditional or edges.open or edges.joins) and edges.fixed <= {*pending.nodes, END}:
+            return str(node)
+    raise Refused("langgraph.as_node_missing", nodes=", ".join(builder.nodes))
+
+
+def _command(update: Mapping[str, Any], goto: list[Any]) -> Any:
+    from langgraph.types import Command
+
+    return Command(update=dict(update), goto=goto)
+
+
+def _saved(running: Running | InnerGraph) -> Any:
+    return running.graph.checkpointer.get_tuple(running.config)
+
+
+def _is_state_graph(graph: Any) -> bool:
+    return all(hasattr(getattr(graph, "builder", None), name) for name in ("edges", "branches", "nodes"))
 
 
 _DONE = object()
@@ -79,6 +214,12 @@ def _replacing(running: Running | InnerGraph, name: str, value: Any) -> Any:
 def has_reducer(channel: Any) -> bool:
     """Return whether writes are added to a channel's value instead of replacing it."""
     return hasattr(channel, "operator") or type(channel).__name__ == "DeltaChannel"
+
+
+def node_of(unit: str, graph: Any) -> str:
+    """Return the node of a unit: units of a node that runs several times are numbered from the second on."""
+    node, _space, number = unit.rpartition(" ")
+    return node if unit not in graph.nodes and node in graph.nodes and number.isdigit() else unit
 
 
 def nodes_of(graph: Any) -> list[str]:

@@ -47,6 +47,10 @@ class InnerGraph:
         self.config = {**outer.config, "configurable": configurable}
         self._outer = outer
 
+    def state(self) -> Any:
+        """Return the state of the subgraph's last checkpoint."""
+        return self._outer.graph.get_state(self.config)
+
     def update(self, values: Any, as_node: str | None) -> None:
         """Write a checkpoint of the subgraph, with ``update_state`` of the graph that calls it."""
         self._outer.update(values, as_node, self.config)
@@ -60,4 +64,6 @@ def edit(outer: Running, namespace: str, request: Request, loadable: Loadable) -
         raise Refused("langgraph.edit_and_answer")
     inner = InnerGraph(outer, namespace)
     edits.apply(inner, values, set(options.get("replace") or []), options.get("as_node") or None)
+    if not inner.state().next:
+        raise Refused("langgraph.nothing_follows")
     outer.report_steps(list(outer.state().next))

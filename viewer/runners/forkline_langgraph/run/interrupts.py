@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +27,15 @@ class Waiting:
     value: Any
 
 
-def waiting_in(state: Any) -> list[Waiting]:
-    """Return the interrupts of a graph's state, in order and each once, including those of subgraphs."""
+def waiting_in(state: Any, finished: Collection[str]) -> list[Waiting]:
+    """Return the interrupts of a graph's state, in order and each once, including those of subgraphs.
+
+    The state repeats those that a finished task had; ``finished`` are the ids of such tasks.
+    """
     found: dict[str, Waiting] = {}
     for task in state.tasks:
+        if task.id in finished:
+            continue
         for one in task.interrupts:
             identifier = str(getattr(one, "id", "") or getattr(one, "interrupt_id", "") or "")
             found.setdefault(identifier or str(len(found)), Waiting(identifier, str(task.name), one.value))

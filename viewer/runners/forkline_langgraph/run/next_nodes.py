@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from forkline_langgraph import job
 from forkline_langgraph.report.events import shown
-from forkline_langgraph.restore import scratch_store, source_store
+from forkline_langgraph.restore import scratch_store, source_store, subgraphs
 from forkline_langgraph.run import edits
 from forkline_langgraph.run.running import Running, units_of
 from forkline_runner.refusal import Refused
@@ -44,7 +44,8 @@ def next_by_node(
     found = []
     with source_store.opened(source_store.path_of(request), scratch) as source:
         for node in ["", *edits.nodes_of(graph)[:MAX_NODES]]:
-            for running in _copies(graph, source, scratch, address, loadable, reporter):
+            is_edited = bool(values or node)
+            for running in _copies(graph, source, scratch, address, loadable, reporter, is_edited=is_edited):
                 found.append({"node": node, **_outcome(running, values, replaced, node)})
     return found
 
@@ -56,13 +57,22 @@ def _copies(
     address: Address,
     loadable: Loadable,
     reporter: Reporter,
+    *,
+    is_edited: bool,
 ) -> Iterator[Running]:
     """Yield the graph on one copy of the checkpoint, which is closed afterwards."""
     from forkline_langgraph.restore import saver
 
     with closing(sqlite3.connect(":memory:", check_same_thread=False)) as target:
         made = saver.saver_on(target, scratch / scratch_store.STORE, loadable, None, "")
-        scratch_store.fill(source, target, address, with_ancestors=job.stores_changes_only(graph))
+        scratch_store.fill(
+            source,
+            target,
+            address,
+            with_ancestors=job.stores_changes_only(graph),
+            with_writes=not is_edited and bool(subgraphs.waiting_tasks(source.write_rows(address))),
+            edited="" if is_edited else None,
+        )
         config = {"configurable": {"thread_id": address.thread}}
         yield Running(graph.copy(update={"checkpointer": made}), config, reporter)
 

@@ -11,6 +11,7 @@ from langgraph.types import Command
 from forkline_langgraph.graphs import entry_points, event_loop
 from forkline_langgraph.report.callbacks import Attempts
 from forkline_langgraph.report.events import MODES, TaskReporter, shown
+from forkline_langgraph.restore.source_store import SPECIAL
 from forkline_langgraph.run import interrupts
 
 if TYPE_CHECKING:
@@ -40,6 +41,13 @@ class Running:
         """Return the state of the thread's last checkpoint, as the graph reads it."""
         return self.graph.get_state(self.config)
 
+    def waiting(self) -> list[interrupts.Waiting]:
+        """Return the interrupts that wait for an answer at the thread's last checkpoint."""
+        saved = self.graph.checkpointer.get_tuple(self.config)
+        writes = (saved.pending_writes if saved else None) or ()
+        finished = {str(task) for task, channel, _value in writes if channel not in SPECIAL}
+        return interrupts.waiting_in(self.state(), finished)
+
     def update(self, values: Any, as_node: str | None, config: dict[str, Any] | None = None) -> None:
         """Write a checkpoint with changed values, as if ``as_node`` had returned them.
 
@@ -61,13 +69,13 @@ class Running:
         if replays:
             last = self.state().config["configurable"]["checkpoint_id"]
             self._replayed = {"checkpoint_id": last, "checkpoint_ns": ""}
-        if given is None and asks_first and (waiting := interrupts.waiting_in(self.state())):
+        if given is None and asks_first and (waiting := self.waiting()):
             # Ask first: running the waiting nodes up to their questions would repeat what they do before.
             given = self._answered(waiting)
         while True:
             self._stream(given)
             state = self.state()
-            waiting = interrupts.waiting_in(state)
+            waiting = self.waiting()
             if not waiting:
                 break
             given = self._answered(waiting)
