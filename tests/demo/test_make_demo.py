@@ -138,8 +138,12 @@ def test_the_flow_and_the_agent_have_one_run_each(demo_site: ServedDemo) -> None
 
 def test_the_waiting_thread_was_forked_with_both_answers(demo_site: ServedDemo) -> None:
     store = str(demo_site.own_folder / "support/threads.db")
-    document = json.loads(python(demo_site, "manage.py", "checkpoints", "list", store, "--json"))
-    branches = {found["branch"] for run in document["runs"] for found in run["checkpoints"]}
+    indexed = json.loads(python(demo_site, "manage.py", "checkpoints", "list", store, "--json"))["runs"]
+    branches = set()
+    for thread in indexed:
+        target = f"{store}#{thread['id']}"
+        runs = json.loads(python(demo_site, "manage.py", "checkpoints", "list", target, "--json"))["runs"]
+        branches |= {found["branch"] for run in runs for found in run["checkpoints"]}
     assert branches == {"main", "approved", "rejected"}
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from viewer.engines.langgraph.contents import Contents
+from viewer.engines.langgraph.format import super_steps
 from viewer.engines.langgraph.planning.editing import typed_state
 from viewer.engines.planning.outlook import Outlook
 from viewer.engines.planning.plan import Action, EditRefused, Edits, Reason, Step, Unit
