@@ -4,7 +4,7 @@ import sys
 
 from quality.processes import run_modules
 
-TESTS = ("killed_writers", "killed_jobs", "permissions", "sessions", "disappearing")
+TESTS = ("killed_writers", "killed_jobs", "permissions", "sessions", "disappearing", "full_disks")
 
 if __name__ == "__main__":
     sys.exit(run_modules("quality.chaos", TESTS))

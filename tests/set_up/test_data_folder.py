@@ -229,3 +229,22 @@ def test_folders_and_files_of_former_versions_are_renamed(tmp_path: Path) -> Non
     rename_former(tmp_path)
     found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
     assert found == {"preflight", "preflight/some-check", "prewarm", "log-not-emptied"}
+
+
+@pytest.mark.parametrize("limit", [0, 30_000, 300_000])
+def test_a_new_data_folder_whose_database_cannot_be_written_leaves_nothing(
+    tmp_path: Path, limit: int
+) -> None:
+    """The system refuses files above a size, as a full disk refuses their growth."""
+    code = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (%d, %d));"
+    code = code % (limit, limit) + "sys.argv = sys.argv[1:]; runpy.run_path('manage.py', run_name='__main__')"
+    command = [sys.executable, "-c", code, "manage.py", "checkpoints", "list", str(tmp_path)]
+    for existing, data in ((tmp_path, tmp_path / "new" / "data"), (tmp_path / "old", tmp_path / "old")):
+        existing.mkdir(exist_ok=True)
+        (existing / "notes.txt").write_text("mine")
+        ended = subprocess.run(
+            command, cwd=ROOT, env=environment_with(data), capture_output=True, text=True, check=False
+        )
+        assert ended.returncode != 0 and "Traceback" not in ended.stderr
+        assert (existing / "notes.txt").read_text() == "mine"
+    assert not (tmp_path / "new").exists()

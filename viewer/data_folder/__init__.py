@@ -2,11 +2,13 @@
 
 import sqlite3
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
 from django.core.management import call_command
-from django.db import connection
+from django.db import connection, connections
+from django.db.migrations.exceptions import MigrationSchemaMissing
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -22,8 +24,8 @@ from viewer.data_folder.failures import (
     no_space,
 )
 from viewer.data_folder.inspection import APPLICATION_ID, Inspected, inspect, refuse_newer
-from viewer.data_folder.permissions import Restricted, restrict
-from viewer.data_folder.use import use
+from viewer.data_folder.permissions import OURS, Restricted, restrict
+from viewer.data_folder.use import end_use, nobody_else, use
 from viewer.data_folder.versions import version_number
 from viewer.locks import lock_named
 
@@ -54,10 +56,27 @@ def prepare_data_folder() -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     say_restricted(folder, restrict(folder))
     use()
-    # Other processes wait for the lock.
-    with lock_named("preparing").held(wait=True):
-        bring_up_to_date(folder)
+    try:
+        # Other processes wait for the lock.
+        with lock_named("preparing").held(wait=True):
+            bring_up_to_date(folder)
+    except BaseException:
+        if settings.DATA_DIR_CREATED and not identity.is_remembered():
+            remove_unfinished(folder)
+        raise
     identity.remember()
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the data folder that this process has begun to create, unless another process uses it."""
+    connections.close_all()
+    end_use()
+    with suppress(DataFolderFailure, OSError), nobody_else():
+        for file in folder.iterdir():
+            if OURS.fullmatch(file.name) and file.is_file():
+                file.unlink()
+        for created in settings.DATA_DIR_CREATED:
+            created.rmdir()
 
 
 def bring_up_to_date(folder: Path) -> None:
@@ -76,7 +95,11 @@ def bring_up_to_date(folder: Path) -> None:
         elif any((folder / "jobs").glob("*")):
             text = _("The database in %(folder)s was missing. A new, empty one was created.")
             sys.stderr.write(text % {"folder": folder} + "\n")
-        call_command("migrate", interactive=False, verbosity=0)
+        try:
+            call_command("migrate", interactive=False, verbosity=0)
+        except MigrationSchemaMissing as error:
+            # Django raises it in place of the database's error.
+            raise DataFolderFailure(failure_text(error.__context__ or error) or str(error)) from error
     note_version(found)
 
 

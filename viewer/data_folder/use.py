@@ -22,6 +22,12 @@ def use() -> None:
         _held[folder] = held
 
 
+def end_use() -> None:
+    """Release the lock before this process exits."""
+    if held := _held.pop(str(settings.DATA_DIR), None):
+        held.close()
+
+
 @contextmanager
 def nobody_else() -> Iterator[None]:
     """Hold the lock exclusively. Raises DataFolderFailure if another process uses the folder."""
