@@ -30,7 +30,7 @@ HOSTILE = {
     "heads of PEM blocks in one line": ("-----BEGIN PRIVATE KEY-----", 8 * MEGABYTE),
     "heads of PEM blocks apart": ("-----BEGIN PRIVATE KEY-----!", 4 * MEGABYTE),
     "beginnings of tokens": ("sk-", 8 * MEGABYTE),
-    "wrapped words": ("key=" + "abcdefgh1" * 6 + "\n", 4 * MEGABYTE),
+    "wrapped words": ("key=" + "abcdefgh1" * 6 + "\n", 2 * MEGABYTE),
     "cookies": ("cookie: ", MEGABYTE),
     "addresses of webhooks": ("webhook_url=https://a/", MEGABYTE),
     "percent signs": ("api_key%3D", MEGABYTE),

@@ -62,6 +62,10 @@ _KEYSTROKE_START = re2.compile(
 )
 # A number with its unit: 200g, 12min.
 _QUANTITY = re2.compile(r"^[~<>]?\d+(?:[.,/]\d+)?(?:[a-zA-Z]{1,5}|%)?$")
+# Any of these, in one search.
+_ORDINARY = re2.compile(
+    "|".join(f"(?:{shape.pattern})" for shape in (_WORDS, _NAME, _PATH, _MOMENT, _UUID, _QUANTITY))
+)
 # Characters of keys; code and prose have others.
 _KEY_CHARACTERS = re2.compile(r"^[A-Za-z0-9_\-+/=.:~!@#$%^&*|]+$")
 _DIGITS, _BLANKS = frozenset("0123456789"), frozenset(" \t\r\n\f\v")
@@ -99,8 +103,7 @@ def is_ordinary(text: str) -> bool:
     """Return whether a text has the form of words, a name, path, date, version, UUID or plain URL."""
     if len(text) > _MAX_LENGTH:
         return False
-    shapes = (_WORDS, _NAME, _PATH, _MOMENT, _UUID, _QUANTITY)
-    if any(shape.search(text) for shape in shapes) or is_keyboard_or_musical(text):
+    if _ORDINARY.search(text) is not None or is_keyboard_or_musical(text):
         return True
     return _URL.search(text) is not None and "@" not in text
 
