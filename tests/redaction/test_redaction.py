@@ -142,6 +142,7 @@ def test_random_values_of_fields_that_may_be_secret_are_redacted(name: str) -> N
         ("headers", {"Content-Type": "application/json"}),
         ("status_code", 4040),
         ("datadog", "mixtral-8x7b-instruct-v0.1"),
+        ("sentry_release", "a1b2c3d4e5f60718293a4b5c6d7e8f9012345678"),
     ],
 )
 def test_ordinary_values_of_such_fields_are_not(name: str, value: Any) -> None:

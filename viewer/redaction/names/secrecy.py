@@ -237,12 +237,14 @@ def _secrecy_of_key(name: str, last: str, owner: str) -> Secrecy:
     return "random" if _OF.search(name) else ""
 
 
+# Random texts that identify something.
+_IDENTIFIERS = _word_set("id ids release commit sha hash ref revision digest checksum trace etag fingerprint")
 _VENDORS = re2.compile("|".join(labels()))
 
 
 def _secrecy_of_vendor(name: str, last: str) -> Secrecy:
     """Return the secrecy of a name that contains that of a vendor, such as datadog_app."""
-    return "vendor" if last != "id" and _VENDORS.search(name.lower()) else ""
+    return "vendor" if last not in _IDENTIFIERS and _VENDORS.search(name.lower()) else ""
 
 
 def is_harmless_owner(word: str) -> bool:
