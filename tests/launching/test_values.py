@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from viewer.launching.requests.values import (
     same_value,
     text_of,
 )
+from viewer.launching.variations.dimensions import setting_dimension
 
 
 @pytest.mark.parametrize(
@@ -141,3 +143,15 @@ def test_every_accepted_json_value_can_be_encoded() -> None:
             continue
         assert json.loads(json.dumps(value, allow_nan=False)) == value
         assert not (isinstance(value, float) and math.isinf(value))
+
+
+def test_equal_values_of_a_sweep_count_once_in_linear_time() -> None:
+    text = json.dumps([1, 1.0, True, {"a": 1, "b": 2}, {"b": 2, "a": 1}, 1, None, "a\r\nb", "a\nb"])
+    values = setting_dimension("context", "x", ValueKind.JSON, text).values
+    assert [json.dumps(value) for value in values] == [
+        *("1", "1.0", "true", '{"a": 1, "b": 2}', "null", '"a\\r\\nb"'),
+    ]
+    many = json.dumps([f"v{number % 20_000}" for number in range(40_000)])
+    began = time.process_time()
+    assert len(setting_dimension("context", "x", ValueKind.JSON, many).values) == 20_000
+    assert time.process_time() - began < 2

@@ -111,7 +111,7 @@ def as_json(value: Any) -> str:
 
 def same_value(one: Any, other: Any) -> bool:
     """Whether both are the same JSON value: 1 differs from 1.0 and true; the order of keys is ignored."""
-    return _canonical(one) == _canonical(other)
+    return canonical(one) == canonical(other)
 
 
 def has_redacted_part(value: Any) -> bool:
@@ -133,7 +133,8 @@ def normal_line_ends(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _canonical(value: Any) -> str:
+def canonical(value: Any) -> str:
+    """The same text for the same JSON value, however its keys are ordered and its lines end."""
     return json.dumps(value, sort_keys=True).replace("\\r\\n", "\\n")
 
 

@@ -14,6 +14,7 @@ from viewer.launching.requests.requests import Dimension
 from viewer.launching.requests.values import (
     ValueKind,
     as_json,
+    canonical,
     kind_of,
     normal_line_ends,
     parse_output,
@@ -56,11 +57,10 @@ def _json_or_text(value: Any) -> Any:
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
     """The values, equal ones once."""
-    found: list[Any] = []
+    found: dict[str, Any] = {}
     for value in values:
-        if not any(same_value(value, other) for other in found):
-            found.append(value)
-    return found
+        found.setdefault(canonical(value), value)
+    return list(found.values())
 
 
 def editing_kind(stored: Any) -> ValueKind:
@@ -92,11 +92,7 @@ def output_dimension(
     label: str, output: EditableOutput, texts: Iterable[str], keeps_stored: bool
 ) -> Dimension:
     """The output of a finished unit. ``keeps_stored`` adds the stored one. Raises InvalidValue."""
-    values: list[Any] = []
-    for text in texts:
-        value = edited_output(output, text)
-        if value not in values:
-            values.append(value)
+    values = _distinct(edited_output(output, text) for text in texts)
     if keeps_stored and values and None not in values:
         values.insert(0, None)
     return Dimension("output", output.unit, label, values)
