@@ -14,16 +14,16 @@ from django.views.decorators.http import require_GET
 
 from viewer.access.addresses import number_in
 from viewer.access.permissions import viewer_allowed
-from viewer.annotations import annotations_in
 from viewer.importing import import_run
 from viewer.lineage.drawing import NoLayout
 from viewer.messages.translation import translate
-from viewer.models import Run, Sweep
+from viewer.models import Run
 from viewer.presentation.export.formats import FORMATS
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run.branches import branch_list
 from viewer.presentation.run.faults import fault_texts
 from viewer.presentation.run.graph import graph_of
+from viewer.presentation.run.head import run_head
 from viewer.presentation.run.jumps import jump_target, offered_jumps
 from viewer.presentation.run.listed import copy_texts, listing_texts
 from viewer.presentation.run.visible import address
@@ -32,9 +32,7 @@ from viewer.presentation.run.window import window_of
 from viewer.views.checkpoints import detail_context, selected_checkpoint
 from viewer.views.timeline import timeline_branches
 
-FILTERS = ("failed",)
-# Maximum number of the newest ones that the head of a run names.
-MAX_GROUPS = 5
+FILTERS = ("failed", "starred")
 
 
 @viewer_allowed
@@ -137,10 +135,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     context["others"] = kept_query(request, address.PARAMETERS)
     context["collapsing"] = collapsing = address.Collapsing.from_query(request.GET)
     context["mutes"] = mutes = request.GET.get("muted") == "others"
-    context["export_formats"] = FORMATS
-    context["annotation"] = annotations_in(run).run
-    context |= branch_list(run) | _branch_links(run, request)
-    context["groups"] = Sweep.objects.filter(checkpoint__run=run)[:MAX_GROUPS]
+    context |= run_head(run) | {"export_formats": FORMATS} | _branch_links(run, request)
     if request.GET.get("view") == "graph":
         try:
             return context | {"view": "graph", "graph": graph_of(run, at)}

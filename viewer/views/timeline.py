@@ -14,7 +14,8 @@ from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
 from viewer.importing import import_run
 from viewer.models import Job, Run
-from viewer.presentation.run.branches import branch_list
+from viewer.presentation.export.formats import FORMATS
+from viewer.presentation.run.head import run_head
 from viewer.presentation.spans.empty import failed_job, why_branch_is_empty, why_job_is_empty
 from viewer.presentation.spans.sources import BranchSpans, branch_spans, job_spans
 from viewer.presentation.spans.timeline import TimelineView, timeline_of, window_in
@@ -33,7 +34,8 @@ def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     if not found.spans:
         context |= {"why_empty": why_branch_is_empty(found.checkpoints)}
         context |= {"failed_job": failed_job(run, found.branch)}
-    context |= branch_list(run) | timeline_branches(run, found.branch)
+    context |= {"view": "timeline", "at": request.GET.get("at", "")}
+    context |= run_head(run) | {"export_formats": FORMATS} | timeline_branches(run, found.branch)
     return render(request, "timeline/run.html", context)
 
 

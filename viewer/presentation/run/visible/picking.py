@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from django.db.models import F, Max, Q, QuerySet
 
+from viewer.annotations import annotations_in
 from viewer.lineage.collapsing import OutlineLine
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.attempts import Attempts
@@ -137,11 +138,22 @@ def _limit(wanted: Wanted) -> int:
 
 def _picked(run: Run, wanted: Wanted) -> QuerySet[Checkpoint]:
     rows = run.checkpoints.all()
-    if wanted.only == "failed":
-        rows = rows.filter(failed())
+    if wanted.only:
+        rows = rows.filter(chosen(run, wanted.only))
     if wanted.branch:
         rows = rows.filter(pk__in=line_of(run, wanted.branch))
     return rows
+
+
+def chosen(run: Run, only: str) -> Q:
+    """Return the condition for the ``failed`` checkpoints of a run, or the ``starred`` ones and starred heads."""
+    if only == "failed":
+        return failed()
+    own = annotations_in(run)
+    branches = [name for name, one in own.branches.items() if one.is_starred]
+    return Q(
+        checkpoint_id__in=[checkpoint for checkpoint, one in own.checkpoints.items() if one.is_starred]
+    ) | Q(is_branch_head=True, branch__in=branches)
 
 
 def failed() -> Q:
