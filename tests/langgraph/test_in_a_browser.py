@@ -80,3 +80,34 @@ def test_no_page_is_wider_than_the_screen(open_page: Open, addresses: dict[str, 
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             wide.append(name)
     assert wide == []
+
+
+FIRST_SCREENS = ({"width": 390, "height": 844}, {"width": 720, "height": 450})
+
+
+@pytest.mark.parametrize("screen", FIRST_SCREENS)
+def test_the_first_screen_of_a_waiting_thread_shows_its_question(
+    open_page: Open, transactional_db: None, tmp_path: Path, screen: dict[str, int]
+) -> None:
+    location = imported_location(copied("lg12", tmp_path))
+    waiting = opened(location, "appr-waiting").checkpoints.latest("row")
+    page = open_page(waiting.get_absolute_url(), viewport=screen)
+    question = page.locator(".node-task .notice :is(.text-block, .fold-preview)").first.bounding_box()
+    assert question and question["y"] + 3 * 20 <= screen["height"], (
+        "At least three lines are on the first screen."
+    )
+
+
+def test_before_stands_above_after_on_a_phone(
+    open_page: Open, transactional_db: None, tmp_path: Path
+) -> None:
+    location = imported_location(copied("lg12", tmp_path))
+    done = opened(location, "appr-done").checkpoints.latest("row")
+    page = open_page(done.get_absolute_url(), viewport=FIRST_SCREENS[0])
+    script = """rows => rows.map(row => [...row.querySelectorAll('td[data-label]')]
+      .filter(cell => cell.checkVisibility()).map(cell => cell.getBoundingClientRect().toJSON()))"""
+    pairs = page.locator(".channels tr.channel").evaluate_all(script)
+    both = [pair for pair in pairs if len(pair) == 2]
+    assert both
+    for before, after in both:
+        assert before["bottom"] <= after["top"] + 1 and abs(before["left"] - after["left"]) < 1

@@ -11,7 +11,10 @@ from viewer.stores.packing import compressed
 
 START = datetime(2026, 11, 20, 9, 13, tzinfo=UTC)
 TRIGGERS = ("task_started", "task_completed", "task_completed", "task_failed")
-BODY = b'{"entities": [{"entity_type": "crew", "name": "made", "tasks": []}], "event_record": {"nodes": {}}}'
+BODY = (
+    b'{"entities": [{"entity_type": "crew", "name": "made", "tasks": [], "checkpoint_inputs": {"a": "tea"}'
+    b'}], "event_record": {"nodes": {"1": {"event": {"type": "crew_kickoff_started"}}}}}'
+)
 
 
 def generated_run(length: int) -> Run:

@@ -5,13 +5,15 @@ import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import lru_cache
+from html import unescape
 from typing import Any
 
 from django import template
 from django.utils import timezone
 from django.utils.formats import number_format
-from django.utils.html import format_html, format_html_join
+from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 from django.utils.timesince import timesince
 from django.utils.translation import gettext
 
@@ -25,6 +27,7 @@ register.filter("trigger_label", trigger_label)
 register.filter("markdown", as_html)
 
 MAX_BRANCH = 20
+MAX_TITLE = 120
 # The name that the engine gives a fork: only its end is distinctive.
 GENERATED_BRANCH = re.compile(r"fork/\d{8}T\d{6}_")
 
@@ -128,6 +131,13 @@ def beginning(text: str, max_length: int) -> str:
     if len(text) <= max_length:
         return text
     return text[:max_length].rsplit(" ", 1)[0] + " …"
+
+
+@register.filter
+def one_line(html: str) -> SafeString:
+    """Return the rendered text of a page's title on one line, with at most MAX_TITLE characters."""
+    text = " ".join(unescape(html).split())
+    return escape(Truncator(text).chars(MAX_TITLE))
 
 
 @register.filter

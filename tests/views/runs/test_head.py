@@ -8,7 +8,9 @@ from django.urls import reverse
 
 from viewer.models import Annotation, Run
 
-MAIN = re.compile(r'<div class="run-head">.*?(?=<div class="rows-new|<div class="run-graph|<div id="timeline)', re.S)
+MAIN = re.compile(
+    r'<div class="run-head">.*?(?=<div class="rows-new|<div class="run-graph|<div id="timeline)', re.S
+)
 ACTIONS = re.compile(r'<div class="run-actions">.*?</div>\s*</div>', re.S)
 
 

@@ -36,6 +36,7 @@ def address_of(run: Run, row: int) -> str:
 
 def test_a_copied_link_opens_the_same_view(open_page: Open, run: Run, live_server: LiveServer) -> None:
     page = open_page(address_of(run, 440), permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="More actions for the checkpoint").click()
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     copied = page.evaluate("() => navigator.clipboard.readText()")
@@ -56,15 +57,15 @@ def test_selecting_does_not_reload_or_scroll(open_page: Open, run: Run) -> None:
 
 def test_the_tab_stays_open_and_back_returns_to_the_previous_selection(open_page: Open, run: Run) -> None:
     page = open_page(address_of(run, 449))
-    page.get_by_role("link", name="Inputs").click()
-    expect(page.locator(".tabs [aria-current]")).to_have_text("Inputs")
-    assert page.url.endswith(f"{address_of(run, 449)}&tab=inputs")
+    page.get_by_role("link", name="Events").click()
+    expect(page.locator(".tabs [aria-current]")).to_have_text("Events")
+    assert page.url.endswith(f"{address_of(run, 449)}&tab=events")
     page.locator(f"#c{run.checkpoints.get(row=448).pk}").click()
     expect(page.locator(".detail-id")).to_have_text(run.checkpoints.get(row=448).checkpoint_id)
-    expect(page.locator(".tabs [aria-current]")).to_have_text("Inputs")
+    expect(page.locator(".tabs [aria-current]")).to_have_text("Events")
     page.go_back()
     expect(page.locator(".detail-id")).to_have_text(run.checkpoints.get(row=449).checkpoint_id)
-    expect(page.locator(".tabs [aria-current]")).to_have_text("Inputs")
+    expect(page.locator(".tabs [aria-current]")).to_have_text("Events")
 
 
 def test_keys_move_by_row_and_by_parent(open_page: Open, run: Run) -> None:
@@ -217,7 +218,7 @@ def test_a_small_screen_shows_the_list_then_the_detail_with_a_back_link(open_pag
     row = page.locator(".row a").nth(70)
     row.click()
     expect(page.locator(".run-lineage")).to_be_hidden()
-    expect(page.locator(".detail-id")).to_be_visible()
+    expect(page.locator(".detail h2")).to_be_visible()
     expect(page.locator("#detail")).to_be_focused()
     page.get_by_role("link", name="All checkpoints").click()
     expect(page.locator(".run-lineage")).to_be_visible()
@@ -249,3 +250,27 @@ def test_the_page_works_without_scripts(open_page: Open, run: Run) -> None:
     page.get_by_role("link", name="Events").click()
     expect(page.locator(".tabs [aria-current]")).to_have_text("Events")
     expect(page.locator(".row [aria-current]")).to_have_count(1)
+
+
+@pytest.mark.parametrize("screen", [{"width": 390, "height": 844}, {"width": 720, "height": 450}])
+def test_the_first_screen_of_a_finished_checkpoint_shows_its_output(
+    open_page: Open, crew_run: Run, screen: dict[str, int]
+) -> None:
+    head = crew_run.checkpoints.latest("row")
+    page = open_page(head.get_absolute_url(), viewport=screen)
+    box = page.locator(".rendered-panes").bounding_box()
+    assert box and box["y"] + 2 * 20 <= screen["height"], "At least two lines are on the first screen."
+
+
+def test_a_wide_panel_shows_the_source_next_to_the_rendered_output(open_page: Open, crew_run: Run) -> None:
+    address = crew_run.checkpoints.latest("row").get_absolute_url()
+    page = open_page(address, viewport={"width": 1920, "height": 1080})
+    rendered, source = (page.locator(f".rendered-panes {one}").bounding_box() for one in (".prose", "pre"))
+    assert rendered and source and source["x"] > rendered["x"] and source["y"] == rendered["y"]
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(page.locator(".rendered-source")).to_be_hidden()
+    page.get_by_role("link", name="source").click()
+    expect(page.locator(".rendered-source")).to_be_visible()
+    expect(page.locator(".rendered .prose")).to_be_hidden()
+    page.locator(".row a:not(.row-toggle)").nth(2).click()
+    expect(page.locator(".rendered-source")).to_be_visible()

@@ -146,7 +146,7 @@ def _picked(run: Run, wanted: Wanted) -> QuerySet[Checkpoint]:
 
 
 def chosen(run: Run, only: str) -> Q:
-    """Return the condition for the ``failed`` checkpoints of a run, or the ``starred`` ones and starred heads."""
+    """Return the condition for a run's ``failed`` checkpoints, or its ``starred`` ones and branch heads."""
     if only == "failed":
         return failed()
     own = annotations_in(run)
