@@ -24,20 +24,21 @@ viewer/engines/crewai: msgspec viewer.engines viewer.messages.marking viewer.mes
     viewer.redaction viewer.stores yaml
 viewer/engines/langgraph: apsw msgspec ormsgpack xxhash viewer.engines viewer.messages.marking
     viewer.messages.message viewer.redaction viewer.stores
+viewer/formats: django
 viewer/comparison/diff: diff_match_patch
-viewer/comparison: django viewer.engines viewer.importing viewer.messages.message viewer.models
-    viewer.presentation.amounts viewer.presentation.run viewer.prices viewer.stores.model_calls
+viewer/comparison: django viewer.engines viewer.formats viewer.importing viewer.messages.message
+    viewer.models viewer.presentation.run viewer.prices viewer.stores.model_calls
 viewer/reproduction: viewer.engines viewer.launching viewer.models
-viewer/presentation/run: django viewer.annotations viewer.engines viewer.importing viewer.lineage
-    viewer.models
+viewer/presentation/run: django viewer.annotations viewer.engines viewer.formats viewer.importing
+    viewer.lineage viewer.models
 viewer/presentation/export: django graphviz viewer.comparison viewer.engines viewer.importing
     viewer.lineage.drawing viewer.lineage.run_graph
     viewer.models viewer.presentation.run viewer.prices
 viewer/presentation/spans: django viewer.engines viewer.importing viewer.models viewer.presentation.run
     viewer.prices
-viewer/presentation/launch: django viewer.comparison.diff viewer.engines viewer.forms viewer.importing
-    viewer.launching viewer.lineage viewer.models viewer.presentation viewer.redaction
-viewer/presentation/jobs: django viewer.data_folder viewer.engines viewer.jobs viewer.launching
+viewer/presentation/launch: django viewer.comparison.diff viewer.engines viewer.formats viewer.forms
+    viewer.importing viewer.launching viewer.lineage viewer.models viewer.presentation viewer.redaction
+viewer/presentation/jobs: django viewer.data_folder viewer.engines viewer.formats viewer.jobs
     viewer.messages.message viewer.messages.translation viewer.models viewer.presentation
 viewer/presentation: django markdown_it nh3 viewer.comparison viewer.jobs.execution viewer.models
 viewer/launching: django viewer.data_folder viewer.engines viewer.importing viewer.jobs viewer.lineage
@@ -90,33 +91,32 @@ viewer/importing: django msgspec viewer.changes viewer.engines viewer.lineage vi
 viewer/search: django viewer.changes viewer.engines viewer.importing viewer.locks viewer.messages.message
     viewer.models viewer.validation
 viewer/cli: django viewer.access viewer.annotations viewer.comparison viewer.data_folder viewer.engines
-    viewer.importing viewer.jobs viewer.launching viewer.lineage viewer.messages.labels
+    viewer.formats viewer.importing viewer.jobs viewer.launching viewer.lineage viewer.messages.labels
     viewer.messages.message viewer.messages.translation viewer.models viewer.presentation.export
     viewer.presentation.jobs viewer.presentation.run.branches viewer.presentation.run.listed
-    viewer.presentation.run.units.graph viewer.prices viewer.projects
-    viewer.pruning viewer.retention viewer.safe_lines viewer.search viewer.sharing
-    viewer.stores.postgresql.address viewer.validation
+    viewer.presentation.run.units.graph viewer.prices viewer.projects viewer.pruning viewer.retention
+    viewer.safe_lines viewer.search viewer.sharing viewer.stores.postgresql.address viewer.validation
 viewer/safe_lines.py:
 viewer/validation.py: viewer.messages.message viewer.safe_lines
-viewer/management: django viewer.access viewer.cli viewer.data_folder viewer.importing viewer.jobs.execution
-    viewer.jobs.queue viewer.messages.message viewer.messages.translation viewer.models viewer.search
-    viewer.stores.postgresql.address viewer.supervision viewer.validation
+viewer/management: django viewer.access viewer.cli viewer.data_folder viewer.formats viewer.importing
+    viewer.jobs.execution viewer.jobs.queue viewer.messages.message viewer.messages.translation
+    viewer.models viewer.search viewer.stores.postgresql.address viewer.supervision viewer.validation
 viewer/supervision: django psutil viewer.validation
-viewer/live: django msgspec viewer.access viewer.changes viewer.engines viewer.importing viewer.jobs
-    viewer.models viewer.presentation.jobs viewer.sharing
+viewer/live: django msgspec viewer.access viewer.changes viewer.engines viewer.formats viewer.importing
+    viewer.jobs viewer.models viewer.presentation.jobs viewer.sharing
 viewer/consumers: django viewer.access viewer.live viewer.models viewer.sharing
 viewer/data_folder: django viewer.locks viewer.messages.message viewer.models viewer.sqlite_pragmas
 viewer/access: django viewer.validation
 viewer/apps.py: django
 viewer/routing.py: django viewer.consumers
 viewer/urls.py: django viewer.views
-viewer/templatetags: django viewer.comparison.diff viewer.jobs.human_input
+viewer/templatetags: django viewer.comparison.diff viewer.formats viewer.jobs.human_input
     viewer.messages.labels viewer.messages.translation viewer.models viewer.presentation
 viewer/sharing: django graphviz viewer.access viewer.comparison viewer.importing viewer.lineage
     viewer.models viewer.search
 viewer/views: django viewer.access viewer.annotations viewer.comparison viewer.data_folder viewer.engines
-    viewer.forms viewer.importing viewer.jobs.execution viewer.jobs.human_input viewer.jobs.limits
-    viewer.jobs.prewarm viewer.launching viewer.lineage.drawing viewer.live.home_feed
+    viewer.formats viewer.forms viewer.importing viewer.jobs.execution viewer.jobs.human_input
+    viewer.jobs.limits viewer.jobs.prewarm viewer.launching viewer.lineage.drawing viewer.live.home_feed
     viewer.messages.translation viewer.models viewer.presentation viewer.projects viewer.pruning
     viewer.reproduction viewer.retention viewer.search viewer.sharing
 """

@@ -126,16 +126,19 @@ function keepEndInView() {
 // The bar of an ended job stays until it is closed.
 document.addEventListener("click", ({ target }) => target.closest("[data-close-bar]")?.closest("[data-job-bar], .attention-job").remove() ?? showTitle());
 
-/** Formats seconds as 0:14 or 1:02:03. */
-function asClock(seconds) {
-  const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, Math.floor(seconds) % 60];
-  const two = (number) => String(number).padStart(2, "0");
-  return hours ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
+/** Formats whole seconds with the units of days, hours, minutes and seconds, as viewer/formats/amounts.py does. */
+function asDuration(seconds, units) {
+  const numbers = [seconds / 86400, (seconds / 3600) % 24, (seconds / 60) % 60, seconds % 60].map(Math.floor);
+  const found = numbers.findIndex((number) => number > 0);
+  const first = found < 0 ? numbers.length - 1 : found;
+  const shown = units.map((unit, index) => unit.replace("%(number)s", numbers[index]));
+  return shown.filter((text, index) => index >= first && index < first + 2 && (numbers[index] || index === first)).join(" ");
 }
 
 setInterval(() => {
   if (hasEnded()) return;
   for (const clock of document.querySelectorAll("[data-elapsed-since]")) {
-    clock.textContent = asClock(Math.max(0, Date.now() / 1000 - Number(clock.dataset.elapsedSince)));
+    const seconds = Math.max(0, Date.now() / 1000 - Number(clock.dataset.elapsedSince));
+    clock.textContent = asDuration(seconds, JSON.parse(clock.dataset.units));
   }
 }, 1000);

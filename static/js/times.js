@@ -1,18 +1,22 @@
-// Formats the times of a page in the time zone that the user has chosen. Pages are rendered in the server's.
+// Formats the times of a page in the time zone and with the clock that the user has chosen. Pages are rendered
+// in the server's time zone, with 24 hours.
 //
 // A classic script in the head: it runs before the page is painted, so that no other time is seen first.
 
 (() => {
   const { lang, dataset } = document.documentElement;
-  const timeZone = dataset.times === "utc" ? "UTC" : undefined;
+  // Undefined for that of the browser.
+  const timeZone = { utc: "UTC", server: dataset.zone }[dataset.times];
   const day = { day: "numeric", month: "short" };
-  const clock = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  const hours = dataset.clock === "12" ? { hour: "numeric", hourCycle: "h12" } : { hour: "2-digit", hourCycle: "h23" };
+  const clock = { ...hours, minute: "2-digit" };
   const seconds = { ...clock, second: "2-digit" };
-  // As in viewer/templatetags/times.py.
+  // As in viewer/formats/moments.py.
   const formats = {
     full: { ...day, year: "numeric", ...seconds, timeZoneName: "short" },
     minute: { ...day, year: "numeric", ...clock, timeZoneName: "short" },
     recent: { ...day, ...seconds, timeZoneName: "short" },
+    day_and_time: { ...day, ...clock },
     day: { ...day, year: "numeric" },
     clock: seconds,
     time: clock,
@@ -32,8 +36,8 @@
 
   /** Returns the options for the time of a moment of today, or for another day. */
   function short(at) {
-    if (dayOf(at) === dayOf(new Date())) return clock;
-    return at.getFullYear() === new Date().getFullYear() ? { ...day, ...clock } : formats.day;
+    if (dayOf(at) === dayOf(new Date())) return formats.time;
+    return at.getFullYear() === new Date().getFullYear() ? formats.day_and_time : formats.day;
   }
 
   function show(element) {

@@ -94,6 +94,8 @@ def hostile_calls(store: Path) -> dict[str, list[list[str]]]:
         ],
         "run": [[str(store), "--project", f"{folder}/\n{FORGED}"], [f"file://x\n{FORGED}/y"]],
         "answer": [[f"x\n{FORGED}", "--text", "yes"]],
+        "cancel": [[f"x\n{FORGED}"]],
+        "remove": [[f"{store}\n{FORGED}"]],
         "backup": [[f"{folder}/copy\n{FORGED}"], [f"{folder}/copy\n{FORGED}"]],
         "restore": [[f"{folder}/none\n{FORGED}"]],
         "doctor": [[]],

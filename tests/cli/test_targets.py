@@ -46,7 +46,7 @@ def test_targets_are_accepted_as_they_are_printed(database: Path, terminal: Term
     first, second = (row["target"] for row in run["checkpoints"])
     assert terminal.document("info", second)["state"] == {"thread": thread, "number": 1}
     assert terminal.refused("diff", first, second)["differs"] is True
-    assert terminal.document("fork", second, "--plan")["status"] == "planned"
+    assert terminal.document("fork", second, "--state", '{"number": 2}', "--plan")["status"] == "planned"
     assert terminal.document("note", second, "--name", "good")["checkpoint"] == run["checkpoints"][1]["id"]
     assert second in terminal.text("search", "good")
 

@@ -4,10 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from viewer.formats.amounts import short_number, short_size
 from viewer.models import Checkpoint
 from viewer.presentation.run.rows import bars_of
 from viewer.presentation.run.triggers import shape_of, title_of, trigger_label
 from viewer.templatetags import figures
+from viewer.templatetags.times import since
 
 
 @pytest.mark.parametrize(
@@ -61,12 +63,14 @@ def test_each_task_has_a_bar() -> None:
     ],
 )
 def test_numbers_are_abbreviated(value: int, text: str) -> None:
-    assert figures.short_number(value) == text
+    assert short_number(value) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(812, "812 B"), (49_152, "48 KB"), (1_258_291, "1.2 MB")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(812, "812 B"), (49_152, "48 KB"), (1_258_291, "1.2 MB"), (3 * 1024**3, "3.0 GB")]
+)
 def test_sizes_are_abbreviated(value: int, text: str) -> None:
-    assert figures.short_size(value) == text
+    assert short_size(value) == text
 
 
 @pytest.mark.parametrize(
@@ -85,10 +89,10 @@ def test_long_branch_names_are_truncated_in_the_middle(branch: str, text: str) -
 
 def test_long_times_since_the_start_are_less_precise() -> None:
     start = datetime(2026, 11, 20, tzinfo=UTC)
-    assert [figures.since(start + timedelta(seconds=s), start) for s in (0.124, 61, 3723)] == [
-        "+0.12 s", "+1:01", "+1:02:03",
-    ]  # fmt: skip
-    assert figures.since(None, start) == ""
+    shown = [str(since(start + timedelta(seconds=s), start)) for s in (0.124, 61, 3723)]
+    texts = ("+124 ms", "+1 min 1 s", "+1 h 2 min")
+    assert all(f">{text}</time>" in element for text, element in zip(texts, shown, strict=True)), shown
+    assert since(None, start) == ""
 
 
 def test_a_text_is_truncated_at_a_word() -> None:

@@ -20,6 +20,7 @@ from viewer.data_folder.failures import database_path
 from viewer.data_folder.inspection import inspect, opened_to_read, refuse_newer
 from viewer.data_folder.permissions import restrict
 from viewer.engines import all_engines
+from viewer.formats.amounts import count_text, short_size
 from viewer.jobs import workers
 from viewer.jobs.execution.following.orphans import end_orphan_processes, finish_orphans
 from viewer.jobs.execution.starting.start import JobRefused, runnable
@@ -65,7 +66,7 @@ def of_permissions() -> Iterator[CheckResult]:
             "%(count)s files and folders were open to other users; now only their owner can read them.",
             count,
         )
-        yield CheckResult("permissions", "warning", text % {"count": f"{count:,}"})
+        yield CheckResult("permissions", "warning", text % {"count": count_text(count)})
     for name in found.left:
         text = _("%(path)s is open to other users. This was not changed.")
         yield CheckResult("permissions", "warning", text % {"path": settings.DATA_DIR / name})
@@ -77,8 +78,8 @@ def of_space() -> Iterator[CheckResult]:
     """Report the free disk space."""
     free = shutil.disk_usage(settings.DATA_DIR).free
     state: CheckState = "error" if free < SPACE_ERROR else "warning" if free < SPACE_WARNING else "ok"
-    text = _("%(free)s MB are free on the disk of %(path)s.")
-    yield CheckResult("space", state, text % {"free": f"{free // 1024**2:,}", "path": settings.DATA_DIR})
+    text = _("%(free)s are free on the disk of %(path)s.")
+    yield CheckResult("space", state, text % {"free": short_size(free), "path": settings.DATA_DIR})
 
 
 def of_prices() -> Iterator[CheckResult]:
@@ -91,7 +92,7 @@ def of_prices() -> Iterator[CheckResult]:
         yield CheckResult("prices", "warning", text % {"path": path, "reason": file.fault})
     else:
         text = ngettext("%(path)s has %(count)s price.", "%(path)s has %(count)s prices.", len(file.prices))
-        yield CheckResult("prices", "ok", text % {"path": path, "count": f"{len(file.prices):,}"})
+        yield CheckResult("prices", "ok", text % {"path": path, "count": count_text(len(file.prices))})
 
 
 def of_database() -> Iterator[CheckResult]:
@@ -133,8 +134,8 @@ def _counted(under_way: int, queued: int) -> str:
     running = ngettext("%(count)s job under way", "%(count)s jobs under way", under_way)
     waiting = ngettext("%(count)s job queued", "%(count)s jobs queued", queued)
     return _("%(under_way)s, %(queued)s") % {
-        "under_way": running % {"count": f"{under_way:,}"},
-        "queued": waiting % {"count": f"{queued:,}"},
+        "under_way": running % {"count": count_text(under_way)},
+        "queued": waiting % {"count": count_text(queued)},
     }
 
 

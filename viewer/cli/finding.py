@@ -13,6 +13,7 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from viewer.cli.output import one_line
+from viewer.formats.amounts import count_text
 from viewer.importing import (
     ImportCounts,
     ImportSummary,
@@ -94,7 +95,7 @@ def reported(path: str | Path, counts: ImportCounts) -> Iterator[None]:
                 words = _("%(location)s: %(found)s files found …")
             if counts.due:
                 words = _("%(location)s: %(read)s of %(due)s new or changed files read …")
-            numbers = {name: f"{getattr(counts, name):,}" for name in ("found", "due", "read")}
+            numbers = {name: count_text(getattr(counts, name)) for name in ("found", "due", "read")}
             sys.stderr.write(one_line(words % {"location": shown_path(path), **numbers}) + "\n")
             sys.stderr.flush()
 

@@ -9,6 +9,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from viewer.formats.amounts import count_text
 from viewer.importing import branch_status
 from viewer.models import Checkpoint, Location, Run
 from viewer.models.runs import progress_text, target_text, total_units
@@ -178,7 +179,9 @@ def branch_lines(rows: Sequence[Row]) -> Iterator[str]:
             "status": status_label(branch_status(head)),
         }
     if more := len(heads[:-MAX_BRANCHES]):
-        yield "  " + ngettext("%(count)d older branch", "%(count)d older branches", more) % {"count": more}
+        yield "  " + ngettext("%(count)s older branch", "%(count)s older branches", more) % {
+            "count": count_text(more)
+        }
 
 
 def _step(row: Row) -> dict[str, Any]:

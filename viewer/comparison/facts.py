@@ -3,15 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from django.utils.formats import date_format, number_format
-from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 
 from viewer.comparison.ancestry import duration_of
 from viewer.comparison.scores import best_of, score_of, score_text, scores_of
 from viewer.comparison.sides import Side, ValueKey
 from viewer.engines.planning.editable import MISSING
-from viewer.presentation.amounts import duration, money
+from viewer.formats.amounts import count_text, duration, money
+from viewer.formats.moments import moment_text
 from viewer.presentation.run.triggers import title_of
 from viewer.prices import current_prices
 
@@ -71,8 +70,8 @@ def _cost(side: Side) -> str:
 
 def _moment(side: Side) -> str:
     at = side.checkpoint.created_at
-    return date_format(localtime(at), _("j M Y") + ", H:i:s") if at else ""
+    return moment_text(at, "full") if at else ""
 
 
 def _number(value: int) -> str:
-    return number_format(value, force_grouping=True) if value else ""
+    return count_text(value) if value else ""

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.engines.comparable import Section
+from viewer.formats.amounts import count_text
 
 # The longest value that a cell shows as it is.
 MAX_CELL = 60
@@ -26,15 +27,17 @@ SECTIONS: Mapping[str, str | Promise] = {
 def summary(section: str, value: Any) -> str:
     """A value in a few words: itself if it is short, or how long it is."""
     if section == Section.MESSAGES and isinstance(value, list):
-        return ngettext("%(count)d message", "%(count)d messages", len(value)) % {"count": len(value)}
+        return ngettext("%(count)s message", "%(count)s messages", len(value)) % {
+            "count": count_text(len(value))
+        }
     if section == Section.TOOLS and isinstance(value, list):
-        return ngettext("%(count)d call", "%(count)d calls", len(value)) % {"count": len(value)}
+        return ngettext("%(count)s call", "%(count)s calls", len(value)) % {"count": count_text(len(value))}
     if isinstance(value, str):
         return _text_summary(value)
     if not isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False, default=str)
     if isinstance(value, list) and len(value) > MAX_CELL:
-        return ngettext("%(count)d item", "%(count)d items", len(value)) % {"count": len(value)}
+        return ngettext("%(count)s item", "%(count)s items", len(value)) % {"count": count_text(len(value))}
     # Only the beginning is shown: the rest of a large value is not written.
     parts = json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value)
     text = ""
@@ -51,4 +54,4 @@ def _text_summary(text: str) -> str:
     if len(text) <= MAX_CELL and "\n" not in text:
         return text
     count = len(text.split())
-    return ngettext("%(count)d word", "%(count)d words", count) % {"count": count}
+    return ngettext("%(count)s word", "%(count)s words", count) % {"count": count_text(count)}

@@ -5,6 +5,8 @@ from django.utils.text import Truncator
 from django.utils.timezone import localtime
 from django.utils.translation import ngettext
 
+from viewer.formats.amounts import count_text
+from viewer.formats.moments import moment_text
 from viewer.models import Job
 from viewer.presentation.jobs.event_list import EventList, EventRow
 from viewer.presentation.jobs.progress import Progress
@@ -81,7 +83,7 @@ def data_of(row: EventRow) -> RowData:
         kind=row.kind,
         tone=row.tone,
         at=at.isoformat(),
-        clock=f"{at:%H:%M:%S}",
+        clock=moment_text(row.at, "clock"),
         text=row.text,
         agent=row.agent,
         checkpoint=row.checkpoint,
@@ -93,4 +95,4 @@ def data_of(row: EventRow) -> RowData:
 
 def tokens_label(count: int) -> str:
     """Return a number of tokens with its unit."""
-    return ngettext("%(counter)s token", "%(counter)s tokens", count) % {"counter": count}
+    return ngettext("%(counter)s token", "%(counter)s tokens", count) % {"counter": count_text(count)}

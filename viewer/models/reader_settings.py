@@ -24,6 +24,10 @@ class ReaderSettings(models.Model):
         LOCAL = "local", _("Time zone of your browser")
         UTC = "utc", _("UTC")
 
+    class Clock(models.TextChoices):
+        HOURS_24 = "24", _("24 hours")
+        HOURS_12 = "12", _("12 hours")
+
     class Density(models.TextChoices):
         COMFORTABLE = "comfortable", _("Comfortable")
         COMPACT = "compact", _("Compact")
@@ -33,6 +37,7 @@ class ReaderSettings(models.Model):
     )
     theme = models.CharField(max_length=20, choices=Theme, default=Theme.SYSTEM)
     time_zone = models.CharField(max_length=20, choices=TimeZone, default=TimeZone.SERVER)
+    clock = models.CharField(max_length=20, choices=Clock, default=Clock.HOURS_24)
     density = models.CharField(max_length=20, choices=Density, default=Density.COMFORTABLE)
     # A code of LANGUAGES; empty for the browser's language.
     language = models.CharField(max_length=20, blank=True, default="")
@@ -63,4 +68,7 @@ def chosen_language(user: Any) -> str:
 
 def settings_context(request: HttpRequest) -> dict[str, Any]:
     """Return the settings of the user, which are only read where a template uses them."""
-    return {"reader_settings": SimpleLazyObject(lambda: settings_of(request.user))}
+    return {
+        "reader_settings": SimpleLazyObject(lambda: settings_of(request.user)),
+        "server_zone": settings.TIME_ZONE,
+    }

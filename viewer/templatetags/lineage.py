@@ -8,6 +8,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import ngettext
 
+from viewer.formats.amounts import count_text
 from viewer.models import Checkpoint
 from viewer.presentation.run.branches import statuses_text
 from viewer.presentation.run.rows import Moment
@@ -41,7 +42,7 @@ def branch_toggle(collapsing: Collapsing, branch: str) -> str:
 @register.filter
 def checkpoint_count(count: int) -> str:
     """Return the number of checkpoints in words."""
-    return ngettext("%(count)s checkpoint", "%(count)s checkpoints", count) % {"count": count}
+    return ngettext("%(count)s checkpoint", "%(count)s checkpoints", count) % {"count": count_text(count)}
 
 
 # The next two mark up parts of a row. A page has about a hundred rows, and a template for each part would

@@ -1,48 +1,55 @@
-"""Times on pages. ``static/js/times.js`` formats them again for a reader who has chosen another time zone."""
+"""Times on pages. ``static/js/times.js`` formats them again for a reader with another time zone or clock."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django import template
-from django.utils import timezone
-from django.utils.dateformat import format as formatted
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.timesince import timesince
+from django.utils.timezone import localtime, now
 from django.utils.translation import gettext
 
-register = template.Library()
+from viewer.formats.amounts import duration
+from viewer.formats.moments import moment_text, short_moment
 
-# The formats that static/js/times.js knows: of the day, with or without its year, and of the time.
-FORMATS = {
-    "full": ("year", "H:i:s T"),
-    "minute": ("year", "H:i T"),
-    "recent": ("day", "H:i:s T"),
-    "day": ("year", ""),
-    "clock": ("", "H:i:s"),
-    "time": ("", "H:i"),
-}
+register = template.Library()
 
 
 @register.filter
 def moment(at: datetime | None, name: str) -> SafeString | str:
-    """Return the time as an element, in one of FORMATS; empty without a time."""
+    """Return the time as an element: ``short``, ``ago``, ``for`` or one of FORMATS; empty without a time.
+
+    The whole time is its title.
+    """
     if at is None:
         return ""
-    here = timezone.localtime(at)
-    text = formatted(here, _format(*FORMATS[name]))
-    return format_html('<time datetime="{}" data-time="{}">{}</time>', here.isoformat(), name, text)
+    texts = {"short": short_moment, "ago": _ago, "for": _for_time}
+    text = texts[name](at) if name in texts else moment_text(at, name)
+    return _element(at, text, "" if name in ("ago", "for") else name)
 
 
 @register.filter
-def short_moment(at: datetime) -> str:
-    """Return the time of a moment of today, else its day, with the year of another year."""
-    here, now = timezone.localtime(at), timezone.localtime()
-    if here.date() == now.date():
-        return formatted(here, "H:i")
-    return formatted(here, _format("day", "H:i") if here.year == now.year else _format("year"))
+def since(at: datetime | None, start: datetime | None) -> SafeString | str:
+    """Return the time since ``start`` as an element: ``+4 min 7 s``; empty if a time is missing."""
+    if at is None or start is None:
+        return ""
+    return _element(at, f"+{duration((at - start).total_seconds())}", "")
 
 
-def _format(day: str, time: str = "") -> str:
-    """Return a format of Django's in the order of the active language."""
-    # Day, short month and year, in the letters of the template filter "date".
-    days = {"year": gettext("j M Y"), "day": gettext("j M")}
-    return ", ".join(filter(None, [days.get(day, ""), time]))
+def _element(at: datetime, text: str, name: str) -> SafeString:
+    """Return a text for a time as an element. The script formats it again if it has the name of a format."""
+    mark = '<time datetime="{}" title="{}"{}>{}</time>'
+    shown_again = format_html(' data-time="{}"', name) if name else ""
+    return format_html(mark, localtime(at).isoformat(), moment_text(at, "full"), shown_again, text)
+
+
+def _ago(at: datetime) -> str:
+    if now() - at < timedelta(minutes=1):
+        return gettext("just now")
+    return gettext("%(time)s ago") % {"time": timesince(at)}
+
+
+def _for_time(at: datetime) -> str:
+    if now() - at < timedelta(minutes=1):
+        return gettext("for less than a minute")
+    return gettext("for %(time)s") % {"time": timesince(at)}

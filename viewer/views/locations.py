@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.permissions import viewer_allowed
 from viewer.engines import engine_of
+from viewer.formats.amounts import count_text
 from viewer.forms.location import LocationForm, allowed_folders
 from viewer.importing import (
     UnknownLocation,
@@ -111,7 +112,7 @@ def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
         messages.error(request, _("This location cannot be read: %(reason)s") % {"reason": reason})
     elif found > 0:
         text = ngettext("%(count)s new checkpoint.", "%(count)s new checkpoints.", found)
-        messages.success(request, text % {"count": found})
+        messages.success(request, text % {"count": count_text(found)})
     else:
         messages.info(request, _("Up to date."))
     return redirect(location)

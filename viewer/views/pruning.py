@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
+from viewer.formats.amounts import count_text
 from viewer.forms.pruning import RulesForm
 from viewer.messages.translation import translate
 from viewer.models import Location
@@ -53,10 +54,10 @@ def _deleted(request: HttpRequest, location: Location, rules: Rules) -> bool:
         messages.error(request, translate(error))
         return False
     text = ngettext("Deleted %(count)s checkpoint.", "Deleted %(count)s checkpoints.", done.count)
-    messages.success(request, text % {"count": done.count})
+    messages.success(request, text % {"count": count_text(done.count)})
     if done.copies:
         text = ngettext("Deleted %(count)s stored copy.", "Deleted %(count)s stored copies.", done.copies)
-        messages.success(request, text % {"count": done.copies})
+        messages.success(request, text % {"count": count_text(done.copies)})
     for kept in done.kept[:20]:
         reason = {"key": kept.key, "reason": translate(kept.reason)}
         messages.warning(request, _("Not deleted: %(key)s. %(reason)s") % reason)

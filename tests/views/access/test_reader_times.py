@@ -12,8 +12,8 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.views.browsing import opening
 from viewer.access.login_links import teammate
+from viewer.formats.moments import FORMATS
 from viewer.models import Location, ReaderSettings, Run
-from viewer.templatetags.times import FORMATS
 
 SCRIPT = Path(__file__).resolve().parents[3] / "static/js/times.js"
 
@@ -47,7 +47,7 @@ def test_times_are_those_of_the_chosen_zone(browser: Browser, live_server: LiveS
     assert row and row.created_at
     user = teammate("runner", "run")
     with opening(browser, live_server.url) as open_page:
-        page = open_page(crew_run.get_absolute_url(), timezone_id="Asia/Seoul")
+        page = open_page(f"{crew_run.get_absolute_url()}?tab=overview", timezone_id="Asia/Seoul")
         clock, full = page.locator(".row time").first, page.locator(".detail dd time").first
         for zone, hours, label in (("server", 0, "UTC"), ("local", 9, "GMT+9"), ("utc", 0, "UTC")):
             ReaderSettings.objects.update_or_create(user=user, defaults={"time_zone": zone})
@@ -55,6 +55,9 @@ def test_times_are_those_of_the_chosen_zone(browser: Browser, live_server: LiveS
             hour = (row.created_at.hour + hours) % 24
             assert clock.inner_text() == f"{hour:02}:{row.created_at:%M:%S}"
             assert full.inner_text().endswith(f"{hour:02}:{row.created_at:%M:%S} {label}")
+        ReaderSettings.objects.filter(user=user).update(clock=ReaderSettings.Clock.HOURS_12)
+        page.reload()
+        assert clock.inner_text() == f"{row.created_at:%I:%M:%S %p}".lstrip("0").lower()
         # A part that is swapped in later.
         with page.expect_response(lambda answer: "/rows/" in answer.url):
             page.evaluate("document.body.dispatchEvent(new CustomEvent('location-changed'))")

@@ -6,10 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.utils import timezone
 from django.utils.crypto import salted_hmac
-from django.utils.formats import date_format
-from django.utils.translation import gettext
 
 from viewer.models import Job
 
@@ -31,9 +28,3 @@ def request_digest(request: Mapping[str, Any], options: LaunchOptions) -> str:
 def is_same_request(job: Job, request: Mapping[str, Any], options: LaunchOptions) -> bool:
     """Whether the job was stored for this request, as when a form is sent twice."""
     return job.request_digest == request_digest(request, options)
-
-
-def short_time(moment: datetime) -> str:
-    """The moment in the server's time zone: the time if it is today, else the date and time."""
-    local = timezone.localtime(moment)
-    return date_format(local, "H:i" if local.date() == timezone.localdate() else gettext("j M Y") + ", H:i")

@@ -11,6 +11,7 @@ from django.utils.translation import ngettext
 from viewer.cli.arguments.values import LOCATION
 from viewer.cli.finding import imported
 from viewer.data_folder import prepare_data_folder
+from viewer.formats.amounts import count_text
 from viewer.importing import is_indexed
 from viewer.jobs.execution.following.orphans import finish_orphans
 from viewer.management.command import ForklineCommand
@@ -70,11 +71,12 @@ def _unavailable(keys: list[str]) -> Iterator[str]:
 
 
 def _sentence(counts: dict[str, Any]) -> str:
-    news = _("%(added)d new, %(changed)d changed, %(pruned)d pruned, %(problems)d unreadable") % counts
+    shown = {name: count_text(number) for name, number in counts.items() if isinstance(number, int)}
+    news = _("%(added)s new, %(changed)s changed, %(pruned)s pruned, %(problems)s unreadable") % shown
     if "runs" in counts:
-        there = ngettext("%(count)d run", "%(count)d runs", counts["runs"]) % {"count": counts["runs"]}
+        there = ngettext("%(count)s run", "%(count)s runs", counts["runs"]) % {"count": shown["runs"]}
         return f"{counts['location']}: {there}, {news}. " + _(
             "The checkpoints of a run are listed when it is opened."
         )
-    there = ngettext("%(count)d checkpoint", "%(count)d checkpoints", counts["checkpoints"])
-    return f"{counts['location']}: {there % {'count': counts['checkpoints']}}, {news}."
+    there = ngettext("%(count)s checkpoint", "%(count)s checkpoints", counts["checkpoints"])
+    return f"{counts['location']}: {there % {'count': shown['checkpoints']}}, {news}."

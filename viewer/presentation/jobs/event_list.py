@@ -11,6 +11,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.engines import event_detail, event_label
+from viewer.formats.moments import moment_text
 from viewer.jobs.event_values import positive_integer
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
@@ -69,7 +70,7 @@ class EventRow:
     @property
     def clock(self) -> str:
         """The time of day in the current time zone."""
-        return f"{localtime(self.at):%H:%M:%S}"
+        return moment_text(self.at, "clock")
 
 
 @dataclass(slots=True)

@@ -1,10 +1,10 @@
 """The texts of limits and their usage, for pages and the terminal."""
 
-from django.utils.formats import number_format
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from viewer.formats.amounts import count_text
 from viewer.jobs.limits.usage import Limit, limit_in
 from viewer.models import Job
 
@@ -22,7 +22,7 @@ def amount(measure: str, number: float) -> str:
     if measure == "seconds" and number >= 120 and number % 60 == 0:
         measure, number = "minutes", number / 60
     number = int(number) if number == int(number) else round(number, 1)
-    shown = {"number": number_format(number, force_grouping=True)}
+    shown = {"number": count_text(number)}
     count = int(number)
     labels = {
         "tokens": ngettext("%(number)s token", "%(number)s tokens", count),
@@ -35,7 +35,7 @@ def amount(measure: str, number: float) -> str:
 
 def usage_label(limit: Limit, used: float) -> str:
     """The used part of a limit: ``1,250 of 20,000 tokens``, ``35 seconds of 10 minutes``."""
-    number = number_format(int(used), force_grouping=True)
+    number = count_text(int(used))
     shown = amount(limit.measure, int(used)) if limit.measure == "seconds" else number
     return _("%(used)s of %(most)s") % {"used": shown, "most": amount(limit.measure, limit.max_amount)}
 

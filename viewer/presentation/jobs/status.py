@@ -9,6 +9,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from viewer.formats.amounts import duration
 from viewer.models import Job
 from viewer.presentation.jobs.limit_labels import limit_label
 from viewer.presentation.jobs.waiting import wait_of
@@ -167,9 +168,9 @@ def waiting_since(job: Job) -> datetime | None:
 
 
 def waited(job: Job) -> str:
-    """Return how long the job has waited for the current answer, such as ``0:14``."""
+    """Return how long the job has waited for the current answer, such as ``14 s``."""
     since = waiting_since(job)
-    return clock((timezone.now() - since).total_seconds()) if since else ""
+    return duration(int((timezone.now() - since).total_seconds())) if since else ""
 
 
 def lateness(job: Job) -> str:
@@ -187,14 +188,7 @@ def lateness(job: Job) -> str:
 
 
 def elapsed(job: Job) -> str:
-    """Return how long the job has run, such as ``1:02:03``; empty if it has not started."""
+    """Return how long the job has run, such as ``1 h 2 min``; empty if it has not started."""
     if job.started_at is None:
         return ""
-    return clock(((job.ended_at or timezone.now()) - job.started_at).total_seconds())
-
-
-def clock(passed: float) -> str:
-    """Return seconds as ``0:14`` or ``1:02:03``."""
-    hours, rest = divmod(max(int(passed), 0), 3600)
-    minutes, seconds = divmod(rest, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+    return duration(max(int(((job.ended_at or timezone.now()) - job.started_at).total_seconds()), 0))

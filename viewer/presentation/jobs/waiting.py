@@ -8,10 +8,10 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from viewer.data_folder import has_room
+from viewer.formats.moments import short_moment
 from viewer.jobs import workers
 from viewer.jobs.limits.usage import Limit, midnight, reached_shared_limit
 from viewer.jobs.queue.cache_warmup import waits_for_cache_warmup
-from viewer.launching.requests.options import short_time
 from viewer.models import Job
 from viewer.presentation.jobs.limit_labels import amount
 
@@ -56,7 +56,7 @@ def wait_of(job: Job) -> Wait | None:
 def _for_its_time(job: Job) -> Wait | None:
     if job.start_at is None or job.became_due_at is not None:
         return None
-    at = short_time(job.start_at)
+    at = short_moment(job.start_at)
     if job.is_missed:
         text = _("for you: no worker was running at its start time, %(at)s. Start it manually.")
         return Wait(job, "person", text % {"at": at})
@@ -86,7 +86,7 @@ def reached_limit_text(limit: Limit) -> str:
         "project": _("for a limit: the project's daily limit of %(amount)s is reached until %(until)s"),
         "day": _("for a limit: the daily limit of %(amount)s for all jobs is reached until %(until)s"),
     }
-    until = short_time(midnight(days=1))
+    until = short_moment(midnight(days=1))
     return text[limit.whose] % {"amount": amount(limit.measure, limit.max_amount), "until": until}
 
 

@@ -10,11 +10,12 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from viewer.engines.planning.run_settings import NO_SETTINGS
+from viewer.formats.moments import short_moment
 from viewer.forms.launch.schedule import LATER, StartTimeForm
 from viewer.forms.limits import LimitsForm
 from viewer.forms.models import CACHE_WARMUP, ModelsForm
 from viewer.launching.requests.option_values import ALL_AGENTS, STRATEGIES
-from viewer.launching.requests.options import LaunchOptions, short_time
+from viewer.launching.requests.options import LaunchOptions
 from viewer.presentation.launch.checkpoints_part import CheckpointsPart
 from viewer.presentation.launch.run_settings_part import RunSettingsPart
 
@@ -78,7 +79,7 @@ class StartTimePart:
     @property
     def summary(self) -> str:
         """A short label of the choices."""
-        return short_time(self.at) if self.at else _("now")
+        return short_moment(self.at) if self.at else _("now")
 
 
 @dataclass(frozen=True, slots=True)

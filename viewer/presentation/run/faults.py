@@ -4,6 +4,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from viewer.formats.amounts import count_text
 from viewer.lineage.tree import FaultCode
 from viewer.models import Run
 
@@ -28,4 +29,8 @@ def fault_texts(run: Run) -> list[str]:
 
 def _named(ids: list[str], count: int) -> str:
     named, more = ", ".join(ids), count - len(ids)
-    return gettext("%(ids)s and %(count)d more") % {"ids": named, "count": more} if more > 0 else named
+    return (
+        gettext("%(ids)s and %(count)s more") % {"ids": named, "count": count_text(more)}
+        if more > 0
+        else named
+    )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext, ngettext
 
+from viewer.formats.amounts import count_text
 from viewer.lineage.drawing import Dot, Shape
 from viewer.lineage.run_graph import NODE_HEIGHT, NODE_WIDTH, Chain, Link, collapse, lay_out
 from viewer.models import Checkpoint, Run
@@ -43,7 +44,9 @@ class ChainNode:
     @property
     def label(self) -> str:
         """Its label for screen readers."""
-        count = ngettext("%(count)s checkpoint", "%(count)s checkpoints", self.count) % {"count": self.count}
+        count = ngettext("%(count)s checkpoint", "%(count)s checkpoints", self.count) % {
+            "count": count_text(self.count)
+        }
         parts = (self.name, self.checkpoint.branch, self.title, self.edit, count, gettext("running"))
         return ", ".join(filter(None, parts if self.running else parts[:-1]))
 

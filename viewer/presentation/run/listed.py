@@ -3,11 +3,11 @@
 from django.conf import settings
 from django.db.models import Count, Q, Sum
 from django.db.models.functions import Length
-from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
+from viewer.formats.amounts import count_text
 from viewer.models import Checkpoint, Run, StoredCopy
 
 
@@ -21,7 +21,7 @@ def listing_texts(run: Run) -> list[str]:
     if (listed["count"] or 0) < most:
         return []
     words = _("Only the newest %(count)s checkpoints of this run, called runs included, are listed.")
-    return [words % {"count": _grouped(most)}]
+    return [words % {"count": count_text(most)}]
 
 
 def copy_texts(run: Run) -> list[str]:
@@ -41,8 +41,4 @@ def copy_texts(run: Run) -> list[str]:
         "%(copied)s of %(count)s checkpoints of this run, called runs included, have a stored copy. No more "
         "are made, because the limit is reached."
     )
-    return [words % {"copied": _grouped(found["count"]), "count": _grouped(count)}]
-
-
-def _grouped(number: int) -> str:
-    return number_format(number, use_l10n=True, force_grouping=True)
+    return [words % {"copied": count_text(found["count"]), "count": count_text(count)}]

@@ -4,15 +4,13 @@ A page has about a hundred lines, so values that a template would compute for ea
 """
 
 from dataclasses import dataclass, field
-from datetime import date, datetime
-from functools import lru_cache
+from datetime import datetime
 from typing import NamedTuple
 
-from django.utils.dateformat import format as formatted
 from django.utils.timezone import localtime
-from django.utils.translation import get_language, gettext
 
 from viewer.annotations import RunAnnotations
+from viewer.formats.moments import moment_text
 from viewer.models import Annotation, Checkpoint, Job
 from viewer.presentation.run.triggers import is_failure, source_of, written_label
 
@@ -121,12 +119,4 @@ def bars_of(done: int, total: int, running: bool) -> tuple[str, ...]:
 
 def _moment(at: datetime) -> Moment:
     here = localtime(at)
-    clock = f"{here:%H:%M:%S}"
-    day = _day_text(here.date(), get_language())
-    return Moment(here.isoformat(), f"{day}, {clock} {here.tzname()}", clock)
-
-
-@lru_cache(maxsize=1000)
-def _day_text(day: date, language: str | None) -> str:
-    """Return the date in the active language."""
-    return formatted(day, gettext("j M Y"))
+    return Moment(here.isoformat(), moment_text(here, "full"), moment_text(here, "clock"))

@@ -5,6 +5,7 @@ from functools import lru_cache
 from django.utils.translation import gettext
 
 from viewer.engines import all_engines
+from viewer.formats.amounts import count_text
 from viewer.lineage.drawing import Shape
 from viewer.models import Checkpoint
 
@@ -51,7 +52,7 @@ def source_of(trigger: str) -> str:
 
 def step_title(checkpoint: Checkpoint) -> str:
     """Return the number of a checkpoint's step and its units, such as ``step 3, collect, review waiting``."""
-    step = gettext("step %(step)d") % {"step": checkpoint.step}
+    step = gettext("step %(step)s") % {"step": count_text(checkpoint.step or 0)}
     units = [
         name if status == "done" else f"{name} {gettext(status)}".strip() for name, status in checkpoint.units
     ]

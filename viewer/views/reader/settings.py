@@ -21,9 +21,9 @@ from viewer.models import ReaderSettings
 def show(request: HttpRequest) -> HttpResponse:
     """Show who is logged in, and what they have chosen."""
     choices = {"themes": ReaderSettings.Theme, "time_zones": ReaderSettings.TimeZone}
-    choices |= {"densities": ReaderSettings.Density}
+    choices |= {"clocks": ReaderSettings.Clock, "densities": ReaderSettings.Density}
     context: dict[str, Any] = {name: values.choices for name, values in choices.items()}
-    context |= {"languages": settings.LANGUAGES, "server_zone": settings.TIME_ZONE}
+    context["languages"] = settings.LANGUAGES
     return render(request, "reader_settings/page.html", context)
 
 
@@ -35,6 +35,7 @@ def save(request: HttpRequest) -> HttpResponse:
     values: dict[str, Any] = {
         "theme": _chosen(request, "theme", ReaderSettings.Theme.SYSTEM),
         "time_zone": _chosen(request, "time_zone", ReaderSettings.TimeZone.SERVER),
+        "clock": _chosen(request, "clock", ReaderSettings.Clock.HOURS_24),
         "density": _chosen(request, "density", ReaderSettings.Density.COMFORTABLE),
         "language": language if language in dict(settings.LANGUAGES) else "",
         "notifies": "notifies" in request.POST,

@@ -17,6 +17,7 @@ from viewer.comparison.references import reference_to
 from viewer.comparison.sides import compared_checkpoints
 from viewer.comparison.table import ComparedRow, table_of
 from viewer.engines.planning.editable import MISSING
+from viewer.formats.amounts import count_text
 from viewer.messages.translation import translate
 
 HELP = gettext_lazy(
@@ -73,4 +74,6 @@ def _lines(rows: list[ComparedRow]) -> Iterator[str]:
             yield f"{SECTIONS[row.section]}: {row.name}"
             yield from (f"  {line}" for line in changed_lines(*(cell.value for cell in row.cells)))
     same = sum(not row.differs for row in rows)
-    yield ngettext("%(count)d value is the same.", "%(count)d values are the same.", same) % {"count": same}
+    yield ngettext("%(count)s value is the same.", "%(count)s values are the same.", same) % {
+        "count": count_text(same)
+    }

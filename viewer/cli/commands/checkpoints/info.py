@@ -14,6 +14,7 @@ from viewer.cli.output import Output
 from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
+from viewer.formats.amounts import count_text
 from viewer.importing import stored_contents
 from viewer.models import Checkpoint
 
@@ -84,6 +85,8 @@ def _counts(row: Checkpoint) -> str:
     done, total = row.progress, row.total
     if total is not None:
         done = _("%(done)d of %(total)d done") % {"done": row.units_done, "total": total}
-    events = ngettext("%(count)d event", "%(count)d events", row.event_count) % {"count": row.event_count}
-    tokens = ngettext("%(count)d token", "%(count)d tokens", row.tokens) % {"count": row.tokens}
+    events = ngettext("%(count)s event", "%(count)s events", row.event_count) % {
+        "count": count_text(row.event_count)
+    }
+    tokens = ngettext("%(count)s token", "%(count)s tokens", row.tokens) % {"count": count_text(row.tokens)}
     return f"{done}, {events}, {tokens}"

@@ -19,6 +19,7 @@ from viewer.cli.rows import (
     rows_by_run,
     runs_of,
 )
+from viewer.formats.amounts import count_text
 from viewer.importing import find_ends, is_indexed
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Problem, Run
@@ -94,7 +95,9 @@ def _lines(
     for run, checkpoints in runs:
         is_empty = False
         yield ""
-        tokens = ngettext("%(count)s token", "%(count)s tokens", run.tokens) % {"count": f"{run.tokens:,}"}
+        tokens = ngettext("%(count)s token", "%(count)s tokens", run.tokens) % {
+            "count": count_text(run.tokens)
+        }
         status = f", {labels[run.status]}" if run.status else ""
         yield f"{run}  ({run.entity or _('not read yet')}, {tokens}{status})"
         if checkpoints:

@@ -12,6 +12,7 @@ from viewer.cli.arguments.values import CHECKPOINT
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
 from viewer.cli.starting import outcome_of, refusal
+from viewer.formats.amounts import count_text
 from viewer.launching.publish import NEW_THREAD, THREAD, PublishPreview, preview_publish, publish
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests.requests import PublishRequest
@@ -54,8 +55,8 @@ def handle(options: Mapping[str, Any]) -> Output:
 
 def _planned(preview: PublishPreview) -> Output:
     path = preview.request.checkpoint.location.path
-    words = _("%(count)d checkpoints are written to %(run)s in %(location)s.")
-    lines = [words % {"count": preview.count, "run": preview.key, "location": path}]
+    words = _("%(count)s checkpoints are written to %(run)s in %(location)s.")
+    lines = [words % {"count": count_text(preview.count), "run": preview.key, "location": path}]
     if preview.request.into == THREAD:
         lines.append(_(preview.kind.moves_head))
     lines += [one.message for one in preview.checks]

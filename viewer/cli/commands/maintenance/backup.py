@@ -13,6 +13,7 @@ from viewer.cli.output import Output
 from viewer.data_folder import DataFolderFailure
 from viewer.data_folder.backups import copy_database
 from viewer.data_folder.failures import database_path
+from viewer.formats.amounts import short_size
 
 HELP = gettext_lazy("Copy the database to one file, also while Forkline is running.")
 # It copies the database as it is, without preparing the data folder.
@@ -34,5 +35,5 @@ def handle(options: Mapping[str, Any]) -> Output:
         raise DataFolderFailure(_("There is no database in %(path)s.") % {"path": database.parent})
     copy_database(database, copy)
     size = copy.stat().st_size
-    text = _("The database was copied to %(path)s (%(size)s bytes).")
-    return Output({"path": str(copy), "size": size}, [text % {"path": copy, "size": f"{size:,}"}])
+    text = _("The database was copied to %(path)s (%(size)s).")
+    return Output({"path": str(copy), "size": size}, [text % {"path": copy, "size": short_size(size)}])

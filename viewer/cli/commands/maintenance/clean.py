@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.output import Output
+from viewer.formats.amounts import count_text, short_size
 from viewer.retention.removing import MIN_DAYS, compact, old_data, remove
 from viewer.retention.sizes import sizes
 from viewer.validation import MAX_DAYS, number_option
@@ -57,13 +58,13 @@ def handle(options: Mapping[str, Any]) -> Output:
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     events, jobs = document["events"], document["jobs"]
     removed = {
-        "events": ngettext("%(count)s event", "%(count)s events", events) % {"count": f"{events:,}"},
-        "jobs": ngettext("%(count)s job", "%(count)s jobs", jobs) % {"count": f"{jobs:,}"},
+        "events": ngettext("%(count)s event", "%(count)s events", events) % {"count": count_text(events)},
+        "jobs": ngettext("%(count)s job", "%(count)s jobs", jobs) % {"count": count_text(jobs)},
     }
     if document["dry_run"]:
         yield _("Would remove %(events)s and %(jobs)s.") % removed
     else:
         yield _("Removed %(events)s and %(jobs)s.") % removed
     for one in document["stored"]:
-        count = "" if one["count"] is None else f"{one['count']:,}"
-        yield f"{one['label']}: {count} {one['bytes']:,} B"
+        count = "" if one["count"] is None else f"{count_text(one['count'])}, "
+        yield f"{one['label']}: {count}{short_size(one['bytes'])}"

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from viewer.cli.arguments.values import LOCATION, NAME
 from viewer.cli.finding import imported_location
 from viewer.cli.output import Output
+from viewer.formats.amounts import count_text
 from viewer.messages.translation import translate
 from viewer.models import Location
 from viewer.pruning import MAX_LATEST, Pruned, PrunePlan, PruneRefused, Rules, fresh_plan, prune
@@ -85,29 +86,32 @@ def _lines(plan: PrunePlan) -> Iterator[str]:
         yield _("%(key)s (no longer at its source; its stored copy)") % {"key": row.source_key}
     count = len(plan.rows)
     text = ngettext(
-        "%(count)d checkpoint would be deleted.", "%(count)d checkpoints would be deleted.", count
+        "%(count)s checkpoint would be deleted.", "%(count)s checkpoints would be deleted.", count
     )
-    yield text % {"count": count}
+    yield text % {"count": count_text(count)}
     if plan.deletes_copies:
         copies = ngettext(
-            "%(count)d stored copy would be deleted.",
-            "%(count)d stored copies would be deleted.",
+            "%(count)s stored copy would be deleted.",
+            "%(count)s stored copies would be deleted.",
             plan.listed,
         )
-        yield copies % {"count": plan.listed}
+        yield copies % {"count": count_text(plan.listed)}
     for reason, number in plan.protected.items():
-        yield _("protected: %(count)d (%(reason)s)") % {"count": number, "reason": reason.replace("_", " ")}
+        yield _("protected: %(count)s (%(reason)s)") % {
+            "count": count_text(number),
+            "reason": reason.replace("_", " "),
+        }
     if plan.listed:
         yield _("To delete exactly these, repeat the command with --confirm %s") % plan.digest
 
 
 def _deleted(location: Location, done: Pruned) -> Output:
     kept = {one.key: translate(one.reason) for one in done.kept}
-    text = ngettext("Deleted %(count)d checkpoint.", "Deleted %(count)d checkpoints.", done.count)
-    lines = [text % {"count": done.count}]
+    text = ngettext("Deleted %(count)s checkpoint.", "Deleted %(count)s checkpoints.", done.count)
+    lines = [text % {"count": count_text(done.count)}]
     if done.copies:
-        copies = ngettext("Deleted %(count)d stored copy.", "Deleted %(count)d stored copies.", done.copies)
-        lines.append(copies % {"count": done.copies})
+        copies = ngettext("Deleted %(count)s stored copy.", "Deleted %(count)s stored copies.", done.copies)
+        lines.append(copies % {"count": count_text(done.copies)})
     not_deleted = _("Not deleted: %(key)s. %(reason)s")
     lines += [not_deleted % {"key": key, "reason": why} for key, why in kept.items()]
     document = {"location": location.path, "deleted": done.count, "copies_deleted": done.copies, "kept": kept}

@@ -1,12 +1,16 @@
-"""Filters for amounts of money and of time."""
+"""Filters for numbers, sizes, money and durations."""
+
+import json
 
 from django import template
-from django.utils.formats import number_format
 from django.utils.translation import gettext
 
-from viewer.presentation.amounts import duration, money
+from viewer.formats.amounts import count_text, duration, duration_units, money, short_number, short_size
 
 register = template.Library()
+register.filter("count", count_text)
+register.filter("short_number", short_number)
+register.filter("short_size", short_size)
 register.filter("money", money)
 register.filter("duration", duration)
 
@@ -19,7 +23,7 @@ def cost_of(amount: float | None, unpriced_calls: int) -> str:
     return f"≥ {money(amount)}" if unpriced_calls else money(amount)
 
 
-@register.filter
-def count(number: int) -> str:
-    """A number with its thousands separated."""
-    return number_format(number, force_grouping=True)
+@register.simple_tag
+def duration_texts() -> str:
+    """Return the units of a duration as JSON for ``static/js/live.js``."""
+    return json.dumps(duration_units(), ensure_ascii=False)

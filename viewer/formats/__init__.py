@@ -1,0 +1,1 @@
+"""Numbers, sizes, money, durations and times as texts, each in one format, in the language of the reader."""
