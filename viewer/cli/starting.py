@@ -22,7 +22,7 @@ from viewer.cli.refused import effects_in, hints_of, refusal_lines
 from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
 from viewer.engines.planning.plan import Step, plain_steps
-from viewer.engines.protocol import Contents
+from viewer.engines.protocol import Contents, kind_of
 from viewer.importing import stored_contents
 from viewer.launching.enqueue import run_here
 from viewer.launching.preview.launch_preview import LaunchPreview
@@ -37,9 +37,9 @@ from viewer.presentation.jobs.status import hint, status_label
 from viewer.presentation.jobs.warnings import warnings_of
 
 R = TypeVar("R", bound=ForkRequest)
-# Refusals that are reported before a project is confirmed.
 # The status of a job that waits for an answer, and the exit status of a command that waited for it.
 WAITING, WAITS_STATUS = "waiting", 3
+# Refusals that are reported before a project is confirmed.
 EARLY = {Code.PLAN, Code.BRANCH}
 
 
@@ -158,7 +158,9 @@ def _wait(job: Job) -> None:
 
 def _planned(preview: LaunchPreview) -> Output:
     steps, plan = preview.plan.steps, preview.plan
-    lines = [*(step_text(step) for step in steps), *plan.then, "", _("Nothing has been started.")]
+    contents = preview.request.contents
+    known = [step_text(step) for step in steps] or [_(kind_of(engine_of(contents), contents.kind).no_steps)]
+    lines = [*known, *plan.then, "", _("Nothing has been started.")]
     document = _document("planned", preview.request.branch, steps)
     document["then"] = [asdict(decision) for decision in plan.decisions]
     return Output(document, lines)

@@ -1,6 +1,6 @@
 """Starts a previewed fork or resume, once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from viewer.engines.planning.plan import plain_steps
@@ -33,8 +33,11 @@ class EffectsRefused(LaunchRefused):
         super().__init__([effects_refusal()])
 
 
-def start(preview: LaunchPreview) -> Job:
-    """Store and return the queued job, or the earlier job with the same key. Raises LaunchRefused."""
+def start(preview: LaunchPreview, last_check: Callable[[], None] = lambda: None) -> Job:
+    """Store and return the queued job, or the earlier job with the same key. Raises LaunchRefused.
+
+    ``last_check`` may raise it as well, once the effects are accepted.
+    """
     request = preview.request
     job_request = request_for(
         request.checkpoint,
@@ -53,6 +56,7 @@ def start(preview: LaunchPreview) -> Job:
     if preview.refusals:
         raise LaunchRefused(preview.refusals)
     check_effects(request)
+    last_check()
     return queued(request, request.kind, job_request, plain_steps(preview.plan.steps))
 
 

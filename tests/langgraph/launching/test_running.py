@@ -99,8 +99,23 @@ def test_a_fork_of_a_fork_continues_the_scratch_store(threads: Location, termina
     terminal.document("fork", address(rows(threads, "fan")[2]), *first)
     scratch = next(row for row in rows(threads, "fan") if row.is_scratch)
     second = ("--entrypoint", "graphs:fan", "--branch", "mice", "--state", '{"topic": "mice"}')
-    terminal.succeeded("fork", address(scratch), *second, "--as-node", "end")
+    terminal.succeeded("fork", address(scratch), *second)
     assert {row.branch for row in rows(threads, "fan") if row.is_scratch} == {"dogs", "mice"}
+
+
+def test_a_fork_after_which_nothing_runs_is_refused_before_a_job_is_stored(
+    threads: Location, terminal: Terminal
+) -> None:
+    start, ended = rows(threads, "fan")[2], rows(threads, "fan")[-1]
+    edited = ("--entrypoint", "graphs:fan", "--state", '{"topic": "dogs"}')
+    for row, node in ((start, ("--as-node", "end")), (ended, ())):
+        refused = terminal.refused("fork", address(row), *edited, *node, "--wait")
+        assert refused["status"] == "refused" and "no node follows" in refused["error"]
+    assert not Job.objects.exists() and ran(threads) == []
+    planned = terminal.text("fork", address(ended), *edited, "--plan")
+    assert "The graph decides which nodes run next." in planned
+    found = terminal.document("fork", address(start), *edited, "--ask-next")["next"]
+    assert {one["node"]: one["next"] for one in found}["end"] == []
 
 
 def test_two_answers_to_one_question_are_two_branches_of_the_lineage(

@@ -51,6 +51,19 @@ CASES: list[tuple[str, int, Sequence[str], Sequence[str]]] = [
     # The condition decides again.
     ("conditional", 2, ["chosen", "no"], ["chosen", "no"]),
     ("joined", 2, ["left", "long"], ["end", "later", "left", "long"]),
+    # Two nodes with edges ran last.
+    (
+        "parallel",
+        3,
+        ["after_left", "after_right", "chosen", "end"],
+        ["after_left", "after_right", "chosen", "end"],
+    ),
+    (
+        "parallel_decided",
+        3,
+        ["after_left", "after_right", "chosen", "end", "no"],
+        ["after_left", "after_right", "chosen", "end", "no"],
+    ),
 ]
 
 

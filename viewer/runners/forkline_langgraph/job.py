@@ -153,7 +153,7 @@ def _prepare(running: Running, request: Request, loadable: Loadable) -> Any:
             raise Refused("langgraph.edit_and_answer")
         edits.apply(running, values, set(options.get("replace") or []), as_node)
     following = list(running.state().next)
-    if not following and (values or as_node):
+    if not following:
         raise Refused("langgraph.nothing_follows")
     # A subgraph's steps are part of one step of the graph that calls it.
     is_inner = bool(source_store.namespace_of(request))

@@ -106,6 +106,26 @@ def joined_graph() -> StateGraph:
     return graph
 
 
+def parallel_graph() -> StateGraph:
+    """``left`` and ``right`` have an edge each, and one together. ``right`` also goes to ``chosen``."""
+    nodes = {name: node(name) for name in ("left", "after_left", "after_right", "chosen", "end")}
+    nodes |= {"plan": going("plan", ["left", "right"]), "right": going("right", "chosen")}
+    graph = graph_of("plan", **nodes)
+    graph.add_edge("left", "after_left")
+    graph.add_edge("right", "after_right")
+    graph.add_edge(["left", "right"], "end")
+    return graph
+
+
+def decided_graph() -> StateGraph:
+    """As ``parallel``, and a condition of ``right`` leads to ``yes`` or ``no``."""
+    graph = parallel_graph()
+    for name in ("yes", "no"):
+        graph.add_node(name, node(name))
+    graph.add_conditional_edges("right", decided, ["yes", "no"])
+    return graph
+
+
 def deep_graph() -> StateGraph:
     """``before``, then the supervisor's graph with a question in ``writer`` as a subgraph, then ``after``."""
     inner = graph_of(
@@ -132,3 +152,4 @@ def ending_graph() -> StateGraph:
 supervisor, both, sending = (one.compile() for one in (supervisor_graph(), both_graph(), sending_graph()))
 parent, mixed, conditional = (one.compile() for one in (parent_graph(), mixed_graph(), conditional_graph()))
 joined, deep, ending = (one.compile() for one in (joined_graph(), deep_graph(), ending_graph()))
+parallel, parallel_decided = parallel_graph().compile(), decided_graph().compile()

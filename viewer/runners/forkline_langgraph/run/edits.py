@@ -106,11 +106,27 @@ def _attribution(graph: Any, pending: Pending, as_node: str | None) -> tuple[str
     if as_node is None and not _always_next(graph.builder, edges) <= set(pending.nodes):
         # Not the nodes that ran last have led here, but another edit.
         return _without_effect(graph.builder, pending), everything
-    kept = [one for one in everything if not edges.may_lead_to(getattr(one, "node", one))]
-    if as_node is None and len(pending.last) > 1 and len(kept) == len(everything) and not edges.joins:
-        # The engine could not choose one, and it makes no difference.
-        return pending.last[0], kept
-    return as_node, kept
+    if as_node is None and len(pending.last) > 1:
+        return _one_of(graph.builder, pending, everything)
+    return as_node, [one for one in everything if not edges.may_lead_to(getattr(one, "node", one))]
+
+
+def _one_of(builder: Any, pending: Pending, everything: list[Any]) -> tuple[str | None, list[Any]]:
+    """Return one of several nodes that ran last, and what runs next besides what its edges decide.
+
+    Only conditions decide again, so it is the node that has some. The node is None if several have.
+    """
+    deciding = [
+        name for name in pending.last if (found := _edges_of(builder, [name])).conditional or found.open
+    ]
+    if len(deciding) > 1:
+        return None, []
+    writer = deciding[0] if deciding else pending.last[0]
+    own = _edges_of(builder, [writer])
+    others = _edges_of(builder, [name for name in pending.last if name != writer])
+    nodes = [name for name in pending.nodes if name in others.fixed or not own.may_lead_to(name)]
+    sends = [one for one in pending.sends if not (deciding and own.may_lead_to(one.node))]
+    return writer, [*nodes, *sends]
 
 
 def _pending(running: Running | InnerGraph) -> Pending:
