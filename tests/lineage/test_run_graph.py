@@ -5,7 +5,17 @@ from pathlib import Path
 import pytest
 
 from viewer.lineage.drawing import NoLayout
-from viewer.lineage.run_graph import MAX_NODES, NODE_HEIGHT, NODE_WIDTH, Chain, Link, collapse, lay_out
+from viewer.lineage.run_graph import (
+    MAX_DRAWN,
+    MAX_SIBLINGS,
+    NODE_HEIGHT,
+    NODE_WIDTH,
+    Chain,
+    Link,
+    collapse,
+    fold_forks,
+    lay_out,
+)
 from viewer.lineage.tree import ParentLink
 
 
@@ -70,10 +80,55 @@ def test_a_failing_dot_process_does_not_fail_the_page(
         lay_out(collapse([link(0)])[0])
 
 
-def test_too_many_forks_are_not_laid_out() -> None:
-    chains = [Chain(number, "main", ParentLink.ROOT, None) for number in range(MAX_NODES + 1)]
-    with pytest.raises(NoLayout, match="too many"):
-        lay_out(chains)
+def siblings(count: int) -> list[Chain]:
+    """Return a run whose first chain is continued by itself and by many forks."""
+    links = [link(0), link(1, 0), *(link(number, 0, f"fork-{number}") for number in range(2, count + 2))]
+    return collapse(links)[0]
+
+
+def test_many_forks_of_one_checkpoint_are_one_node() -> None:
+    chains = siblings(2000)
+    shown, places = fold_forks(chains, [], {})
+    assert [(one.branch, one.forks, one.count) for one in shown] == [
+        ("main", 0, 1),
+        ("main", 0, 1),
+        ("", 2000, 2000),
+    ]
+    assert places[:2] == [0, 1] and set(places[2:]) == {2}
+    layout = lay_out(shown)
+    assert layout.centres.keys() == {0, 1, 2} and layout.paths.keys() == {1, 2}
+
+
+def test_a_few_forks_are_drawn_one_by_one() -> None:
+    chains = siblings(MAX_SIBLINGS - 1)
+    assert fold_forks(chains, [], {}) == (chains, list(range(len(chains))))
+
+
+def test_opened_forks_are_drawn_newest_first_and_those_wanted_always() -> None:
+    chains = siblings(2000)
+    shown, _places = fold_forks(chains, [7], {0: 50})
+    drawn = [one.branch for one in shown if not one.forks and one.branch != "main"]
+    assert drawn == ["fork-7", *(f"fork-{number}" for number in range(1952, 2002))]
+    assert [one.forks for one in shown if one.forks] == [1949]
+
+
+def test_what_follows_a_folded_fork_is_folded_with_it() -> None:
+    links = [link(0), *(link(number, 0, f"fork-{number}") for number in range(1, 60))]
+    links += [link(100 + number, number, f"again-{number}") for number in range(1, 60)]
+    shown, places = fold_forks(collapse(links)[0], [], {})
+    assert [(one.forks, one.count) for one in shown] == [(0, 1), (59, 118)] and set(places[1:]) == {1}
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 60])
+def test_a_lineage_of_any_size_and_shape_is_drawn(width: int) -> None:
+    links = [link(0), *(link(at, (at - 1) // width, f"fork-{at}") for at in range(1, 5001))]
+    chains, _chain_of = collapse(links)
+    shown, places = fold_forks(chains, [len(chains) - 1], {})
+    assert len([one for one in shown if not one.forks]) <= MAX_DRAWN
+    assert len(places) == len(chains) and set(places) == set(range(len(shown)))
+    assert sum(one.count for one in shown) == 5001, "Each checkpoint is in one node."
+    assert all(one.parent is None or one.parent < at for at, one in enumerate(shown))
+    assert len(lay_out(shown).centres) == len(shown)
 
 
 def test_dot_receives_no_text_of_a_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -32,14 +32,14 @@ class Failure:
 class Tab:
     """A tab of the checkpoint page. ``template`` renders the tab. ``label`` is English, to be translated.
 
-    ``compares_with`` names the second checkpoint that the tab's context is made from: the one at which the
+    ``compares_with`` names the second checkpoint that the context is made from, if any: the one at which the
     branch began, or the parent. ``shows_lineage`` is true if the tab shows the parent and the children.
     """
 
     name: str
     label: str
     template: str
-    compares_with: Literal["origin", "parent"] = "origin"
+    compares_with: Literal["", "origin", "parent"] = ""
     shows_lineage: bool = False
     # The tab shows the order in which the units of the run ran.
     shows_unit_graph: bool = False

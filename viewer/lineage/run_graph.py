@@ -1,17 +1,18 @@
 """The graph of a whole run, laid out by ``dot``: each chain of checkpoints without a fork is one node."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import graphviz
 
-from viewer.lineage.drawing import DOT_SECONDS, POINTS_AN_INCH, NoLayout, ask_dot, inches
+from viewer.lineage.drawing import DOT_SECONDS, POINTS_AN_INCH, ask_dot, inches
 from viewer.lineage.tree import ParentLink
 
-# A graph with more nodes is not drawn, since it would be slow and unreadable.
-MAX_NODES = 1500
+# More chains than MAX_SIBLINGS that continue the same one are folded into one node, and so are those that
+# exceed MAX_DRAWN. Each drawn chain has at most one such node, so dot lays out about twice as many at most.
+MAX_SIBLINGS, MAX_DRAWN = 40, 700
 # Pixels of a node, and between two of them.
 NODE_WIDTH, NODE_HEIGHT = 208, 58
 GAP_ACROSS, GAP_BELOW = 44, 14
@@ -31,7 +32,8 @@ class Chain:
     """Consecutive checkpoints of one branch without a fork between them.
 
     ``last`` is the key of its newest checkpoint, ``parent`` the position of the chain that it continues, and
-    ``parent_link`` says how the parent of its oldest checkpoint is known.
+    ``parent_link`` says how the parent of its oldest checkpoint is known. If it stands for folded chains,
+    ``forks`` is the number of those that continue its parent, and ``count`` covers all that follow them.
     """
 
     last: int
@@ -39,6 +41,7 @@ class Chain:
     parent_link: str
     parent: int | None
     count: int = 1
+    forks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +80,88 @@ def _continues(chain: Chain, link: Link, children: Counter[int | None]) -> bool:
     )
 
 
+def fold_forks(
+    chains: Sequence[Chain], always: Iterable[int], opened: Mapping[int | None, int]
+) -> tuple[list[Chain], list[int]]:
+    """Return the chains to draw, with folded ones as one chain, and where each given chain is among them.
+
+    Chains that lead to those in ``always`` are drawn, and of the folded ones that continue a chain in
+    ``opened``, the given number of the newest.
+    """
+    children: dict[int | None, list[int]] = defaultdict(list)
+    for number, chain in enumerate(chains):
+        children[chain.parent].append(number)
+    drawn: set[int] = set()
+    for number in (*always, *(parent for parent in opened if parent is not None)):
+        drawn.update(_way_to(chains, number)[: max(0, MAX_DRAWN - len(drawn))])
+    waiting, seen = deque([*opened, None]), set[int | None]()
+    while waiting:
+        parent = waiting.popleft()
+        if parent in seen or (parent is not None and parent not in drawn):
+            continue
+        seen.add(parent)
+        for child in _unfolded(chains, children[parent], drawn, opened.get(parent, 0)):
+            if child in drawn or len(drawn) < MAX_DRAWN:
+                drawn.add(child)
+                waiting.append(child)
+    return _with_folded(chains, children, drawn)
+
+
+def _way_to(chains: Sequence[Chain], number: int) -> list[int]:
+    """Return a chain and those before it, oldest first."""
+    way, at = [], number if number < len(chains) else None
+    while at is not None:
+        way.append(at)
+        at = chains[at].parent
+    return way[::-1]
+
+
+def _unfolded(chains: Sequence[Chain], siblings: Sequence[int], drawn: set[int], newest: int) -> list[int]:
+    """Return the siblings that are not folded: of their parent's branch, drawn anyway, or the newest."""
+    if len(siblings) <= MAX_SIBLINGS:
+        return list(siblings)
+    parent = chains[siblings[0]].parent
+    branch = None if parent is None else chains[parent].branch
+    kept = [number for number in siblings if number in drawn or chains[number].branch == branch]
+    others = [number for number in reversed(siblings) if number not in set(kept)]
+    return [*kept, *others[:newest]]
+
+
+def _with_folded(
+    chains: Sequence[Chain], children: Mapping[int | None, Sequence[int]], drawn: set[int]
+) -> tuple[list[Chain], list[int]]:
+    # A chain comes after the one that it continues.
+    totals = [chain.count for chain in chains]
+    for number in reversed(range(len(chains))):
+        parent = chains[number].parent
+        if parent is not None:
+            totals[parent] += totals[number]
+    shown: list[Chain] = []
+    places: list[int] = []
+    folded: dict[int | None, int] = {}
+    for number, chain in enumerate(chains):
+        at = None if chain.parent is None else places[chain.parent]
+        if number in drawn:
+            places.append(len(shown))
+            shown.append(replace(chain, parent=at))
+        elif chain.parent is not None and chain.parent not in drawn:
+            places.append(places[chain.parent])
+        elif chain.parent in folded:
+            group = shown[folded[chain.parent]]
+            places.append(folded[chain.parent])
+            group.last, group.forks, group.count = chain.last, group.forks + 1, group.count + totals[number]
+        else:
+            folded[chain.parent] = len(shown)
+            places.append(len(shown))
+            shown.append(Chain(chain.last, "", chain.parent_link, at, totals[number], forks=1))
+    return shown, places
+
+
 def lay_out(chains: Sequence[Chain], seconds: float = DOT_SECONDS) -> GraphLayout:
     """Return the layout from left to right.
 
-    Raises NoLayout without ``dot``, with too many chains, or if the layout takes longer than ``seconds``.
+    Raises NoLayout without ``dot``, or if the layout takes longer than ``seconds``.
     """
-    if len(chains) > MAX_NODES:
-        raise NoLayout("drawing.too_many_forks")
     graph = graphviz.Digraph(
         graph_attr={
             "rankdir": "LR",

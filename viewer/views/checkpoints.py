@@ -16,7 +16,7 @@ from viewer.access.addresses import number_in
 from viewer.access.permissions import viewer_allowed
 from viewer.annotations import annotations_in
 from viewer.engines import engine_of
-from viewer.engines.contents import EVENTS_A_PAGE
+from viewer.engines.contents import EVENTS_A_PAGE, Tab
 from viewer.engines.protocol import Contents, Engine, kind_of
 from viewer.importing import NotReadable, contents_at, shown_body, stored_body, stored_bytes
 from viewer.launching.preview.code_graph import code_graph_of
@@ -172,13 +172,20 @@ def _engine_tab(
     engine_tab = next((one for one in engine.tabs if one.name == tab), None)
     if engine_tab is None:
         return {}
-    compared = checkpoint.parent if engine_tab.compares_with == "parent" else origin_of(checkpoint)
-    before = engine.contents_of(stored_body(compared)) if compared else None
+    before = contents_before(engine, engine_tab, checkpoint)
     shown: dict[str, Any] = {"tab_template": engine_tab.template, "shows_lineage": engine_tab.shows_lineage}
     shown["shows_failure"] = engine_tab.shows_failure
     if engine_tab.shows_unit_graph:
         shown |= _unit_graph(request, checkpoint)
     return {**shown, **engine.tab_context(tab, contents, before)}
+
+
+def contents_before(engine: Engine[Any], tab: Tab, checkpoint: Checkpoint) -> Contents | None:
+    """Return the contents of the checkpoint that a tab compares with; None if it compares with none."""
+    if not tab.compares_with:
+        return None
+    compared = checkpoint.parent if tab.compares_with == "parent" else origin_of(checkpoint)
+    return engine.contents_of(stored_body(compared)) if compared else None
 
 
 def _unit_graph(request: HttpRequest, checkpoint: Checkpoint) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from viewer.presentation.export.formats import FORMATS
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run.branches import branch_list
 from viewer.presentation.run.faults import fault_texts
-from viewer.presentation.run.graph import graph_of
+from viewer.presentation.run.graph import WantedGraph, graph_of
 from viewer.presentation.run.head import run_head
 from viewer.presentation.run.jumps import jump_target, offered_jumps
 from viewer.presentation.run.listed import copy_texts, listing_texts
@@ -33,6 +33,8 @@ from viewer.views.checkpoints import detail_context, selected_checkpoint
 from viewer.views.timeline import timeline_branches
 
 FILTERS = ("failed", "starred")
+# Maximum number of checkpoints whose folded forks an address opens.
+MAX_OPENED = 20
 
 
 @viewer_allowed
@@ -85,7 +87,13 @@ def branches(request: HttpRequest, uid: UUID) -> HttpResponse:
 def _branch_links(run: Run, request: HttpRequest) -> dict[str, Any]:
     """Return where the branch picker of the run's page finds branches, and what its links open."""
     finder = reverse("run-branches", args=[run.uid], query=request.GET)
-    return {"branch_page": run.get_absolute_url(), "branch_finder": finder, "toggles_branches": True}
+    is_graph = request.GET.get("view") == "graph"
+    return {
+        "branch_page": run.get_absolute_url(),
+        "branch_query": "&view=graph" if is_graph else "",
+        "branch_finder": finder,
+        "toggles_branches": not is_graph,
+    }
 
 
 @viewer_allowed
@@ -138,7 +146,9 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     context |= run_head(run) | {"export_formats": FORMATS} | _branch_links(run, request)
     if request.GET.get("view") == "graph":
         try:
-            return context | {"view": "graph", "graph": graph_of(run, at)}
+            opened = _opened(request)
+            graph = graph_of(run, WantedGraph(at, only, branch, opened))
+            return context | {"view": "graph", "graph": graph, "opened": opened}
         except NoLayout as error:
             context["no_layout"] = translate(error)
     top, bottom = (number_in(request.GET.get(name, "")) for name in ("from", "to"))
@@ -146,6 +156,13 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     attempts = request.GET.get("attempts") == "shown"
     wanted = Wanted(at, only, branch, top, bottom, pruned, attempts, collapsing, mutes)
     return context | {"window": window_of(run, wanted), "pruned_shown": pruned}
+
+
+def _opened(request: HttpRequest) -> dict[str, int]:
+    """Return how many folded forks of which checkpoints the address opens: counts and ids with colons."""
+    pairs = (value.partition(":") for value in request.GET.getlist("opened")[:MAX_OPENED])
+    found = ((number_in(count), key) for count, _colon, key in pairs)
+    return {key: count for count, key in found if count}
 
 
 def kept_query(request: HttpRequest, besides: Sequence[str] = ()) -> str:

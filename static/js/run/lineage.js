@@ -92,7 +92,7 @@ document.addEventListener("htmx:configRequest", ({ detail }) => {
   if (!detail.elt.matches(".row a, .graph-node")) return;
   const url = new URL(detail.path, location.href);
   // Collapsing does not change the selection.
-  if (detail.elt.matches(".row-toggle")) url.searchParams.set("at", selection());
+  if (detail.elt.matches(".row-toggle, .graph-fold")) url.searchParams.set("at", selection());
   for (const name of ["tab", "as"]) url.searchParams.delete(name);
   const kept = new URLSearchParams(document.getElementById("selection")?.dataset.kept);
   for (const [name, value] of kept) url.searchParams.set(name, value);
@@ -113,7 +113,7 @@ document.addEventListener("click", ({ target }) => {
 function markSelection() {
   const at = selection();
   // Folded lines and failed attempts are not selected.
-  for (const link of document.querySelectorAll(".row:not(.row-fold, .row-attempt) a:not(.row-toggle), .graph-node")) {
+  for (const link of document.querySelectorAll(".row:not(.row-fold, .row-attempt) a:not(.row-toggle), .graph-node:not(.graph-fold)")) {
     const selected = new URL(link.href.baseVal ?? link.href, location.href).searchParams.get("at") === at;
     if (selected) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");

@@ -76,3 +76,20 @@ def test_a_refresh_keeps_what_is_in_view(open_page: Open, run: Run) -> None:
         page.evaluate("document.body.dispatchEvent(new CustomEvent('location-changed'))")
     expect(page.locator(".graph-node.is-failure").first).to_be_attached()
     page.wait_for_function(IS_NEAR, arg=before)
+
+
+def test_folded_forks_open_in_place_with_the_keyboard(open_page: Open, transactional_db: None) -> None:
+    run = branched_run(["main", *(f"fork-{number}" for number in range(200))], 2)
+    selected = run.checkpoints.filter(branch="main").latest("row")
+    page = open_page(f"{run.get_absolute_url()}?view=graph&at={selected.checkpoint_id}")
+    fold = page.locator("a.graph-fold")
+    expect(fold).to_contain_text("200 forks")
+    expect(page.locator(".graph-node")).to_have_count(3)
+    fold.focus()
+    page.keyboard.press("Enter")
+    expect(fold).to_contain_text("150 more forks")
+    expect(page.locator(".graph-node")).to_have_count(53)
+    expect(page.locator('.graph-node[aria-current="true"]')).to_have_count(1)
+    assert f"at={selected.checkpoint_id}" in page.url and "opened=50" in page.url
+    page.get_by_role("link", name="Fold the forks").click()
+    expect(page.locator(".graph-node")).to_have_count(3)

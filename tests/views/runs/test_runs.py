@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,9 +12,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from tests.lineage.generated_runs import generated_run
+from tests.lineage.generated_runs import branched_run, generated_run
 from viewer.importing import import_location
-from viewer.models import Checkpoint, Job, Location, Run
+from viewer.models import Annotation, Checkpoint, Job, Location, Run
 from viewer.presentation.run.visible.picking import ROWS, Wanted
 from viewer.presentation.run.window import window_of
 
@@ -293,3 +294,48 @@ def test_an_edited_input_shows_its_values_before_and_after(reader: Client, crew_
         request=request,
     )
     assert "edited: year 2026 → 2032" in reader.get(crew_run.get_absolute_url()).content.decode()
+
+
+def forked_run(count: int) -> Run:
+    """Return a run in which as many branches fork from one checkpoint of main."""
+    run = branched_run(("main", *(f"fork-{number}" for number in range(count))), 2)
+    run.checkpoints.update(trigger="task_completed")
+    return run
+
+
+def nodes_in(page: str) -> list[str]:
+    return re.findall(r'class="graph-branch"[^>]*>([^<]*)<', page)
+
+
+def test_two_thousand_forks_are_one_node_that_opens(reader: Client, db: None) -> None:
+    run = forked_run(2000)
+    run.checkpoints.filter(branch="fork-3").update(trigger="task_failed")
+    page = page_of(reader, run, "view=graph")
+    assert "1,999 forks" in page and "cannot be drawn" not in page and "1 failed" in page
+    assert len(nodes_in(page)) < 5
+    (link,) = re.findall(r'class="graph-node graph-fold"\s+href="([^"]*)"', page)
+    opened = reader.get(run.get_absolute_url() + unescape(link)).content.decode()
+    assert len(nodes_in(opened)) >= 50 and "more forks" in opened and "Fold the forks" in opened
+    selected = run.checkpoints.filter(branch="fork-1000").latest("row")
+    assert "fork-1000" in nodes_in(page_of(reader, run, f"view=graph&at={selected.checkpoint_id}"))
+    every = page_of(
+        reader, run, f"view=graph&opened=999999999:{run.checkpoints.earliest('row').checkpoint_id}"
+    )
+    assert "Choose one under Branch" in every
+
+
+@pytest.mark.parametrize("only", ["branch=fork-7", "only=failed", "only=starred"])
+def test_a_branch_the_starred_or_the_failed_are_drawn_alone(reader: Client, db: None, only: str) -> None:
+    run = forked_run(40)
+    assert "No " in page_of(reader, run, f"view=graph&{only}") or "branch" in only
+    run.checkpoints.filter(branch="fork-7").update(trigger="task_failed")
+    Annotation.objects.create(
+        location_uid=run.location.uid, run_key=run.key, branch="fork-7", is_starred=True
+    )
+    page = page_of(reader, run, f"view=graph&{only}")
+    assert set(nodes_in(page)) == {"main", "fork-7"} and "graph-node graph-fold" not in page
+
+
+@pytest.mark.parametrize("opened", ["", ":", "x:y", "5:nothing", "-1:a", "0:", "7:", "9" * 30 + ":a"])
+def test_invalid_opened_forks_are_ignored(reader: Client, crew_run: Run, opened: str) -> None:
+    assert "graph-picture" in page_of(reader, crew_run, f"view=graph&opened={opened}")

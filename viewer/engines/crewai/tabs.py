@@ -13,7 +13,7 @@ from viewer.messages.marking import gettext_noop as _
 
 TABS = (
     Tab("output", _("Output"), "engines/crewai/_output.html", is_shareable=True),
-    Tab("tasks", _("Tasks"), "engines/crewai/_tasks.html", is_shareable=True),
+    Tab("tasks", _("Tasks"), "engines/crewai/_tasks.html", compares_with="origin", is_shareable=True),
     Tab("inputs", _("Inputs"), "engines/crewai/_inputs.html", is_shareable=True),
     Tab("state", _("State"), "engines/crewai/_state.html", is_shareable=True),
 )

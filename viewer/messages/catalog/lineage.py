@@ -21,5 +21,4 @@ MESSAGES = {
     "drawing.graphviz_failed": _("Graphviz failed."),
     "drawing.graphviz_missing": _("Graphviz is not installed on this server."),
     "drawing.graphviz_timed_out": _("Graphviz took too long."),
-    "drawing.too_many_forks": _("There are too many forks to be drawn."),
 }

@@ -8,11 +8,10 @@ from django.utils.translation import gettext
 from viewer.annotations import annotations_in
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, Engine
-from viewer.importing import NotReadable, body_of, contents_at, stored_body
+from viewer.importing import NotReadable, body_of, contents_at
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.colors import branch_colours
-from viewer.presentation.run.origin import origin_of
-from viewer.views.checkpoints import SHARED_TABS, event_page, reads_markdown, tab_choice
+from viewer.views.checkpoints import SHARED_TABS, contents_before, event_page, reads_markdown, tab_choice
 
 # The tabs that every engine has and a share link shows. The raw record is left out.
 COMMON_TABS = ("overview", "events")
@@ -60,8 +59,5 @@ def _engine_tab(
     engine_tab = next((tab for tab in engine.tabs if tab.name == name and tab.is_shareable), None)
     if engine_tab is None:
         return {}
-    compared = None
-    if checkpoint:
-        compared = checkpoint.parent if engine_tab.compares_with == "parent" else origin_of(checkpoint)
-    before = engine.contents_of(stored_body(compared)) if compared else None
+    before = contents_before(engine, engine_tab, checkpoint) if checkpoint else None
     return {"tab_template": engine_tab.template, **engine.tab_context(name, contents, before)}
