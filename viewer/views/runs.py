@@ -99,8 +99,8 @@ def _branch_links(run: Run, request: HttpRequest) -> dict[str, Any]:
 @viewer_allowed
 @require_GET
 def jump(request: HttpRequest, uid: UUID) -> HttpResponse:
-    """Redirect to the head, the fork point or the first failure of a branch or run, if it has one."""
-    run = get_object_or_404(Run, uid=uid)
+    """Redirect to a checkpoint of a branch or run, such as its head, if it has one."""
+    run = _imported(uid)
     branch = request.GET.get("of") or request.GET.get("branch", "")
     found = jump_target(run, request.GET.get("to", ""), branch)
     if found is None:

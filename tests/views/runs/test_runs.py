@@ -265,6 +265,19 @@ def test_a_run_of_an_unreadable_location_shows_the_error(reader: Client, crew_ru
     assert "This location cannot be read: There is nothing at this path" in page_of(reader, crew_run)
 
 
+@pytest.mark.parametrize("page", ["/", "/inbox/"])
+def test_a_waiting_run_opens_at_the_checkpoint_that_waits(reader: Client, crew_run: Run, page: str) -> None:
+    waiting = crew_run.checkpoints.get(branch="main", is_branch_head=True)
+    Checkpoint.objects.filter(pk=waiting.pk).update(ended_as="waiting")
+    crew_run.checkpoints.filter(branch="exp-a", is_branch_head=True).update(ended_as="completed")
+    Run.objects.filter(pk=crew_run.pk).update(status=Run.Status.WAITING)
+    newest = crew_run.checkpoints.order_by("row").last()
+    assert newest and newest.branch != waiting.branch
+    link = f"{reverse('run-jump', args=[crew_run.uid])}?to=waiting"
+    assert f'href="{link}"' in reader.get(page).content.decode()
+    assert reader.get(link)["Location"].endswith(f"at={waiting.checkpoint_id}")
+
+
 @pytest.mark.parametrize(("to", "found"), [("head", True), ("fork", True), ("failure", False), ("x", False)])
 def test_jumps_lead_to_checkpoints_of_a_branch(reader: Client, crew_run: Run, to: str, found: bool) -> None:
     address = reverse("run-jump", args=[crew_run.uid])

@@ -1,7 +1,8 @@
-"""Checkpoints that a person jumps to: a head, a fork point, and the first failure."""
+"""Checkpoints that a person jumps to: a head, a fork point, the first failure, and what waits."""
 
 from django.db.models import QuerySet
 
+from viewer.importing import branch_status
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.origin import origin_of
 from viewer.presentation.run.visible.picking import failed
@@ -21,12 +22,16 @@ def offered_jumps(run: Run, branch: str, selected: Checkpoint | None) -> set[str
 def jump_target(run: Run, to: str, branch: str) -> Checkpoint | None:
     """Return the ``head``, the ``fork`` point or the first ``failure`` of a branch, or of the run.
 
-    None if there is none.
+    ``waiting`` is the newest head that waits for an answer, or the newest one. None if there is none.
     """
     rows = _rows(run, branch)
     match to:
         case "head":
             return rows.last()
+        case "waiting":
+            heads = list(rows.filter(is_branch_head=True))
+            waiting = [head for head in heads if branch_status(head) == Run.Status.WAITING]
+            return (waiting or heads or [None])[-1]
         case "failure":
             return _failures(run, branch).first()
         case "fork":
