@@ -34,14 +34,14 @@ def placeholder_for(name: str, value: str) -> str:
     """The value if it cannot be a key, an address or a password, else a placeholder."""
     if not value or KEPT.fullmatch(name):
         return value
+    if address := ADDRESS.match(value):
+        return f"{address[1]}://{HOST}"
     if secrecy_of(name):
         return _prefix(value) + PLACEHOLDER
     if PLAIN.fullmatch(value):
         return value
     if CHOICE_NAME.fullmatch(name) and CHOICE.fullmatch(value) and is_clean(value):
         return value
-    if address := ADDRESS.match(value):
-        return f"{address[1]}://{HOST}"
     if value[0] in "[{":
         return _empty_json(value)
     # A key may look like a path, but no such file exists.
