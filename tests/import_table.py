@@ -40,7 +40,8 @@ viewer/presentation/launch: django viewer.comparison.diff viewer.engines viewer.
     viewer.importing viewer.launching viewer.lineage viewer.models viewer.presentation viewer.redaction
 viewer/presentation/jobs: django viewer.data_folder viewer.engines viewer.formats viewer.jobs
     viewer.messages.message viewer.messages.translation viewer.models viewer.presentation
-viewer/presentation: django markdown_it nh3 viewer.comparison viewer.jobs.execution viewer.models
+viewer/presentation: django markdown_it nh3 viewer.comparison viewer.formats viewer.jobs.execution
+    viewer.models viewer.pruning
 viewer/launching: django viewer.data_folder viewer.engines viewer.importing viewer.jobs viewer.lineage
     viewer.messages.labels viewer.messages.message viewer.messages.translation viewer.models
     viewer.redaction viewer.validation
@@ -92,10 +93,11 @@ viewer/search: django viewer.changes viewer.engines viewer.importing viewer.lock
     viewer.models viewer.validation
 viewer/cli: django viewer.access viewer.annotations viewer.comparison viewer.data_folder viewer.engines
     viewer.formats viewer.importing viewer.jobs viewer.launching viewer.lineage viewer.messages.labels
-    viewer.messages.message viewer.messages.translation viewer.models viewer.presentation.export
-    viewer.presentation.jobs viewer.presentation.run.branches viewer.presentation.run.listed
-    viewer.presentation.run.units.graph viewer.prices viewer.projects viewer.pruning viewer.retention
-    viewer.safe_lines viewer.search viewer.sharing viewer.stores.postgresql.address viewer.validation
+    viewer.messages.message viewer.messages.translation viewer.models viewer.presentation.deletions
+    viewer.presentation.export viewer.presentation.jobs viewer.presentation.run.branches
+    viewer.presentation.run.listed viewer.presentation.run.units.graph viewer.prices viewer.projects
+    viewer.pruning viewer.retention viewer.safe_lines viewer.search viewer.sharing
+    viewer.stores.postgresql.address viewer.validation
 viewer/safe_lines.py:
 viewer/validation.py: viewer.messages.message viewer.safe_lines
 viewer/management: django viewer.access viewer.cli viewer.data_folder viewer.formats viewer.importing

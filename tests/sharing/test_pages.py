@@ -9,6 +9,7 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import escape
 
 from tests.sharing.conftest import share
 from viewer.access.login_links import teammate
@@ -161,7 +162,8 @@ def test_a_link_is_made_and_revoked_on_the_pages(runner: Client, crew_run: Run, 
     assert "works" in listed and address.split("/")[2] not in listed
     runner.post(reverse("share-revoke", args=[link.pk]))
     assert stranger.get(address).status_code == 404
-    assert "revoked" in runner.get(reverse("shares")).content.decode()
+    page = runner.get(reverse("shares")).content.decode()
+    assert "revoked" in page and escape(f"Revoked the link to {link.title}.") in page
 
 
 @pytest.mark.parametrize(

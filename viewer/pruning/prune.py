@@ -26,11 +26,16 @@ class PruneRefused(UserFacingError):
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """How many checkpoints were deleted at their source, which were not, and how many stored copies were."""
+    """The source keys that were deleted, which were not, and how many stored copies were deleted."""
 
-    count: int
+    deleted: Sequence[str]
     kept: Sequence[Kept] = ()
     copies: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many checkpoints were deleted at their source."""
+        return len(self.deleted)
 
 
 def fresh_plan(location: Location, rules: Rules) -> PrunePlan:
@@ -61,11 +66,12 @@ def prune(location: Location, rules: Rules, digest: str) -> Pruned:
             # Its fingerprint is the same, so that an import would not read it again.
             location.checkpoints.filter(source_key=error.key).update(fingerprint="")
         raise PruneRefused(error.message.code, **error.message.values) from None
-    count = len(plan.rows) - len(kept)
-    logger.info("pruned %d checkpoints of %s", count, location.path)
+    not_deleted = {one.key for one in kept}
+    deleted = [row.source_key for row in plan.rows if row.source_key not in not_deleted]
+    logger.info("pruned %d checkpoints of %s", len(deleted), location.path)
     import_location(location)
     copies = delete_copies(location, [*plan.rows, *plan.pruned]) if plan.deletes_copies else 0
-    return Pruned(count, kept, copies)
+    return Pruned(deleted, kept, copies)
 
 
 def recorded_in(plan: PrunePlan) -> Callable[[Entry, str], bool]:

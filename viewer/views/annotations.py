@@ -18,7 +18,7 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show the form of a run, of ``?branch=`` or of the checkpoint ``?at=``, and save what was typed."""
     subject = _subject(request, uid)
     if request.method == "POST":
-        annotate(
+        saved = annotate(
             subject,
             request.user if request.user.is_authenticated else None,
             name=request.POST.get("name", ""),
@@ -26,7 +26,7 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
             labels=[request.POST.get("labels", "")],
             note=request.POST.get("note", ""),
         )
-        messages.success(request, _("Saved."))
+        messages.success(request, _("Deleted the name and note.") if saved.is_empty else _("Saved."))
         return redirect(_address_of(subject))
     context = {
         "run": subject.run,

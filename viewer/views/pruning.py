@@ -7,13 +7,12 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods
 
-from viewer.formats.amounts import count_text
 from viewer.forms.pruning import RulesForm
 from viewer.messages.translation import translate
 from viewer.models import Location
+from viewer.presentation.deletions import deleted_texts
 from viewer.pruning import PruneRefused, Rules, fresh_plan, is_gone, is_prunable, prune
 
 MAX_LISTED = 2_000
@@ -53,11 +52,8 @@ def _deleted(request: HttpRequest, location: Location, rules: Rules) -> bool:
     except PruneRefused as error:
         messages.error(request, translate(error))
         return False
-    text = ngettext("Deleted %(count)s checkpoint.", "Deleted %(count)s checkpoints.", done.count)
-    messages.success(request, text % {"count": count_text(done.count)})
-    if done.copies:
-        text = ngettext("Deleted %(count)s stored copy.", "Deleted %(count)s stored copies.", done.copies)
-        messages.success(request, text % {"count": count_text(done.copies)})
+    for text in deleted_texts(location, done):
+        messages.success(request, text)
     for kept in done.kept[:20]:
         reason = {"key": kept.key, "reason": translate(kept.reason)}
         messages.warning(request, _("Not deleted: %(key)s. %(reason)s") % reason)

@@ -58,8 +58,9 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_POST
 def revoke(request: HttpRequest, pk: int) -> HttpResponse:
     """Revoke a link. Its open pages end at once."""
-    get_object_or_404(ShareLink, pk=pk).revoke()
-    messages.success(request, _("Link revoked."))
+    link = get_object_or_404(ShareLink, pk=pk)
+    link.revoke()
+    messages.success(request, _("Revoked the link to %(title)s.") % {"title": link.title})
     return redirect("shares")
 
 

@@ -13,6 +13,7 @@ from viewer.cli.output import Output
 from viewer.formats.amounts import count_text
 from viewer.messages.translation import translate
 from viewer.models import Location
+from viewer.presentation.deletions import deleted_texts
 from viewer.pruning import MAX_LATEST, Pruned, PrunePlan, PruneRefused, Rules, fresh_plan, prune
 from viewer.validation import MAX_DAYS, number_option
 
@@ -107,11 +108,7 @@ def _lines(plan: PrunePlan) -> Iterator[str]:
 
 def _deleted(location: Location, done: Pruned) -> Output:
     kept = {one.key: translate(one.reason) for one in done.kept}
-    text = ngettext("Deleted %(count)s checkpoint.", "Deleted %(count)s checkpoints.", done.count)
-    lines = [text % {"count": count_text(done.count)}]
-    if done.copies:
-        copies = ngettext("Deleted %(count)s stored copy.", "Deleted %(count)s stored copies.", done.copies)
-        lines.append(copies % {"count": count_text(done.copies)})
+    lines = deleted_texts(location, done)
     not_deleted = _("Not deleted: %(key)s. %(reason)s")
     lines += [not_deleted % {"key": key, "reason": why} for key, why in kept.items()]
     document = {"location": location.path, "deleted": done.count, "copies_deleted": done.copies, "kept": kept}
