@@ -79,7 +79,7 @@ def test_new_rows_appear_at_the_top(page: Page, run: Run) -> None:
 
 def test_children_of_the_selected_checkpoint_appear(page: Page, run: Run) -> None:
     last = run.checkpoints.latest("row")
-    page.goto(last.get_absolute_url())
+    page.goto(f"{last.get_absolute_url()}&tab=overview")
     expect(page.locator("#children")).to_have_text("None")
     (new,) = grow(run)
     expect(page.locator("#children")).to_contain_text(new.checkpoint_id)
