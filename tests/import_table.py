@@ -18,8 +18,8 @@ viewer/lineage/drawing.py: viewer.lineage viewer.messages.message
 viewer/lineage/run_graph.py: graphviz viewer.lineage.drawing viewer.lineage.tree
 viewer/lineage/unit_graph.py: graphviz viewer.lineage.drawing
 viewer/projects: dotenv viewer.engines viewer.redaction viewer.validation
-viewer/engines: viewer.messages.marking viewer.messages.message viewer.stores.model_calls
-    viewer.stores.protocol
+viewer/engines: jsonschema re2 referencing viewer.messages.marking viewer.messages.message
+    viewer.stores.model_calls viewer.stores.protocol
 viewer/engines/crewai: msgspec viewer.engines viewer.messages.marking viewer.messages.message
     viewer.redaction viewer.stores yaml
 viewer/engines/langgraph: apsw msgspec ormsgpack xxhash viewer.engines viewer.messages.marking
@@ -57,8 +57,8 @@ viewer/jobs/limits: django viewer.engines viewer.jobs.event_values viewer.jobs.s
 viewer/jobs/preflight: django viewer.engines viewer.importing viewer.jobs viewer.locks
     viewer.messages.message viewer.models viewer.redaction
 viewer/jobs/prewarm: django psutil viewer.jobs viewer.locks viewer.models
-viewer/jobs/human_input: django viewer.jobs.event_values viewer.jobs.execution viewer.jobs.spool
-    viewer.jobs.storage viewer.models
+viewer/jobs/human_input: django viewer.engines viewer.jobs.event_values viewer.jobs.execution
+    viewer.jobs.spool viewer.jobs.storage viewer.models
 viewer/jobs/request.py:
 viewer/jobs/spool.py:
 viewer/jobs/event_values.py:

@@ -12,7 +12,9 @@ from django.db import connection
 from django.utils.translation import gettext as _
 
 from viewer.cli.output import lines_of, one_line, plain
+from viewer.engines.planning.answer_schema import AnswerInvalid
 from viewer.jobs.human_input.questions import answer
+from viewer.messages.translation import translate
 from viewer.models import Job, Question
 
 POLL_SECONDS = 0.2
@@ -75,6 +77,8 @@ def _text_of(question: Question) -> str:
     parts = [one_line(", ".join(about)), shown, question.prompt]
     if question.choices:
         parts.append(_("Outcomes: %(choices)s") % {"choices": one_line(", ".join(question.choices))})
+    if schema := question.context.get("schema"):
+        parts.append(_("Schema of the answer: %(schema)s") % {"schema": one_line(str(schema))})
     return "\n".join(part for part in parts if part)
 
 
@@ -90,8 +94,14 @@ def _read(question: Question, left: threading.Event) -> bool:
     while not left.is_set():
         if select.select([sys.stdin], [], [], POLL_SECONDS)[0]:
             line = sys.stdin.readline()
-            if line and not answer(question, line.strip(), None):
-                _say(_("Your answer was not used: the question was already answered."))
+            try:
+                if line and not answer(question, line.strip(), None):
+                    _say(_("Your answer was not used: the question was already answered."))
+            except AnswerInvalid as invalid:
+                _say(translate(invalid))
+                sys.stderr.write("> ")
+                sys.stderr.flush()
+                continue
             return bool(line)
         question.refresh_from_db()
         if not question.is_waiting:

@@ -10,7 +10,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.permissions import viewer_allowed
+from viewer.engines.planning.answer_schema import AnswerInvalid
 from viewer.jobs.human_input import questions
+from viewer.messages.translation import translate
 from viewer.models import Question, Run
 from viewer.presentation.launch.answers_part import AnswersPart, asked_part
 from viewer.presentation.run_list.filters import paused_runs
@@ -52,7 +54,11 @@ def answer(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
         template = "inbox/_question.html" if request.headers.get("HX-Request") else "inbox/page.html"
         return render(request, template, {"question": question, "job": question.job, "part": part})
     text = part.text if part and part.text is not None else answer_in(request)
-    is_first = questions.answer(question, text, person)
+    try:
+        is_first = questions.answer(question, text, person)
+    except AnswerInvalid as invalid:
+        messages.error(request, translate(invalid))
+        return redirect(question)
     if request.headers.get("HX-Request"):
         context = {"question": question, "job": question.job, "is_late": not is_first}
         return render(request, "inbox/_question.html", context)

@@ -130,3 +130,31 @@ def test_what_runs_next_without_an_edit_has_not_finished(graphs: Graphs) -> None
         ended = graphs.run({**request(graphs, "single", state=state), "kind": "next"})
         (event,) = ended.of("preflight")
         assert event["report"]["next_by_node"][0]["next"] == following
+
+
+def test_the_schema_of_an_answer_is_asked_with_the_question(graphs: Graphs) -> None:
+    if graphs.version < (1, 2):
+        # An interrupt has no schema.
+        return
+    recorded(graphs, "typed")
+    ended = graphs.completed(request(graphs, "typed"), '{"verdict": "approve", "amount": 4}', '"12"')
+    first, second = ended.of("question")
+    assert json.loads(first["context"]["schema"])["properties"]["verdict"]["enum"] == ["approve", "reject"]
+    assert json.loads(second["context"]["schema"]) == {"type": "string", "pattern": "^[0-9]+$"}
+    assert "output" not in second["context"]
+    assert sorted(json.loads(ended.end["result"])["notes"]) == ["'12'", "approve 4", "done on cats"]
+    assert graphs.nodes() == ["code", "code", "decide"]
+
+
+def test_an_answer_that_its_node_refuses_is_asked_for_again(graphs: Graphs) -> None:
+    if graphs.version < (1, 2):
+        return
+    recorded(graphs, "typed")
+    given = request(graphs, "typed", typed={"answers": {"": {"verdict": "approve", "amount": 3}}})
+    ended = graphs.completed(
+        given, '{"verdict": "reject", "amount": 5}', '{"verdict": "reject", "amount": 6}', "a"
+    )
+    prompts = [one["prompt"] for one in ended.of("question")]
+    assert [prompt.partition("\n")[0] for prompt in prompts] == ["Decide?", "Decide?", "Code?"]
+    assert "must be even" in prompts[0] and "must be even" in prompts[1] and prompts[2] == "Code?"
+    assert "reject 6" in json.loads(ended.end["result"])["notes"]

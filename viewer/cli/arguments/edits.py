@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -11,6 +12,8 @@ from django.utils.translation import gettext as _
 from viewer.cli.arguments.messages import written_conversations
 from viewer.cli.arguments.values import NAME, PAIR, TEXT, json_value, pair_of, read_text
 from viewer.engines import engine_of
+from viewer.engines.planning.answer_schema import AnswerInvalid, parse_answer
+from viewer.engines.planning.editable import OpenQuestion
 from viewer.engines.planning.plan import Edits
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.requests.values import same_value
@@ -103,7 +106,9 @@ def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
         keep=frozenset(unit_named(contents, name) for name in options["keep"]),
         replace=frozenset(options["replace"]),
         as_node=options["as_node"] or "",
-        answers=answers_of(options["answer"]),
+        answers=answers_of(
+            options["answer"], engine.editable(contents).questions if options["answer"] else ()
+        ),
     )
 
 
@@ -116,13 +121,24 @@ def _state(options: Mapping[str, Any], contents: Contents) -> dict[str, Any] | N
     return {**(state or {}), **messages} if messages else state
 
 
-def answers_of(texts: Sequence[str]) -> dict[str, Any]:
-    """The answers by an interrupt's id; one without an id is under an empty one. Raises CommandError."""
+def answers_of(texts: Sequence[str], questions: Sequence[OpenQuestion]) -> dict[str, Any]:
+    """The answers by an interrupt's id; one without an id is under an empty one. Raises CommandError.
+
+    An answer is of the type that its question's schema names, if it has one.
+    """
+    schemas = {one.id: one.schema for one in questions}
+    if len(questions) == 1:
+        schemas[""] = questions[0].schema
     found: dict[str, Any] = {}
     for text in texts:
         identifier, mark, value = text.partition("=")
         has_id = bool(mark) and INTERRUPT.fullmatch(identifier) is not None
-        found[identifier if has_id else ""] = _json_or_text(value if has_id else text, "--answer")
+        name, given = (identifier, value) if has_id else ("", text)
+        found[name] = _json_or_text(given, "--answer")
+        if schema := schemas.get(name):
+            # The plan refuses an answer that does not fit.
+            with suppress(AnswerInvalid):
+                found[name] = parse_answer(given, schema)
     return found
 
 

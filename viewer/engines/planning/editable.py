@@ -106,6 +106,8 @@ class OpenQuestion:
     prompt: str
     # The answers that the question suggests, if any. No two have the same label.
     options: tuple[AnswerOption, ...] = ()
+    # The JSON schema of the answer, if the question has one (``planning.answer_schema``).
+    schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

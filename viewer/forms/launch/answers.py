@@ -8,9 +8,11 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer.engines.planning.answer_schema import AnswerInvalid, check_answer, parse_answer
 from viewer.engines.planning.editable import MISSING, AnswerField, AnswerOption, OpenQuestion
 from viewer.forms.launch.valid_values import valid_values
 from viewer.launching.requests.values import InvalidValue, ValueKind, as_json, parse_value, text_of
+from viewer.messages.translation import translate
 
 TYPES = ((ValueKind.TEXT.value, gettext_lazy("text")), (ValueKind.JSON.value, gettext_lazy("JSON")))
 
@@ -46,9 +48,11 @@ class AnswersForm(forms.Form):
             kind = ValueKind(self.cleaned_data.get(f"type:{number}") or ValueKind.TEXT)
             if text.strip():
                 try:
-                    self.cleaned_data[name] = parse_value(text, kind)
+                    self.cleaned_data[name] = _free(question, text, kind)
                 except InvalidValue as invalid:
                     self.add_error(name, str(invalid))
+                except AnswerInvalid as invalid:
+                    self.add_error(name, translate(invalid))
                 continue
             for position, option in enumerate(question.options):
                 if option.label == self.cleaned_data.get(f"choice:{number}"):
@@ -67,6 +71,15 @@ class AnswersForm(forms.Form):
                 return
             if value is not MISSING:
                 answer = _with_value(answer, one.path, value)
+        try:
+            if schema := self.questions[number].schema:
+                check_answer(answer, schema)
+        except AnswerInvalid as invalid:
+            paths = [one.path for one in option.fields]
+            wrong = paths.index(invalid.path) if invalid.path in paths else None
+            name = f"answer:{number}" if wrong is None else part_name(number, position, wrong)
+            self.add_error(name, translate(invalid))
+            return
         self._chosen[number] = answer
 
     @property
@@ -80,6 +93,16 @@ class AnswersForm(forms.Form):
             elif number in self._chosen:
                 found[question.id] = self._chosen[number]
         return found
+
+
+def _free(question: OpenQuestion, text: str, kind: ValueKind) -> Any:
+    """The value of a free answer. Raises InvalidValue, and AnswerInvalid if it does not fit its schema."""
+    value = parse_value(text, kind)
+    if question.schema and kind is ValueKind.TEXT:
+        return parse_answer(value, question.schema)
+    if question.schema:
+        check_answer(value, question.schema)
+    return value
 
 
 def part_name(number: int, position: int, field: int) -> str:
@@ -114,7 +137,7 @@ def choice_texts(one: AnswerField) -> list[str]:
 
 def _typed(one: AnswerField, text: str) -> Any:
     """The value of a field; MISSING if nothing is typed that has to be. Raises InvalidValue."""
-    if not text.strip() and (one.stored is MISSING or one.kind != ValueKind.TEXT):
+    if not text.strip() and (one.stored is MISSING or one.choices or one.kind != ValueKind.TEXT):
         if one.is_required:
             raise InvalidValue(_("The answer requires this value."))
         return MISSING

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 from django.contrib.auth.models import AbstractBaseUser
 
+from viewer.engines import engine_of
+from viewer.engines.planning.answer_schema import as_text, parse_answer
 from viewer.jobs.event_values import positive_integer
 from viewer.jobs.execution.following.event_rows import Redactor, redactor_of
 from viewer.jobs.spool import SpoolEvent
@@ -21,9 +23,15 @@ MAX_QUESTIONS = 100_000
 def answer(question: Question, text: str, person: AbstractBaseUser | None) -> bool:
     """Answer the question, so that its run continues.
 
-    The first answer wins: returns False if it has been answered, or if its run has ended.
+    The first answer wins: returns False if it has been answered, or if its run has ended. Raises
+    AnswerInvalid if the answer does not fit the schema that the question gives.
     """
-    if not question.record_answer(text[:MAX_ANSWER_CHARACTERS], person):
+    text = text[:MAX_ANSWER_CHARACTERS]
+    if question.kind == Question.Kind.INTERRUPT:
+        asked = engine_of(question.job.location).asked_question(question.prompt, question.context)
+        if asked and asked.schema:
+            text = as_text(parse_answer(text, asked.schema))
+    if not question.record_answer(text, person):
         return False
     deliver(question)
     return True

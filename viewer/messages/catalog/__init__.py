@@ -1,6 +1,7 @@
 """The English text of each message code, by subject. Texts name values: ``%(name)s``, ``d`` or ``r``."""
 
 from viewer.messages.catalog import (
+    answers,
     crewai_edits,
     importing,
     jobs,
@@ -20,6 +21,7 @@ from viewer.messages.marking import gettext_noop as _
 
 CATALOG: dict[str, str] = {
     "unknown_code": _("Message %(code)s of another version of Forkline: %(values)s"),
+    **answers.MESSAGES,
     **crewai_edits.MESSAGES,
     **importing.MESSAGES,
     **jobs.MESSAGES,

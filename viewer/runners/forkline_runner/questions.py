@@ -18,6 +18,7 @@ POLL_SECONDS = 0.1
 # Measured as JSON, so that a question always fits into one event.
 MAX_OUTPUT_BYTES = 160_000
 MAX_PROMPT_BYTES = 40_000
+MAX_SCHEMA_BYTES = 40_000
 MAX_CHARACTERS = 2000
 MAX_CHOICES = 50
 
@@ -89,11 +90,17 @@ def fitting(context: dict[str, Any]) -> dict[str, Any]:
     """Return a question's context, short enough for one event. ``is_cut``: the output was shortened."""
     fit: dict[str, Any] = {}
     for name, value in context.items():
+        if name == "output" and value is None:
+            continue
         if name == "output":
             whole = as_text(value)
             fit["output"] = cut(whole, MAX_OUTPUT_BYTES)
             if len(fit["output"]) < len(whole):
                 fit["is_cut"] = True
+        elif name == "schema":
+            # A part of it is not a schema.
+            if value and len(json.dumps(value)) <= MAX_SCHEMA_BYTES:
+                fit["schema"] = value
         elif isinstance(value, list):
             fit[name] = [shortened(str(one), MAX_CHARACTERS) for one in value[:MAX_CHOICES]]
         elif value not in (None, ""):

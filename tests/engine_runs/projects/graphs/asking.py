@@ -1,10 +1,11 @@
 """Graphs that wait for answers while other nodes of the same step have finished."""
 
-from typing import Any
+from typing import Any, Literal
 
 from graphs import State, node, ran
 from langgraph.graph import START, StateGraph
 from langgraph.types import Send, interrupt
+from pydantic import BaseModel, Field, field_validator
 
 
 def question(name: str, *prompts: str) -> Any:
@@ -55,6 +56,43 @@ def short_graph() -> StateGraph:
     return graph
 
 
+class Verdict(BaseModel):
+    """What a person decides."""
+
+    verdict: Literal["approve", "reject"]
+    amount: int = Field(ge=0)
+
+    @field_validator("amount")
+    @classmethod
+    def even(cls, value: int) -> int:
+        if value % 2:
+            raise ValueError("must be even")
+        return value
+
+
+def decide(state: State) -> State:
+    ran("decide")
+    found: Verdict = interrupt({"question": "Decide?"}, response_schema=Verdict)
+    return {"notes": [f"{found.verdict} {found.amount}"]}
+
+
+def code(state: State) -> State:
+    ran("code")
+    schema = {"type": "string", "pattern": "^[0-9]+$"}
+    return {"notes": [repr(interrupt("Code?", response_schema=schema))]}
+
+
+def typed_graph() -> StateGraph:
+    """``decide`` beside ``done``, then ``code``, whose answers have schemas. Since LangGraph 1.2."""
+    graph = StateGraph(State)
+    for name, run in (("done", node("done")), ("decide", decide), ("code", code)):
+        graph.add_node(name, run)
+    graph.add_edge(START, "done")
+    graph.add_edge(START, "decide")
+    graph.add_edge("decide", "code")
+    return graph
+
+
 def sent_graph() -> StateGraph:
     """A ``work`` for each of two topics, of which the second asks, then ``end``."""
     graph = StateGraph(State)
@@ -88,5 +126,5 @@ def inside_graph() -> StateGraph:
 
 
 beside, single = beside_graph().compile(), single_graph().compile()
-short = short_graph().compile()
+short, typed = short_graph().compile(), typed_graph().compile()
 sent, inside = sent_graph().compile(), inside_graph().compile()

@@ -11,7 +11,9 @@ from viewer.cli.arguments.values import JOB, NUMBER_FROM_ONE, TEXT, read_stdin
 from viewer.cli.output import Output
 from viewer.cli.prompt import question_document
 from viewer.cli.starting import add_wait_argument, outcome_of
+from viewer.engines.planning.answer_schema import AnswerInvalid
 from viewer.jobs.human_input import questions
+from viewer.messages.translation import translate
 from viewer.models import Question
 
 HELP = gettext_lazy("Answer a run's question. Without a job, list the pending questions.")
@@ -54,8 +56,11 @@ def handle(options: Mapping[str, Any]) -> Output:
 
 
 def given(question: Question, text: str) -> Output:
-    """Whether the answer was used; the first answer wins."""
-    is_first = questions.answer(question, text.strip(), None)
+    """Whether the answer was used; the first answer wins. Raises CommandError if it does not fit."""
+    try:
+        is_first = questions.answer(question, text.strip(), None)
+    except AnswerInvalid as invalid:
+        raise CommandError(translate(invalid)) from invalid
     outcome = _("Answered. The run continues.") if is_first else _("The question was already answered.")
     document = {
         **question_document(question),

@@ -5,14 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from viewer.engines.langgraph.format.super_steps import mapping, sequence
+from viewer.engines.planning.answer_schema import MAX_FIELDS, MAX_OPTIONS, fits, options_of
 from viewer.engines.planning.editable import MISSING, AnswerField, AnswerOption
 from viewer.messages.marking import gettext_noop as _
 
-MAX_OPTIONS, MAX_FIELDS = 20, 40
 CHOICES = ("options", "choices", "actions")
 SCHEMAS = ("schema", "json_schema", "response_schema", "answer_schema", "requestedSchema")
-# The kind of value for each type of a JSON schema. Others are typed as JSON.
-KINDS = {"string": "text", "integer": "whole_number", "number": "number", "boolean": "yes_no"}
 _RUNS, _CHANGED = _("The action runs as it is."), _("The action runs with these arguments.")
 _NOT_RUN = _("The action does not run. The graph receives the message.")
 _SKIPPED = _("The action does not run.")
@@ -25,11 +23,18 @@ _YES_NO = re.compile(rf"(?:{'|'.join(_BEGINNINGS)})\b[^?]*\?\s*$", re.IGNORECASE
 _WORDS = re.compile(r"[(\[](y|yes)/(n|no)[)\]]\W*$", re.IGNORECASE)
 
 
-def suggested(value: Any, prompt: Any) -> tuple[AnswerOption, ...]:
-    """The answers that the value of an interrupt suggests, if any. ``prompt`` is the question's text."""
-    options = _reviewed(value) or _one_of(value) or _from_schema(value) or _yes_or_no(prompt)
+def suggested(value: Any, prompt: Any, schema: Mapping[str, Any] | None = None) -> tuple[AnswerOption, ...]:
+    """The answers that an interrupt suggests, if any, by the schema of its answer, its value or its text.
+
+    ``prompt`` is the question's text.
+    """
+    options = options_of(schema) if schema else []
+    if not options:
+        options = _reviewed(value) or _one_of(value) or _from_schema(value) or _yes_or_no(prompt)
     by_label: dict[str, AnswerOption] = {}
     for option in options:
+        if schema and option.is_complete and not fits(option.value, schema):
+            continue
         by_label.setdefault(option.label, option)
     return tuple(by_label.values())[:MAX_OPTIONS]
 
@@ -127,28 +132,13 @@ def _choice(one: Any) -> AnswerOption | None:
 
 def _from_schema(value: Any) -> list[AnswerOption]:
     """A form for the JSON schema that the value contains or is."""
-    found = [mapping(mapping(value).get(name)) for name in SCHEMAS] + [mapping(value)]
-    for schema in found:
-        properties = mapping(schema.get("properties"))
-        if properties and len(properties) <= MAX_FIELDS and schema.get("type", "object") == "object":
-            required = sequence(schema.get("required"))
-            fields = (_field((name,), one, name in required) for name, one in properties.items())
-            return [AnswerOption(str(schema.get("title") or _("form")), {}, tuple(fields))]
-    for schema in found[:-1]:
-        if schema.get("enum") or schema.get("type") in KINDS:
-            return [AnswerOption(str(schema.get("title") or _("form")), None, (_field((), schema, True),))]
-    return []
-
-
-def _field(path: tuple[str | int, ...], schema: Any, is_required: bool) -> AnswerField:
-    found = mapping(schema)
-    kind = KINDS.get(str(found.get("type")), "json")
-    if found.get("type") == "array" and mapping(found.get("items")).get("type") == "string":
-        kind = "list"
-    label = str(found.get("title") or (path[-1] if path else _("answer")))
-    stored = found.get("default", MISSING)
-    choices = tuple(sequence(found.get("enum")))[:MAX_OPTIONS]
-    return AnswerField(path, label, kind, choices, stored, is_required, str(found.get("description") or ""))
+    named = [mapping(mapping(value).get(name)) for name in SCHEMAS]
+    for schema in filter(None, named):
+        if options := options_of(schema):
+            return options
+    own = mapping(value)
+    is_schema = own.get("type", "object") == "object" and isinstance(own.get("properties"), dict)
+    return options_of(own) if is_schema else []
 
 
 def _yes_or_no(prompt: Any) -> list[AnswerOption]:

@@ -6,6 +6,8 @@ from typing import Any
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.format import super_steps
 from viewer.engines.langgraph.planning.editing import typed_state
+from viewer.engines.langgraph.planning.questions import open_questions
+from viewer.engines.planning.answer_schema import AnswerInvalid, check_answer
 from viewer.engines.planning.outlook import Outlook
 from viewer.engines.planning.plan import Action, EditRefused, Edits, Reason, Step, Unit
 from viewer.messages.message import UserMessage
@@ -56,8 +58,16 @@ def _check(contents: Contents, edits: Edits, is_fork: bool) -> None:
         raise EditRefused("langgraph.resume_has_no_edits")
     if edits.answers and (edits.state or edits.as_node):
         raise EditRefused("langgraph.answer_and_edit")
-    if edits.answers and not any(task.questions for task in contents.tasks):
+    questions = list(open_questions(contents)) if edits.answers else []
+    if edits.answers and not questions:
         raise EditRefused("langgraph.no_interrupt")
+    for question in questions:
+        name = "" if "" in edits.answers and len(questions) == 1 else question.id
+        if question.schema and name in edits.answers:
+            try:
+                check_answer(edits.answers[name], question.schema)
+            except AnswerInvalid as invalid:
+                raise EditRefused(invalid.message) from invalid
 
 
 def _numbered(nodes: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -22,7 +22,8 @@ def open_questions(contents: Contents) -> Iterator[OpenQuestion]:
                 seen.add(one.id)
                 asked = _prompt(one.value)
                 prompt = f"{task.node}: {preview(asked)}".removeprefix(": ")
-                yield OpenQuestion(one.id, prompt, suggested(one.value, asked))
+                options = suggested(one.value, asked, one.schema)
+                yield OpenQuestion(one.id, prompt, options, one.schema)
 
 
 def asked_question(prompt: str, context: Mapping[str, Any]) -> OpenQuestion | None:
@@ -34,7 +35,18 @@ def asked_question(prompt: str, context: Mapping[str, Any]) -> OpenQuestion | No
         value = json.loads(output) if isinstance(output, str) and output else prompt
     except (ValueError, RecursionError):
         return None
-    return OpenQuestion(str(context.get("interrupt") or ""), prompt, suggested(value, _prompt(value)))
+    schema = _schema(context.get("schema"))
+    options = suggested(value, _prompt(value), schema)
+    return OpenQuestion(str(context.get("interrupt") or ""), prompt, options, schema)
+
+
+def _schema(text: Any) -> Mapping[str, Any] | None:
+    """The schema of an answer, of which the runner writes the text."""
+    try:
+        found = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and found else None
 
 
 def _prompt(value: Any) -> Any:

@@ -20,11 +20,15 @@ CHOICES = ("options", "choices", "actions")
 
 @dataclass(frozen=True)
 class Waiting:
-    """An interrupt that nobody has answered. ``id`` is empty in versions that give it none."""
+    """An interrupt that nobody has answered. ``id`` is empty in versions that give it none.
+
+    ``schema`` is the JSON schema of the answer, or None.
+    """
 
     id: str
     node: str
     value: Any
+    schema: Mapping[str, Any] | None = None
 
 
 def waiting_in(state: Any, finished: Collection[str]) -> list[Waiting]:
@@ -38,17 +42,33 @@ def waiting_in(state: Any, finished: Collection[str]) -> list[Waiting]:
             continue
         for one in task.interrupts:
             identifier = str(getattr(one, "id", "") or getattr(one, "interrupt_id", "") or "")
-            found.setdefault(identifier or str(len(found)), Waiting(identifier, str(task.name), one.value))
+            schema = getattr(one, "response_schema", None)
+            asked = Waiting(
+                identifier, str(task.name), one.value, schema if isinstance(schema, dict) else None
+            )
+            found.setdefault(identifier or str(len(found)), asked)
     return list(found.values())
 
 
-def ask(waiting: list[Waiting], questions: Questions) -> Any:
-    """Ask about each interrupt in turn. Return the value to resume the graph with. Raises Refused."""
+def is_refused_answer(error: Exception) -> bool:
+    """Return whether a node has refused an answer that does not fit the class that it asked for."""
+    from langgraph import errors
+
+    # Since 1.2.
+    known = getattr(errors, "is_invalid_resume", None)
+    return bool(known and known(error))
+
+
+def ask(waiting: list[Waiting], questions: Questions, refused: str = "") -> Any:
+    """Ask about each interrupt in turn. Return the value to resume the graph with. Raises Refused.
+
+    ``refused`` says why the graph has refused the last answer; empty if it has not.
+    """
     if len(waiting) == 1:
-        return _asked(waiting[0], questions)
+        return _asked(waiting[0], questions, refused)
     if not all(one.id for one in waiting):
         raise Refused("langgraph.several_interrupts")
-    return {one.id: _asked(one, questions) for one in waiting}
+    return {one.id: _asked(one, questions, refused) for one in waiting}
 
 
 def resumption(answers: Mapping[str, Any], waiting: list[Waiting]) -> Any:
@@ -71,14 +91,16 @@ def _decided(answer: Any, value: Any) -> Any:
     return answer_of(answer, value) if isinstance(answer, str) and _reviews(value) else answer
 
 
-def _asked(one: Waiting, questions: Questions) -> Any:
+def _asked(one: Waiting, questions: Questions, refused: str) -> Any:
+    prompt = prompt_of(one.value)
     text = questions.ask(
         "interrupt",
-        prompt_of(one.value),
+        f"{prompt}\n{refused}" if refused else prompt,
         node=one.node,
         interrupt=one.id,
         output=None if isinstance(one.value, str) else _json(one.value),
         choices=choices_of(one.value),
+        schema=json.dumps(one.schema, ensure_ascii=False, default=plain) if one.schema else None,
     )
     return answer_of(text, one.value)
 
@@ -115,7 +137,7 @@ def answer_of(text: str, value: Any) -> Any:
         return {"decisions": [{"type": text} for _ in value["action_requests"]]}
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -73,12 +73,21 @@ class Running:
             # Ask first: running the waiting nodes up to their questions would repeat what they do before.
             given = self._answered(waiting)
         while True:
-            self._stream(given)
+            refused: Exception | None = None
+            try:
+                self._stream(given)
+            except Exception as error:
+                if not interrupts.is_refused_answer(error):
+                    raise
+                # Nothing is stored of an answer that its node refuses, so its question can be asked again.
+                refused = error
             state = self.state()
             waiting = self.waiting()
+            if refused and not waiting:
+                raise refused
             if not waiting:
                 break
-            given = self._answered(waiting)
+            given = self._answered(waiting, str(refused or ""))
         if state.next:
             self._reporter.write("breakpoint", nodes=units_of(state.next))
         return result_of(state.values)
@@ -91,8 +100,8 @@ class Running:
         ]
         self._reporter.write("steps", steps=steps)
 
-    def _answered(self, waiting: list[interrupts.Waiting]) -> Command[Any]:
-        return Command(resume=interrupts.ask(waiting, self._reporter.questions))
+    def _answered(self, waiting: list[interrupts.Waiting], refused: str = "") -> Command[Any]:
+        return Command(resume=interrupts.ask(waiting, self._reporter.questions, refused))
 
     def _stream(self, given: Any) -> None:
         options = {"stream_mode": MODES, "subgraphs": True, **self._stream_options}
