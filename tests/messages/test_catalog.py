@@ -18,8 +18,8 @@ FILES = [
     if "migrations" not in path.parts and "catalog" not in path.parts
 ]
 PREFIXES = {code.partition(".")[0] for code in CATALOG} - {UNKNOWN_CODE}
-# Names of files and modules such as langgraph.json and langgraph.types are not codes.
-CODE = re.compile(rf"(?:{'|'.join(sorted(PREFIXES))})\.(?!(?:json|types)$)[a-z_]{{3,}}")
+# Names of files and modules such as langgraph.json and langgraph.graph are not codes.
+CODE = re.compile(rf"(?:{'|'.join(sorted(PREFIXES))})\.(?!(?:json|types|graph)$)[a-z_]{{3,}}")
 PLACEHOLDER = re.compile(r"%\((\w+)\)[dsr]")
 
 

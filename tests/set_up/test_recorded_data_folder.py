@@ -226,8 +226,8 @@ def addresses(rows: Rows) -> dict[str, list[str]]:
     }
     for checkpoint in rows["viewer_checkpoint"]:
         address = f"/checkpoints/{checkpoint['id']}/"
-        pages[address] = [checkpoint["checkpoint_id"], checkpoint["engine_version"]]
-        pages[f"{address}raw/"] = ['"entities"']
+        pages[address] = [checkpoint["checkpoint_id"]]
+        pages[f"{address}raw/"] = ['"entities"', checkpoint["engine_version"]]
         for form in ("fork/", "resume/", "variations/"):
             pages[address + form] = []
     return pages

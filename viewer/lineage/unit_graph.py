@@ -71,7 +71,7 @@ def draw_units(names: Sequence[str], shown: Sequence[str], edges: Sequence[tuple
     ``shown`` are the texts in the boxes. Units named ``outer/inner`` are kept together and get a frame.
     """
     if len(names) > MAX_UNITS or len(edges) > MAX_EDGES:
-        raise NoLayout("drawing.too_many_forks")
+        raise NoLayout("drawing.too_many_units")
     width = height = 0.0
     boxes: list[Box] = []
     paths: list[EdgePath] = []

@@ -21,4 +21,5 @@ MESSAGES = {
     "drawing.graphviz_failed": _("Graphviz failed."),
     "drawing.graphviz_missing": _("Graphviz is not installed on this server."),
     "drawing.graphviz_timed_out": _("Graphviz took too long."),
+    "drawing.too_many_units": _("There are too many nodes to be drawn."),
 }

@@ -31,7 +31,7 @@ def jump_target(run: Run, to: str, branch: str) -> Checkpoint | None:
         case "waiting":
             heads = list(rows.filter(is_branch_head=True))
             waiting = [head for head in heads if branch_status(head) == Run.Status.WAITING]
-            return (waiting or heads or [None])[-1]
+            return waiting[-1] if waiting else rows.last()
         case "failure":
             return _failures(run, branch).first()
         case "fork":
