@@ -256,7 +256,8 @@ class SharedChromium:
     """A headless Chromium for consecutive files with browser tests.
 
     Playwright runs an event loop in this thread, within which no other can run. So it ends before a file
-    without a browser, and starts again for a later file with one.
+    without a browser, and starts again for a later file with one. Django, which would refuse to block that
+    loop, is told not to as long as it runs.
     """
 
     def __init__(self) -> None:
@@ -266,6 +267,7 @@ class SharedChromium:
     def browser(self) -> Browser:
         """Return the browser, started if it is not running."""
         if self._browser is None:
+            os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
             self._playwright = sync_playwright().start()
             self._browser = self._playwright.chromium.launch(**launch_options())
         return self._browser
@@ -275,6 +277,7 @@ class SharedChromium:
         if self._browser is not None and self._playwright is not None:
             self._browser.close()
             self._playwright.stop()
+            os.environ.pop("DJANGO_ALLOW_ASYNC_UNSAFE", None)
         self._browser = self._playwright = None
 
 
@@ -298,9 +301,6 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 @pytest.fixture(scope="module")
-def browser(pytestconfig: pytest.Config) -> Iterator[Browser]:
+def browser(pytestconfig: pytest.Config) -> Browser:
     """Return a headless Chromium. Create a ``browser.new_context()`` for each test."""
-    with pytest.MonkeyPatch.context() as patch:
-        # Playwright runs an event loop in this thread, which Django would refuse to block.
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-        yield pytestconfig.stash[CHROMIUM].browser()
+    return pytestconfig.stash[CHROMIUM].browser()

@@ -97,7 +97,7 @@ def _problem(answer: Any, schema: Schema) -> AnswerInvalid | None:
     else:
         why = AnswerInvalid("answers.does_not_fit", why=_shown(error.message))
     place = ".".join(map(str, path))
-    found = AnswerInvalid("answers.at", place=_shown(place), why=why.message) if place else why
+    found = AnswerInvalid("answers.at_place", place=_shown(place), why=why.message) if place else why
     found.path = tuple(path)
     return found
 
@@ -120,16 +120,39 @@ def _validator(schema: Schema) -> Any:
             steps += 1 + (len(wanted) if isinstance(wanted, dict | list) else 0)
             if steps > MAX_STEPS:
                 raise _TooManySteps
+            if check in lists and not isinstance(wanted, list):
+                # It is invalid, and would refuse every answer.
+                return iter(())
             return check(validator, wanted, value, whole)
 
         return counting
 
     checks = {name: _SAFE_CHECKS.get(name) or check for name, check in base.VALIDATORS.items()}
+    lists = [check for name in ("required", "enum") if (check := checks.get(name))]
     made = validators.extend(base, {name: counted(check) for name, check in checks.items() if check})
     formats = FormatChecker(FORMATS)
     formats.checks("date-time", ValueError)(lambda value: _is_iso(datetime, value))
     formats.checks("time", ValueError)(lambda value: _is_iso(time, value))
-    return made(dict(schema), registry=Registry(), format_checker=formats)
+    return made(_without_dialect(schema), registry=Registry(), format_checker=formats)
+
+
+def _without_dialect(schema: Schema) -> dict[str, Any]:
+    """The schema without its ``$schema``. Raises ValueError if a part of it names one.
+
+    The package validates a part with a ``$schema`` with its own class, which counts no steps and matches
+    patterns with ``re``. A reference to the whole schema is such a part, too.
+    """
+    whole = {name: value for name, value in schema.items() if name != "$schema"}
+    todo: list[Any] = [whole]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, dict):
+            if isinstance(part.get("$schema"), str):
+                raise ValueError(part["$schema"])
+            todo += part.values()
+        elif isinstance(part, list):
+            todo += part
+    return whole
 
 
 def _is_iso(kind: type[datetime] | type[time], value: object) -> bool:

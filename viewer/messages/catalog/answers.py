@@ -3,7 +3,7 @@
 from viewer.messages.marking import gettext_noop as _
 
 MESSAGES = {
-    "answers.at": _("“%(place)s” of the answer: %(why)s"),
+    "answers.at_place": _("“%(place)s” of the answer: %(why)s"),
     "answers.does_not_fit": _("This does not fit the schema of the answer: %(why)s"),
     "answers.missing": _("This value is missing."),
     "answers.one_of": _("This must be one of: %(values)s"),
