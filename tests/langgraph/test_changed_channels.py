@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.test import Client
 from tests.engine_runs.graphs import PROJECT, STORE, WarmGraphs, run_program
 from tests.langgraph.conftest import opened
 from viewer.engines.langgraph.contents import Contents
+from viewer.engines.langgraph.format.super_steps import nodes_that_ran
 from viewer.importing import import_location, open_location, stored_contents
 from viewer.models import Location, Run
 
@@ -65,6 +67,53 @@ def test_the_state_shows_how_a_value_was_rebuilt(threads: Threads, reader: Clien
     assert "middle on cats" in page
     snapshot = reader.get(f"{rows[4].get_absolute_url()}&tab=state").content.decode()
     assert "Rebuilt from" not in snapshot and "DeltaSnapshot" not in snapshot and "end on cats" in snapshot
+
+
+BUMPED = """
+import json, sqlite3
+from langgraph.channels import EphemeralValue, LastValue
+from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.pregel import NodeBuilder, Pregel
+
+def appended(value, writes):
+    return [*(value or []), *writes]
+
+def both(value):
+    return {"notes": value, "c0": value}
+
+first = NodeBuilder().subscribe_only("a").do(both)
+steps = {"first": first.write_to(notes=lambda made: made["notes"], c0=lambda made: made["c0"])}
+steps["watch"] = NodeBuilder().subscribe_only("notes").do(len).write_to("seen")
+for one in range(6):
+    steps[f"s{one}"] = NodeBuilder().subscribe_only(f"c{one}").do(lambda value: value).write_to(f"c{one + 1}")
+channels = {name: EphemeralValue(str) for name in ("a", *(f"c{one}" for one in range(7)))}
+channels |= {"notes": DeltaChannel(appended), "seen": LastValue(int)}
+saver = SqliteSaver(sqlite3.connect(sys.argv[1], check_same_thread=False))
+graph = Pregel(
+    nodes=steps, channels=channels, input_channels="a", output_channels="seen", checkpointer=saver
+)
+config = {"configurable": {"thread_id": "bumped"}}
+graph.invoke("x", config)
+found = sorted(saver.list(config), key=lambda one: one.metadata["step"])
+print(json.dumps([{"versions_seen": one.checkpoint["versions_seen"]} for one in found]))
+"""
+
+
+def test_a_snapshot_of_a_channel_is_no_work_of_a_node(db: None, graph_python: Path, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(f"import sys\n{BUMPED}")
+    rare = {"LANGGRAPH_DELTA_MAX_SUPERSTEPS_SINCE_SNAPSHOT": "2"}
+    # Read when the engine is imported.
+    printed = run_program(graph_python, tmp_path, program, str(tmp_path / STORE), **rare)
+    found = json.loads(printed.splitlines()[-1])
+    assert "__snapshot_bumps__" in found[-1]["versions_seen"]
+    ran = [nodes_that_ran(before, after) for before, after in pairwise(found)]
+    assert ran == [["first"], ["s0", "watch"], *([f"s{one}"] for one in range(1, 6))]
+    location = open_location(tmp_path / STORE)
+    import_location(location)
+    rows = opened(location, "bumped").checkpoints.order_by("row")
+    assert [[name for name, _status in row.units] for row in rows][1:] == ran
 
 
 def body(**changes: Any) -> Mapping[str, Any]:

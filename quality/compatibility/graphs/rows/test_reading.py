@@ -229,3 +229,29 @@ def test_no_task_has_the_id_of_a_command(store: Store, record_property: Record, 
     found = read(run(store, f"reading:{name}", {"input": given}, {"answer": "yes"}))
     assert not any(task.id == NULL_TASK for one in found.contents for task in one.tasks)
     assert all(task.node for one in found.contents for task in one.tasks)
+
+
+@pytest.mark.parametrize("graph", ["asking:short", "features:asking_delta"])
+def test_what_is_answered_at_the_exit_is_not_pending(
+    store: Store, record_property: Record, graph: str
+) -> None:
+    channels = "changes of channels" if graph == "features:asking_delta" else "channels"
+    record_property(ROW, f'an answer with durability="exit", {channels} ({store.name})')
+    if graph == "features:asking_delta" and store.recorded.version < (1, 2):
+        record_property(CELL, "no DeltaChannel")
+        return
+    side = run(store, graph, {"input": CATS, "late": True}, {"answer": "yes", "late": True})
+    found = read(side)
+    asked = [one for one in found.contents if one.tasks]
+    for one in asked:
+        assert not one.next_nodes and not any(task.questions for task in one.tasks)
+        assert all(task.status == "done" for task in one.tasks)
+        assert sorted(task.node for task in one.tasks if task.interrupts) == ["first"]
+        assert len({task.node for task in one.tasks}) == len(one.tasks)
+    assert len(asked) == 1 and found.snapshots[-1].trigger == "loop_ended"
+    ran = {name for one in found.snapshots for name, _status in one.units}
+    assert ran == {"done", "first", "end"}
+    # Where nobody has answered, the question waits.
+    again = read(run(store, graph, {"input": CATS, "late": True}))
+    assert again.head.next_nodes == ["first"] and again.snapshots[-1].trigger == "loop_waiting"
+    assert [task.status for task in again.head.tasks] == ["waiting", "done"]

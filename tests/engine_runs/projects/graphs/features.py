@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypedDict
 
 from graphs import State, node
 from langgraph.graph import START, StateGraph
+from langgraph.types import interrupt
 
 try:
     from langgraph.cache.sqlite import SqliteCache
@@ -68,6 +69,25 @@ def delta_graph() -> Any:
     return graph.compile()
 
 
+def asking_delta_graph() -> Any:
+    """``done`` beside ``first``, which asks, then ``end``; checkpoints have the notes only as changes."""
+    if DeltaChannel is None:
+        return None
+
+    class Changes(TypedDict, total=False):
+        topic: str
+        notes: Annotated[list[str], DeltaChannel(joined)]
+
+    graph = StateGraph(Changes)
+    for name in ("done", "end"):
+        graph.add_node(name, untyped(name))
+    graph.add_node("first", lambda state: {"notes": [f"first got {interrupt('one?')}"]})
+    for name in ("done", "first"):
+        graph.add_edge(START, name)
+        graph.add_edge(name, "end")
+    return graph.compile()
+
+
 class Numbers(TypedDict, total=False):
     topic: str
     number: complex
@@ -89,3 +109,4 @@ def pickled_graph() -> Any:
 
 
 cached, delta, pickled = cached_graph(), delta_graph(), pickled_graph()
+asking_delta = asking_delta_graph()

@@ -62,7 +62,8 @@ class Interrupt:
 class Task:
     """A task after a checkpoint, with its writes. ``node`` is empty if the node is not known.
 
-    ``answers`` are those that its interrupts got, as far as they are recorded.
+    ``answers`` are those that its interrupts got, as far as they are recorded. ``is_continued`` if the graph
+    has gone on, although the rows of the task do not say so.
     """
 
     attempt: Attempt
@@ -71,6 +72,7 @@ class Task:
     interrupts: tuple[Interrupt, ...] = ()
     answers: tuple[Any, ...] = ()
     error: str = ""
+    is_continued: bool = False
 
     @property
     def id(self) -> str:
@@ -78,7 +80,7 @@ class Task:
 
     @property
     def status(self) -> str:
-        return self.attempt.status
+        return "done" if self.is_continued else self.attempt.status
 
     @property
     def questions(self) -> tuple[Interrupt, ...]:
@@ -201,7 +203,13 @@ class Contents:
     @property
     def next_nodes(self) -> list[str]:
         """The nodes that run next, as far as the channels show, without the nodes that have finished."""
-        return self._open_nodes([(task.attempt, task.node) for task in self.tasks])
+        done = frozenset({0})
+        return self._open_nodes(
+            [
+                (replace(task.attempt, indexes=done) if task.is_continued else task.attempt, task.node)
+                for task in self.tasks
+            ]
+        )
 
     @property
     def triggered_nodes(self) -> list[str]:
@@ -253,15 +261,19 @@ def tasks_in(body: Mapping[str, Any]) -> list[Task]:
     grouped: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for write in _writes(body):
         grouped[_text(write.get("task_id"))].append(write)
-    attempts = attempts_in(
+    found = attempts_in(
         (task_id, _text(write.get("task_path")), write["index"])
         for task_id, writes in grouped.items()
         for write in writes
     )
+    attempts = [one for one in found if not one.is_late]
     names = mapping(body.get("task_names"))
     known = hints(grouped) | {name: _text(node) for name, node in names.items()}
     named = named_attempts(attempts, mapping(body.get("checkpoint")), known)
     tasks = [_task(attempt, node, grouped[attempt.task_id]) for attempt, node in named]
+    if body.get("is_continued"):
+        late = {own_id[8:]: writes for own_id, writes in grouped.items() if identifiers.is_late(own_id)}
+        tasks = [_continued(task, late) if task.status == "waiting" else task for task in tasks]
     tasks = _with_answer(tasks, _brought(body))
     order = ("waiting", "failed", "scheduled", "done")
     return sorted(tasks, key=lambda task: (order.index(task.status), task.node, task.id))
@@ -329,6 +341,15 @@ def _task(attempt: Attempt, node: str, writes: Sequence[Mapping[str, Any]]) -> T
         ),
         error=error if isinstance(error, str) else str(error),
     )
+
+
+def _continued(task: Task, late: Mapping[str, Sequence[Mapping[str, Any]]]) -> Task:
+    """A task that was answered, with what it then wrote, as far as that is stored.
+
+    With ``durability="exit"``, only changes of channels are, under an id that differs in its first part.
+    """
+    writes = [Write(_text(one.get("channel")), one.get("value")) for one in late.get(task.id[8:], ())]
+    return replace(task, writes=tuple(writes), is_continued=True)
 
 
 def _schema(value: Any) -> Mapping[str, Any] | None:

@@ -31,12 +31,13 @@ def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool 
     following = contents.triggered_nodes
     if is_fork and not following and not edits.state and super_steps.is_last(contents.checkpoint):
         raise EditRefused("langgraph.nothing_to_fork")
-    asks = any(task.status == "waiting" for task in contents.tasks)
+    # A fork of a checkpoint asks again what was answered after it, if the rows do not hold the answer.
+    asks = any(task.attempt.status == "waiting" for task in contents.tasks)
     if not is_fork or (asks and not edits.state):
         ended = (Action.KEPT, Reason.FINISHED)
     else:
         ended = (Action.AGAIN if edits.state else Action.RUNS, Reason.RUNS_AGAIN)
-    finished = [task.node for task in contents.tasks if task.status == "done"]
+    finished = [task.node for task in contents.tasks if task.attempt.status == "done"]
     steps = []
     for position, (unit, node) in enumerate(_numbered(following), 1):
         is_finished = node in finished

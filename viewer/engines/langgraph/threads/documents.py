@@ -14,6 +14,7 @@ from viewer.engines.langgraph.format.super_steps import (
     sent_nodes,
 )
 from viewer.engines.langgraph.tables.protocol import CheckpointKey, StoredCheckpoint, Tables, WriteRow
+from viewer.engines.langgraph.threads.rows import metadata_of, parents_in
 from viewer.stores.errors import Unreadable
 
 # The most ancestors that are read for the changes of a channel, and their bytes. By default, the engine
@@ -47,7 +48,26 @@ def document_of(tables: Tables, key: CheckpointKey, others: Others = tuple) -> d
         document["changes"] = _changes(tables, key, stored, wanted, decoder)
     if names := _task_names(key, document, others):
         document["task_names"] = names
+    if _is_continued(tables, key, document):
+        document["is_continued"] = True
     return document
+
+
+def _is_continued(tables: Tables, key: CheckpointKey, document: Mapping[str, Any]) -> bool:
+    """Whether tasks wait at a checkpoint, as far as their rows show, but the graph has gone on after it.
+
+    With ``durability="exit"``, an answered task stores nothing but changes of channels, if these.
+    """
+    writes = document["writes"]
+    attempts = attempts_in((write["task_id"], write["task_path"], write["index"]) for write in writes)
+    if not any(one.status == "waiting" for one in attempts):
+        return False
+    # A subgraph goes on with the graph that called it.
+    outer = parents_in(mapping(document["metadata"])).get("") if key.namespace else key.checkpoint_id
+    children = [one for one, parent in tables.parents(key.thread) if outer and parent == outer]
+    return any(
+        metadata_of(child.metadata).source == "loop" for child in tables.checkpoints(key.thread, children)
+    )
 
 
 def _task_names(key: CheckpointKey, document: Mapping[str, Any], others: Others) -> dict[str, str]:

@@ -239,7 +239,11 @@ class Indexer:
             return []
         if row.metadata.writes is not None:
             return sorted(node for node in row.metadata.writes if not node.startswith("__"))
-        done = [attempt for attempt in row.parent.attempts if attempt.status == "done"]
+        before = [one for one in row.parent.attempts if not one.is_late]
+        done = [attempt for attempt in before if attempt.status == "done"]
+        if _is_after_several(row, row.parent) or any(one.status == "waiting" for one in before):
+            # With ``durability="exit"``, most tasks are not stored.
+            return super_steps.nodes_that_ran(self.body(row.parent), self.body(row))
         nodes = [super_steps.node_in_path(attempt.path) for attempt in done]
         if done and not all(nodes):
             after = self.body(row)
@@ -284,6 +288,12 @@ class Indexer:
             return [], ENDED
         is_unfinished = any(not node.startswith("__") for node, _status in following)
         return following if is_unfinished else [], UNFINISHED if is_unfinished else ""
+
+
+def _is_after_several(row: IndexedRow, parent: IndexedRow) -> bool:
+    """Whether several steps lie between a checkpoint and its parent."""
+    steps = row.metadata.step, parent.metadata.step
+    return None not in steps and (steps[0] or 0) - (steps[1] or 0) > 1
 
 
 def _seen(checkpoint: Mapping[str, Any]) -> list[str]:

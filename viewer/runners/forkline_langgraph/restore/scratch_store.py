@@ -7,6 +7,7 @@ fork only answers questions, what the finished tasks wrote is copied as well.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,6 +26,8 @@ from forkline_langgraph.restore.subgraphs import NULL_TASK, continued_checkpoint
 
 # In the job's folder. It remains after the job has ended, because it holds the fork's checkpoints.
 STORE = "threads.sqlite"
+# The ids under which LangGraph stores changes of channels at the exit (``durability="exit"``).
+LATE_TASK = re.compile(r"(0000\d{4}|ffffffff-0000)-[0-9a-f-]+", re.ASCII)
 # Exists if the ancestors of the forked checkpoint were copied as well.
 ANCESTORS = "forkline_ancestors"
 
@@ -57,7 +60,9 @@ def fill(
         tasks = unfinished_tasks(rows)
         questions = [row for row in rows if row.task in tasks and row.channel in (ANSWERS, INTERRUPTS)]
         if one.namespace != edited:
-            _insert_writes(target, one, rows if with_writes else questions)
+            # The changes of later steps belong to the source's own next checkpoint.
+            own = [row for row in rows if not LATE_TASK.fullmatch(row.task) or row.task == NULL_TASK]
+            _insert_writes(target, one, own if with_writes else questions)
         # Versions before 0.3 read sent tasks from the writes of the parent.
         parent = one._replace(id=source.parent_of(one))
         _insert_writes(target, parent, [row for row in source.write_rows(parent) if row.channel == TASKS])
