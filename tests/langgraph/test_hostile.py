@@ -430,6 +430,19 @@ def test_texts_that_are_not_utf_8_hide_nothing(database: Database, reader: Clien
     assert body["writes"][0]["channel"].startswith("\\ud")
 
 
+@pytest.mark.parametrize("index", ["many", b"\xff\xfe", 1.5, -(2**63), 2**63 - 1])
+def test_a_damaged_index_of_a_write_hides_nothing(database: Database, reader: Client, index: Any) -> None:
+    database.add(0, packed({"value": "before"}))
+    database.write(0, 0, "value", ormsgpack.packb("written"), task_id="a")
+    database.write(0, 0, "value", ormsgpack.packb("also written"), task_id="b")
+    database.connection.execute("UPDATE writes SET idx = ? WHERE task_id = 'a'", [index])
+    database.add(1, packed({"value": "after"}))
+    html = pages(reader, location := location_of(database))
+    assert "before" in html and "after" in html and "also written" in html
+    body = body_of(opened(location, "t").checkpoints.order_by("row")[0])
+    assert [write["value"] for write in body["writes"]] == ["written", "also written"]
+
+
 def written(task: str, index: int, channel: str, value: Any, path: str = "") -> dict[str, Any]:
     return {"task_id": task, "task_path": path, "index": index, "channel": channel, "value": value}
 

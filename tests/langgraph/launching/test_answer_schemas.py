@@ -21,7 +21,14 @@ from viewer.engines.langgraph.contents import contents_of
 from viewer.engines.langgraph.planning.answers import suggested
 from viewer.engines.langgraph.planning.plan import plan
 from viewer.engines.langgraph.planning.questions import open_questions
-from viewer.engines.planning.answer_schema import AnswerInvalid, as_text, fits, options_of, parse_answer
+from viewer.engines.planning.answer_schema import (
+    AnswerInvalid,
+    as_text,
+    check_answer,
+    fits,
+    options_of,
+    parse_answer,
+)
 from viewer.engines.planning.editable import OpenQuestion
 from viewer.engines.planning.plan import EditRefused, Edits
 from viewer.forms.launch.answers import AnswersForm
@@ -239,6 +246,31 @@ def test_a_fork_with_an_answer_that_does_not_fit_is_refused() -> None:
         for wrong in ("five", 5, None):
             with pytest.raises(EditRefused):
                 plan(contents, Edits(answers={name: wrong}))
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "dialect",
+    [
+        "https://json-schema.org/draft/2019-09/schema",
+        "https://json-schema.org/draft/2020-12/schema",
+        "http://json-schema.org/draft-07/schema#",
+    ],
+)
+def test_a_part_with_a_dialect_of_its_own_has_the_same_limits(dialect: str) -> None:
+    slow = {"type": "string", "pattern": "^(a+)+$"}
+    hostile = "a" * 60 + "!"
+    check_answer({"a": hostile}, {"properties": {"a": {"$schema": dialect, **slow}}})
+    assert not fits(hostile, {"$schema": dialect, **slow})
+    # A reference to the whole schema checks the same as the schema.
+    whole = {"$schema": dialect, "properties": {"next": {"$ref": "#"}, "name": {"type": "string"}}}
+    assert fits({"next": {"name": "a"}}, whole) and not fits({"next": {"name": 1}}, whole)
+
+
+@pytest.mark.parametrize("schema", [{"enum": 5}, {"required": "name"}, {"enum": None}])
+def test_a_check_that_is_no_list_refuses_no_answer(schema: Mapping[str, Any]) -> None:
+    for given in ({}, {"n": 1}, "text", 5, None):
+        check_answer(given, schema)
 
 
 @pytest.fixture
