@@ -99,6 +99,15 @@ def test_another_node_decides_what_follows_it(graphs: Graphs) -> None:
     assert graphs.nodes() == ["chosen", "fixed"]
 
 
+def test_an_edit_after_two_nodes_with_conditions_names_the_node_that_decides(graphs: Graphs) -> None:
+    recorded(graphs, "split")
+    ended = forked(graphs, "split", 3)
+    assert ended.end["status"] == "failed" and "left" in ended.end["error"] and "right" in ended.end["error"]
+    assert graphs.nodes() == []
+    assert forked(graphs, "split", 3, as_node="left").end["status"] == "succeeded"
+    assert "no" in graphs.nodes()
+
+
 def test_a_fork_after_which_nothing_runs_is_refused(graphs: Graphs) -> None:
     recorded(graphs, "ending")
     assert asked(graphs, "ending", 2)[""] == []

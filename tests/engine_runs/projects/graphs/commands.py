@@ -126,6 +126,15 @@ def decided_graph() -> StateGraph:
     return graph
 
 
+def split_graph() -> StateGraph:
+    """``left`` and ``right`` run in parallel, and a condition of each leads to ``yes`` or ``no``."""
+    nodes = {name: node(name) for name in ("left", "right", "yes", "no")}
+    graph = graph_of("plan", plan=going("plan", ["left", "right"]), **nodes)
+    for name in ("left", "right"):
+        graph.add_conditional_edges(name, decided, ["yes", "no"])
+    return graph
+
+
 def deep_graph() -> StateGraph:
     """``before``, then the supervisor's graph with a question in ``writer`` as a subgraph, then ``after``."""
     inner = graph_of(
@@ -153,3 +162,4 @@ supervisor, both, sending = (one.compile() for one in (supervisor_graph(), both_
 parent, mixed, conditional = (one.compile() for one in (parent_graph(), mixed_graph(), conditional_graph()))
 joined, deep, ending = (one.compile() for one in (joined_graph(), deep_graph(), ending_graph()))
 parallel, parallel_decided = parallel_graph().compile(), decided_graph().compile()
+split = split_graph().compile()
