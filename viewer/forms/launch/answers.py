@@ -18,10 +18,14 @@ TYPES = ((ValueKind.TEXT.value, gettext_lazy("text")), (ValueKind.JSON.value, ge
 
 
 class AnswersForm(forms.Form):
-    """For each question: an option with its fields, or a text or JSON value. An empty answer is none."""
+    """For each question: an option with its fields, or a text or JSON value. An empty answer is none.
 
-    def __init__(self, data: Any, questions: Sequence[OpenQuestion]) -> None:
+    If a person has to choose, the choice of no answer is one as well, but no choice is an error.
+    """
+
+    def __init__(self, data: Any, questions: Sequence[OpenQuestion], must_choose: bool = False) -> None:
         super().__init__(data)
+        self.must_choose = must_choose
         self.questions = list(questions)
         # The answer that an option makes, by the question's number.
         self._chosen: dict[int, Any] = {}
@@ -54,6 +58,8 @@ class AnswersForm(forms.Form):
                 except AnswerInvalid as invalid:
                     self.add_error(name, translate(invalid))
                 continue
+            if self.must_choose and question.options and f"choice:{number}" not in self.data:
+                self.add_error(name, _("Choose an answer, or choose to be asked in the inbox."))
             for position, option in enumerate(question.options):
                 if option.label == self.cleaned_data.get(f"choice:{number}"):
                     self._choose(number, position, option)

@@ -62,6 +62,16 @@ class AnswerView(FieldView):
         return str(self.choice.value() or "")
 
     @property
+    def asks_later(self) -> bool:
+        """Whether a person chose to give no answer now."""
+        return bool(self.choice.data == "")
+
+    @property
+    def given(self) -> str:
+        """What was typed or chosen."""
+        return str(self.bound.value() or "").strip() or self.chosen
+
+    @property
     def is_typed(self) -> bool:
         """Whether the field for a free answer is initially open."""
         return bool(self.bound.value()) or not self.question.options or bool(self.error)
@@ -154,6 +164,6 @@ def asked_part(question: Question, data: Any = None) -> AnswersPart | None:
     return AnswersPart(AnswersForm(data, [asked])) if asked else None
 
 
-def answers_part(data: Any, edited: Editable) -> AnswersPart | None:
+def answers_part(data: Any, edited: Editable, must_choose: bool) -> AnswersPart | None:
     """The part, in its initial state if ``data`` is None. Returns None if nothing waits for an answer."""
-    return AnswersPart(AnswersForm(data, edited.questions)) if edited.questions else None
+    return AnswersPart(AnswersForm(data, edited.questions, must_choose)) if edited.questions else None

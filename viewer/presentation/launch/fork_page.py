@@ -153,6 +153,12 @@ class ForkPage(CheckpointPage[Job]):
         return bool(self.findings and self.findings.is_under_way and not self.can_start and not others)
 
     @property
+    def sent_answer(self) -> str:
+        """The answer that a resume sends, for its button; empty if it sends none or several."""
+        views = self.parts.answers.views if self.parts.answers and not self.is_fork else []
+        return views[0].given if len(views) == 1 and self.request.edits.answers else ""
+
+    @property
     def shares_its_branch(self) -> bool:
         """Whether resuming gives this branch a second continuation."""
         return (
@@ -172,7 +178,9 @@ def fork_page(
     source, data, retry = source_at(checkpoint), submission.data, None
     if retried:
         retry = _retry(type_, source, retried)
-    parts = fork_parts(type_, source, retry.data if retry and data is None else data)
+    # A resume continues the thread itself, so that nothing is chosen for a person.
+    must_choose = type_.kind == Job.Kind.RESUME and data is not None
+    parts = fork_parts(type_, source, retry.data if retry and data is None else data, must_choose)
     preflight = PreflightForm(data)
     request = type_(
         **source.request_values(parts.options, preflight, submission),
@@ -195,7 +203,9 @@ def preview_of(request: ForkRequest) -> LaunchPreview:
     return preview_resume(request) if isinstance(request, ResumeRequest) else preview_fork(request)
 
 
-def fork_parts(type_: type[ForkRequest], source: StartingPoint, data: Any) -> ForkParts:
+def fork_parts(
+    type_: type[ForkRequest], source: StartingPoint, data: Any, must_choose: bool = False
+) -> ForkParts:
     """The parts, in their initial state if ``data`` is None. A resume has no edits."""
     contents = source.contents
     engine = engine_of(contents)
@@ -229,7 +239,7 @@ def fork_parts(type_: type[ForkRequest], source: StartingPoint, data: Any) -> Fo
         options,
         modes,
         conversations,
-        answers_part(data, edited),
+        answers_part(data, edited, must_choose),
         schema_digest=digest,
         is_new_schema=data is not None and data.get("schema", digest) != digest,
         replaces=kind.adds_to_state,
