@@ -28,6 +28,10 @@ class LocationForm(forms.Form):
         path = str(self.cleaned_data["path"])
         if is_uri(path):
             self.data = {**self.data, "path": ""}
+        is_path = ":" not in path.partition("/")[0] and path not in settings.POSTGRESQL_LOCATIONS
+        if is_path and not path.startswith(("/", "~")):
+            # It would be relative to the folder in which the server was started.
+            raise forms.ValidationError(_("Enter an absolute path."))
         return path
 
 

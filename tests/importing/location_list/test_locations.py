@@ -223,3 +223,19 @@ def test_an_empty_list_of_roots_allows_nothing(tmp_path: Path) -> None:
 def test_the_kind_of_a_store_is_recognised_by_its_content(tmp_path: Path) -> None:
     store = copy_of("1.15.30/cp.db", tmp_path).rename(tmp_path / "checkpoints.json")
     assert open_location(store).store_kind == "sqlite"
+
+
+def test_a_path_that_is_not_there_names_one_like_it(db: None, tmp_path: Path) -> None:
+    (tmp_path / "newsroom" / ".checkpoints").mkdir(parents=True)
+    for typed in ("newsrom/.checkpoints", "newsroom/.checkpoint", "newsroom/checkpoints"):
+        with pytest.raises(UnknownLocation) as error:
+            open_location(tmp_path / typed, [tmp_path])
+        assert f"Did you mean {tmp_path}/newsroom/.checkpoints?" in str(error.value)
+    for typed in ("newsrom/other", "nothing", "newsroom/.checkpoints/a/b"):
+        with pytest.raises(UnknownLocation) as error:
+            open_location(tmp_path / typed, [tmp_path])
+        assert "Did you mean" not in str(error.value)
+    # What lies outside of the allowed folders is not named.
+    with pytest.raises(UnknownLocation, match="outside") as error:
+        open_location(tmp_path / "newsrom", [tmp_path / "newsroom"])
+    assert "Did you mean" not in str(error.value)

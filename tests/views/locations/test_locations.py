@@ -177,3 +177,10 @@ def test_an_unknown_location_is_not_found(runner: Client) -> None:
     answer = runner.get(reverse("location", args=[uuid4()]))
     assert answer.status_code == 404
     assert "Page not found" in answer.content.decode()
+
+
+@pytest.mark.parametrize("path", [".checkpoints", "newsroom/.checkpoints", "./here", "a b"])
+def test_a_relative_path_asks_for_an_absolute_one(runner: Client, path: str) -> None:
+    page = runner.post(reverse("location-add"), {"path": path})
+    assert page.status_code == 422 and "Enter an absolute path." in page.content.decode()
+    assert not Location.objects.exists()

@@ -1,7 +1,9 @@
 """Add locations by their paths."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
@@ -23,6 +25,8 @@ from viewer.stores.safe_open import Identity, is_inside
 
 # How many entries of a new location are read to recognise its engine.
 MAX_PROBED = 5
+# How many names of a folder are compared with one that is not there.
+MAX_COMPARED = 2000
 
 
 class UnknownLocation(Exception):
@@ -49,7 +53,7 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
     except LocationUnreadable as error:
         if known is not None:
             return known
-        raise UnknownLocation(translate(error)) from None
+        raise UnknownLocation(" ".join(filter(None, (translate(error), _similar(found))))) from None
     if known is None:
         defaults = {"store_kind": kind, "identity": identity, "engine": engine}
         return Location.objects.get_or_create(path=str(found), defaults=defaults)[0]
@@ -120,6 +124,24 @@ def _recognised_engine(reader: LocationReader) -> str:
     entries = [entry for entry in islice(reader.entries(), MAX_PROBED) if isinstance(entry, Entry)]
     found = (one.snapshot.engine for one in reader.read_all(entries, 1) if isinstance(one, Packed))
     return next(found, DEFAULT)
+
+
+def _similar(missing: Path) -> str:
+    """A question that names an existing path like this one; empty if it exists, or none is alike."""
+    if os.path.lexists(missing):
+        return ""
+    parent = next((one for one in missing.parents if one.is_dir()), None)
+    if parent is None:
+        return ""
+    name, *rest = missing.relative_to(parent).parts
+    try:
+        with os.scandir(parent) as entries:
+            names = [entry.name for entry in islice(entries, MAX_COMPARED)]
+    except OSError:
+        return ""
+    alike = (parent.joinpath(one, *rest) for one in get_close_matches(name, names))
+    found = next((path for path in alike if path.exists() and str(path).isprintable()), None)
+    return _("Did you mean %(path)s?") % {"path": found} if found else ""
 
 
 def is_same(recorded: str, found: str) -> bool:
