@@ -256,8 +256,8 @@ class SharedChromium:
     """A headless Chromium for consecutive files with browser tests.
 
     Playwright runs an event loop in this thread, within which no other can run. So it ends before a file
-    without a browser, and starts again for a later file with one. Django, which would refuse to block that
-    loop, is told not to as long as it runs.
+    without a browser, and starts again for a later file with one. Django would refuse to block that loop, and
+    is allowed to as long as it runs.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """A JSON value as a tree: nodes, paths, limits and matches."""
 
-from viewer.presentation.json_tree import MAX_ENTRIES, MAX_MATCHES, MAX_TEXT, TreeNode, json_tree
+from viewer.presentation.json_tree import MAX_ENTRIES, MAX_LEVELS, MAX_MATCHES, MAX_TEXT, TreeNode, json_tree
 
 VALUE = {"entities": [{"tasks": [{"output": "Tea"}, {"a/b": None}]}], "odd key": True, "n": 1.5, "none": {}}
 
@@ -48,3 +48,14 @@ def test_large_values_stay_within_limits() -> None:
     opened = json_tree({"list": list(range(1_000))}, "/list").root
     assert (len(opened.children), opened.hidden) == (MAX_ENTRIES, 1_000 - MAX_ENTRIES)
     assert len(json_tree(["x"] * 1_000, query="x").matches) == MAX_MATCHES
+
+
+def test_a_deep_value_opens_a_few_levels_and_continues_at_its_node() -> None:
+    deep: object = "bottom"
+    for _level in range(150):
+        deep = {"in": deep}
+    node, levels = json_tree(deep).root, 0
+    while node.children:
+        node, levels = node.children[0], levels + 1
+    assert levels == MAX_LEVELS and not node.is_open and node.size == 1
+    assert by_path(json_tree(deep, "/in" * 140).root)[".in" * 150] == "bottom"

@@ -8,6 +8,8 @@ from typing import Any
 
 # Maximum nodes of a page, entries of one object or list, and characters of a text.
 MAX_NODES, MAX_ENTRIES, MAX_TEXT = 400, 100, 2_000
+# Maximum levels of a page. The template of a node includes itself, which takes a dozen calls for each level.
+MAX_LEVELS = 20
 MAX_MATCHES, MAX_EXCERPT = 50, 120
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 
@@ -111,9 +113,9 @@ def _node(name: str, pointer: str, path: str, value: Any) -> TreeNode:
 
 def _open(root: TreeNode, value: Any) -> None:
     """Add children breadth first, so that what is near the root is shown first."""
-    waiting, count = deque([(root, value)]), 0
+    waiting, count = deque([(root, value, 1)]), 0
     while waiting and count < MAX_NODES:
-        node, value = waiting.popleft()
+        node, value, level = waiting.popleft()
         # The node in the address is always opened.
         if not node.size or (node is not root and count + node.size > MAX_NODES):
             continue
@@ -123,7 +125,8 @@ def _open(root: TreeNode, value: Any) -> None:
                 break
             child = _child(node, key, one)
             node.children.append(child)
-            waiting.append((child, one))
+            if level < MAX_LEVELS:
+                waiting.append((child, one, level + 1))
         count += len(node.children)
 
 
