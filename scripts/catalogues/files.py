@@ -13,8 +13,13 @@ LOCALES = ROOT / "viewer" / "locale"
 PLURALS = {
     "ar": "nplurals=6; plural=n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 :"
     " n%100>=11 && n%100<=99 ? 4 : 5;",
+    "de": "nplurals=2; plural=(n != 1);",
+    "es": "nplurals=3; plural=n == 1 ? 0 : n != 0 && n % 1000000 == 0 ? 1 : 2;",
+    "fr": "nplurals=2; plural=(n > 1);",
+    "ja": "nplurals=1; plural=0;",
     "ko": "nplurals=1; plural=0;",
     "pt_BR": "nplurals=2; plural=(n > 1);",
+    "zh_Hans": "nplurals=1; plural=0;",
 }
 
 

@@ -1,4 +1,4 @@
-"""Prune threads with LangGraph's own saver, as a user would: prune.py CONNECTION STRATEGY THREAD…"""
+"""Prune threads with LangGraph's own saver, as a user would: prune.py CONNECTION STRATEGY THREADS."""
 
 import sys
 
