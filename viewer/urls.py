@@ -110,6 +110,8 @@ inbox_urls = [
     path("inbox/", inbox.index, name="inbox"),
     path("inbox/waiting/", inbox.waiting_now, name="inbox-waiting"),
     path("inbox/count/", inbox.count, name="inbox-count"),
+    # ?at=<checkpoint id>
+    path("runs/<uuid:uid>/questions/", inbox.of_run, name="run-questions"),
     path("jobs/<uuid:job>/questions/<int:number>/", inbox.show, name="question"),
     path("jobs/<uuid:job>/questions/<int:number>/answer/", inbox.answer, name="question-answer"),
 ]

@@ -31,6 +31,7 @@ from viewer.presentation.run.origin import origin_of
 from viewer.presentation.run.triggers import is_failure
 from viewer.presentation.run.units.graph import unit_graph_of
 from viewer.views.exports import download
+from viewer.views.inbox import asked_context
 from viewer.views.launch.origins import is_from_our_page
 
 # The tabs that engines share.
@@ -96,6 +97,8 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     is_too_deep = not body and "not_readable" not in context
     context |= {"contents": contents, "is_too_deep": is_too_deep, "colours": branch_colours(run)}
     context |= {"engine": engine, **_engine_tab(request, engine, context["tab"], checkpoint, contents)}
+    if "not_readable" not in context:
+        context |= asked_context(checkpoint, contents)
     if is_failure(checkpoint.trigger) and not context.get("shows_failure"):
         context["failure"] = contents.failure
     if context.get("shows_lineage") or context["tab"] == "overview":

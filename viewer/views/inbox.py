@@ -1,5 +1,7 @@
 """The inbox: questions that wait for an answer, one question, and answering it."""
 
+from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -10,11 +12,15 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.permissions import viewer_allowed
+from viewer.engines import engine_of
 from viewer.engines.planning.answer_schema import AnswerInvalid
+from viewer.engines.protocol import Contents, kind_of
+from viewer.importing import NotReadable, contents_at, import_run, shown_body
 from viewer.jobs.human_input import questions
 from viewer.messages.translation import translate
-from viewer.models import Question, Run
-from viewer.presentation.launch.answers_part import AnswersPart, asked_part
+from viewer.models import Checkpoint, Job, Question, Run
+from viewer.presentation.launch.answers_part import AnswersPart, asked_at, asked_part
+from viewer.presentation.run.jumps import jump_target
 from viewer.presentation.run_list.filters import paused_runs
 
 # Runs that wait without a job. The others are on the home page, under its filter.
@@ -76,6 +82,40 @@ def answer(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
 def count(request: HttpRequest) -> HttpResponse:
     """Return the header's link to the inbox, with the number of waiting questions."""
     return render(request, "inbox/_link.html", {"oob": True})
+
+
+@viewer_allowed
+@require_GET
+def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Return what a paused run asks, at the checkpoint ``?at=`` or else where it waits.
+
+    Nothing is asked while a job answers it, and once it is answered.
+    """
+    run = get_object_or_404(Run.objects.select_related("location__project"), uid=uid)
+    import_run(run)
+    rows = run.checkpoints.select_related("run", "location", "stored_copy")
+    at = request.GET.get("at", "")
+    found = rows.filter(checkpoint_id=at).first() if at else jump_target(run, "waiting", "")
+    context: dict[str, Any] = {"checkpoint": found, "run": run, "is_in_inbox": not at}
+    if found:
+        with suppress(NotReadable):
+            context |= asked_context(found, contents_at(found, shown_body(found)[0]))
+    return render(request, "inbox/_asked.html", context)
+
+
+def asked_context(checkpoint: Checkpoint, contents: Contents) -> dict[str, Any]:
+    """Return what the part of a checkpoint's page shows that asks what it waits for."""
+    asked = asked_at(checkpoint, contents)
+    if asked is None:
+        return {}
+    kind = kind_of(engine_of(contents), checkpoint.entity)
+    under_way = Job.objects.under_way().filter(kind=Job.Kind.RESUME, run=checkpoint.run)
+    return {
+        "asked": asked,
+        "answering": under_way.first(),
+        "can_be_answered": kind.is_runnable and not checkpoint.is_pruned,
+        "continues_itself": not kind.resumes_last_only or checkpoint.is_last,
+    }
 
 
 def _waiting() -> dict[str, QuerySet[Question] | QuerySet[Run]]:

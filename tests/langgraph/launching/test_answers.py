@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from urllib.parse import unquote
 
 import pytest
 from django.http import QueryDict
@@ -12,7 +13,7 @@ from django.utils import timezone
 from tests.langgraph.conftest import opened
 from viewer.engines.planning.editable import AnswerOption, OpenQuestion
 from viewer.forms.launch.answers import AnswersForm
-from viewer.models import Job, Location, Project
+from viewer.models import Checkpoint, Job, Location, Project
 
 OPTIONS = (AnswerOption("yes", "yes"), AnswerOption("no", "no"))
 QUESTIONS = [OpenQuestion("a" * 32, "Publish?", OPTIONS), OpenQuestion("", "Why?")]
@@ -46,15 +47,21 @@ def test_an_invalid_answer_is_an_error(name: str, text: str) -> None:
     assert not form.is_valid() and name in form.errors and form.answers == {}
 
 
-def test_a_waiting_checkpoint_can_be_answered_in_the_thread_or_in_forks(
-    threads: Callable[[str], Location], runner: Client
-) -> None:
+@pytest.fixture
+def row(threads: Callable[[str], Location]) -> Checkpoint:
+    """A waiting checkpoint whose project may run."""
     location = threads("lg12")
     location.project = Project.objects.create(folder="/", interpreter="/x", confirmed_at=timezone.now())
     location.save()
-    row = opened(location, "appr-waiting").checkpoints.latest("row")
+    return opened(location, "appr-waiting").checkpoints.latest("row")
+
+
+def test_a_waiting_checkpoint_can_be_answered_in_the_thread_or_in_forks(
+    row: Checkpoint, runner: Client
+) -> None:
     page = runner.get(row.get_absolute_url()).content.decode()
     assert f"{reverse('resume', args=[row.pk])}#answers" in page and "leaves the thread waiting" in page
+    assert page.index("Waits for an answer") < page.index('aria-label="Checkpoint sections"')
     resume = runner.get(reverse("resume", args=[row.pk])).content.decode()
     assert 'name="answer:0"' in resume and "continues the thread itself" in resume
     fork = runner.get(reverse("fork", args=[row.pk])).content.decode()
@@ -63,13 +70,47 @@ def test_a_waiting_checkpoint_can_be_answered_in_the_thread_or_in_forks(
     assert "not valid JSON" in sent.content.decode()
 
 
-def test_a_resume_preselects_nothing_and_its_button_names_the_answer(
-    threads: Callable[[str], Location], runner: Client
+def test_a_waiting_checkpoint_asks_with_its_choices_and_each_leads_to_its_answer(
+    row: Checkpoint, runner: Client
 ) -> None:
-    location = threads("lg12")
-    location.project = Project.objects.create(folder="/", interpreter="/x", confirmed_at=timezone.now())
-    location.save()
-    row = opened(location, "appr-waiting").checkpoints.latest("row")
+    page = runner.get(row.get_absolute_url()).content.decode()
+    asked = page[page.index('class="asked"') : page.index('aria-label="Checkpoint sections"')]
+    resume = reverse("resume", args=[row.pk])
+    links = re.findall(rf'href="({resume}\?choice:0=[^"#]+)#answers"', asked)
+    assert len(links) > 1 and "{" not in asked
+    # Nothing is an id before a person asks for details.
+    assert not re.search(r"[0-9a-f]{16,}", asked.split("hx-get", 1)[1].split(">", 1)[1])
+    label = unquote(links[0].partition("=")[2])
+    opened_form = runner.get(links[0]).content.decode()
+    assert f"Send answer: {label}" in opened_form and not Job.objects.exists()
+    assert re.search(rf'name="choice:0" value="{label}"\s+checked', opened_form)
+
+
+def test_the_inbox_asks_what_a_paused_run_asks(row: Checkpoint, runner: Client) -> None:
+    inbox, address = runner.get(reverse("inbox")), reverse("run-questions", args=[row.run.uid])
+    assert f'hx-get="{address}"' in inbox.content.decode()
+    asked = runner.get(address).content.decode()
+    assert asked.count("question-prompt") == 1 and f"{reverse('resume', args=[row.pk])}?choice:0=" in asked
+    of_page = runner.get(address, {"at": row.checkpoint_id}).content.decode()
+    assert of_page.count("question-prompt") == 1
+    earlier = row.run.checkpoints.earliest("row")
+    assert not runner.get(address, {"at": earlier.checkpoint_id}).content.decode().strip()
+
+
+def test_nobody_is_asked_while_a_job_answers(row: Checkpoint, runner: Client) -> None:
+    values = {"project": row.location.project, "location": row.location, "run": row.run, "checkpoint": row}
+    job = Job.objects.create(kind=Job.Kind.RESUME, status=Job.Status.RUNNING, **values)
+    asked = runner.get(reverse("run-questions", args=[row.run.uid])).content.decode()
+    assert "This is being answered" in asked and job.get_absolute_url() in asked
+    assert "choice:0" not in asked
+
+
+def test_a_person_who_may_not_run_sees_the_question_only(row: Checkpoint, reader: Client) -> None:
+    asked = reader.get(reverse("run-questions", args=[row.run.uid])).content.decode()
+    assert "question-prompt" in asked and "href" not in asked
+
+
+def test_a_resume_preselects_nothing_and_its_button_names_the_answer(row: Checkpoint, runner: Client) -> None:
     address, plan = reverse("resume", args=[row.pk]), reverse("resume-plan", args=[row.pk])
     page = runner.get(address).content.decode()
     radios = re.findall(r'<input type="radio" name="choice:0"[^>]*>', page)

@@ -1,7 +1,7 @@
 """The form of answers to what a checkpoint or a run waits for."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -23,8 +23,14 @@ class AnswersForm(forms.Form):
     If a person has to choose, the choice of no answer is one as well, but no choice is an error.
     """
 
-    def __init__(self, data: Any, questions: Sequence[OpenQuestion], must_choose: bool = False) -> None:
-        super().__init__(data)
+    def __init__(
+        self,
+        data: Any,
+        questions: Sequence[OpenQuestion],
+        must_choose: bool = False,
+        initial: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(data, initial=dict(initial or {}))
         self.must_choose = must_choose
         self.questions = list(questions)
         # The answer that an option makes, by the question's number.

@@ -1,6 +1,7 @@
 """Questions of a checkpoint or run with their answers, as a page shows them."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +9,10 @@ from django.forms import BoundField
 
 from viewer.engines import engine_of
 from viewer.engines.planning.editable import AnswerField, AnswerOption, Editable, OpenQuestion
+from viewer.engines.protocol import Contents
 from viewer.forms.launch.answers import AnswersForm, choice_texts, part_name
-from viewer.models import Question
+from viewer.importing import branch_status
+from viewer.models import Checkpoint, Question, Run
 from viewer.presentation.launch.edit_parts import FieldView
 
 
@@ -164,6 +167,26 @@ def asked_part(question: Question, data: Any = None) -> AnswersPart | None:
     return AnswersPart(AnswersForm(data, [asked])) if asked else None
 
 
-def answers_part(data: Any, edited: Editable, must_choose: bool) -> AnswersPart | None:
-    """The part, in its initial state if ``data`` is None. Returns None if nothing waits for an answer."""
-    return AnswersPart(AnswersForm(data, edited.questions, must_choose)) if edited.questions else None
+def answers_part(
+    data: Any, edited: Editable, must_choose: bool, chosen: Mapping[str, str] | None = None
+) -> AnswersPart | None:
+    """The part, in its initial state if ``data`` is None. Returns None if nothing waits for an answer.
+
+    ``chosen`` are the options that the link to the page named, by the field.
+    """
+    if not edited.questions:
+        return None
+    if data is None and chosen:
+        part = AnswersPart(AnswersForm(chosen, edited.questions))
+        # An option with fields is not an error before anything was typed.
+        return (
+            part if part.form.is_valid() else AnswersPart(AnswersForm(None, edited.questions, initial=chosen))
+        )
+    return AnswersPart(AnswersForm(data, edited.questions, must_choose))
+
+
+def asked_at(checkpoint: Checkpoint, contents: Contents) -> AnswersPart | None:
+    """The questions that a checkpoint waits for, without an answer; None if it waits for none."""
+    if branch_status(checkpoint) != Run.Status.WAITING:
+        return None
+    return answers_part(None, engine_of(contents).editable(contents), must_choose=False)

@@ -1,6 +1,6 @@
 """The page of a fork or resume."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -180,7 +180,8 @@ def fork_page(
         retry = _retry(type_, source, retried)
     # A resume continues the thread itself, so that nothing is chosen for a person.
     must_choose = type_.kind == Job.Kind.RESUME and data is not None
-    parts = fork_parts(type_, source, retry.data if retry and data is None else data, must_choose)
+    sent = retry.data if retry and data is None else data
+    parts = fork_parts(type_, source, sent, must_choose, submission.chosen)
     preflight = PreflightForm(data)
     request = type_(
         **source.request_values(parts.options, preflight, submission),
@@ -204,7 +205,11 @@ def preview_of(request: ForkRequest) -> LaunchPreview:
 
 
 def fork_parts(
-    type_: type[ForkRequest], source: StartingPoint, data: Any, must_choose: bool = False
+    type_: type[ForkRequest],
+    source: StartingPoint,
+    data: Any,
+    must_choose: bool = False,
+    chosen: Mapping[str, str] | None = None,
 ) -> ForkParts:
     """The parts, in their initial state if ``data`` is None. A resume has no edits."""
     contents = source.contents
@@ -239,7 +244,7 @@ def fork_parts(
         options,
         modes,
         conversations,
-        answers_part(data, edited, must_choose),
+        answers_part(data, edited, must_choose, chosen),
         schema_digest=digest,
         is_new_schema=data is not None and data.get("schema", digest) != digest,
         replaces=kind.adds_to_state,

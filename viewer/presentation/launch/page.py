@@ -1,6 +1,6 @@
 """The common parts of all launch pages: errors, refusals, and the start."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from uuid import UUID, uuid4
@@ -22,11 +22,15 @@ Started = TypeVar("Started")
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A submitted form and its user. ``data`` is None if the page is shown for the first time."""
+    """A submitted form and its user. ``data`` is None if the page is shown for the first time.
+
+    ``chosen`` are the answers that the link to the page named, by their field.
+    """
 
     data: QueryDict | None
     user: AbstractBaseUser | None
     key: UUID
+    chosen: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def page_values(self) -> dict[str, Any]:
