@@ -60,7 +60,9 @@ def test_without_a_pyproject_the_folder_with_an_environment_is_proposed(tmp_path
 
 def test_without_project_files_the_parent_folder_is_proposed(tmp_path: Path) -> None:
     (tmp_path / "a" / "cp").mkdir(parents=True)
-    assert propose_project(tmp_path / "a" / "cp") == ProposedProject(tmp_path / "a", None, None, ())
+    assert propose_project(tmp_path / "a" / "cp") == ProposedProject(
+        tmp_path / "a", None, None, (), is_found=False
+    )
 
 
 def test_the_link_of_an_interpreter_is_not_resolved(project: Path) -> None:
@@ -229,3 +231,11 @@ def test_of_several_crews_only_the_one_with_the_name_of_the_checkpoint_is_chosen
 def test_a_flow_with_a_base_class_in_another_folder_is_found_by_its_name(project: Path) -> None:
     write(project / "desk.py", "from base import Base\nclass Desk(Base): ...\n")
     assert entry_point_for(project, ["desk:Desk", "gone:Other"], "flow", "Desk") == "desk:Desk"
+
+
+def test_a_place_without_a_project_says_that_none_was_found(tmp_path: Path) -> None:
+    (tmp_path / "lonely/.checkpoints").mkdir(parents=True)
+    proposed = propose_project(tmp_path / "lonely/.checkpoints")
+    assert not proposed.is_found and proposed.folder == tmp_path / "lonely"
+    (tmp_path / "pyproject.toml").touch()
+    assert propose_project(tmp_path / "lonely/.checkpoints").is_found

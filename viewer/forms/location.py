@@ -2,6 +2,7 @@
 
 from django import forms
 from django.conf import settings
+from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy as _
 
 from viewer.stores.postgresql.address import is_uri
@@ -19,6 +20,12 @@ class LocationForm(forms.Form):
                 "placeholder": "/path/to/newsroom/.checkpoints",
                 "autocomplete": "off",
                 "spellcheck": "false",
+                "list": "paths",
+                "hx-get": reverse_lazy("location-paths"),
+                "hx-trigger": "focus once, input changed delay:100ms",
+                "hx-target": "#paths",
+                "hx-swap": "innerHTML",
+                "hx-sync": "this:replace",
             }
         ),
     )

@@ -10,12 +10,15 @@ from viewer.importing.importing import (
     redact_stored,
 )
 from viewer.importing.location_list.file_urls import NotLocal, path_of
+from viewer.importing.location_list.finding import find_stores, paths_like
 from viewer.importing.location_list.locations import (
     UnknownLocation,
     addable_databases,
     newly_opened,
     open_location,
+    overlaps,
 )
+from viewer.importing.location_list.moved import change_path
 from viewer.importing.location_list.remove import WouldBeLost, removal_blocker, remove_location
 from viewer.importing.location_list.write_targets import (
     WriteTarget,
@@ -57,9 +60,11 @@ __all__ = [
     "body_of",
     "branch_status",
     "called_runs",
+    "change_path",
     "contents_at",
     "describe_runs",
     "find_ends",
+    "find_stores",
     "import_added",
     "import_location",
     "import_one",
@@ -69,7 +74,9 @@ __all__ = [
     "newly_opened",
     "open_location",
     "open_write_target",
+    "overlaps",
     "path_of",
+    "paths_like",
     "prepare_import",
     "redact_stored",
     "removal_blocker",

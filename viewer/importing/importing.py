@@ -187,6 +187,8 @@ def record(location: Location, summary: ImportSummary) -> None:
     if (location.read_error, location.replaced_by) != (summary.read_error, summary.replaced_by):
         summary.is_news = True
     is_due = location.imported_at is None or now - location.imported_at > RECORDED_EVERY
+    # The time is that of the last import that read it.
+    is_due &= not summary.read_error
     is_due |= location.refused_fingerprint != summary.refused_fingerprint
     if not (summary.is_news or is_due):
         return

@@ -155,16 +155,23 @@ class Location(models.Model):
     def save(self, *args: Any, **kwargs: Any) -> None:
         if not self.uid:
             self.uid = uuid.uuid5(uuid.NAMESPACE_URL, f"file://{self.path}")
+            if Location.objects.filter(uid=self.uid).exists():
+                # The location that was at this path before has been moved.
+                self.uid = uuid.uuid4()
         super().save(*args, **kwargs)
 
     def get_absolute_url(self) -> str:
         return reverse("location", args=[self.uid])
 
     def record_import(self, at: datetime, read_error: UserMessage | None, has_changed: bool) -> None:
-        """Record the time and error of an import. Open pages refresh if something ``has_changed``."""
-        self.imported_at, self.read_error = at, read_error
+        """Record an import, with its time if it read the location, else its error.
+
+        Open pages refresh if something ``has_changed``.
+        """
+        self.imported_at = self.imported_at if read_error else at
+        self.read_error = read_error
         changes: dict[str, Any] = {
-            "imported_at": at,
+            "imported_at": self.imported_at,
             "read_error": self.read_error,
             "replaced_by": self.replaced_by,
             "refused_fingerprint": self.refused_fingerprint,
@@ -202,6 +209,12 @@ class Location(models.Model):
         """Record the device and inode of the location."""
         self.identity, self.replaced_by = identity, ""
         Location.objects.filter(pk=self.pk).update(identity=identity, replaced_by="")
+
+    def move(self, path: str, identity: str) -> None:
+        """Read it at another path from now on. Its links stay."""
+        self.path, self.identity, self.replaced_by = path, identity, ""
+        changes = {"path": path, "identity": identity, "replaced_by": "", "refused_fingerprint": ""}
+        Location.objects.filter(pk=self.pk).update(**changes)
 
     def accept_replacement(self, identity: str) -> bool:
         """Pin the replacement that a person was shown. Return False if it has changed since."""

@@ -17,23 +17,29 @@ INTERPRETERS = (".venv/bin/python", "venv/bin/python", ".venv/Scripts/python.exe
 
 @dataclass(frozen=True, slots=True)
 class ProposedProject:
-    """What was found around a location. ``None`` and an empty tuple mean that nothing was found."""
+    """What was found around a location. ``None`` and an empty tuple mean that nothing was found.
+
+    ``is_found`` says whether anything marks ``folder`` as a project's.
+    """
 
     folder: Path
     interpreter: Path | None
     environment_file: Path | None
     entry_points: tuple[EntryPoint, ...]
+    is_found: bool = True
 
 
 def propose_project(location_path: Path, engine: str = DEFAULT) -> ProposedProject:
     """Return the project around a location, for a person to confirm. Only reads files."""
-    project = project_folder(location_path)
+    marked = _marked_folder(location_path)
+    project = marked or location_path.absolute().parent
     folder = import_folder(project, location_path.absolute())
     return ProposedProject(
         folder=folder,
         interpreter=find_interpreter(project),
         environment_file=find_environment_file(folder, engine) or find_environment_file(project, engine),
         entry_points=engine_named(engine).find_entry_points(folder),
+        is_found=marked is not None,
     )
 
 
@@ -43,8 +49,8 @@ def find_environment_file(folder: Path, engine: str = DEFAULT) -> Path | None:
     return next((path for path in (named, folder / ".env") if path is not None and _is_file(path)), None)
 
 
-def project_folder(location_path: Path) -> Path:
-    """Return the nearest parent folder with one of PROJECT_FILES, else with an environment, else the parent.
+def _marked_folder(location_path: Path) -> Path | None:
+    """Return the nearest parent folder with one of PROJECT_FILES, else with an environment, else None.
 
     Never the location itself: its files came with the checkpoints.
     """
@@ -54,7 +60,7 @@ def project_folder(location_path: Path) -> Path:
         for folder in upwards:
             if any(_is_file(folder / mark) for mark in marks):
                 return folder
-    return start.parent
+    return None
 
 
 def find_interpreter(folder: Path) -> Path | None:

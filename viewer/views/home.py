@@ -5,12 +5,12 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from viewer.access.permissions import viewer_allowed
-from viewer.forms.location import LocationForm, allowed_folders
-from viewer.importing import addable_databases, prepare_import
+from viewer.importing import prepare_import
 from viewer.live.home_feed import home_state
 from viewer.models import Location, Run
 from viewer.presentation.home import attention
 from viewer.presentation.run_list.page import run_list
+from viewer.views.locations import adding_context
 
 
 @viewer_allowed
@@ -26,6 +26,6 @@ def show(request: HttpRequest) -> HttpResponse:
         "state": home_state(),
     }
     if not locations:
-        context |= {"form": LocationForm(), "roots": allowed_folders(), "databases": addable_databases()}
+        context |= adding_context(request)
     part = request.headers.get("HX-Target") == "home-contents"
     return render(request, f"home/{'_contents' if part else 'page'}.html", context)

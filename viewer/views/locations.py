@@ -1,5 +1,6 @@
 """Locations: the list, one location, adding, refreshing and removing."""
 
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -7,6 +8,7 @@ from django.contrib import messages
 from django.db.models import Case, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
@@ -19,10 +21,14 @@ from viewer.importing import (
     UnknownLocation,
     WouldBeLost,
     addable_databases,
+    change_path,
+    find_stores,
     import_added,
     import_location,
     is_indexed,
     open_location,
+    overlaps,
+    paths_like,
     prepare_import,
     removal_blocker,
     remove_location,
@@ -32,6 +38,9 @@ from viewer.models import Location, Problem
 from viewer.presentation.run_list.page import run_list
 from viewer.pruning import is_prunable
 
+# The key of the session for a path that was refused.
+REFUSED = "refused_location"
+MAX_SHOWN_PATH = 1000
 PROBLEMS_SHOWN = 200
 FAILED_STARTS_SHOWN = 20
 LAST_WHAT_IS_FOREIGN = Case(When(kind=Problem.Kind.FOREIGN, then=1), default=0)
@@ -42,12 +51,28 @@ LAST_WHAT_IS_FOREIGN = Case(When(kind=Problem.Kind.FOREIGN, then=1), default=0)
 def index(request: HttpRequest) -> HttpResponse:
     """Show every location with its counts, and the form that adds one."""
     prepare_import()
-    return _index(request, LocationForm(), 200)
+    context = {"locations": Location.objects.with_counts(), **adding_context(request)}
+    return render(request, "locations/list.html", context)
+
+
+def adding_context(request: HttpRequest) -> dict[str, Any]:
+    """Return the context of the form that adds a location, with a path that was just refused."""
+    refused = request.session.pop(REFUSED, None)
+    form = LocationForm(initial={"path": refused["path"]} if refused else None)
+    if refused:
+        form.fields["path"].widget.attrs |= {
+            "autofocus": True,
+            "aria-invalid": "true",
+            "aria-describedby": "path-error",
+        }
+    databases = addable_databases()
+    return {"form": form, "refused": refused, "roots": allowed_folders(), "databases": databases}
 
 
 @require_POST
 def add(request: HttpRequest) -> HttpResponse:
-    """Add a location and import it, a large one in the background."""
+    """Add a location and import it, a large one in the background. A refused path is shown again once."""
+    is_home = request.POST.get("from") == "home"
     form = LocationForm(request.POST)
     if form.is_valid():
         try:
@@ -56,19 +81,41 @@ def add(request: HttpRequest) -> HttpResponse:
             form.add_error("path", str(error))
         else:
             import_added(location)
-            return redirect(location)
-    form.fields["path"].widget.attrs["autofocus"] = True
-    return _index(request, form, 422)
+            messages.success(request, _("Added %(path)s.") % {"path": location.path})
+            for sentence in overlaps(location):
+                messages.warning(request, sentence)
+            return redirect("home" if is_home and location.runs.exists() else location)
+    reason = " ".join(map(str, form["path"].errors))
+    request.session[REFUSED] = {"path": str(form.data.get("path", ""))[:MAX_SHOWN_PATH], "error": reason}
+    return redirect(reverse("home" if is_home else "locations") + "#add")
 
 
-def _index(request: HttpRequest, form: LocationForm, status: int) -> HttpResponse:
-    context = {
-        "locations": Location.objects.with_counts(),
-        "form": form,
-        "roots": allowed_folders(),
-        "databases": addable_databases(),
-    }
-    return render(request, "locations/list.html", context, status=status)
+@require_GET
+def found(request: HttpRequest) -> HttpResponse:
+    """Return the stores in the allowed folders that are no locations, each with a button that adds it."""
+    context = {"stores": find_stores(settings.CHECKPOINT_ROOTS), "from": request.GET.get("from", "")}
+    return render(request, "locations/_found.html", context)
+
+
+@require_GET
+def paths(request: HttpRequest) -> HttpResponse:
+    """Return the paths in the allowed folders that begin with what was typed."""
+    offered = paths_like(request.GET.get("path", "")[:MAX_SHOWN_PATH], settings.CHECKPOINT_ROOTS)
+    return render(request, "locations/_paths.html", {"paths": offered})
+
+
+@require_POST
+def change(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Change the path of a location that was moved, and import it there."""
+    location = get_object_or_404(Location, uid=uid)
+    try:
+        change_path(location, request.POST.get("path", "").strip(), settings.CHECKPOINT_ROOTS)
+    except UnknownLocation as error:
+        messages.error(request, str(error))
+    else:
+        import_location(location)
+        messages.success(request, _("This location is now at %(path)s.") % {"path": location.path})
+    return redirect(location)
 
 
 @viewer_allowed

@@ -26,7 +26,14 @@ from viewer.jobs.execution.ending.redact_again import redact_jobs_again
 from viewer.jobs.execution.starting.protected_paths import conflict_of
 from viewer.messages.translation import translate
 from viewer.models import Location, Project
-from viewer.projects.proposing import ProposedProject, engine_version, propose_project, python_version
+from viewer.projects.proposing import (
+    INTERPRETERS,
+    PROJECT_FILES,
+    ProposedProject,
+    engine_version,
+    propose_project,
+    python_version,
+)
 from viewer.views.server.limits import limits_of_project
 
 
@@ -84,6 +91,7 @@ def _page(
     context = {
         "location": location,
         "project": known,
+        "looked_for": _looked_for(proposed) if known is None else "",
         "others": known.locations.exclude(pk=location.pk) if known else [],
         "form": form,
         "kinds": {point.name: point.kind for point in points},
@@ -99,6 +107,24 @@ def _page(
     }
     is_wrong = form.errors or sent_limits is not None
     return render(request, "projects/page.html", context, status=422 if is_wrong else 200)
+
+
+def _looked_for(proposed: ProposedProject) -> str:
+    """What was looked for in vain around the location; empty if the project and its Python were found."""
+    names = {
+        "files": ", ".join(PROJECT_FILES),
+        "pythons": ", ".join(INTERPRETERS[:2]),
+        "folder": proposed.folder,
+    }
+    if not proposed.is_found:
+        text = _(
+            "No project was found: neither %(files)s nor %(pythons)s is in %(folder)s or a folder above it."
+        )
+        return text % names
+    if proposed.interpreter is None:
+        text = _("No Python environment was found: %(pythons)s is not in %(folder)s or a folder above it.")
+        return text % names
+    return ""
 
 
 def _conflict(form: ProjectForm) -> str:

@@ -1,7 +1,9 @@
 """The list of locations, the page of one, adding and refreshing."""
 
+import re
 import shutil
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,6 +16,13 @@ from tests.real_stores import STORES
 from viewer.models import Location, Problem
 
 Imported = Callable[[str], Location]
+
+
+def refusal(client: Client, path: object) -> str:
+    """The error that the form shows after this path was sent."""
+    assert client.post(reverse("location-add"), {"path": str(path)})["Location"].endswith("#add")
+    page = client.get(reverse("locations")).content.decode()
+    return unescape(re.findall(r'<p class="error"[^>]*>(.*?)</p>', page, re.DOTALL)[0])
 
 
 def test_an_empty_list_shows_the_next_step(runner: Client) -> None:
@@ -104,10 +113,12 @@ def test_adding_a_location_again_opens_the_existing_one(runner: Client, crew_loc
 @pytest.mark.parametrize("path", ["/etc", "/nowhere/at/all", "../../etc", "", "/proc/self\0", "~root/.."])
 def test_a_path_that_is_not_allowed_is_refused_with_a_reason(runner: Client, path: str) -> None:
     answer = runner.post(reverse("location-add"), {"path": path})
-    assert answer.status_code == 422
-    assert 'class="error"' in answer.content.decode()
-    assert "autofocus" in answer.content.decode()
+    assert answer["Location"] == f"{reverse('locations')}#add"
+    page = runner.get(reverse("locations")).content.decode()
+    assert 'class="error"' in page and "autofocus" in page
     assert not Location.objects.exists()
+    # A reload sends nothing again, and says nothing again.
+    assert 'class="error"' not in runner.get(reverse("locations")).content.decode()
 
 
 def test_a_link_out_of_the_allowed_roots_is_refused(
@@ -119,7 +130,7 @@ def test_a_link_out_of_the_allowed_roots_is_refused(
     (allowed / "link").symlink_to(outside)
     settings.CHECKPOINT_ROOTS = [allowed]
     for path in (outside, allowed / "link", allowed / ".." / "allowed-not"):
-        assert runner.post(reverse("location-add"), {"path": str(path)}).status_code == 422
+        assert "is outside the folders" in refusal(runner, path)
     assert runner.post(reverse("location-add"), {"path": str(allowed)}).status_code == 302
 
 
@@ -181,6 +192,88 @@ def test_an_unknown_location_is_not_found(runner: Client) -> None:
 
 @pytest.mark.parametrize("path", [".checkpoints", "newsroom/.checkpoints", "./here", "a b"])
 def test_a_relative_path_asks_for_an_absolute_one(runner: Client, path: str) -> None:
-    page = runner.post(reverse("location-add"), {"path": path})
-    assert page.status_code == 422 and "Enter an absolute path." in page.content.decode()
+    assert refusal(runner, path) == "Enter an absolute path."
     assert not Location.objects.exists()
+
+
+def test_each_wrong_path_has_its_own_sentence(runner: Client, settings: Settings, tmp_path: Path) -> None:
+    settings.CHECKPOINT_ROOTS = [tmp_path]
+    (tmp_path / "checkpoints").mkdir()
+    assert "knows no home folder for ~nobody-here" in refusal(runner, "~nobody-here/x")
+    assert f"{Path.home().resolve()} is outside the folders" in refusal(runner, "~")
+    assert f"Did you mean {tmp_path}/checkpoints?" in refusal(runner, tmp_path / "checkpoint")
+    settings.CHECKPOINT_ROOTS = [Path("/")]
+    assert "data folder" in refusal(runner, settings.DATA_DIR)
+
+
+def test_a_location_around_another_or_around_our_own_data_says_so(
+    runner: Client, settings: Settings, tmp_path: Path
+) -> None:
+    inner = shutil.copytree(STORES / "1.15.30/json", tmp_path / "project" / "inner")
+    settings.DATA_DIR = tmp_path / "project" / "data"
+    settings.DATA_DIR.mkdir()
+    runner.post(reverse("location-add"), {"path": str(inner)})
+    page = runner.post(reverse("location-add"), {"path": str(inner.parent)}, follow=True).content.decode()
+    assert f"It contains {inner}" in page and f"is skipped: {settings.DATA_DIR}" in page
+    page = runner.post(reverse("location-add"), {"path": str(inner / "main")}, follow=True).content.decode()
+    assert f"It is inside {inner}" in page
+
+
+def test_an_empty_install_says_what_to_do_and_adding_stays_on_home(runner: Client, tmp_path: Path) -> None:
+    store = shutil.copytree(STORES / "1.15.30/json", tmp_path / "store")
+    page = runner.get("/").content.decode()
+    assert "CheckpointConfig(" in page and "SqliteSaver" in page and "make demo" in page
+    assert reverse("locations-found") in page
+    added = runner.post(reverse("location-add"), {"path": str(store), "from": "home"}, follow=True)
+    assert added.redirect_chain == [("/", 302)] and f"Added {store}." in added.content.decode()
+    runner.post(reverse("location-add"), {"path": "relative", "from": "home"})
+
+
+def test_an_empty_folder_shows_the_lines_that_write_to_it(runner: Client, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    page = runner.post(
+        reverse("location-add"), {"path": str(tmp_path / "empty")}, follow=True
+    ).content.decode()
+    assert f'CheckpointConfig(location="{tmp_path}/empty"' in page and "Prune" not in page
+
+
+def test_found_stores_are_added_with_one_press(runner: Client, settings: Settings, tmp_path: Path) -> None:
+    settings.CHECKPOINT_ROOTS = [tmp_path]
+    store = shutil.copytree(STORES / "1.15.30/json", tmp_path / "a" / ".checkpoints")
+    page = runner.get(reverse("locations-found")).content.decode()
+    assert f'name="path" value="{store}"' in page and "6 checkpoints" in page
+    runner.post(reverse("location-add"), {"path": str(store)})
+    assert "No other store" in runner.get(reverse("locations-found")).content.decode()
+
+
+def test_the_field_completes_paths(runner: Client, settings: Settings, tmp_path: Path) -> None:
+    settings.CHECKPOINT_ROOTS = [tmp_path]
+    (tmp_path / "alpha").mkdir()
+    address = reverse("location-paths")
+    page = runner.get(address, {"path": f"{tmp_path}/al"}).content.decode()
+    assert f'<option value="{tmp_path}/alpha/">' in page
+
+
+@pytest.mark.parametrize("name", ["location-paths", "locations-found"])
+def test_who_may_not_run_is_shown_nothing_of_the_disk(reader: Client, name: str) -> None:
+    assert reader.get(reverse(name)).status_code == 403
+
+
+def test_a_moved_location_is_found_again_and_the_time_of_its_last_sync_stays(
+    runner: Client, crew_location: Location
+) -> None:
+    path = Path(crew_location.path)
+    synced = Location.objects.get(pk=crew_location.pk).imported_at
+    links = [row.get_absolute_url() for row in crew_location.checkpoints.all()]
+    path.rename(path.with_name("elsewhere"))
+    page = runner.post(reverse("location-refresh", args=[crew_location.uid]), follow=True).content.decode()
+    assert "Change path" in page
+    assert Location.objects.get(pk=crew_location.pk).imported_at == synced
+    address = reverse("location-path", args=[crew_location.uid])
+    page = runner.post(address, {"path": str(path.with_name("elsewhere"))}, follow=True).content.decode()
+    assert f"This location is now at {path.with_name('elsewhere')}." in page and "cannot be read" not in page
+    assert [row.get_absolute_url() for row in Location.objects.get().checkpoints.all()] == links
+    # Another folder at the old path is another location.
+    path.mkdir()
+    assert runner.post(reverse("location-add"), {"path": str(path)}).status_code == 302
+    assert Location.objects.count() == 2

@@ -153,7 +153,7 @@ def is_same(recorded: str, found: str) -> bool:
 def permitted_path(path: str | Path, roots: Sequence[Path] | None) -> Path:
     """The resolved path, which is inside one of the roots if there are any. Raises UnknownLocation."""
     try:
-        found = path_of(path).expanduser().resolve()
+        found = _expanded(path_of(path)).resolve()
         # A name that is not UTF-8 cannot be stored or shown.
         str(found).encode()
     except NotLocal as error:
@@ -163,14 +163,45 @@ def permitted_path(path: str | Path, roots: Sequence[Path] | None) -> Path:
     # Links are resolved, so that a link inside a root cannot lead out of it.
     if roots is not None and not any(found.is_relative_to(root.resolve()) for root in roots):
         raise UnknownLocation(
-            _("This path is outside the folders that may be opened here (CHECKPOINT_ROOTS): %(roots)s")
-            % {"roots": ", ".join(str(root) for root in roots) or "-"}
+            _("%(path)s is outside the folders that may be opened here (CHECKPOINT_ROOTS): %(roots)s")
+            % {"path": found, "roots": ", ".join(str(root) for root in roots) or "-"}
         )
     if _is_own_database(found):
         raise UnknownLocation(_("This is Forkline's own database. It contains no checkpoints of an engine."))
     if is_inside(found, settings.DATA_DIR):
         raise UnknownLocation(translate(LocationUnreadable("store.own_data_folder")))
     return found
+
+
+def _expanded(path: Path) -> Path:
+    """The path with the home folder of the account that runs Forkline, or that it names."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise UnknownLocation(
+            _("This machine knows no home folder for %(name)s.") % {"name": path.parts[0]}
+        ) from None
+
+
+def overlaps(location: Location) -> Iterator[str]:
+    """Sentences about a new location that contains others or is in one: checkpoints are listed twice."""
+    if not location.is_local:
+        return
+    path, others = Path(location.path), Location.objects.exclude(pk=location.pk)
+    for other in others.exclude(store_kind=Location.StoreKind.POSTGRESQL).values_list("path", flat=True):
+        names = {"path": path, "other": other}
+        if Path(other).is_relative_to(path):
+            yield (
+                _("It contains %(other)s, a location of its own. Those checkpoints are listed twice.") % names
+            )
+        elif path.is_relative_to(other):
+            yield (
+                _("It is inside %(other)s, a location of its own. Its checkpoints are listed twice.") % names
+            )
+    if is_inside(Path(settings.DATA_DIR), path):
+        yield _("Forkline's own data folder is inside it, and is skipped: %(folder)s") % {
+            "folder": settings.DATA_DIR
+        }
 
 
 def _is_own_database(path: Path) -> bool:

@@ -28,7 +28,7 @@ def submission_of(request: HttpRequest) -> Submission:
         data=request.POST if request.method == "POST" else None,
         user=request.user if request.user.is_authenticated else None,
         key=uuid_of(request.POST.get("key", "")) or uuid4(),
-        chosen={name: value for name, value in request.GET.items() if name.startswith("choice:")},
+        chosen={name: str(value) for name, value in request.GET.items() if name.startswith("choice:")},
     )
 
 

@@ -1,0 +1,83 @@
+"""Stores are found in the allowed folders, and paths completed, without leaving them."""
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from tests.langgraph.conftest import copied
+from tests.real_stores import STORES
+from viewer.importing import find_stores, paths_like
+from viewer.importing.location_list import finding
+
+pytestmark = pytest.mark.django_db
+
+
+def found(root: Path) -> dict[str, tuple[str, int]]:
+    stores = find_stores([root])
+    return {str(Path(one.path).relative_to(root)): (one.engine, one.count) for one in stores}
+
+
+def test_stores_of_every_kind_are_found_with_their_counts(tmp_path: Path) -> None:
+    shutil.copytree(STORES / "1.15.30/json", tmp_path / "newsroom/.checkpoints")
+    database = next(path for path in sorted(STORES.rglob("*.db")) if "1.15" in str(path))
+    shutil.copy(database, tmp_path / "crew.db")
+    (tmp_path / "graphs").mkdir()
+    copied("lg12", tmp_path / "graphs")
+    stores = found(tmp_path)
+    assert stores["newsroom/.checkpoints"] == ("CrewAI", 6)
+    assert stores["crew.db"][0] == "CrewAI" and stores["crew.db"][1] > 0
+    assert stores["graphs/lg12.db"][0] == "LangGraph" and stores["graphs/lg12.db"][1] > 0
+
+
+def test_what_is_no_store_is_not_found(tmp_path: Path) -> None:
+    (tmp_path / "notes.json").write_text("{}")
+    (tmp_path / "text.db").write_text("no database")
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
+        connection.execute("CREATE TABLE songs (name TEXT)")
+    os.mkfifo(tmp_path / "pipe.db")
+    assert found(tmp_path) == {}
+
+
+def test_links_hidden_folders_and_our_own_data_are_left_out(tmp_path: Path, settings: Settings) -> None:
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    shutil.copytree(STORES / "1.15.30/json", outside)
+    shutil.copytree(STORES / "1.15.30/json", root / ".cache/store")
+    settings.DATA_DIR = root / "data"
+    shutil.copytree(STORES / "1.15.30/json", settings.DATA_DIR / "store")
+    (root / "link").symlink_to(outside)
+    (root / "loop").symlink_to(root)
+    assert found(root) == {}
+    assert paths_like(f"{settings.DATA_DIR}/", [root]) == []
+
+
+def test_the_search_ends_in_a_tree_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "MAX_FOLDERS", 20)
+    for number in range(60):
+        (tmp_path / f"a{number:02}/b/c").mkdir(parents=True)
+    shutil.copytree(STORES / "1.15.30/json", tmp_path / "a59/b/store")
+    assert found(tmp_path) == {}
+
+
+def test_paths_are_completed_inside_the_allowed_folders_only(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    for name in ("alpha", "alps", ".hidden", "beta"):
+        (root / name).mkdir(parents=True)
+    for name in ("alarm.db", "alone.txt"):
+        (root / name).touch()
+    offered = [path.removeprefix(f"{root}/") for path in paths_like(f"{root}/al", [root])]
+    assert offered == ["alarm.db", "alpha/", "alps/"]
+    assert paths_like("", [root]) == [f"{root}/"]
+    assert paths_like(str(tmp_path), [root]) == [f"{root}/"]
+    for typed in ("/etc/", f"{root}/../", "~nobody-here/", "\0", "x" * 5000, f"{root}/alpha/../../"):
+        assert not [path for path in paths_like(typed, [root]) if not path.startswith(str(root))], typed
+
+
+def test_a_home_folder_is_completed_as_it_was_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "newsroom").mkdir()
+    assert paths_like("~/new", [tmp_path]) == ["~/newsroom/"]
