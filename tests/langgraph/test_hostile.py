@@ -435,12 +435,22 @@ def test_a_damaged_index_of_a_write_hides_nothing(database: Database, reader: Cl
     database.add(0, packed({"value": "before"}))
     database.write(0, 0, "value", ormsgpack.packb("written"), task_id="a")
     database.write(0, 0, "value", ormsgpack.packb("also written"), task_id="b")
-    database.connection.execute("UPDATE writes SET idx = ? WHERE task_id = 'a'", [index])
+    for value in ("?", "CAST(? AS TEXT)"):
+        database.connection.execute(f"UPDATE writes SET idx = {value} WHERE task_id = 'a'", [index])
     database.add(1, packed({"value": "after"}))
     html = pages(reader, location := location_of(database))
     assert "before" in html and "after" in html and "also written" in html
     body = body_of(opened(location, "t").checkpoints.order_by("row")[0])
     assert [write["value"] for write in body["writes"]] == ["written", "also written"]
+
+
+@pytest.mark.parametrize("damaged", ["", b""])
+def test_a_checkpoint_without_an_id_hides_no_other(database: Database, damaged: Any) -> None:
+    database.add(0, packed({"value": "before"}))
+    database.add(1, packed({"value": "after"}))
+    database.connection.execute("UPDATE checkpoints SET checkpoint_id = ? WHERE rowid = 1", [damaged])
+    rows = opened(location_of(database), "t").checkpoints.all()
+    assert [body_of(row)["checkpoint"]["channel_values"] for row in rows] == [{"value": "after"}]
 
 
 def written(task: str, index: int, channel: str, value: Any, path: str = "") -> dict[str, Any]:

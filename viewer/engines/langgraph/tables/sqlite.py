@@ -35,6 +35,8 @@ _CHECKPOINT_COLUMNS = CHECKPOINT_COLUMNS | {"checkpoint_id", "parent_checkpoint_
 _WRITE_COLUMNS = WRITE_COLUMNS | {"value"}
 # The start of a text. Longer ones are no keys that the engine writes.
 _SHORT = f"substr(CAST({{0}} AS BLOB), 1, {MAX_SHORT_BYTES})"
+# Any other value may be a text that is not UTF-8, which would end the query.
+_INDEX = "CASE typeof(idx) WHEN 'integer' THEN idx END"
 _NAMESPACES = f"""
     SELECT DISTINCT CAST(checkpoint_ns AS BLOB) FROM checkpoints
     WHERE thread_id = ? AND checkpoint_ns > '' AND octet_length(checkpoint_ns) <= {MAX_SHORT_BYTES}
@@ -54,7 +56,7 @@ _THREADS = f"""
     SELECT CASE WHEN octet_length(id) <= {MAX_SHORT_BYTES} THEN CAST(id AS BLOB) END, typeof(id), (
         SELECT CAST(checkpoint_id AS BLOB) FROM checkpoints
         WHERE thread_id = thread.id AND checkpoint_ns = ''
-            AND octet_length(checkpoint_id) <= {MAX_SHORT_BYTES}
+            AND octet_length(checkpoint_id) BETWEEN 1 AND {MAX_SHORT_BYTES}
         ORDER BY checkpoint_id DESC LIMIT 1
     ) FROM thread WHERE id IS NOT NULL
 """  # noqa: S608
@@ -63,10 +65,10 @@ _HEAD = f"""
     SELECT CAST(max(checkpoint_id) AS BLOB), CAST(min(checkpoint_id) AS BLOB), count(*),
         count(DISTINCT substr(checkpoint_id, 20, 4))
     FROM checkpoints
-    WHERE thread_id = ? AND checkpoint_ns = '' AND octet_length(checkpoint_id) <= {MAX_SHORT_BYTES}
+    WHERE thread_id = ? AND checkpoint_ns = '' AND octet_length(checkpoint_id) BETWEEN 1 AND {MAX_SHORT_BYTES}
 """  # noqa: S608
 _HEAD_WRITES = f"""
-    SELECT {_SHORT.format("task_id")}, idx FROM writes
+    SELECT {_SHORT.format("task_id")}, {_INDEX} FROM writes
     WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ? LIMIT 1000
 """  # noqa: S608
 
@@ -182,7 +184,7 @@ class SqliteTables(SqliteFile):
         for namespace, checkpoint_id, task, task_path, index in self.query(
             f"""
             SELECT CAST(checkpoint_ns AS BLOB), CAST(checkpoint_id AS BLOB),
-                {_SHORT.format("task_id")}, {path}, idx
+                {_SHORT.format("task_id")}, {path}, {_INDEX}
             FROM writes WHERE thread_id = ? {condition}
                 AND octet_length(checkpoint_ns) <= {MAX_SHORT_BYTES}
                 AND octet_length(checkpoint_id) <= {MAX_SHORT_BYTES}
@@ -200,7 +202,7 @@ class SqliteTables(SqliteFile):
             return
         for task, index, channel, kind, value in self.query(
             f"""
-            SELECT {_SHORT.format("task_id")}, idx, {_SHORT.format("channel")},
+            SELECT {_SHORT.format("task_id")}, {_INDEX}, {_SHORT.format("channel")},
                 {short_text("type", self._write_columns)}, CAST(value AS BLOB)
             FROM writes WHERE thread_id = ? AND octet_length(value) <= {MAX_NAMING_BYTES}
                 AND (idx = -3 OR idx >= 0 AND channel GLOB 'join:*') LIMIT {MAX_ROWS}
@@ -241,7 +243,7 @@ class SqliteTables(SqliteFile):
         path = short_text("task_path", self._write_columns)
         for task, task_path, index, channel, kind, size, value in self.database.run(
             f"""
-            SELECT {_SHORT.format("task_id")}, {path}, idx, {_SHORT.format("channel")},
+            SELECT {_SHORT.format("task_id")}, {path}, {_INDEX}, {_SHORT.format("channel")},
                 {short_text("type", self._write_columns)}, octet_length(value),
                 CASE WHEN octet_length(value) <= {max(budget, 0)} AND typeof(value) IN ('blob', 'text')
                     THEN CAST(value AS BLOB) END
@@ -258,6 +260,6 @@ def _values(ids: Sequence[str] | None) -> list[str]:
     return [] if ids is None else [json.dumps(ids)]
 
 
-def _number(value: object) -> int:
-    """A whole number; 0 for anything else that the column may hold."""
-    return value if isinstance(value, int) else 0
+def _number(index: int | None) -> int:
+    """The index of a write; 0 if the column holds anything else."""
+    return index or 0
