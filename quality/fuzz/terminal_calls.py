@@ -148,6 +148,12 @@ class Workplace:
         }
         return cls(place / "store", place, Path(settings.DATA_DIR), paths)
 
+    def remove_written(self) -> None:
+        """Remove the files that a call has written: to a later one, a missing path would be there."""
+        for path in self.folder.iterdir():
+            if path.name not in ("store", "directory", "pipe"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
     def state(self) -> dict[str, str]:
         """Digests of the folder's files, and of the rows of each table without the times of imports."""
         files = "".join(f"{path}{path.lstat().st_size}" for path in sorted(self.folder.rglob("*")))
@@ -312,6 +318,8 @@ def check(case: Case, workplace: Workplace, found: Found) -> None:
     if status != 0 and (changed := workplace.state().items() ^ before.items()):
         names = ", ".join(sorted({name for name, _digest in changed}))
         found.faults.append(f"{case.name}: a refused call has changed {names}")
+    if status == 0:
+        workplace.remove_written()
 
 
 def faults(case: Case, status: int, out: str, err: str, passed: float) -> Iterator[str]:

@@ -21,6 +21,9 @@ function clearMarks(id) {
 
 function show() {
   const plan = document.getElementById("plan");
+  // A fork without a name of the person's is named for its edits.
+  const branch = form.elements.branch;
+  if (branch && plan.dataset.branch) branch.placeholder = plan.dataset.branch;
   const changed = new Set(plan.dataset.changed.split(" "));
   for (const row of form.querySelectorAll("[data-marks]")) {
     row.classList.toggle("is-changed", changed.has(row.dataset.marks));
@@ -96,3 +99,12 @@ document.addEventListener("keydown", (event) => {
 form.querySelectorAll("textarea").forEach(grow);
 show();
 document.getElementById("errors")?.focus();
+
+// A link beside a value opened the form at its field.
+const opened = document.getElementById(form.dataset.opened ?? "");
+if (opened && !("refused" in form.dataset)) {
+  for (let fold = opened.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  const field = opened.matches("input, textarea, select") ? opened : opened.querySelector("textarea, input, select");
+  field?.focus({ preventScroll: true });
+  opened.scrollIntoView({ block: "center" });
+}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from viewer.lineage.branch_names import BranchRefused, checked_branch, proposed_branch
+from viewer.lineage.branch_names import BranchRefused, checked_branch, name_for
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,22 @@ def test_a_name_with_a_path_or_invisible_characters_is_refused(name: str) -> Non
         checked_branch(name, {"main"})
 
 
-def test_a_proposed_name_is_new_each_time_and_allowed() -> None:
-    first, second = proposed_branch("20260101T000000_ab12cd34"), proposed_branch("20260101T000000_ab12cd34")
-    assert first != second
-    assert checked_branch(first, {second}) == first
+@pytest.mark.parametrize(
+    ("edits", "name"),
+    [
+        ([("year", "2030")], "year-2030"),
+        ([("draft", "")], "draft-edited"),
+        ([("", "approve")], "approve"),
+        ([("year", "2030"), ("tone", "dry")], "year-2030-tone-dry"),
+        ([("a", "1"), ("b", "2"), ("c", "3")], "a-1-b-2-and-1-more"),
+        ([("top_p", "0.5")], "top-p-0.5"),
+        ([("Write a summary of the findings for the board", "")], "write-a-summary-of-the-findings-edited"),
+        ([("topic", "x" * 500)], "topic-edited"),
+        ([("../..", "a/b\\c#d")], "a-b-c-d"),
+        ([("主题", "気候")], "主题-気候"),
+        ([], "fork"),
+    ],
+)
+def test_a_fork_is_named_for_its_edits(edits: list[tuple[str, str]], name: str) -> None:
+    assert name_for(edits, set()) == name == checked_branch(name, set())
+    assert name_for(edits, {name}) == checked_branch(f"{name}-2", {name})

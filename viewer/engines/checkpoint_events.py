@@ -12,6 +12,19 @@ class EventGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class EventPreset:
+    """A usual choice of events. ``label`` is English, and marked for translation."""
+
+    label: str
+    events: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name that a form sends."""
+        return ",".join(self.events)
+
+
+@dataclass(frozen=True, slots=True)
 class GroupTraits:
     """What a form shows for a group of events.
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from viewer.engines.checkpoint_events import EventPreset
+
 
 @dataclass(frozen=True, slots=True)
 class RootKind:
@@ -68,6 +70,8 @@ class RootKind:
     new_run: str = ""
     # The group of events at which such a run commonly writes checkpoints.
     usual_events: str = ""
+    # The usual choices of events, which a form offers before all others.
+    event_presets: tuple[EventPreset, ...] = ()
     # The trigger of a checkpoint after which a succeeded run had nothing left to do.
     last_trigger: str = ""
 

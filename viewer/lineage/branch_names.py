@@ -1,20 +1,59 @@
 """Names of branches. Pure functions."""
 
-import secrets
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Sequence
 
 from viewer.messages.message import UserFacingError
 
 MAX_CHARACTERS = 200
+# Characters of a name or value that a branch is named for, and how many edits are named.
+MAX_PART, MAX_NAMED = 32, 2
 
 
 class BranchRefused(UserFacingError):
     """The name is invalid or taken. The message says why, and how to correct it."""
 
 
-def proposed_branch(checkpoint_id: str) -> str:
-    """The name that the engine itself would give a fork of this checkpoint."""
-    return f"fork/{checkpoint_id}_{secrets.token_hex(3)}"
+def name_for(edits: Sequence[tuple[str, str]], taken: Collection[str]) -> str:
+    """A free branch name for edits, each with what it changes and its new value, such as ``year-2030``.
+
+    An empty value is not named: ``draft-edited``. An edit without a name, such as an answer, is its value.
+    """
+    parts = [_named(name, value) for name, value in edits]
+    shown = [part for part in parts if part][:MAX_NAMED]
+    more = len(edits) - len(shown)
+    stem = "-".join([*shown, f"and-{more}-more"] if more and shown else shown) or "fork"
+    return free_name(stem, taken)
+
+
+def _named(name: str, value: str) -> str:
+    name, value = _slug(name), _slug(value) if len(value) <= MAX_PART else ""
+    if not name:
+        return value
+    return f"{name}-{value or 'edited'}"
+
+
+def _slug(text: str) -> str:
+    """The text in lower case, with hyphens for everything but letters and digits. Ends at a whole word."""
+    words = re.sub(r"[^\w.]+|_", "-", text[: 4 * MAX_PART].lower()).strip("-.").split("-")
+    kept = [words[0][:MAX_PART]]
+    for word in words[1:]:
+        if len("-".join([*kept, word])) > MAX_PART:
+            break
+        kept.append(word)
+    return "-".join(word for word in (one.strip(".") for one in kept) if word)
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name if it is free, else the name with the first free number appended."""
+    if name not in taken:
+        return name
+    # Count on from a number that was appended before; a year in the name is not one.
+    stem, _dash, number = name.rpartition("-")
+    base = stem if stem in taken and number.isdigit() else name
+    numbers = range(2, len(taken) + 3)
+    free = (f"{base[: MAX_CHARACTERS - 8]}-{number}" for number in numbers)
+    return next(one for one in free if one not in taken)
 
 
 def attempt_label(branch: str, number: int) -> str:

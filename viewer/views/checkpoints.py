@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.addresses import number_in
-from viewer.access.permissions import viewer_allowed
+from viewer.access.permissions import can_run, viewer_allowed
 from viewer.annotations import annotations_in
 from viewer.engines import engine_of
 from viewer.engines.contents import EVENTS_A_PAGE, Tab
@@ -25,6 +25,8 @@ from viewer.lineage.drawing import NoLayout
 from viewer.messages.translation import translate
 from viewer.models import Annotation, Checkpoint, Run
 from viewer.presentation.json_tree import json_tree
+from viewer.presentation.launch.conversation_part import conversations_in
+from viewer.presentation.launch.edit_parts import editable_parts
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run.colors import branch_colours
 from viewer.presentation.run.origin import origin_of
@@ -99,6 +101,7 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     context |= {"engine": engine, **_engine_tab(request, engine, context["tab"], checkpoint, contents)}
     if "not_readable" not in context:
         context |= asked_context(checkpoint, contents)
+        context["editable_parts"] = _editable_parts(request, checkpoint, contents, context["is_runnable"])
     if is_failure(checkpoint.trigger) and not context.get("shows_failure"):
         context["failure"] = contents.failure
     if context.get("shows_lineage") or context["tab"] == "overview":
@@ -126,6 +129,18 @@ def _surroundings(
         "annotations": annotated_parts(run, checkpoint),
         "called_runs": run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk"),
     }
+
+
+def _editable_parts(
+    request: HttpRequest, checkpoint: Checkpoint, contents: Contents, is_runnable: bool
+) -> frozenset[str]:
+    """The parts beside which a page links to the form that edits them."""
+    if not (is_runnable and can_run(request.user)):
+        return frozenset()
+    engine = engine_of(contents)
+    edited = engine.editable(contents)
+    can_edit_outputs = kind_of(engine, checkpoint.entity).can_edit_outputs
+    return editable_parts(edited, conversations_in(edited), can_edit_outputs)
 
 
 def annotated_parts(run: Run, checkpoint: Checkpoint) -> list[tuple[str, Annotation]]:

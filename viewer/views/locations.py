@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.permissions import viewer_allowed
-from viewer.engines import engine_of
+from viewer.engines import all_engines, engine_of
 from viewer.formats.amounts import count_text
 from viewer.forms.location import LocationForm, allowed_folders
 from viewer.importing import (
@@ -65,8 +65,13 @@ def adding_context(request: HttpRequest) -> dict[str, Any]:
             "aria-invalid": "true",
             "aria-describedby": "path-error",
         }
-    databases = addable_databases()
-    return {"form": form, "refused": refused, "roots": allowed_folders(), "databases": databases}
+    return {
+        "form": form,
+        "refused": refused,
+        "roots": allowed_folders(),
+        "databases": addable_databases(),
+        "snippets": [engine.snippet_template for engine in all_engines()],
+    }
 
 
 @require_POST
@@ -126,6 +131,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     engine = engine_of(location)
     context = {
         "location": location,
+        "snippet": engine.snippet_template,
         "runs": run_list(location.runs.top_level(), request.GET, shows_location=False),
         "is_prunable": is_prunable(location),
         "undescribed": location.runs.undescribed().count() if is_indexed(location) else 0,

@@ -141,6 +141,7 @@ class Counter(Engine[Contents]):
     tab_order = ("overview", "counts", "events", "raw")
     tabs = (Tab("counts", "Counts", "engines/counter/_counts.html"),)
     distribution = "counter"
+    snippet_template = "engines/counter/_counts.html"
     runner = Runner(Path(__file__).with_name("runner.py"), "counter_prewarm", {"COUNTER_QUIET": "yes"})
     unit_subjects = ("count",)
     has_all_spans_in_head = True

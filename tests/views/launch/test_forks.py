@@ -160,3 +160,49 @@ def test_opening_and_planning_leave_the_location_unchanged(runner: Client, check
     runner.post(page(checkpoint, "fork-plan"), filled(runner, checkpoint))
     runner.get(page(checkpoint, "resume"))
     assert {p: p.read_bytes() for p in Path(checkpoint.location.path).rglob("*") if p.is_file()} == files
+
+
+def test_a_fork_without_a_typed_name_is_named_for_its_edit(runner: Client, checkpoint: Checkpoint) -> None:
+    text = runner.get(page(checkpoint)).content.decode()
+    assert re.search(r'name="branch"\s+value=""\s+placeholder="fork"', text)
+    sent = filled(runner, checkpoint, input__year="2030")
+    plan = runner.post(f"{page(checkpoint)}plan/", sent, headers={"HX-Request": "true"}).content.decode()
+    assert 'data-branch="year-2030"' in plan and "branch year-2030" in plan
+    for expected in ("year-2030", "year-2030-2"):
+        runner.post(page(checkpoint), filled(runner, checkpoint, input__year="2030"))
+        assert Job.objects.latest("created_at").branch == expected
+
+
+def test_each_editable_value_leads_to_its_field(runner: Client, checkpoint: Checkpoint) -> None:
+    address = checkpoint.get_absolute_url()
+    texts = [runner.get(f"{address}&tab={tab}").content.decode() for tab in ("inputs", "tasks", "output")]
+    links = {link for text in texts for link in re.findall(r'href="([^"]+\?edit=[^"]+)"', text)}
+    assert {f"{page(checkpoint)}?edit={part}" for part in ("inputs%3Ayear", "outputs%3Atask-1")} <= links
+    for link in links:
+        form = runner.get(link).content.decode()
+        opened = re.findall(r'data-opened="([^"]+)"', form)
+        assert opened and f'id="{opened[0]}"' in form, link
+    assert "data-opened" not in runner.get(f"{page(checkpoint)}?edit=inputs:nothing").content.decode()
+
+
+def test_who_may_only_read_gets_no_link_to_a_form(reader: Client, checkpoint: Checkpoint) -> None:
+    assert "?edit=" not in reader.get(f"{checkpoint.get_absolute_url()}&tab=tasks").content.decode()
+
+
+def test_a_form_opened_by_its_address_does_not_begin_with_a_refusal(
+    runner: Client, checkpoint: Checkpoint
+) -> None:
+    text = runner.get(page(checkpoint)).content.decode()
+    assert "Run the preflight check first." in text
+    assert "This cannot start" not in text and "notice-bad" not in text
+
+
+def test_a_preset_of_events_is_sent_with_those_that_are_selected(
+    runner: Client, checkpoint: Checkpoint
+) -> None:
+    text = runner.get(page(checkpoint)).content.decode()
+    assert text.index("every finished task") < text.index("All events")
+    sent = filled(runner, checkpoint, checkpoint_preset="task_completed")
+    sent["checkpoint_events"] = ["task_failed"]
+    runner.post(page(checkpoint), sent)
+    assert Job.objects.get().request["options"]["checkpoints"]["events"] == ["task_completed", "task_failed"]

@@ -61,6 +61,7 @@ def test_the_findings_and_the_effect_of_choices_are_shown_before_the_start(
     expect(form.locator("#start-button")).to_be_disabled()
     check.finish({"engine_version": "1.15.30", "python_version": "3.11.7", "imports": ["crew"]})
     form.locator("#checkpoints > summary").click()
+    form.get_by_text("All events").click()
     form.check('input[value="*"]')
     expect(form.locator("#checkpoints-summary")).to_contain_text("This writes many checkpoints")
     expect(form.locator("#preflight")).to_contain_text("Ready to start.")

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from tests.views.forking import checked, filled, page
 from viewer.jobs.execution.starting.request import request_of
-from viewer.launching.requests.retry import free_branch
+from viewer.lineage.branch_names import free_name
 from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, Job, Project
 
@@ -104,7 +104,7 @@ def test_stored_form_values_are_not_in_the_runners_request(runner: Client, check
     ],
 )
 def test_a_retry_has_the_next_free_name(name: str, taken: set[str], free: str) -> None:
-    assert free_branch(name, taken) == free
+    assert free_name(name, taken) == free
 
 
 def test_only_an_ended_job_of_the_same_checkpoint_is_retried(runner: Client, checkpoint: Checkpoint) -> None:

@@ -74,6 +74,7 @@ class CrewAI(Engine[Contents]):
     asker_labels = triggers.ASKER_LABELS
     event_labels = triggers.EVENT_LABELS
     event_details = triggers.EVENT_DETAILS
+    snippet_template = "engines/crewai/_snippet.html"
     event_groups = GROUPS
     checkpoint_events = staticmethod(checkpoint_events)
 

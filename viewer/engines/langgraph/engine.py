@@ -65,6 +65,7 @@ class LangGraph(Engine[Contents]):
     unit_subjects = triggers.UNIT_SUBJECTS
     asker_labels = triggers.ASKER_LABELS
     asked_question = staticmethod(asked_question)
+    snippet_template = "engines/langgraph/_snippet.html"
     event_labels = triggers.EVENT_LABELS
     event_details = triggers.EVENT_DETAILS
 

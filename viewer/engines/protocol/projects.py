@@ -50,6 +50,10 @@ class ProjectReader(Protocol):
         return ()
 
     @property
+    def snippet_template(self) -> str:
+        """The template of the lines that make a program write checkpoints to a ``path``."""
+
+    @property
     def event_groups(self) -> Mapping[str, GroupTraits]:
         """Traits of the groups of ``checkpoint_events``, by name."""
         return {}

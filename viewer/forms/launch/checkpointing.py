@@ -7,12 +7,14 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer.engines.checkpoint_events import EventPreset
 from viewer.forms.fields import parsed
 from viewer.forms.launch.valid_values import valid_values
 from viewer.jobs.request import CheckpointSettings
 from viewer.launching.requests.option_values import parse_kept_checkpoints
 
 EVENTS = "checkpoint_events"
+PRESET = "checkpoint_preset"
 MAX_CHECKPOINTS = "max_checkpoints"
 EVERY = "*"
 
@@ -35,6 +37,7 @@ class EventsField(forms.MultipleChoiceField):
 class CheckpointsForm(forms.Form):
     """``known`` are the events of the project's engine, ``engine`` is the engine's title."""
 
+    checkpoint_preset = forms.ChoiceField(required=False, label=gettext_lazy("Checkpoints at"))
     checkpoint_events = EventsField(
         required=False,
         label=gettext_lazy("Checkpoints at"),
@@ -47,8 +50,13 @@ class CheckpointsForm(forms.Form):
         widget=forms.TextInput(attrs={"id": "max-checkpoints"}),
     )
 
-    def __init__(self, data: Any, known: Iterable[str], engine: str) -> None:
+    def __init__(
+        self, data: Any, known: Iterable[str], engine: str, presets: Iterable[EventPreset] = ()
+    ) -> None:
         super().__init__(data)
+        preset = self.fields[PRESET]
+        assert isinstance(preset, forms.ChoiceField)
+        preset.choices = [("", ""), *((one.name, one.label) for one in presets)]
         events = self.fields[EVENTS]
         assert isinstance(events, EventsField)
         events.choices = [(name, name) for name in (EVERY, *known)]
@@ -64,8 +72,10 @@ class CheckpointsForm(forms.Form):
     def settings(self) -> CheckpointSettings:
         """The settings of a request: only those that were chosen."""
         values, chosen = valid_values(self), CheckpointSettings()
-        if values.get(EVENTS):
-            chosen["events"] = values[EVENTS]
+        preset = str(values.get(PRESET) or "")
+        events = [*(preset.split(",") if preset else ()), *(values.get(EVENTS) or ())]
+        if events:
+            chosen["events"] = list(dict.fromkeys(events))
         if values.get(MAX_CHECKPOINTS) is not None:
             chosen["max_checkpoints"] = values[MAX_CHECKPOINTS]
         return chosen

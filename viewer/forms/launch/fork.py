@@ -75,8 +75,8 @@ class BranchForm(EntryPointForm):
 
     @property
     def branch_name(self) -> str:
-        """The typed name; the proposed one if nothing was sent."""
-        return self._value("branch")
+        """The typed name; empty if it is to be named for its edits."""
+        return self._value("branch").strip()
 
     @property
     def runs_stale_again(self) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from viewer.engines import engine_named
+from viewer.engines import DEFAULT, engine_named
 from viewer.formats.amounts import count_text
 from viewer.importing.addresses import address_at
 from viewer.models import Location
@@ -144,7 +144,7 @@ def _may_hold_stores(name: str) -> bool:
 def _json_store(folder: Path, names: Sequence[str]) -> str:
     """The store of a folder that holds a checkpoint's file; empty if it holds none.
 
-    Since 1.14.2, CrewAI has a folder for each branch, such as ``main`` and ``fork/<name>``.
+    A store has a folder for each branch, such as ``main`` and ``fork/<name>``, or none.
     """
     matches = (match for name in names if (match := _FILE.fullmatch(name)))
     first = next(matches, None)
@@ -163,7 +163,9 @@ def _counted(folder: str, until: float) -> FoundStore:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
                 count += _FILE.fullmatch(entry.name) is not None
-    return FoundStore(folder, "CrewAI", min(count, MAX_COUNTED), bool(waiting) or count > MAX_COUNTED)
+    return FoundStore(
+        folder, engine_named(DEFAULT).title, min(count, MAX_COUNTED), bool(waiting) or count > MAX_COUNTED
+    )
 
 
 def _database(path: Path) -> FoundStore | None:
@@ -181,4 +183,5 @@ def _database(path: Path) -> FoundStore | None:
             count = sum(isinstance(entry, Entry) for entry in entries)
     except (LocationUnreadable, OSError):
         return None
-    return FoundStore(str(path), "CrewAI", min(count, MAX_COUNTED), count > MAX_COUNTED) if count else None
+    title = engine_named(DEFAULT).title
+    return FoundStore(str(path), title, min(count, MAX_COUNTED), count > MAX_COUNTED) if count else None

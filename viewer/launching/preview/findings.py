@@ -20,6 +20,8 @@ from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, PreflightCheck
 
 Effects = Sequence[Mapping[str, Any]]
+# The id of the button that starts a preflight check.
+UNCHECKED = "check"
 
 
 @dataclass(slots=True)
@@ -133,7 +135,7 @@ class Findings:
         if self.new_effects:
             return [*found, effects_refusal()]
         if self.is_unchecked and not self.is_of_new_run:
-            return [*found, Refusal(Code.PREFLIGHT, _("run it first"), "check", _("Preflight check"))]
+            return [*found, Refusal(Code.PREFLIGHT, _("run it first"), UNCHECKED, _("Preflight check"))]
         if not self.needs_acceptance or self.accepted:
             return found
         if self.is_known:

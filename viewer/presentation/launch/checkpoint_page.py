@@ -12,7 +12,6 @@ from viewer.forms.models import ModelsForm
 from viewer.importing import stored_contents
 from viewer.launching.preview.preflight import schema_at
 from viewer.launching.requests.requests import CheckpointRequest
-from viewer.lineage.branch_names import proposed_branch
 from viewer.models import Checkpoint, Project
 from viewer.presentation.launch.checkpoints_part import checkpoints_part
 from viewer.presentation.launch.option_parts import OptionParts, option_parts
@@ -62,12 +61,12 @@ class StartingPoint:
 
     @property
     def proposed(self) -> dict[str, str]:
-        """The proposed branch of a fork and the proposed entry point, by field."""
+        """The proposed entry point, by field."""
         entry_point, contents = "", self.contents
         if self.folder:
             engine = engine_of(contents)
             entry_point = engine.entry_point_for(self.folder, self.entry_points, contents.kind, contents.name)
-        return {"branch": proposed_branch(self.checkpoint.checkpoint_id), "entry_point": entry_point}
+        return {"entry_point": entry_point}
 
     def schema(self, entry_point: str) -> Schema:
         """The schema of a run, from a stored preflight check with this entry point, if there is one."""

@@ -8,9 +8,9 @@ from typing import Any
 from django.forms import BoundField
 from django.utils.translation import gettext as _
 
-from viewer.engines.checkpoint_events import EventGroup, GroupTraits
+from viewer.engines.checkpoint_events import EventGroup, EventPreset, GroupTraits
 from viewer.engines.protocol import Engine, kind_of
-from viewer.forms.launch.checkpointing import EVENTS, EVERY, MAX_CHECKPOINTS, CheckpointsForm
+from viewer.forms.launch.checkpointing import EVENTS, EVERY, MAX_CHECKPOINTS, PRESET, CheckpointsForm
 from viewer.models import Project
 from viewer.presentation.run.triggers import trigger_label
 
@@ -61,6 +61,17 @@ class CheckpointsPart:
     form: CheckpointsForm
     groups: list[EventChoices]
     before: tuple[str, ...] = ()
+    presets: tuple[EventPreset, ...] = ()
+
+    @property
+    def preset(self) -> str:
+        """The name of the selected preset; empty if none is."""
+        return str(self.form[PRESET].value() or "")
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether the list of all events is initially open."""
+        return bool(self.events.value() or self.form[EVENTS].errors) or not self.presets
 
     @property
     def events(self) -> BoundField:
@@ -77,7 +88,8 @@ class CheckpointsPart:
     @property
     def chosen(self) -> list[str]:
         """The selected events, valid or not."""
-        return list(dict.fromkeys(self.events.value() or ()))
+        preset = self.preset.split(",") if self.preset else []
+        return list(dict.fromkeys([*preset, *(self.events.value() or ())]))
 
     @property
     def is_open(self) -> bool:
@@ -124,7 +136,10 @@ def part_of_groups(
     engine: Engine[Any], groups: Sequence[EventGroup], entity: str, before: Sequence[str], data: Any
 ) -> CheckpointsPart:
     """The part for these groups of events."""
-    form = CheckpointsForm(data, [name for group in groups for name in group.events], engine.title)
+    known = [name for group in groups for name in group.events]
+    usual = kind_of(engine, entity).event_presets
+    presets = tuple(preset for preset in usual if set(preset.events) <= set(known))
+    form = CheckpointsForm(data, known, engine.title, presets)
     ticked = form[EVENTS].value() or ()
     choices = [
         EventChoices(
@@ -135,4 +150,4 @@ def part_of_groups(
         )
         for group in groups
     ]
-    return CheckpointsPart(form, choices, tuple(before))
+    return CheckpointsPart(form, choices, tuple(before), presets)

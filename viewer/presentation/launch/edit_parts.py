@@ -1,6 +1,6 @@
 """The parts of a launch page for stored values and outputs, with their edits."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.comparison.diff.words import Piece, difference
-from viewer.engines.planning.editable import EditableOutput
+from viewer.engines.planning.editable import Editable, EditableOutput
 from viewer.forms.fields import Typed, ValueField
 from viewer.forms.launch.fork import OutputsForm, ValuesForm, output_name
 from viewer.forms.launch.messages import ModesForm
@@ -29,6 +29,21 @@ KIND_LABELS = {
 }
 # A text up to this length initially has a field of one line.
 SHORT = 80
+
+
+def editable_parts(
+    edited: Editable, conversations: Collection[str], can_edit_outputs: bool
+) -> frozenset[str]:
+    """What a fork's form has a field for, as links to it name it: ``state:topic`` or ``messages:history:3``.
+
+    ``conversations`` are the entries of the state whose messages are edited one by one.
+    """
+    found = [f"inputs:{name}" for name in edited.inputs or ()]
+    found += [f"state:{name}" for name in edited.state or ()]
+    found += [f"outputs:{one.unit}" for one in edited.outputs if can_edit_outputs]
+    for name in conversations:
+        found += [f"messages:{name}:{message.position}" for message in edited.conversations[name]]
+    return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)

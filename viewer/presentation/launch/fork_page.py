@@ -19,6 +19,7 @@ from viewer.forms.models import models_form
 from viewer.launching.fork import fork, preview_fork
 from viewer.launching.preview.launch_preview import LaunchPreview
 from viewer.launching.preview.plan_preview import PlanPreview
+from viewer.launching.requests.naming import fork_branch
 from viewer.launching.requests.requests import ForkRequest, ResumeRequest
 from viewer.launching.requests.state_edits import added_value
 from viewer.launching.resume import preview_resume, resume
@@ -87,6 +88,21 @@ class ForkParts:
         }
         return state | {part.name: part.value for part in self.conversations if part.value is not None}
 
+    def id_of(self, part: str) -> str:
+        """The id of the field for a part that a link names (``editable_parts``); empty if it has none."""
+        group, _colon, name = part.partition(":")
+        fields = {"inputs": self.inputs, "state": self.state}.get(group)
+        found = {view.name: view.html_id for view in fields.fields} if fields else {}
+        if group == "outputs":
+            found = {view.unit: view.html_id for view in self.outputs}
+        if group == "state":
+            found |= {part.name: part.html_id for part in self.conversations}
+        for conversation in self.conversations if group == "messages" else ():
+            known = [one.form.message.position for one in conversation.messages if one.form.message]
+            ids = (message.html_id for message in conversation.messages)
+            found |= {f"{conversation.name}:{at}": one for at, one in zip(known, ids, strict=False)}
+        return found.get(name, "")
+
     @property
     def changed_ids(self) -> list[str]:
         """The ids of the fields with an edit."""
@@ -101,6 +117,8 @@ class ForkPage(CheckpointPage[Job]):
 
     parts: ForkParts
     preview: LaunchPreview
+    # The id of the field at which the form opens, if a link named one.
+    opened_id: str = ""
 
     @property
     def forms(self) -> Sequence[Form]:
@@ -193,10 +211,13 @@ def fork_page(
         accepted=preflight.accepted_by_person,
         key=submission.key,
     )
+    if not request.branch:
+        request = replace(request, branch=fork_branch(request))
     preview = preview_of(request)
     if preview.needs_preflight and not parts.target.errors:
         preview = preview_of(replace(request, preflight=preflight_for(request, preflight)))
-    return ForkPage(**submission.page_values, parts=parts, preview=preview, retry=retry)
+    opened = parts.id_of(submission.opened) if submission.opened else ""
+    return ForkPage(**submission.page_values, parts=parts, preview=preview, retry=retry, opened_id=opened)
 
 
 def preview_of(request: ForkRequest) -> LaunchPreview:

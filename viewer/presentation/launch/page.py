@@ -10,7 +10,7 @@ from django.forms import Form
 from django.http import QueryDict
 
 from viewer.forms.launch.preflight import PreflightForm
-from viewer.launching.preview.findings import CheckedLaunch, Findings
+from viewer.launching.preview.findings import UNCHECKED, CheckedLaunch, Findings
 from viewer.launching.preview.preflight import preflight_of
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal
 from viewer.launching.requests.requests import CheckpointRequest
@@ -24,13 +24,15 @@ Started = TypeVar("Started")
 class Submission:
     """A submitted form and its user. ``data`` is None if the page is shown for the first time.
 
-    ``chosen`` are the answers that the link to the page named, by their field.
+    ``chosen`` are the answers that the link to the page named, by their field, and ``opened`` is the part at
+    which the form opens.
     """
 
     data: QueryDict | None
     user: AbstractBaseUser | None
     key: UUID
     chosen: Mapping[str, str] = field(default_factory=dict)
+    opened: str = ""
 
     @property
     def page_values(self) -> dict[str, Any]:
@@ -117,9 +119,15 @@ class LaunchPage(Generic[Started]):
         return not self.can_start
 
     @property
+    def is_unchecked(self) -> bool:
+        """Whether only a preflight check is missing, which nobody has asked for yet."""
+        missing = [one for one in self.refusals if one.field == UNCHECKED]
+        return bool(missing) and self.refusals == missing and not (self.refused or self.form_errors)
+
+    @property
     def shows_refusal(self) -> bool:
         """Whether the page lists the reasons against a start next to the button."""
-        return self.is_blocked and not self.waits_for_preflight
+        return self.is_blocked and not (self.waits_for_preflight or self.is_unchecked)
 
     @property
     def branch_error(self) -> str:

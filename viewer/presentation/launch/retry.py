@@ -10,8 +10,9 @@ from viewer.forms.launch.checkpointing import EVENTS, MAX_CHECKPOINTS
 from viewer.forms.launch.fork import OutputsForm, ValuesForm, output_name
 from viewer.forms.limits import limit_texts
 from viewer.forms.models import CACHE_WARMUP, ModelsForm, name_of
-from viewer.launching.requests.retry import edits_not_kept, edits_to_repeat, free_branch
+from viewer.launching.requests.retry import edits_not_kept, edits_to_repeat
 from viewer.launching.requests.values import as_json, kind_of, text_of
+from viewer.lineage.branch_names import free_name
 from viewer.models import Job
 
 
@@ -48,7 +49,7 @@ def retry_of_fork(
         if output_name(unit) in outputs.fields:
             text = as_json(edit["json"]) if "json" in edit else str(edit.get("text", ""))
             sent[output_name(unit)] = text
-    sent |= {"branch": free_branch(job.branch, taken), "entry_point": job.request.get("entry_point", "")}
+    sent |= {"branch": free_name(job.branch, taken), "entry_point": job.request.get("entry_point", "")}
     data = _data(job, sent | _options(job, models))
     data.setlist("again", [step["unit"] for step in job.plan if step.get("reason") == "requested"])
     data.setlist("keep", [step["unit"] for step in job.plan if step.get("reason") == "held"])

@@ -16,6 +16,7 @@ from viewer.forms.launch.sweep import SweepForm
 from viewer.forms.models import models_form
 from viewer.launching.preview.launch_preview import unrestored
 from viewer.launching.refusals import Code, Refusal
+from viewer.launching.requests.naming import sweep_prefix
 from viewer.launching.requests.requests import SweepRequest
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
 from viewer.launching.variations.variations import MAX_VARIATIONS
@@ -124,6 +125,8 @@ def sweep_page(checkpoint: Checkpoint, submission: Submission, sweep_key: UUID) 
         accepted=replace(preflight.accepted_by_person, redacted_parts=""),
         key=sweep_key,
     )
+    if not request.prefix:
+        request = replace(request, prefix=sweep_prefix(request))
     preview = preview_sweep(request)
     if preview.needs_preflight and not target.errors.get("entry_point"):
         preview = preview_sweep(replace(request, preflight=preflight_for(request, preflight)))

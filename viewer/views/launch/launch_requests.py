@@ -29,6 +29,7 @@ def submission_of(request: HttpRequest) -> Submission:
         user=request.user if request.user.is_authenticated else None,
         key=uuid_of(request.POST.get("key", "")) or uuid4(),
         chosen={name: str(value) for name, value in request.GET.items() if name.startswith("choice:")},
+        opened=request.GET.get("edit", ""),
     )
 
 

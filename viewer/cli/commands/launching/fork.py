@@ -14,8 +14,8 @@ from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
 from viewer.cli.starting import add_run_arguments, next_units_of, request_from, started
 from viewer.launching.fork import fork, preview_fork
+from viewer.launching.requests.naming import fork_branch
 from viewer.launching.requests.requests import ForkRequest
-from viewer.lineage.branch_names import proposed_branch
 
 TARGETS = ("scratch", "new-thread", "thread")
 HELP = _("Continue from a checkpoint on a new branch, with your edits.")
@@ -30,7 +30,10 @@ def add_arguments(parser: CommandParser) -> None:
         help=str(_("LangGraph: show what would run next for each --as-node, without starting anything.")),
     )
     parser.add_argument(
-        "--branch", type=NAME, metavar="NAME", help=str(_("The new branch; by default a generated name."))
+        "--branch",
+        type=NAME,
+        metavar="NAME",
+        help=str(_("The new branch; by default it is named for its edits.")),
     )
     parser.add_argument(
         "--into",
@@ -44,8 +47,9 @@ def add_arguments(parser: CommandParser) -> None:
 
 def handle(options: Mapping[str, Any]) -> Output:
     checkpoint = checkpoint_at(options["checkpoint"])
-    branch = options["branch"] or proposed_branch(checkpoint.checkpoint_id)
-    request = request_from(ForkRequest, checkpoint, branch, options)
+    request = request_from(ForkRequest, checkpoint, options["branch"] or "", options)
+    if not request.branch:
+        request = replace(request, branch=fork_branch(request))
     if options["ask_next"]:
         return next_units_of(request, options)
     if options["into"] != "scratch":

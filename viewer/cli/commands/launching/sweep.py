@@ -1,6 +1,7 @@
 """``manage.py checkpoints sweep``."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -26,10 +27,10 @@ from viewer.jobs.execution.ending.cancel import request_cancel
 from viewer.jobs.execution.ending.sweep_score import scoring_of
 from viewer.launching.enqueue import run_here
 from viewer.launching.refusals import Code, LaunchRefused
+from viewer.launching.requests.naming import sweep_prefix
 from viewer.launching.requests.requests import SweepRequest
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
 from viewer.launching.variations.variations import Variation
-from viewer.lineage.branch_names import proposed_branch
 from viewer.messages.labels import step_text
 from viewer.messages.translation import translate
 from viewer.models import Job, Sweep
@@ -91,13 +92,13 @@ def _request(options: Mapping[str, Any]) -> SweepRequest:
     checkpoint = checkpoint_at(options["checkpoint"])
     contents = contents_to_run(checkpoint)
     folder, entry_point = source_of(checkpoint.location, contents, options)
-    return SweepRequest(
+    request = SweepRequest(
         checkpoint=checkpoint,
         contents=contents,
         project=None,
         folder=folder,
         entry_point=entry_point,
-        prefix=options["branch"] or proposed_branch(checkpoint.checkpoint_id),
+        prefix=options["branch"] or "",
         dimensions=dimensions_of(options, contents),
         settings=run_settings_of(options),
         again_stale=options["again_stale"],
@@ -108,6 +109,7 @@ def _request(options: Mapping[str, Any]) -> SweepRequest:
         accepted=accepted_in(options),
         answers=answers_in(options, contents),
     )
+    return request if request.prefix else replace(request, prefix=sweep_prefix(request))
 
 
 def _refusal(preview: SweepPreview, refused: LaunchRefused) -> Output:
