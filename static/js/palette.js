@@ -120,3 +120,11 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   open();
 });
+
+// A run's page has a list of its own.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "?" || event.ctrlKey || event.altKey || event.metaKey || document.getElementById("keys")) return;
+  if (event.target.closest("input, textarea, select, [contenteditable], dialog[open]")) return;
+  event.preventDefault();
+  document.getElementById("page-keys")?.showModal();
+});

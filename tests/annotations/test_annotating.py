@@ -1,17 +1,19 @@
 """Names, stars, labels and notes: what is stored, and that it survives pruning and a new import."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from tests.imported import imported_location
 from tests.terminal import Terminal
-from viewer.annotations import AnnotatedObject, annotate, annotation_of
-from viewer.importing import import_location, remove_location
-from viewer.models import Annotation, Location, Run
+from viewer.annotations import AnnotatedObject, annotate, annotation_of, versions_of
+from viewer.importing import import_location, redact_stored, remove_location
+from viewer.models import Annotation, Location, Project, Run
 
 
 def test_an_annotation_that_becomes_empty_is_deleted(crew_run: Run) -> None:
@@ -95,3 +97,50 @@ def test_the_terminal_annotates(
         **{"starred": True, "labels": ["a", "b"], "note": ""},
     }
     assert "No name, star, label or note." in terminal.text("note", target, "--branch")
+
+
+def test_two_people_who_edit_one_note_lose_nothing(runner: Client, crew_run: Run) -> None:
+    address = reverse("annotation", args=[crew_run.uid])
+
+    def seen() -> str:
+        return str(re.findall(r'name="seen" value="([^"]*)"', runner.get(address).content.decode())[0])
+
+    both = seen()
+    runner.post(address, {"name": "first", "note": "What the first wrote", "seen": both})
+    refused = runner.post(address, {"name": "second", "note": "What the second wrote", "seen": both})
+    page = refused.content.decode()
+    assert refused.status_code == 409
+    assert "What the first wrote" in page and "What the second wrote</textarea>" in page
+    assert annotation_of(AnnotatedObject(crew_run)).note == "What the first wrote"
+    again = re.findall(r'name="seen" value="([^"]*)"', page)[0]
+    runner.post(address, {"name": "second", "note": "What the second wrote", "seen": again})
+    assert annotation_of(AnnotatedObject(crew_run)).note == "What the second wrote"
+    history = runner.get(address).content.decode()
+    assert "Earlier texts" in history and "What the first wrote" in history
+    (version,) = versions_of(AnnotatedObject(crew_run))
+    restored = runner.get(address, {"version": version.pk}).content.decode()
+    assert "What the first wrote</textarea>" in restored
+
+
+def test_a_deleted_note_stays_in_the_history_and_a_star_makes_none(runner: Client, crew_run: Run) -> None:
+    subject = AnnotatedObject(crew_run)
+    annotate(subject, None, note="Kept")
+    annotate(subject, None, is_starred=True)
+    assert not versions_of(subject)
+    annotate(subject, None, note="", is_starred=False)
+    assert [one.note for one in versions_of(subject)] == ["Kept"]
+
+
+def test_a_former_note_loses_a_secret_that_is_known_later(crew_run: Run, tmp_path: Path) -> None:
+    subject = AnnotatedObject(crew_run)
+    annotate(subject, None, note="the word is horse-battery-staple-9")
+    annotate(subject, None, note="gone")
+    file = tmp_path / "project.env"
+    file.write_text("API_KEY=horse-battery-staple-9\n")
+    location = crew_run.location
+    location.project = Project.objects.create(
+        folder="/p", interpreter="/x", environment_file=str(file), confirmed_at=timezone.now()
+    )
+    location.save()
+    redact_stored(location)
+    assert "horse" not in versions_of(subject)[0].note

@@ -72,6 +72,14 @@ def test_a_restart_of_the_server_loses_and_repeats_no_event(page: Page, job: Job
     expect(page.get_by_text("Reconnecting…")).to_be_hidden()
 
 
+def test_the_keys_of_every_page_are_listed(page: Page, job: Job) -> None:
+    for address in ("/", "/jobs/", "/inbox/", job.get_absolute_url()):
+        page.goto(address)
+        page.keyboard.press("?")
+        expect(page.locator("#page-keys")).to_be_visible()
+        page.keyboard.press("Escape")
+
+
 def test_the_end_is_shown_and_the_cancel_button_disappears(page: Page, job: Job) -> None:
     page.goto(job.get_absolute_url())
     expect(page.get_by_role("button", name="Cancel")).to_be_visible()

@@ -215,15 +215,21 @@ def test_searches_are_saved_for_each_user(reader: Client, db: None) -> None:
     saved = reader.post(address, {"name": "tea", "query": "q=tea&kind=output&evil=1"})
     assert saved["Location"] == f"{SEARCH}?q=tea&kind=output"
     assert 'href="/search/?q=tea&kind=output"' in page(reader, "")
-    reader.post(address, {"name": "tea", "query": "q=oolong"})
     (one,) = SavedSearch.objects.all()
-    assert one.query == "q=oolong"
     stranger = Client()
     stranger.force_login(User.objects.create_user("stranger"))
     assert "oolong" not in stranger.get(SEARCH).content.decode()
     assert stranger.post(reverse("search-remove", args=[one.pk])).status_code == 404
     reader.post(reverse("search-remove", args=[one.pk]))
     assert not SavedSearch.objects.exists()
+
+
+def test_a_saved_search_is_not_replaced_by_another_of_its_name(reader: Client, db: None) -> None:
+    address = f"{SEARCH}saved/"
+    reader.post(address, {"name": "tea", "query": "q=tea"})
+    page = reader.post(address, {"name": "tea", "query": "q=coffee"}, follow=True).content.decode()
+    assert "You have another search" in page
+    assert SavedSearch.objects.get().query == "q=tea"
 
 
 def test_a_saved_search_needs_a_name(reader: Client, db: None) -> None:

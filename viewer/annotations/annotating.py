@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
+from viewer.forms.seen import mark_of
 from viewer.importing import secrets_for
-from viewer.models import Annotation, Run
+from viewer.models import Annotation, AnnotationVersion, Run
 from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.texts import redact_text
 
@@ -39,6 +41,19 @@ def annotation_of(subject: AnnotatedObject) -> Annotation:
     return Annotation.objects.filter(**subject.ids).first() or Annotation(**subject.ids)
 
 
+class AnnotationChanged(Exception):
+    """Somebody changed the annotation after the form was shown. ``current`` is what is stored now."""
+
+    def __init__(self, current: Annotation) -> None:
+        super().__init__()
+        self.current = current
+
+
+def versions_of(subject: AnnotatedObject) -> QuerySet[AnnotationVersion]:
+    """Return what the annotation said before, the newest first."""
+    return AnnotationVersion.objects.filter(**subject.ids).select_related("changed_by")
+
+
 @transaction.atomic
 def annotate(
     subject: AnnotatedObject,
@@ -48,12 +63,18 @@ def annotate(
     is_starred: bool | None = None,
     labels: Iterable[str] | None = None,
     note: str | None = None,
+    seen: str | None = None,
 ) -> Annotation:
-    """Change what is given, and return the annotation. An empty one is deleted.
+    """Change what is given, and return the annotation. An empty one is deleted; its former texts are kept.
 
-    ``person`` is a user, or None at a terminal.
+    ``person`` is a user, or None at a terminal. ``seen`` is the mark (viewer/forms/seen.py) of the texts that
+    the person saw. Raises AnnotationChanged if there are others now.
     """
     found = annotation_of(subject)
+    if seen is not None and seen != mark_of(*found.texts):
+        raise AnnotationChanged(found)
+    before = AnnotationVersion(**subject.ids, changed_at=found.changed_at, changed_by=found.changed_by)
+    before.name, before.label_text, before.note = former = found.texts
     known = known_secrets(secrets_for(subject.run.location.project))
     if name is not None:
         found.name = redact_text(" ".join(name.split()), known)[:200]
@@ -63,6 +84,8 @@ def annotate(
         found.label_text = joined_labels(redact_text(label, known) for label in labels)
     if note is not None:
         found.note = redact_text(note.replace("\r\n", "\n").strip(), known)[:MAX_NOTE]
+    if any(former) and former != found.texts:
+        before.save()
     found.changed_at, found.changed_by = timezone.now(), person
     if not found.is_empty:
         found.save()

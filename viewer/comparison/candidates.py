@@ -1,10 +1,11 @@
 """What a checkpoint may be compared with: listed if an address names only one side."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from django.db.models import Max
+from django.db.models import Max, Q
 from django.utils.translation import gettext as _
 
+from viewer.annotations import named
 from viewer.comparison.references import Reference, reference_to
 from viewer.comparison.sides import Side
 from viewer.models import Checkpoint, Run
@@ -39,6 +40,33 @@ def candidates_for(side: Side) -> list[Candidates]:
         Candidates(_("Other runs"), tuple(map(_of_run, _other_runs(side)))),
     ]
     return [group for group in groups if group.found]
+
+
+def candidates_like(text: str) -> list[Candidates]:
+    """The runs and checkpoints of all locations that this text names, or whose ids begin with it."""
+    words = text.split()
+    runs = Run.objects.top_level().select_related("location")
+    rows = Checkpoint.objects.select_related("run", "parent").order_by("-created_at")
+    for word in words:
+        is_named = Q(name__icontains=word) | Q(key__startswith=word) | Q(location__path__icontains=word)
+        runs = runs.filter(is_named | Q(pk__in=named(Run.objects.all(), word).values("pk")))
+        of_run = Q(run__name__icontains=word) | Q(run__location__path__icontains=word)
+        rows = rows.filter(Q(checkpoint_id__startswith=word) | Q(branch__icontains=word) | of_run)
+    groups = [
+        Candidates(_("Runs"), tuple(_of_run_anywhere(run) for run in runs[:MAX_OFFERED])),
+        Candidates(_("Checkpoints"), tuple(_of_checkpoint_anywhere(row) for row in rows[:MAX_OFFERED])),
+    ]
+    return [group for group in groups if group.found and words]
+
+
+def _of_run_anywhere(run: Run) -> Candidate:
+    found = _of_run(run)
+    return replace(found, heading=f"{found.heading}, {run.location.parent_name}/{run.location.name}")
+
+
+def _of_checkpoint_anywhere(row: Checkpoint) -> Candidate:
+    found = _of_checkpoint(row)
+    return replace(found, heading=f"{row.run}, {found.heading}")
 
 
 def _ancestors(side: Side) -> list[Checkpoint]:

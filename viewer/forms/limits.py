@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.forms.fields import parsed
 from viewer.forms.launch.valid_values import valid_values
+from viewer.forms.seen import has_changed
 from viewer.launching.requests.option_values import parse_limit
 
 NAMES = {"tokens": "limit_tokens", "seconds": "limit_minutes", "steps": "limit_steps"}
@@ -41,6 +43,22 @@ class LimitsForm(forms.Form):
         """The valid limits by measure, time in seconds; empty if nothing was sent."""
         values = valid_values(self)
         return {measure: values[name] for measure, name in NAMES.items() if values.get(name) is not None}
+
+
+class DailyLimitsForm(LimitsForm):
+    """Stored limits. Those that somebody has changed since the form was shown are an error."""
+
+    def __init__(self, data: Any = None, *, stored: Mapping[str, float], **options: Any) -> None:
+        super().__init__(data, **options)
+        self.stored = stored
+
+    def clean(self) -> dict[str, Any]:
+        if has_changed(self.data, self.stored):
+            texts = limit_texts(self.stored)
+            shown = ", ".join(f"{self[name].label}: {text}" for name, text in texts.items()) or "-"
+            text = gettext("Somebody changed these limits to: %(limits)s. Save again to replace theirs.")
+            raise forms.ValidationError(text % {"limits": shown})
+        return self.cleaned_data
 
 
 def limit_texts(limits: Mapping[str, float]) -> dict[str, str]:

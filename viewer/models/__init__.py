@@ -1,6 +1,6 @@
 """The stored data: locations, the data imported from them, and jobs."""
 
-from viewer.models.annotations import Annotation
+from viewer.models.annotations import Annotation, AnnotationVersion
 from viewer.models.ids import uuid_of
 from viewer.models.jobs.effects import AcceptedEffect, accept_effects
 from viewer.models.jobs.events import JobEvent
@@ -26,6 +26,7 @@ from viewer.models.stored_copies import StoredCopy
 __all__ = [
     "AcceptedEffect",
     "Annotation",
+    "AnnotationVersion",
     "Checkpoint",
     "DayLimits",
     "Job",

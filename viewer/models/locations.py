@@ -46,6 +46,11 @@ class Project(models.Model):
     def is_confirmed(self) -> bool:
         return self.confirmed_at is not None
 
+    @property
+    def code(self) -> tuple[str, str, list[str]]:
+        """What a person confirms: the interpreter, the environment file and the entry points."""
+        return self.interpreter, self.environment_file, self.entry_points
+
     def change(self, *, interpreter: str, environment_file: str, entry_points: list[str]) -> None:
         """Set and save these values. If one differs, the project has to be confirmed again."""
         values = {

@@ -9,8 +9,20 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from viewer.annotations import AnnotatedObject, annotate, annotation_of, labels_in_use
-from viewer.models import Run
+from viewer.access.addresses import number_in
+from viewer.annotations import (
+    AnnotatedObject,
+    AnnotationChanged,
+    annotate,
+    annotation_of,
+    joined_labels,
+    labels_in_use,
+    versions_of,
+)
+from viewer.forms.seen import SEEN, mark_of
+from viewer.models import Annotation, Run
+
+MAX_VERSIONS = 50
 
 
 @require_http_methods(["GET", "POST"])
@@ -18,25 +30,57 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show the form of a run, of ``?branch=`` or of the checkpoint ``?at=``, and save what was typed."""
     subject = _subject(request, uid)
     if request.method == "POST":
-        saved = annotate(
-            subject,
-            request.user if request.user.is_authenticated else None,
-            name=request.POST.get("name", ""),
-            is_starred="starred" in request.POST,
-            labels=[request.POST.get("labels", "")],
-            note=request.POST.get("note", ""),
-        )
+        try:
+            saved = annotate(
+                subject,
+                request.user if request.user.is_authenticated else None,
+                name=request.POST.get("name", ""),
+                is_starred="starred" in request.POST,
+                labels=[request.POST.get("labels", "")],
+                note=request.POST.get("note", ""),
+                seen=request.POST.get(SEEN),
+            )
+        except AnnotationChanged as changed:
+            return _page(request, subject, _typed(request, subject), changed.current)
         messages.success(request, _("Deleted the name and note.") if saved.is_empty else _("Saved."))
         return redirect(_address_of(subject))
+    return _page(request, subject, _chosen_version(request, subject) or annotation_of(subject))
+
+
+def _page(
+    request: HttpRequest, subject: AnnotatedObject, shown: Annotation, other: Annotation | None = None
+) -> HttpResponse:
+    """The form with these texts. ``other`` are those that somebody saved while they were typed."""
+    stored = other or annotation_of(subject)
     context = {
         "run": subject.run,
         "subject": subject,
-        "annotation": annotation_of(subject),
+        "annotation": shown,
+        "other": other,
+        "seen": mark_of(*stored.texts),
+        "versions": versions_of(subject)[:MAX_VERSIONS],
         "branch": _branch_of(subject),
         "known_labels": labels_in_use(),
         "back": _address_of(subject),
     }
-    return render(request, "annotations/page.html", context)
+    return render(request, "annotations/page.html", context, status=409 if other else 200)
+
+
+def _typed(request: HttpRequest, subject: AnnotatedObject) -> Annotation:
+    """What was sent, which is not stored."""
+    sent = request.POST
+    labels = joined_labels([sent.get("labels", "")])
+    texts = {"name": sent.get("name", ""), "label_text": labels, "note": sent.get("note", "")}
+    return Annotation(**subject.ids, **texts, is_starred="starred" in sent)
+
+
+def _chosen_version(request: HttpRequest, subject: AnnotatedObject) -> Annotation | None:
+    """The former texts that ``?version=`` names, to be saved again; None if it names none."""
+    version = versions_of(subject).filter(pk=number_in(request.GET.get("version", "")) or 0).first()
+    if version is None:
+        return None
+    texts = {"name": version.name, "label_text": version.label_text, "note": version.note}
+    return Annotation(**subject.ids, **texts, is_starred=annotation_of(subject).is_starred)
 
 
 @require_POST

@@ -14,7 +14,7 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.access.permissions import viewer_allowed
-from viewer.comparison.candidates import candidates_for
+from viewer.comparison.candidates import candidates_for, candidates_like
 from viewer.comparison.detail import detail_of
 from viewer.comparison.scores import sides_by_score
 from viewer.comparison.sides import Comparison, Side, compared
@@ -24,6 +24,7 @@ from viewer.launching.refusals import LaunchRefused
 from viewer.launching.score import score as start_score
 from viewer.models import Job, Sweep, uuid_of
 from viewer.presentation.export.comparisons import COMPARISON_FORMATS, comparison_file_name
+from viewer.presentation.listing import MAX_QUERY
 from viewer.views.exports import download
 
 
@@ -48,8 +49,9 @@ def show(request: HttpRequest) -> HttpResponse:
         context["export_query"] = target
         context["share_url"] = reverse("share", query={"kind": "comparison", "target": target})
         context["add_url"] = f"?{_query(request.GET, found.sides)}&add=1"
-    elif found.sides:
-        context["candidates"] = _candidates(request.GET, found)
+    else:
+        text = request.GET.get("find", "").strip()[:MAX_QUERY]
+        context |= {"find": text, "candidates": _candidates(request.GET, found, text)}
     is_part = request.headers.get("HX-Target") == "comparison"
     response = render(request, f"compare/{'_comparison' if is_part else 'page'}.html", context)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
@@ -118,10 +120,12 @@ def _head(query: QueryDict, found: Comparison, side: Side, members: Mapping[str,
     }
 
 
-def _candidates(query: QueryDict, found: Comparison) -> list[dict[str, Any]]:
-    """What can be added, with the query that adds it."""
+def _candidates(query: QueryDict, found: Comparison, text: str) -> list[dict[str, Any]]:
+    """What this text finds, else what belongs to the baseline, each with the query that adds it."""
     known = {side.checkpoint.pk for side in found.sides}
-    groups = candidates_for(found.sides[0])
+    groups = candidates_like(text) if text else []
+    if found.sides and not text:
+        groups = candidates_for(found.sides[0])
     return [
         {
             "label": group.label,
@@ -139,10 +143,11 @@ def _query(query: QueryDict, sides: list[Side], *more: str) -> str:
     """The query with these sides, the baseline first, and with more references."""
     changed = query.copy()
     # The sides are named one by one from now on.
-    changed.pop("sweep", None)
-    changed["a"] = str(sides[0].reference)
-    changed.pop("add", None)
-    changed.setlist("b", [*(str(side.reference) for side in sides[1:]), *more])
+    for name in ("sweep", "add", "find"):
+        changed.pop(name, None)
+    first, *others = [*(str(side.reference) for side in sides), *more]
+    changed["a"] = first
+    changed.setlist("b", others)
     return changed.urlencode()
 
 

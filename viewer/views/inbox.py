@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
@@ -96,10 +97,13 @@ def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     rows = run.checkpoints.select_related("run", "location", "stored_copy")
     at = request.GET.get("at", "")
     found = rows.filter(checkpoint_id=at).first() if at else jump_target(run, "waiting", "")
-    context: dict[str, Any] = {"checkpoint": found, "run": run, "is_in_inbox": not at}
+    context: dict[str, Any] = {"checkpoint": found, "run": run}
     if found:
         with suppress(NotReadable):
             context |= asked_context(found, contents_at(found, shown_body(found)[0]))
+    if found and not at:
+        # In the inbox, the question may move to another checkpoint.
+        context["asked_query"] = ""
     return render(request, "inbox/_asked.html", context)
 
 
@@ -112,6 +116,7 @@ def asked_context(checkpoint: Checkpoint, contents: Contents) -> dict[str, Any]:
     under_way = Job.objects.under_way().filter(kind=Job.Kind.RESUME, run=checkpoint.run)
     return {
         "asked": asked,
+        "asked_query": f"?{urlencode({'at': checkpoint.checkpoint_id})}",
         "answering": under_way.first(),
         "can_be_answered": kind.is_runnable and not checkpoint.is_pruned,
         "continues_itself": not kind.resumes_last_only or checkpoint.is_last,

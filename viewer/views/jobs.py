@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from viewer.access.permissions import viewer_allowed
 from viewer.engines import engine_of
 from viewer.forms.launch.schedule import StartTimeForm
-from viewer.forms.limits import LimitsForm
+from viewer.forms.limits import DailyLimitsForm
 from viewer.jobs.execution.ending.cancel import request_cancel
 from viewer.launching.enqueue import move_start
 from viewer.live.home_feed import home_state
@@ -37,7 +37,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_POST
 def day_limits(request: HttpRequest) -> HttpResponse:
     """Save the daily limits of all jobs."""
-    form = LimitsForm(request.POST)
+    form = DailyLimitsForm(request.POST, stored=DayLimits.current())
     if not form.is_valid():
         context = _listed(request) | {"day": limits_of_day(form), "shows_limits": True}
         return render(request, "jobs/list.html", context, status=422)

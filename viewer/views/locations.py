@@ -99,14 +99,14 @@ def add(request: HttpRequest) -> HttpResponse:
 def found(request: HttpRequest) -> HttpResponse:
     """Return the stores in the allowed folders that are no locations, each with a button that adds it."""
     context = {"stores": find_stores(settings.CHECKPOINT_ROOTS), "from": request.GET.get("from", "")}
-    return render(request, "locations/_found.html", context)
+    return render(request, "locations/adding/_found.html", context)
 
 
 @require_GET
 def paths(request: HttpRequest) -> HttpResponse:
     """Return the paths in the allowed folders that begin with what was typed."""
     offered = paths_like(request.GET.get("path", "")[:MAX_SHOWN_PATH], settings.CHECKPOINT_ROOTS)
-    return render(request, "locations/_paths.html", {"paths": offered})
+    return render(request, "locations/adding/_paths.html", {"paths": offered})
 
 
 @require_POST

@@ -19,8 +19,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 from viewer.engines import engine_of
 from viewer.engines.entry_points import EntryPoint
 from viewer.engines.protocol import Engine
-from viewer.forms.limits import LimitsForm
+from viewer.forms.limits import DailyLimitsForm
 from viewer.forms.project import ProjectForm, initial_of
+from viewer.forms.seen import has_changed, mark_of
 from viewer.importing import redact_stored
 from viewer.jobs.execution.ending.redact_again import redact_jobs_again
 from viewer.jobs.execution.starting.protected_paths import conflict_of
@@ -46,6 +47,10 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     form = None
     if request.method == "POST":
         form = _sent_form(request, engine_of(location), found)
+        stored = location.project
+        is_same = stored is not None and form.is_valid() and form.cleaned_data["folder"] == stored.folder
+        if stored and is_same and has_changed(request.POST, *stored.code):
+            form.add_error(None, _changed_meanwhile(stored))
         if form.is_valid() and (conflict := conflict_of(Project(**form.cleaned_data))):
             form.add_error(None, translate(conflict))
         if form.is_valid():
@@ -62,7 +67,7 @@ def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
     project = location.project
     if project is None:
         raise Http404
-    form = LimitsForm(request.POST)
+    form = DailyLimitsForm(request.POST, stored=project.limits)
     if not form.is_valid():
         return _page(request, location, propose_project(Path(location.path), location.engine), None, form)
     project.change_limits(form.limits)
@@ -81,7 +86,7 @@ def _page(
     location: Location,
     proposed: ProposedProject,
     sent: ProjectForm | None,
-    sent_limits: LimitsForm | None = None,
+    sent_limits: DailyLimitsForm | None = None,
 ) -> HttpResponse:
     known = location.project or Project.objects.filter(folder=str(proposed.folder)).first()
     points = _entry_points(location, proposed)
@@ -103,10 +108,18 @@ def _page(
         "engine": engine_of(location),
         "back": _back(request, location),
         "next": _safe_next(request),
+        "seen": mark_of(*known.code) if known else "",
         "day": limits_of_project(location.project, sent_limits) if location.project else None,
     }
     is_wrong = form.errors or sent_limits is not None
     return render(request, "projects/page.html", context, status=422 if is_wrong else 200)
+
+
+def _changed_meanwhile(stored: Project) -> str:
+    """What somebody else stored while the form was open."""
+    values = (stored.interpreter, stored.environment_file, *stored.entry_points)
+    text = _("Somebody changed this project meanwhile. It now has: %(values)s. Confirm again to replace it.")
+    return text % {"values": ", ".join(filter(None, values))}
 
 
 def _looked_for(proposed: ProposedProject) -> str:

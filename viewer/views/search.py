@@ -54,14 +54,17 @@ def index(request: HttpRequest) -> HttpResponse:
 @viewer_allowed
 @require_POST
 def save(request: HttpRequest) -> HttpResponse:
-    """Save a search under a name. The same name replaces the search."""
+    """Save a search under a name that no other search of the user has."""
     form = SavedSearchForm(request.POST)
     saved = SavedSearch.objects.filter(user=request.user.pk)
     if not form.is_valid():
         messages.error(request, _("A saved search needs a name of at most 100 characters."))
         return redirect("search")
     name, query = form.cleaned_data["name"], filters_from(dict(parse_qsl(form.cleaned_data["query"]))).query
-    if saved.count() >= MAX_SAVED and not saved.filter(name=name).exists():
+    if saved.filter(name=name).exclude(query=query).exists():
+        text = _("You have another search “%(name)s”. Choose another name, or remove it first.")
+        messages.error(request, text % {"name": name})
+    elif saved.count() >= MAX_SAVED and not saved.filter(name=name).exists():
         messages.error(request, _("You have too many saved searches. Remove one first."))
     else:
         user = get_object_or_404(User, pk=request.user.pk)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from urllib.parse import unquote
 
 import pytest
 from django.test import Client
@@ -175,3 +176,22 @@ def test_a_side_without_a_score_has_none(reader: Client, crew_run: Run) -> None:
         r"judge:length</a>(.*?)</tr>", page(reader, reference_to(first), reference_to(second)), re.DOTALL
     )
     assert found and "none" in found[1] and "empty" not in found[1]
+
+
+def test_a_search_finds_a_side_in_another_location(
+    reader: Client, crew_run: Run, imported: Callable[[str], Location]
+) -> None:
+    other = imported("1.15.30/flow").runs.filter(parent=None).first()
+    assert other
+    page = reader.get(reverse("compare"), {"find": "1.15.30/flow"}).content.decode()
+    assert f"a={other.uid}" in page
+    page = reader.get(reverse("compare"), {"a": str(crew_run.uid), "find": other.name}).content.decode()
+    found = re.findall(r'href="\?([^"]+)"', page[page.index("compare-candidates") :])
+    assert any(f"b={other.uid}" in one and "find" not in one for one in found)
+    head = other.checkpoints.order_by("row").last()
+    assert head
+    start = head.checkpoint_id[:20]
+    page = reader.get(reverse("compare"), {"a": str(crew_run.uid), "find": start}).content.decode()
+    assert head.checkpoint_id in unquote(page)
+    page = reader.get(reverse("compare"), {"find": "nothing-like-this %_"}).content.decode()
+    assert "Nothing has this name" in page

@@ -110,6 +110,18 @@ def test_daily_limits_are_enforced_and_their_usage_is_shown(runner: Client) -> N
     assert DayLimits.current() == {}
 
 
+def test_limits_that_somebody_else_has_changed_are_not_overwritten(runner: Client) -> None:
+    seen = re.findall(r'name="seen" value="([^"]+)"', text_of(runner, reverse("jobs")))[0]
+    DayLimits.change({"steps": 7})
+    refused = runner.post(reverse("day-limits"), {"limit_tokens": "50000", "seen": seen})
+    page = refused.content.decode()
+    assert refused.status_code == 422 and "Somebody changed these limits to: Steps: 7." in page
+    assert DayLimits.current() == {"steps": 7} and 'value="50000"' in page
+    again = re.findall(r'name="seen" value="([^"]+)"', page)[0]
+    assert runner.post(reverse("day-limits"), {"limit_tokens": "50000", "seen": again}).status_code == 302
+    assert DayLimits.current() == {"tokens": 50000}
+
+
 def test_a_job_waiting_for_a_daily_limit_links_to_the_open_limits(runner: Client, later: Job) -> None:
     DayLimits.change({"steps": 1})
     Job.objects.update(start_at=None)

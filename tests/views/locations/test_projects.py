@@ -1,5 +1,6 @@
 """The project page: proposals, refusals and confirmation."""
 
+import re
 from pathlib import Path
 from urllib.parse import quote
 
@@ -235,3 +236,21 @@ def test_an_interpreter_outside_the_allowed_folders_is_flagged(
     assert "is outside the folders" not in client.get(page).content.decode()
     settings.CHECKPOINT_ROOTS = [folder / ".checkpoints"]
     assert "is outside the allowed folders of this server" in client.get(page).content.decode()
+
+
+def test_a_project_that_somebody_else_has_changed_is_not_overwritten(
+    client: Client, page: str, location: Location, folder: Path
+) -> None:
+    client.post(page, filled(folder))
+    seen = re.findall(r'name="seen" value="([^"]+)"', client.get(page).content.decode())[0]
+    project = Location.objects.get(pk=location.pk).project
+    assert project
+    project.entry_points = ["crew:theirs"]
+    project.save()
+    refused = client.post(page, filled(folder) | {"seen": seen})
+    text = refused.content.decode()
+    assert refused.status_code == 422 and "Somebody changed this project meanwhile" in text
+    project.refresh_from_db()
+    assert project.entry_points == ["crew:theirs"]
+    again = re.findall(r'name="seen" value="([^"]+)"', text)[0]
+    assert client.post(page, filled(folder) | {"seen": again}).status_code == 302

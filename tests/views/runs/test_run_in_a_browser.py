@@ -274,3 +274,15 @@ def test_a_wide_panel_shows_the_source_next_to_the_rendered_output(open_page: Op
     expect(page.locator(".rendered .prose")).to_be_hidden()
     page.locator(".row a:not(.row-toggle)").nth(2).click()
     expect(page.locator(".rendered-source")).to_be_visible()
+
+
+def test_a_row_pressed_while_the_server_is_lost_opens_once_it_answers(open_page: Open, run: Run) -> None:
+    page = open_page(run.get_absolute_url())
+    chosen = run.checkpoints.get(row=445)
+    page.context.set_offline(True)
+    page.locator(f"#c{chosen.pk}").press("Enter")
+    expect(page.locator("#lost")).to_be_in_viewport()
+    expect(page.locator("#lost")).to_contain_text("The server does not answer.")
+    page.context.set_offline(False)
+    expect(page.locator(".detail-id")).to_have_text(chosen.checkpoint_id, timeout=30_000)
+    expect(page.locator("#lost")).to_be_hidden()

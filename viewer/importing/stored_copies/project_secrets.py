@@ -9,7 +9,17 @@ from django.db import models, transaction
 from django.utils.crypto import salted_hmac
 
 from viewer.messages.message import UserMessage, redacted_message
-from viewer.models import Annotation, Checkpoint, Location, Problem, Project, Run, ShareLink, StoredCopy
+from viewer.models import (
+    Annotation,
+    AnnotationVersion,
+    Checkpoint,
+    Location,
+    Problem,
+    Project,
+    Run,
+    ShareLink,
+    StoredCopy,
+)
 from viewer.projects.environment_file import secrets_at
 from viewer.redaction.json.document import redacted_json
 from viewer.redaction.json.scan import scan
@@ -26,11 +36,13 @@ BATCH = 200
 # Columns of prose. All others hold ids and names, which must stay distinct after redaction.
 _PROSE: dict[type[models.Model], tuple[str, ...]] = {
     Annotation: ("name", "label_text", "note"),
+    AnnotationVersion: ("name", "label_text", "note"),
     ShareLink: ("title",),
 }
 # The columns that hold texts from checkpoints, or texts that people write about them.
 _TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
     Annotation: ("run_key", "branch", "checkpoint_id", *_PROSE[Annotation]),
+    AnnotationVersion: ("run_key", "branch", "checkpoint_id", *_PROSE[AnnotationVersion]),
     Checkpoint: (
         "source_key",
         "checkpoint_id",
@@ -119,8 +131,8 @@ def _redact_copies(location: Location, known: KnownSecrets) -> None:
 
 
 def _rows_of(location: Location, model: type[models.Model]) -> models.QuerySet[Any]:
-    if model is Annotation:
-        return Annotation.objects.filter(location_uid=location.uid)
+    if model in (Annotation, AnnotationVersion):
+        return model._default_manager.filter(location_uid=location.uid)
     if model is ShareLink:
         # SQLite cannot search in a list of keys.
         links = ShareLink.objects.only("locations")
