@@ -5,6 +5,8 @@ const hasFieldSizing = CSS.supports("field-sizing", "content");
 let edits = 0;
 let requested = 0;
 let planned = 0;
+// Whether the person has asked to start as soon as the running preflight check has passed.
+let startsWhenChecked = false;
 
 function grow(area) {
   if (hasFieldSizing) return;
@@ -90,11 +92,25 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey) {
     event.preventDefault();
     if (!button.disabled) form.requestSubmit(button);
+    else if (document.getElementById("preflight-wait")) {
+      startsWhenChecked = true;
+      showState(form.dataset.starts);
+    }
   } else if (event.target.matches("#fork input")) {
     // The plan is shown already: a start must be deliberate.
     event.preventDefault();
   }
 });
+
+/** Starts once the check has passed. Any edit, or anything else that is in the way, ends the wait. */
+function startIfChecked() {
+  const button = document.getElementById("start-button");
+  if (!startsWhenChecked || document.getElementById("preflight-wait")) return startsWhenChecked && showState(form.dataset.starts);
+  startsWhenChecked = false;
+  if (!button.disabled && planned === edits) form.requestSubmit(button);
+}
+form.addEventListener("input", () => (startsWhenChecked = false));
+document.addEventListener("htmx:afterSettle", startIfChecked);
 
 form.querySelectorAll("textarea").forEach(grow);
 show();

@@ -2,6 +2,7 @@
 
 import pytest
 from django.db.models import F
+from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from tests.jobs.conftest import wait_until
@@ -60,6 +61,38 @@ def test_new_rows_above_the_visible_ones_are_announced_with_a_link(page: Page, r
     expect(button).to_be_hidden()
     expect(page.locator(f"#c{new[-1].pk}")).to_be_in_viewport()
     expect(page.locator(f"#c{new[-1].pk}")).to_be_focused()
+
+
+def test_the_page_follows_what_was_started_until_the_person_scrolls(page: Page, run: Run) -> None:
+    head = run.checkpoints.latest("row")
+    job = Job.objects.create(
+        kind=Job.Kind.RESUME,
+        location=run.location,
+        run=run,
+        checkpoint=head,
+        branch=head.branch,
+        status=Job.Status.RUNNING,
+        started_at=timezone.now(),
+    )
+    opened = page.locator(".detail-id")
+    page.goto(f"{head.get_absolute_url()}&job={job.pk}")
+    follow = page.locator("[data-follow]")
+    expect(page.locator("[data-job-bar]")).to_be_visible()
+    expect(follow).to_be_hidden()
+    for _ in range(2):
+        (new,) = grow(run)
+        expect(opened).to_have_text(new.checkpoint_id)
+        expect(page.locator(f"#c{new.pk}")).to_be_in_viewport()
+    assert f"at={new.checkpoint_id}" in page.url
+    page.locator("#lineage").hover()
+    page.mouse.wheel(0, 200)
+    expect(follow).to_be_visible()
+    (unread,) = grow(run)
+    expect(page.get_by_role("button", name="1 new checkpoint")).to_be_visible()
+    expect(opened).to_have_text(new.checkpoint_id)
+    follow.click()
+    expect(opened).to_have_text(unread.checkpoint_id)
+    expect(follow).to_be_hidden()
 
 
 def test_a_selected_parent_does_not_move(page: Page, run: Run) -> None:

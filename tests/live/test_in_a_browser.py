@@ -9,7 +9,7 @@ from playwright.sync_api import APIResponse, Page, Route, expect
 from tests.jobs.conftest import wait_until
 from tests.live.server import Server
 from viewer.messages.message import plain_text
-from viewer.models import Job, JobEvent, Run
+from viewer.models import Job, JobEvent, Run, Sweep
 
 pytestmark = pytest.mark.browser
 WORDS = re.compile(r"word\d+")
@@ -154,3 +154,22 @@ def test_a_change_during_a_request_is_fetched_afterwards(page: Page, job: Job) -
     route, response = held[0]
     route.fulfill(response=response)
     expect(page.get_by_text("a run that came late")).to_be_visible()
+
+
+def test_the_page_of_a_sweep_streams_the_text_of_each_branch(page: Page, job: Job) -> None:
+    sweep = Sweep.objects.create(name="year")
+    values = {"kind": Job.Kind.FORK, "location": job.location, "status": Job.Status.RUNNING, "sweep": sweep}
+    jobs = [
+        Job.objects.create(branch=f"year/{year}", plan=job.plan, started_at=timezone.now(), **values)
+        for year in (2027, 2028)
+    ]
+    page.goto(sweep.get_absolute_url())
+    for number, one in enumerate(jobs, 1):
+        add_events(one, number, number)
+        expect(page.locator(f"#job-{one.pk}-progress")).to_contain_text(f"word{number}")
+    # A refresh of the page keeps what is streamed.
+    with page.expect_response(lambda response: response.url == page.url):
+        pass
+    for number, one in enumerate(jobs, 1):
+        add_events(one, number + 2, number + 2)
+        expect(page.locator(f"#job-{one.pk}-progress")).to_contain_text(f"word{number + 2}")

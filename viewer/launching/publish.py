@@ -13,9 +13,11 @@ from viewer.jobs.execution.starting.request import request_for_publication
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, project_refusals
 from viewer.launching.requests.requests import PublishRequest
 from viewer.launching.start import earlier_job, queued
+from viewer.lineage.branch_names import free_name
 from viewer.models import Checkpoint, Job, JobEvent
 
 SCRATCH, NEW_THREAD, THREAD = "scratch", "new-thread", "thread"
+MAX_THREAD_NAME = 200
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,7 +34,18 @@ class PublishPreview:
     def key(self) -> str:
         """The key of the run that will have the checkpoints."""
         checkpoint = self.request.checkpoint
-        return checkpoint.run.key if self.request.into == THREAD else checkpoint.scratch_job
+        return checkpoint.run.key if self.request.into == THREAD else new_thread_of(self.request)
+
+
+def new_thread_of(request: PublishRequest) -> str:
+    """The name of the new thread: the typed one, else the id of the fork's job."""
+    return request.thread.strip() or request.checkpoint.scratch_job
+
+
+def proposed_thread(checkpoint: Checkpoint) -> str:
+    """A name for the new thread that no run of the location has: that of the branch."""
+    keys = checkpoint.location.runs.filter(key__startswith=checkpoint.branch).values_list("key", flat=True)
+    return free_name(checkpoint.branch, set(keys))
 
 
 def preview_publish(request: PublishRequest) -> PublishPreview:
@@ -45,7 +58,7 @@ def preview_publish(request: PublishRequest) -> PublishPreview:
         request=request, kind=kind, count=rows.count(), published=published_as(checkpoint)
     )
     preview.checks = project_refusals(request.project)
-    if message := _refusal(checkpoint, kind, request.into):
+    if message := _refusal(checkpoint, kind, request.into) or _refused_name(request):
         preview.checks.append(Refusal(Code.PUBLISH, message))
     return preview
 
@@ -70,6 +83,21 @@ def _refusal(checkpoint: Checkpoint, kind: RootKind, into: str) -> str:
     return ""
 
 
+def _refused_name(request: PublishRequest) -> str:
+    """Why the new thread cannot have the typed name; empty if it can."""
+    name = request.thread.strip()
+    if request.into == THREAD or not name:
+        return ""
+    if len(name) > MAX_THREAD_NAME or not name.isprintable():
+        return _("The name of a thread has at most %(most)d characters, all of which can be printed.") % {
+            "most": MAX_THREAD_NAME
+        }
+    location = request.checkpoint.location
+    if name not in published_as(request.checkpoint) and location.runs.filter(key=name).exists():
+        return _("There is a thread %(name)s already. Choose another name.") % {"name": name}
+    return ""
+
+
 def published_as(checkpoint: Checkpoint) -> list[str]:
     """The keys of the runs that the fork of a scratch checkpoint was published as."""
     if not checkpoint.is_scratch:
@@ -86,7 +114,7 @@ def publish(request: PublishRequest) -> Job:
     """Queue the publication, once per request key. Raises LaunchRefused."""
     preview = preview_publish(request)
     checkpoint = request.checkpoint
-    job_request = request_for_publication(checkpoint, request.into, checkpoint.scratch_job)
+    job_request = request_for_publication(checkpoint, request.into, new_thread_of(request))
     if earlier := earlier_job(request, job_request):
         return earlier
     if preview.checks:

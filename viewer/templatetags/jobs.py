@@ -12,6 +12,7 @@ from viewer.presentation.jobs.job_view import (
     branch_url,
     limits_shown,
     next_step,
+    published,
     retry_url,
     shown_job,
     start_url,
@@ -37,6 +38,7 @@ register.filter("job_next", next_step)
 register.filter("job_retry_url", retry_url)
 register.filter("job_limits", limits_shown)
 register.filter("job_stopped", limit_label)
+register.filter("job_published", published)
 register.filter("job_wait", wait_of)
 register.filter("job_warnings", warnings_of)
 register.filter("job_colour", job_colour)

@@ -68,7 +68,7 @@ def test_the_page_shows_what_is_written_and_writes_it_once(
     link = reverse("publish", args=[row.pk])
     assert link in runner.get(row.get_absolute_url()).content.decode()
     page = runner.get(link).content.decode()
-    assert made["job"] in page and "Other threads do not change" in page
+    assert 'name="thread" value="dogs"' in page and "Other threads do not change" in page
     assert "moves the head" in runner.get(link, {"into": "thread"}).content.decode()
     sent = {"key": str(uuid.uuid4()), "into": "new-thread"}
     assert runner.post(link, sent).status_code == 422 and Job.objects.count() == 1
@@ -78,6 +78,26 @@ def test_the_page_shows_what_is_written_and_writes_it_once(
     run_here(job)
     assert job.status == "succeeded", job.error
     assert f"Published as {made['job']}" in runner.get(row.get_absolute_url()).content.decode()
+
+
+def test_a_fork_is_published_under_a_name_and_its_job_opens_the_thread(
+    threads: Location, terminal: Terminal, runner: Client
+) -> None:
+    forked(threads, terminal)
+    link = reverse("publish", args=[scratch(threads)[-1].pk])
+    sent = {"into": "new-thread", "agreed": "1"}
+    taken = runner.post(link, sent | {"key": str(uuid.uuid4()), "thread": "fan"}).content.decode()
+    assert "There is a thread fan already." in taken
+    hidden = runner.post(link, sent | {"key": str(uuid.uuid4()), "thread": "a\u202eb"}).content.decode()
+    assert "can be printed" in hidden and not Job.objects.filter(kind="publish").exists()
+    runner.post(link, sent | {"key": str(uuid.uuid4()), "thread": " dogs, 2nd "})
+    job = Job.objects.get(kind="publish")
+    run_here(job)
+    run = threads.runs.get(key="dogs, 2nd")
+    page = runner.get(job.get_absolute_url()).content.decode()
+    assert "4 checkpoints written to dogs, 2nd." in page and run.get_absolute_url() in page
+    assert len(rows(threads, "dogs, 2nd")) == 4
+    assert 'value="dogs"' in runner.get(link).content.decode()
 
 
 def test_a_thread_that_has_continued_is_refused_before_anything_is_written(

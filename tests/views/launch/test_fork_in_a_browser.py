@@ -104,6 +104,39 @@ def test_losses_have_to_be_accepted_before_the_start(fork_page: Page) -> None:
     assert Job.objects.get().request["options"]["accepted"] == ["guardrails/task 3/no_shouting"]
 
 
+def test_ctrl_enter_during_the_preflight_check_starts_once_it_has_passed(fork_page: Page) -> None:
+    check = checked(Checkpoint.objects.get())
+    PreflightCheck.objects.update(status=PreflightCheck.Status.CHECKING)
+    with LocalJobStorage(made_folder(check)).following():
+        fork_page.reload()
+        expect(fork_page.locator("#preflight")).to_contain_text("Nothing runs.")
+        fork_page.keyboard.press("Control+Enter")
+        expect(fork_page.locator("#start-state")).to_contain_text(
+            "Starts when the preflight check has passed."
+        )
+        assert not Job.objects.exists()
+        check.finish(check.report)
+        fork_page.wait_for_url("**/runs/**")
+    assert Job.objects.count() == 1
+
+
+def test_an_edit_or_a_loss_ends_the_wait_of_ctrl_enter(fork_page: Page) -> None:
+    part = {"what": "guardrails", "name": "no_shouting", "task": 3, "agent": "", "fate": "lost"}
+    for edits, components in ((True, []), (False, [part])):
+        check = checked(Checkpoint.objects.get(), components=components)
+        PreflightCheck.objects.update(status=PreflightCheck.Status.CHECKING)
+        with LocalJobStorage(made_folder(check)).following():
+            fork_page.reload()
+            expect(fork_page.locator("#preflight")).to_contain_text("Nothing runs.")
+            fork_page.keyboard.press("Control+Enter")
+            if edits:
+                fork_page.fill("#input-1", "2031")
+            check.finish(check.report)
+            expect(fork_page.locator("#preflight-wait")).to_have_count(0)
+            expect(fork_page.locator("#start-state")).to_contain_text("Nothing has run yet.")
+        assert not Job.objects.exists()
+
+
 def test_edits_survive_a_reload_and_going_back(fork_page: Page) -> None:
     type_edits(fork_page)
     for leave in (fork_page.reload, lambda: elsewhere(fork_page)):

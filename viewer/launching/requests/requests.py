@@ -119,10 +119,14 @@ class ResumeRequest(ForkRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishRequest(LaunchRequest):
-    """The publication of the fork that wrote this checkpoint to its scratch store."""
+    """The publication of the fork that wrote this checkpoint to its scratch store.
+
+    ``thread`` is the name of the new thread; empty for the id of the fork's job.
+    """
 
     checkpoint: Checkpoint
     into: str
+    thread: str = ""
 
 
 @dataclass(frozen=True, slots=True)

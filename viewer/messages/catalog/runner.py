@@ -27,6 +27,10 @@ MESSAGES = {
         "The project's code asks for input (%(prompt)s) while it is imported, so the check could not "
         "finish. The run will ask you."
     ),
+    "runner.model_unreachable": _(
+        "The model %(model)s could not be reached at %(address)s (%(error)s). Check that address in the "
+        "project's settings, and that it answers. Then retry: what has finished is kept."
+    ),
     "runner.module_in_other_folder": _(
         "%(entry_point)s cannot be imported: there is no module %(module)s, but %(folder)s has one. "
         "Choose that folder as the project's, and name the module as it is imported from there."

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
+from viewer.formats.amounts import count_text
 from viewer.jobs.limits.usage import limits_in, seconds_of
 from viewer.models import Checkpoint, Job
 from viewer.presentation.jobs.event_list import EventList, add_events
@@ -92,3 +94,28 @@ def branch_url(job: Job) -> str:
 def start_url(job: Job) -> str:
     """Return the address of the checkpoint that the job started from; empty if it is gone."""
     return job.checkpoint.get_absolute_url() if job.checkpoint else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a job has written to a thread. ``url`` is empty if the thread is not listed."""
+
+    text: str
+    url: str
+
+
+def published(job: Job) -> Published | None:
+    """Return what the job published last; None if it published nothing."""
+    event = job.events.filter(kind="published").order_by("-seq").first()
+    if event is None:
+        return None
+    count, thread = int(event.data.get("checkpoints") or 0), str(event.data.get("thread"))
+    text = ngettext(
+        "%(count)s checkpoint written to %(thread)s.", "%(count)s checkpoints written to %(thread)s.", count
+    )
+    if not count:
+        text = _("%(thread)s has all of these checkpoints already.")
+    run = job.location.runs.filter(key=thread, parent=None).first()
+    return Published(
+        text % {"count": count_text(count), "thread": thread}, run.get_absolute_url() if run else ""
+    )

@@ -5,7 +5,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.formats.amounts import count_text
-from viewer.jobs.limits.usage import Limit, limit_in
+from viewer.jobs.limits.usage import Limit, limit_in, usage_of
 from viewer.models import Job
 
 # Why a run was stopped, for each kind of limit.
@@ -23,7 +23,8 @@ def amount(measure: str, number: float) -> str:
         measure, number = "minutes", number / 60
     number = int(number) if number == int(number) else round(number, 1)
     shown = {"number": count_text(number)}
-    count = int(number)
+    # A fraction has the plural of several.
+    count = int(number) if number == int(number) else 2
     labels = {
         "tokens": ngettext("%(number)s token", "%(number)s tokens", count),
         "steps": ngettext("%(number)s step", "%(number)s steps", count),
@@ -47,4 +48,10 @@ def limit_label(job: Job) -> str:
     limit = limit_in(job.limit_hit)
     if limit is None:
         return _("Stopped at a limit that it shares with other runs.")
-    return str(STOPPED[limit.whose]) % {"amount": amount(limit.measure, limit.max_amount)}
+    stopped = str(STOPPED[limit.whose]) % {"amount": amount(limit.measure, limit.max_amount)}
+    used = usage_of(Job.objects.filter(pk=job.pk))[limit.measure] if limit.whose == "job" else 0
+    if used <= limit.max_amount:
+        return stopped
+    text = _("It had used %(used)s, %(more)s more.")
+    passed = amount(limit.measure, round(used - limit.max_amount, 1))
+    return f"{stopped} {text % {'used': amount(limit.measure, round(used, 1)), 'more': passed}}"

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
 
 from forkline_guard import guard
 from forkline_runner import interrupts, program_input, scoring
@@ -119,6 +120,8 @@ def _end(reporter: Reporter, error: BaseException, folder: Path) -> int:
         ending = message("runner.project_exited", code=repr(error.code))
     elif path := full_disk(error, folder):
         ending = message("runner.disk_full", path=path)
+    elif place := unreachable(error):
+        ending = message("runner.model_unreachable", error=ending, **place)
     elif type(error).__name__ == "PanicException":
         ending = message("runner.engine_panicked", error=error)
     shown = "" if isinstance(error, Refused) else "".join(traceback.format_exception(error))
@@ -137,6 +140,37 @@ def full_disk(error: BaseException | None, folder: Path) -> str:
             return str(named or folder)
         error = error.__cause__ or error.__context__
     return ""
+
+
+def unreachable(error: BaseException | None) -> dict[str, str]:
+    """Return the address, and the model that was asked for, if a failed connection caused an error.
+
+    Clients of models keep the request that could not be sent (httpx.RequestError, openai.APIConnectionError).
+    """
+    for _depth in range(20):
+        if error is None:
+            return {}
+        request = getattr(error, "request", None) if isinstance(error, Exception) else None
+        has_answer = getattr(error, "response", None) is not None
+        if not has_answer and (url := getattr(request, "url", None)):
+            return {"address": _without_secrets(str(url)), "model": _model_in(request)}
+        error = error.__cause__ or error.__context__
+    return {}
+
+
+def _without_secrets(url: str) -> str:
+    """The scheme, host, port and path: a query or a user may be a key."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+
+
+def _model_in(request: Any) -> str:
+    """The model that the body of a request names; a dash if it names none."""
+    try:
+        body = json.loads(request.content)
+    except Exception:
+        return "-"
+    return str(body.get("model") or "-") if isinstance(body, dict) else "-"
 
 
 def _flush(engine: EngineProgram) -> None:

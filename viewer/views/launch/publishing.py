@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from viewer.launching.publish import NEW_THREAD, SCRATCH, preview_publish
+from viewer.launching.publish import NEW_THREAD, SCRATCH, preview_publish, proposed_thread
 from viewer.launching.publish import publish as queue
 from viewer.launching.refusals import AlreadyStarted, LaunchRefused
 from viewer.launching.requests.requests import PublishRequest
@@ -24,6 +24,7 @@ def publish(request: HttpRequest, pk: int) -> HttpResponse:
     publishing = PublishRequest(
         checkpoint=checkpoint,
         into=str((request.POST or request.GET).get("into") or NEW_THREAD),
+        thread=request.POST.get("thread", "") if request.method == "POST" else proposed_thread(checkpoint),
         project=checkpoint.location.project,
         key=submission.key,
         requested_by=submission.user,
@@ -55,4 +56,5 @@ def _context(publishing: PublishRequest) -> dict[str, object]:
         "location": checkpoint.location,
         "run": checkpoint.run,
         "into": publishing.into,
+        "thread": publishing.thread,
     }

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli.arguments.projects import add_project_arguments, project_for
-from viewer.cli.arguments.values import CHECKPOINT
+from viewer.cli.arguments.values import CHECKPOINT, NAME
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
 from viewer.cli.starting import outcome_of, refusal
@@ -30,6 +30,9 @@ def add_arguments(parser: CommandParser) -> None:
         default=NEW_THREAD,
         help=_("A new thread, or the one that was forked: this moves its head."),
     )
+    parser.add_argument(
+        "--thread", type=NAME, metavar="NAME", help=_("The name of the new thread; by default the fork's id.")
+    )
     parser.add_argument("--plan", action="store_true", help=_("Show what would be written without writing."))
     parser.add_argument(
         "--wait", action="store_true", help=_("Wait until it ends. Run it here if no worker is running.")
@@ -42,7 +45,9 @@ def handle(options: Mapping[str, Any]) -> Output:
     if not checkpoint.is_scratch:
         raise CommandError(_("Only a draft, which is a fork in Forkline only, can be published."))
     project = project_for(checkpoint.location, options)
-    request = PublishRequest(checkpoint=checkpoint, into=options["into"], project=project)
+    request = PublishRequest(
+        checkpoint=checkpoint, into=options["into"], project=project, thread=options["thread"] or ""
+    )
     preview = preview_publish(request)
     if options["plan"]:
         return _planned(preview)

@@ -1,0 +1,60 @@
+// Goes with the branch that a person has started, until the person scrolls, moves or opens something else.
+
+const MOVES = new Set(["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", "j", "k"]);
+
+const bars = () => [...document.querySelectorAll("[data-job-bar]")];
+const barOf = (job) => bars().find((bar) => bar.dataset.jobBar === job);
+// Nobody is followed at first, except the job that this page was opened for.
+let followed = new URLSearchParams(location.search).get("job");
+let isOpening = false;
+
+/** Returns the newest row of a branch, or of its next attempt; undefined while there is none. */
+function newestOf(branch) {
+  const rows = [...document.querySelectorAll(".row > a[data-branch]")];
+  return rows.find(({ dataset }) => dataset.branch === branch || dataset.branch.startsWith(`${branch}, `));
+}
+
+function showButtons() {
+  for (const bar of bars()) {
+    const button = bar.querySelector("[data-follow]");
+    if (button) button.hidden = bar.dataset.jobBar === followed || bar.querySelector(".has-ended") !== null;
+  }
+}
+
+/** Opens the newest checkpoint of the followed branch, in place of the one that is open. */
+async function go() {
+  showButtons();
+  const bar = followed && barOf(followed);
+  const row = bar && newestOf(bar.dataset.branch);
+  if (!row || isOpening || row.hasAttribute("aria-current")) return;
+  const url = new URL(row.href);
+  url.searchParams.set("job", followed);
+  isOpening = true;
+  try {
+    await window.htmx.ajax("GET", row.getAttribute("href"), { source: row, target: "#detail", swap: "outerHTML show:none" });
+    history.replaceState(history.state, "", url);
+    document.getElementById(row.id)?.scrollIntoView({ block: "nearest" });
+  } finally {
+    isOpening = false;
+  }
+}
+
+function stop() {
+  if (!followed) return;
+  followed = null;
+  showButtons();
+}
+
+for (const name of ["wheel", "touchmove"]) document.addEventListener(name, stop, { passive: true });
+document.addEventListener("keydown", ({ key, target }) => MOVES.has(key) && !target.closest("input, textarea, select") && stop());
+document.addEventListener("click", ({ target }) => {
+  const button = target.closest?.("[data-follow]");
+  if (button) {
+    followed = button.closest("[data-job-bar]").dataset.jobBar;
+    go();
+  } else if (target.closest?.(".row a, .graph-node, .tabs a, .run-tools a")) stop();
+});
+
+document.addEventListener("htmx:afterSettle", ({ detail }) => detail.target.matches?.(".rows") && go());
+document.addEventListener("htmx:wsAfterMessage", showButtons);
+showButtons();
