@@ -7,11 +7,10 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
 
 setup: web ## Create the environments and install the requirements
-	@scripts/environment demo/.venv requirements.txt
-	@scripts/environment demo/support/.venv requirements.txt
+	@scripts/demo-environments
 
-demo: setup ## Run the demo project and serve the dashboard
-	@scripts/system-packages dot
+demo: web ## Run the demo project and serve the dashboard
+	@# The engines are installed meanwhile.
 	@exec .venv/bin/python -m scripts.demo --parent $$PPID
 
 up: web ## Serve your own checkpoints: make up LOCATION=…

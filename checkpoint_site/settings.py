@@ -79,6 +79,12 @@ CHECKPOINT_ROOTS = env_paths(
     " `up LOCATION` adds the folder around its location.",
     "the home folder",
 )
+NOTICE_FILE = env_text(
+    "NOTICE_FILE",
+    "",
+    "A file whose first line every page shows, such as of planned maintenance. Nothing is shown while it is"
+    " empty or not there.",
+)
 LOCATION_MAX_FILES = env_number(
     "LOCATION_MAX_FILES", 1_000_000, "Maximum number of files and folders, of any kind, in a location."
 )
@@ -254,6 +260,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "viewer.access.permissions.permissions_context",
                 "viewer.models.reader_settings.settings_context",
+                "viewer.views.server.site_notice.notice_context",
             ],
         },
     }

@@ -121,6 +121,7 @@ def reap(process: "subprocess.Popen[Any]") -> None:
 
 def serve(arguments: Sequence[str]) -> None:
     """Run ``manage.py up`` in this process: another one would import Django again."""
+    os.environ.setdefault("NOTICE_FILE", str(demo_runs.notice_file(FOLDER)))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "checkpoint_site.settings")
     execute_from_command_line(["manage.py", "up", *arguments])
 

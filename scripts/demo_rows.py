@@ -11,7 +11,7 @@ import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "checkpoint_site.settings")
 # Everything that the demo creates in its folder.
-MADE = {".env", "newsroom", "support", "logs", "draft.md", "finished"}
+MADE = {".env", "newsroom", "support", "logs", "draft.md", "finished", "notice.txt"}
 ENTRY_POINTS = ["newsroom.crew:Newsroom", "newsroom.flow:DigestFlow", "newsroom.interviewer:interviewer"]
 
 

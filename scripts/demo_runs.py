@@ -60,12 +60,34 @@ def make_locations(folder: Path) -> None:
     demo_rows.record_project(stores, PROJECT, PYTHON, folder / ".env")
 
 
+def notice_file(folder: Path) -> Path:
+    """Return the file whose text every page of the dashboard shows."""
+    return folder / "notice.txt"
+
+
+def install_engines(folder: Path, lifeline: int | None) -> None:
+    """Make the environments of the projects, and say so on the pages meanwhile. Exit if that fails."""
+    notice = notice_file(folder)
+    notice.write_text(
+        "The demo's engines, CrewAI and LangGraph, are being installed. Its runs begin after that."
+    )
+    # Without dot, a lineage is a list. Nobody waits for its installation.
+    subprocess.Popen([ROOT / "scripts/system-packages", "dot"], stdin=subprocess.DEVNULL)
+    child = subprocess.Popen([ROOT / "scripts/demo-environments"], stdin=subprocess.DEVNULL, text=True)
+    wait_until(lambda: False, [child], lifeline)
+    if child.returncode:
+        notice.write_text("The demo's engines could not be installed: the terminal says why.")
+        sys.exit(1)
+    notice.unlink()
+
+
 def run_everything(folder: Path, lifeline: int | None = None) -> None:
     """Let CrewAI write every store, then fork and resume. Exit if a step fails.
 
     Exit as well when the other end of the ``lifeline`` pipe is closed.
     """
     stores = folder / "newsroom"
+    install_engines(folder, lifeline)
     say("Running the newsroom with CrewAI: an article crew (twice), a digest flow, a lone interviewer …")
     run_programs(stores, read_environment(folder), lifeline)
     for store in STORES:

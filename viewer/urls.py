@@ -20,7 +20,7 @@ from viewer.views import (
 )
 from viewer.views.launch import forks, new_runs, preflight, publishing, sweeps
 from viewer.views.reader import settings as reader_settings
-from viewer.views.server import redirects, stored_data
+from viewer.views.server import redirects, site_notice, stored_data
 from viewer.views.shares import making
 
 
@@ -31,6 +31,7 @@ def moved(route: str, name: str) -> URLPattern:
 
 location_urls = [
     path("", home.show, name="home"),
+    path("notice/", site_notice.show, name="site-notice"),
     path("settings/", reader_settings.show, name="settings"),
     path("settings/save/", reader_settings.save, name="settings-save"),
     path("locations/", locations.index, name="locations"),

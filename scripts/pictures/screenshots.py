@@ -3,6 +3,7 @@
 import os
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, sync_playwright
 
 from scripts.chromium import launch_options
+from scripts.pictures.outdated import record_sources
 from scripts.served_demo import ServedDemo, log_in_browser, served_demo, set_up_django
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,16 +33,20 @@ def main() -> None:
 
 
 def addresses(demo: ServedDemo) -> dict[str, str]:
-    """Return the URLs of the pictures: a fork's last task, a fork and a sweep form, and a timeline."""
+    """Return the addresses of the pictured pages, by the names of the pictures."""
     set_up_django(demo)
     from django.urls import reverse
 
-    from viewer.models import Checkpoint
+    from viewer.models import Checkpoint, Run
 
     found = Checkpoint.objects.filter(trigger="task_completed", location__path__endswith="/article")
     selected = found.get(branch="shorter-draft", units_done=4)
     start = found.get(branch="main", units_done=3)
+    waiting = Run.objects.top_level().filter(status=Run.Status.WAITING).latest("last_at")
     return {
+        "question": reverse("run-jump", args=[waiting.uid], query={"to": "waiting"}),
+        "search": reverse("search", query={"q": "checkpoints"}),
+        "share": reverse("share", query={"kind": "run", "target": str(start.run.uid)}),
         "run": f"{selected.get_absolute_url()}&tab=tasks",
         "fork": reverse("fork", args=[start.pk]),
         "vary": reverse("new-sweep", args=[start.pk]),
@@ -48,15 +54,15 @@ def addresses(demo: ServedDemo) -> dict[str, str]:
     }
 
 
-def take_all(demo: ServedDemo, run: str, fork: str, vary: str, timeline: str) -> None:
-    """Take every picture, in every size and both themes."""
+def take_all(demo: ServedDemo, run: str, fork: str, vary: str, **shown: str) -> None:
+    """Take every picture, in every size and both themes. ``shown`` are pages that are only opened."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(**launch_options())
         pages = log_in_everywhere(chromium, demo.link)
         take(pages, "locations", lambda page: show(page, f"{demo.site}/"))
         take(pages, "run", lambda page: show(page, demo.site + run))
-        take(pages, "collapsed", lambda page: show(page, f"{demo.site}{run}&collapse=all&muted=others"))
-        take(pages, "timeline", lambda page: show(page, demo.site + timeline))
+        for name, address in shown.items():
+            take(pages, name, partial(show, address=demo.site + address))
         take(pages, "fork", lambda page: edit_fork(page, demo.site + fork))
         started = start_fork(next(iter(pages.values())))
         for page in pages.values():
@@ -65,11 +71,10 @@ def take_all(demo: ServedDemo, run: str, fork: str, vary: str, timeline: str) ->
             # The model's output streams in.
             page.locator(".job-text bdi").first.wait_for(timeout=60_000)
         take(pages, "running", lambda page: None)
-        job = demo.site + str(pages["light"].locator(".job-sentence a").first.get_attribute("href"))
-        take(pages, "finished", lambda page: show_finished(page, job))
         group = start_variations(pages["light"], demo.site + vary)
         take(pages, "variations", lambda page: show_variations(page, group))
         chromium.close()
+    record_sources()
 
 
 def log_in_everywhere(chromium: Browser, link: str) -> dict[str, Page]:
@@ -125,12 +130,6 @@ def start_fork(page: Page) -> str:
     page.get_by_role("button", name="Start fork").click(timeout=120_000)
     page.wait_for_url("**job=**")
     return page.url
-
-
-def show_finished(page: Page, job: str) -> None:
-    """Open the page of a job and wait until it has succeeded."""
-    page.goto(job)
-    page.locator(".status-succeeded").wait_for(timeout=120_000)
 
 
 def start_variations(page: Page, address: str) -> str:

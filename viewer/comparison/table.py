@@ -98,9 +98,13 @@ def _rows_of_parts(sides: Sequence[Side]) -> list[ComparedRow]:
 def row_of(key: ValueKey, name: str, values: Sequence[Any]) -> ComparedRow:
     """The row of these values, the baseline first; MISSING where a side lacks it."""
     section, base = key[0], values[0]
-    cells = []
+    cells: list[Cell] = []
     for value in values:
         is_same = value is base or (value is not MISSING and base is not MISSING and same_json(value, base))
-        cells.append(Cell(value, "" if value is MISSING else summary(section, value), is_same))
+        text = "" if value is MISSING else summary(section, value)
+        if not is_same and text and text == cells[0].text:
+            # Two texts of as many words, or two values that begin alike.
+            text = gettext("%(value)s, but different") % {"value": text}
+        cells.append(Cell(value, text, is_same))
     score = key[1].removeprefix(SCORE) if not section and key[1].startswith(SCORE) else ""
     return ComparedRow(part_id(*key), section, name, tuple(cells), score)

@@ -76,7 +76,7 @@ def test_a_database_error_shows_a_message(runner: Client, monkeypatch: pytest.Mo
         cause.sqlite_errorcode = code  # type: ignore[attr-defined]
         raise DatabaseError("SQLite's own words") from cause
 
-    monkeypatch.setattr(locations, "_index", fail)
+    monkeypatch.setattr(locations, "adding_context", fail)
     runner.raise_request_exception = False
     answer = runner.get(reverse("locations"))
     assert answer.status_code == 503 and "SQLite" not in answer.content.decode()

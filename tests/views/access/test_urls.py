@@ -37,10 +37,11 @@ READ = {
     *("run-timeline", "job-timeline", "run-jump", "settings", "run-export", "compare-export", "stored-data"),
     "checkpoint-history",
     "run-branches",
+    *("locations-found", "location-paths", "run-questions", "site-notice"),
 }
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
 FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "share-preview-rows"} - {
-    "share-preview-picture"
+    *("share-preview-picture", "locations-found", "location-paths")
 } | {
     "location-refresh",
     "settings-save",
@@ -53,6 +54,7 @@ FORMS = {"project", "new-run", "fork", "resume", "publish", "new-sweep", "annota
 SENT = {
     *(
         "location-add",
+        "location-path",
         "location-refresh",
         "location-cancel-import",
         "location-remove",

@@ -9,6 +9,9 @@ from django.test import Client
 from django.urls import reverse
 
 from viewer.comparison.references import Reference, reference_in, reference_to
+from viewer.comparison.table import row_of
+from viewer.engines.comparable import Section
+from viewer.engines.planning.editable import MISSING
 from viewer.models import Job, Location, Run, Sweep
 
 
@@ -195,3 +198,13 @@ def test_a_search_finds_a_side_in_another_location(
     assert head.checkpoint_id in unquote(page)
     page = reader.get(reverse("compare"), {"find": "nothing-like-this %_"}).content.decode()
     assert "Nothing has this name" in page
+
+
+def test_different_values_that_are_summarised_alike_do_not_look_equal() -> None:
+    key = (str(Section.OUTPUTS), "a", "")
+    texts = [f"{word} {'x ' * 60}" for word in ("first", "other", "first")]
+    row = row_of(key, "a", texts)
+    assert [cell.text for cell in row.cells] == ["61 words", "61 words, but different", "61 words"]
+    assert [cell.is_same for cell in row.cells] == [True, False, True]
+    assert not row_of(key, "a", [MISSING, MISSING]).differs
+    assert not row_of(key, "a", [{"b": [1, None]}, {"b": [1, None]}]).differs
