@@ -26,8 +26,8 @@ viewer/engines/langgraph: apsw msgspec ormsgpack xxhash viewer.engines viewer.me
     viewer.messages.message viewer.redaction viewer.stores
 viewer/formats: django
 viewer/comparison/diff: diff_match_patch
-viewer/comparison: django viewer.engines viewer.formats viewer.importing viewer.messages.message
-    viewer.models viewer.presentation.run viewer.prices viewer.stores.model_calls
+viewer/comparison: django viewer.annotations viewer.engines viewer.formats viewer.importing
+    viewer.messages.message viewer.models viewer.presentation.run viewer.prices viewer.stores.model_calls
 viewer/reproduction: viewer.engines viewer.launching viewer.models
 viewer/presentation/run: django viewer.annotations viewer.engines viewer.formats viewer.importing
     viewer.lineage viewer.models
@@ -47,7 +47,7 @@ viewer/launching: django viewer.data_folder viewer.engines viewer.importing view
     viewer.redaction viewer.validation
 viewer/forms: django viewer.engines viewer.jobs.request viewer.launching viewer.messages.translation
     viewer.models viewer.presentation.run viewer.projects viewer.pruning viewer.redaction viewer.search
-    viewer.sharing.links viewer.stores.postgresql.address viewer.validation
+    viewer.seen viewer.sharing.links viewer.stores.postgresql.address viewer.validation
 viewer/jobs/queue: django viewer.changes viewer.data_folder viewer.jobs viewer.models viewer.retention
 viewer/jobs/queue/tasks.py: django_tasks django_tasks_db viewer.jobs.execution viewer.models
 viewer/jobs/execution: django psutil viewer.data_folder viewer.engines viewer.importing viewer.jobs
@@ -84,21 +84,22 @@ viewer/retention: django viewer.data_folder viewer.jobs.storage viewer.locks vie
 viewer/pruning: django viewer.data_folder.write_ahead_log viewer.importing viewer.messages.message
     viewer.models viewer.redaction.marker viewer.search viewer.stores
 viewer/models: django viewer.messages.message
-viewer/annotations: django viewer.importing viewer.models viewer.redaction
+viewer/annotations: django viewer.importing viewer.models viewer.redaction viewer.seen
 viewer/presentation/run_list: django viewer.annotations viewer.models viewer.presentation
-viewer/importing: django msgspec viewer.changes viewer.engines viewer.lineage viewer.locks
+viewer/importing: django msgspec viewer.changes viewer.engines viewer.formats viewer.lineage viewer.locks
     viewer.messages.message viewer.messages.translation viewer.models viewer.prices viewer.projects
     viewer.redaction viewer.stores zstandard
 viewer/search: django viewer.changes viewer.engines viewer.importing viewer.locks viewer.messages.message
     viewer.models viewer.validation
 viewer/cli: django viewer.access viewer.annotations viewer.comparison viewer.data_folder viewer.engines
-    viewer.formats viewer.importing viewer.jobs viewer.launching viewer.lineage viewer.messages.labels
+    viewer.formats viewer.importing viewer.jobs viewer.launching viewer.messages.labels
     viewer.messages.message viewer.messages.translation viewer.models viewer.presentation.deletions
     viewer.presentation.export viewer.presentation.jobs viewer.presentation.run.branches
     viewer.presentation.run.listed viewer.presentation.run.units.graph viewer.prices viewer.projects
     viewer.pruning viewer.retention viewer.safe_lines viewer.search viewer.sharing
     viewer.stores.postgresql.address viewer.validation
 viewer/safe_lines.py:
+viewer/seen.py:
 viewer/validation.py: viewer.messages.message viewer.safe_lines
 viewer/management: django viewer.access viewer.cli viewer.data_folder viewer.formats viewer.importing
     viewer.jobs.execution viewer.jobs.queue viewer.messages.message viewer.messages.translation
@@ -120,7 +121,7 @@ viewer/views: django viewer.access viewer.annotations viewer.comparison viewer.d
     viewer.formats viewer.forms viewer.importing viewer.jobs.execution viewer.jobs.human_input
     viewer.jobs.limits viewer.jobs.prewarm viewer.launching viewer.lineage.drawing viewer.live.home_feed
     viewer.messages.translation viewer.models viewer.presentation viewer.projects viewer.pruning
-    viewer.reproduction viewer.retention viewer.search viewer.sharing
+    viewer.reproduction viewer.retention viewer.search viewer.seen viewer.sharing
 """
 
 

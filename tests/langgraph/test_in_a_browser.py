@@ -92,7 +92,7 @@ def test_the_first_screen_of_a_waiting_thread_shows_its_question(
     location = imported_location(copied("lg12", tmp_path))
     waiting = opened(location, "appr-waiting").checkpoints.latest("row")
     page = open_page(waiting.get_absolute_url(), viewport=screen)
-    question = page.locator(".node-task .notice :is(.text-block, .fold-preview)").first.bounding_box()
+    question = page.locator(".asked .question-prompt").first.bounding_box()
     assert question and question["y"] + 3 * 20 <= screen["height"], (
         "At least three lines are on the first screen."
     )

@@ -8,11 +8,11 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from viewer.forms.seen import mark_of
 from viewer.importing import secrets_for
 from viewer.models import Annotation, AnnotationVersion, Run
 from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.texts import redact_text
+from viewer.seen import mark_of
 
 MAX_NOTE, MAX_LABEL, MAX_LABELS = 20_000, 40, 12
 
@@ -67,7 +67,7 @@ def annotate(
 ) -> Annotation:
     """Change what is given, and return the annotation. An empty one is deleted; its former texts are kept.
 
-    ``person`` is a user, or None at a terminal. ``seen`` is the mark (viewer/forms/seen.py) of the texts that
+    ``person`` is a user, or None at a terminal. ``seen`` is the mark (viewer/seen.py) of the texts that
     the person saw. Raises AnnotationChanged if there are others now.
     """
     found = annotation_of(subject)

@@ -9,8 +9,8 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.forms.fields import parsed
 from viewer.forms.launch.valid_values import valid_values
-from viewer.forms.seen import has_changed
 from viewer.launching.requests.option_values import parse_limit
+from viewer.seen import has_changed
 
 NAMES = {"tokens": "limit_tokens", "seconds": "limit_minutes", "steps": "limit_steps"}
 

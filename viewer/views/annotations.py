@@ -19,8 +19,8 @@ from viewer.annotations import (
     labels_in_use,
     versions_of,
 )
-from viewer.forms.seen import SEEN, mark_of
 from viewer.models import Annotation, Run
+from viewer.seen import SEEN, mark_of
 
 MAX_VERSIONS = 50
 

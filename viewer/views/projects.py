@@ -21,7 +21,6 @@ from viewer.engines.entry_points import EntryPoint
 from viewer.engines.protocol import Engine
 from viewer.forms.limits import DailyLimitsForm
 from viewer.forms.project import ProjectForm, initial_of
-from viewer.forms.seen import has_changed, mark_of
 from viewer.importing import redact_stored
 from viewer.jobs.execution.ending.redact_again import redact_jobs_again
 from viewer.jobs.execution.starting.protected_paths import conflict_of
@@ -35,6 +34,7 @@ from viewer.projects.proposing import (
     propose_project,
     python_version,
 )
+from viewer.seen import has_changed, mark_of
 from viewer.views.server.limits import limits_of_project
 
 

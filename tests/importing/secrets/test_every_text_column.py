@@ -15,6 +15,7 @@ from viewer.jobs.execution.ending.redact_again import redact_jobs_again
 from viewer.messages.message import plain_text
 from viewer.models import (
     Annotation,
+    AnnotationVersion,
     Checkpoint,
     Job,
     JobEvent,
@@ -118,6 +119,9 @@ def location(tmp_path: Path, project: Project) -> Location:
     run = location.runs.get()
     now = timezone.now()
     Annotation.objects.create(location_uid=location.uid, run_key=run.key, label_text=",tea,")
+    AnnotationVersion.objects.create(
+        location_uid=location.uid, run_key=run.key, branch=run.branch_names[0], changed_at=now
+    )
     Problem.objects.create(location=location, source_key="b.json", fingerprint="1", reason=plain_text("no"))
     sweep = Sweep.objects.create(name="tone")
     job = Job.objects.create(

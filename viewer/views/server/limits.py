@@ -7,17 +7,17 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from viewer.forms.limits import DailyLimitsForm, limit_texts
-from viewer.forms.seen import mark_of
 from viewer.jobs.limits.usage import limits_in, midnight, usage_of
 from viewer.models import DayLimits, Job, Project
 from viewer.presentation.jobs.limit_labels import usage_label
+from viewer.seen import mark_of
 
 
 @dataclass(frozen=True, slots=True)
 class ShownLimits:
     """``used`` is the usage of each limit, ``zone`` the time zone of the day.
 
-    ``seen`` is the mark of the limits (viewer/forms/seen.py).
+    ``seen`` is the mark of the limits (viewer/seen.py).
     """
 
     form: DailyLimitsForm
