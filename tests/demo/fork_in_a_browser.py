@@ -14,7 +14,7 @@ def open_article(page: Page) -> None:
 def fork_with_edits(page: Page) -> None:
     """Edit the checkpoint after the second task, and start the fork once its plan and check are shown."""
     select_second_task_of_main(page)
-    page.locator("#detail").get_by_role("link", name="Fork").click()
+    page.locator("#detail").get_by_role("link", name="Fork", exact=True).click()
     edit_an_input_and_an_output(page)
     expect_the_plan(page)
     page.get_by_label("Branch").fill("year-2031")

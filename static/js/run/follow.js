@@ -1,5 +1,7 @@
 // Goes with the branch that a person has started, until the person scrolls, moves or opens something else.
 
+import { scrollingBox } from "./list.js";
+
 const MOVES = new Set(["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", "j", "k"]);
 
 const bars = () => [...document.querySelectorAll("[data-job-bar]")];
@@ -21,6 +23,13 @@ function showButtons() {
   }
 }
 
+/** Scrolls the list to a row. The heading of the list covers what is at its very top. */
+function show(row) {
+  const box = scrollingBox();
+  if (box && row === document.querySelector(".row > a")) box.scrollTop = 0;
+  else row?.scrollIntoView({ block: "center" });
+}
+
 /** Opens the newest checkpoint of the followed branch, in place of the one that is open. */
 async function go() {
   showButtons();
@@ -33,7 +42,7 @@ async function go() {
   try {
     await window.htmx.ajax("GET", row.getAttribute("href"), { source: row, target: "#detail", swap: "outerHTML show:none" });
     history.replaceState(history.state, "", url);
-    document.getElementById(row.id)?.scrollIntoView({ block: "nearest" });
+    show(document.getElementById(row.id));
   } finally {
     isOpening = false;
   }

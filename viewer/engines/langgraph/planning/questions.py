@@ -21,7 +21,7 @@ def open_questions(contents: Contents) -> Iterator[OpenQuestion]:
             if not one.id or one.id not in seen:
                 seen.add(one.id)
                 asked = _prompt(one.value)
-                prompt = f"{task.node}: {preview(asked)}".removeprefix(": ")
+                prompt = f"{task.node}: {_in_words(asked)}".removeprefix(": ")
                 options = suggested(one.value, asked, one.schema)
                 yield OpenQuestion(one.id, prompt, options, one.schema)
 
@@ -47,6 +47,14 @@ def _schema(text: Any) -> Mapping[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and found else None
+
+
+def _in_words(asked: Any) -> str:
+    """The question on one line: names and values where it has no text of its own, not JSON."""
+    plain = (
+        isinstance(asked, dict) and asked and not any(isinstance(one, dict | list) for one in asked.values())
+    )
+    return preview(", ".join(f"{name}: {value}" for name, value in asked.items()) if plain else asked)
 
 
 def _prompt(value: Any) -> Any:
