@@ -1,4 +1,4 @@
-"""The notice of whoever runs the server, on every page."""
+"""The notice that an administrator shows on every page."""
 
 from pathlib import Path
 

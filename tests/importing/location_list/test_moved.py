@@ -35,7 +35,7 @@ def test_a_path_of_another_location_and_one_with_a_job_are_refused(
     crew_location: Location, imported: Imported, tmp_path: Path
 ) -> None:
     other = imported("1.15.30/flow")
-    with pytest.raises(UnknownLocation, match="is a location of its own"):
+    with pytest.raises(UnknownLocation, match="is already a location"):
         change_path(crew_location, other.path)
     Job.objects.create(kind=Job.Kind.FORK, location=crew_location, branch="b", status=Job.Status.QUEUED)
     with pytest.raises(UnknownLocation, match="has not ended"):

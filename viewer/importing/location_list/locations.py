@@ -192,11 +192,13 @@ def overlaps(location: Location) -> Iterator[str]:
         names = {"path": path, "other": other}
         if Path(other).is_relative_to(path):
             yield (
-                _("It contains %(other)s, a location of its own. Those checkpoints are listed twice.") % names
+                _("It contains %(other)s, which is a location too. Those checkpoints are listed twice.")
+                % names
             )
         elif path.is_relative_to(other):
             yield (
-                _("It is inside %(other)s, a location of its own. Its checkpoints are listed twice.") % names
+                _("It is inside %(other)s, which is a location too. Its checkpoints are listed twice.")
+                % names
             )
     if is_inside(Path(settings.DATA_DIR), path):
         yield _("Forkline's own data folder is inside it, and is skipped: %(folder)s") % {

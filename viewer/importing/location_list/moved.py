@@ -26,14 +26,14 @@ def change_path(location: Location, path: str | Path, roots: Sequence[Path] | No
     """
     found = permitted_path(path, roots)
     if Location.objects.filter(path=str(found)).exclude(pk=location.pk).exists():
-        raise UnknownLocation(_("%(path)s is a location of its own.") % {"path": found})
+        raise UnknownLocation(_("%(path)s is already a location.") % {"path": found})
     if location.jobs.unfinished().exists():
         raise UnknownLocation(_("A job of this location has not ended. Change the path after that."))
     try:
         with import_lock(location), open_reader(address_at(found)) as reader:
             if reader.kind != location.store_kind or not _holds(reader, location):
                 raise UnknownLocation(
-                    _("None of its checkpoints are at %(path)s. Add that as a location of its own.")
+                    _("None of its checkpoints are at %(path)s. Add that as a new location.")
                     % {"path": found}
                 )
             location.move(str(found), str(reader.identity))

@@ -1,4 +1,4 @@
-"""A notice of whoever runs the server, on every page: the first line of the file NOTICE_FILE."""
+"""A notice that an administrator shows on every page: the first line of the file NOTICE_FILE."""
 
 from pathlib import Path
 

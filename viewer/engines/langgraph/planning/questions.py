@@ -50,7 +50,7 @@ def _schema(text: Any) -> Mapping[str, Any] | None:
 
 
 def _in_words(asked: Any) -> str:
-    """The question on one line: names and values where it has no text of its own, not JSON."""
+    """The question on one line. A mapping without nested values becomes names and values, not JSON."""
     plain = (
         isinstance(asked, dict) and asked and not any(isinstance(one, dict | list) for one in asked.values())
     )
