@@ -12,12 +12,12 @@ django.setup(set_prefix=False)
 from django.conf import settings  # noqa: E402
 
 from checkpoint_site.middleware.hosts import AllowedHostSockets, AllowedOriginSockets, over_tls  # noqa: E402
+from checkpoint_site.middleware.pages import AvailableSockets  # noqa: E402
 from checkpoint_site.middleware.request_limits import with_body_limit, with_header_limit  # noqa: E402
 from checkpoint_site.middleware.throttle import throttled_share_sockets  # noqa: E402
-from checkpoint_site.middleware.unavailable import AvailableSockets  # noqa: E402
 from checkpoint_site.page_threads import Pages  # noqa: E402
-from viewer.data_folder.use import use  # noqa: E402
-from viewer.routing import websocket_urlpatterns  # noqa: E402
+from viewer.data_folder.locks import use  # noqa: E402
+from viewer.web.live.routing import websocket_urlpatterns  # noqa: E402
 
 if settings.DATA_DIR.is_dir():
     use()

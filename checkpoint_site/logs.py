@@ -13,7 +13,7 @@ from django.http.response import HttpResponseBase
 
 from viewer.redaction.texts import redact_text
 from viewer.redaction.values import redact
-from viewer.safe_lines import one_line
+from viewer.validation import one_line
 
 # The attributes of every record. Others come from the caller.
 STANDARD_ATTRIBUTES = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
@@ -54,7 +54,7 @@ class BriefFailures(logging.Filter):
         error = record.exc_info[1] if record.exc_info else None
         if error is None:
             return True
-        from viewer.data_folder import failure_text
+        from viewer.data_folder.failures import failure_text
 
         if not (text := failure_text(error)):
             return True

@@ -16,7 +16,7 @@ import uvicorn
 
 from checkpoint_site.connections import SEND_BUFFER_BYTES, Patience, SocketConnection
 from checkpoint_site.settings import MAX_HEADER_BYTES, PORT
-from viewer.supervision.lifeline import add_lifeline_argument, hold
+from viewer.cli.supervision import add_lifeline_argument, hold
 
 HOST = "127.0.0.1"
 # Threads for sockets. Each has its own database connection.

@@ -179,7 +179,7 @@ SCRATCH_DAYS = env_number(
     "Days after which the scratch store of a published fork, or of a fork without a checkpoint, is deleted.",
     most=MAX_DAYS,
 )
-# Younger jobs count towards the limits of a day (viewer/retention/removing.py).
+# Younger jobs count towards the limits of a day (viewer/host/jobs/retention.py).
 RETENTION_EVENT_DAYS = env_number_or_none(
     "RETENTION_EVENT_DAYS",
     2,
@@ -229,20 +229,20 @@ MIDDLEWARE = [
     "checkpoint_site.middleware.hosts.allowed_hosts_only",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "checkpoint_site.middleware.no_store.no_store",
+    "checkpoint_site.middleware.pages.no_store",
     "csp.middleware.CSPMiddleware",
-    "checkpoint_site.middleware.unavailable.DataFolderUnavailable",
+    "checkpoint_site.middleware.pages.DataFolderUnavailable",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "checkpoint_site.middleware.reader_language.ReaderLanguage",
-    "checkpoint_site.middleware.login_gate.LoginGate",
+    "checkpoint_site.middleware.pages.ReaderLanguage",
+    "checkpoint_site.middleware.pages.LoginGate",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "checkpoint_site.middleware.method_not_allowed.method_not_allowed",
+    "checkpoint_site.middleware.pages.method_not_allowed",
 ]
 
 ROOT_URLCONF = "checkpoint_site.urls"
@@ -258,9 +258,9 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "viewer.access.permissions.permissions_context",
-                "viewer.models.reader_settings.settings_context",
-                "viewer.views.server.site_notice.notice_context",
+                "viewer.records.permissions.permissions_context",
+                "viewer.models.annotations.settings_context",
+                "viewer.web.views.server.notice_context",
             ],
         },
     }

@@ -4,16 +4,16 @@ from django.contrib.auth import views as auth_views
 from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
 
+from checkpoint_site.middleware.pages import without_data
 from checkpoint_site.middleware.throttle import (
     throttled_login_links,
     throttled_passwords,
     throttled_share_links,
 )
-from checkpoint_site.middleware.unavailable import without_data
-from viewer.access.permissions import viewer_allowed
-from viewer.views.reader.login import LoginByLink
-from viewer.views.server.health import health
-from viewer.views.shares import shown
+from viewer.records.permissions import viewer_allowed
+from viewer.web.views import shared
+from viewer.web.views.reader import LoginByLink
+from viewer.web.views.server import health
 
 by_password = auth_views.LoginView.as_view(template_name="login/page.html")
 by_link = login_not_required(LoginByLink.as_view())
@@ -24,9 +24,9 @@ urlpatterns = [
     path("logout/", viewer_allowed(auth_views.LogoutView.as_view()), name="logout"),
     path("healthz", without_data(health), name="health"),
     # All that a share link leads to. ?at=<checkpoint id>&tab=<tab> and the like choose a part of its object.
-    path("shared/<str:token>/", throttled_share_links(shown.show), name="shared"),
-    path("shared/<str:token>/rows/", throttled_share_links(shown.rows), name="shared-rows"),
-    path("shared/<str:token>/picture.png", throttled_share_links(shown.picture), name="shared-picture"),
-    path("", include("viewer.urls")),
+    path("shared/<str:token>/", throttled_share_links(shared.show), name="shared"),
+    path("shared/<str:token>/rows/", throttled_share_links(shared.rows), name="shared-rows"),
+    path("shared/<str:token>/picture.png", throttled_share_links(shared.picture), name="shared-picture"),
+    path("", include("viewer.web.urls")),
 ]
-handler500 = "checkpoint_site.middleware.unavailable.server_error_page"
+handler500 = "checkpoint_site.middleware.pages.server_error_page"

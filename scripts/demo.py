@@ -14,8 +14,7 @@ from django.core.management import execute_from_command_line
 
 from checkpoint_site.settings import DATA_DIR, DATABASES, PORT
 from scripts import demo_rows, demo_runs
-from viewer.supervision.lifeline import end_with_parent
-from viewer.supervision.ports import holder_of, is_taken
+from viewer.cli.supervision import end_with_parent, holder_of, is_taken
 
 ROOT = Path(__file__).resolve().parent.parent
 # Not in the data folder, in which no location may be.

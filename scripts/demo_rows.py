@@ -31,8 +31,8 @@ def record_project(
     entry_points: Sequence[str] = ENTRY_POINTS,
 ) -> None:
     """Record a project of the demo. It is confirmed, because a person ran ``make demo``."""
-    from viewer.access.login_links import owner
     from viewer.models import Location, Project
+    from viewer.web.login_links import owner
 
     values = {"interpreter": str(python), "entry_points": list(entry_points)}
     recorded, _ = Project.objects.update_or_create(

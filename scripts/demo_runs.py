@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from scripts import demo_rows, demo_support
-from viewer.supervision.lifeline import signal_at_parents_end
+from viewer.cli.supervision import signal_at_parents_end
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = ROOT / "demo"

@@ -28,8 +28,8 @@ from tests.engine_runs.runs import environment
 from tests.imported import imported_location
 from tests.real_stores import copy_of
 from tests.terminal import Terminal
-from viewer.access.login_links import teammate
 from viewer.models import Location, Run
+from viewer.web.login_links import teammate
 
 # Seconds for a page to show something. A busy machine can stall for seconds.
 expect.set_options(timeout=30_000)

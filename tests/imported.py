@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from viewer.importing import describe_runs, import_location, open_location
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.describing import describe_runs
+from viewer.host.locations.importing import import_location
 from viewer.models import Location
 
 

@@ -1,8 +1,4 @@
-"""Numbers, days, texts and paths as people type them: in options, settings, forms and addresses.
-
-Each parsing function returns the value of a text, or raises InvalidInput. None of them waits for a device or
-a pipe, reads more than it was asked to, or takes more than linear time.
-"""
+"""Numbers, days, texts and paths as people type them, and untrusted text as one safe line."""
 
 import math
 import os
@@ -16,7 +12,28 @@ from pathlib import Path
 from typing import Any
 
 from viewer.messages.message import UserFacingError, UserMessage
-from viewer.safe_lines import one_line
+
+# Untrusted text as one line that cannot control a terminal or forge a line of a log.
+
+
+# Characters that control a terminal, or break or reorder a line: control characters, line and paragraph
+# separators, surrogates, and characters that change the direction of text.
+UNSAFE = re.compile(
+    "[\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufff9-\\ufffb\\ud800-\\udfff]"
+)
+
+
+def one_line(text: str) -> str:
+    """Return the text as one line. Control characters such as line feeds are written as escapes."""
+    return UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+# Numbers, days, texts and paths as people type them: in options, settings, forms and addresses.
+#
+# Each parsing function returns the value of a text, or raises InvalidInput. None of them waits for a device
+# or
+# a pipe, reads more than it was asked to, or takes more than linear time.
+
 
 # Characters of a text that is one line, such as a name; and of a typed path.
 MAX_NAME, MAX_PATH = 300, 4_096

@@ -25,7 +25,7 @@ from limits import RateLimitItem, RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter
 
-from viewer.live.close_codes import TRY_AGAIN_LATER
+from viewer.web.live.admission import TRY_AGAIN_LATER
 
 View = Callable[..., HttpResponseBase]
 Send = Callable[[dict[str, Any]], Awaitable[None]]

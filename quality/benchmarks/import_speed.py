@@ -95,10 +95,12 @@ def _renamed(content: bytes, renamed: dict[bytes, bytes], days: int) -> bytes:
 
 def measure(folder: Path) -> None:
     """Print the table. Needs Django to be set up."""
-    from viewer.importing import describe_runs, import_location, open_location, prepare_import
-    from viewer.importing.reader import reader_count
+    from viewer.host.locations.adding import open_location
+    from viewer.host.locations.describing import describe_runs
+    from viewer.host.locations.importing import import_location
+    from viewer.host.locations.updating import prepare_import, reader_count
+    from viewer.host.reading.pool import end_idle_readers
     from viewer.models import Location
-    from viewer.stores.reader.pool import end_idle_readers
 
     command = [ENGINE_PYTHON, "-c", LISTER]
     rounds: list[Round] = []
@@ -126,10 +128,10 @@ def measure(folder: Path) -> None:
 
 def peak_of_reader(folder: Path) -> int:
     """Return the peak memory in kilobytes of a reader process that reads half of the files."""
-    from viewer.importing.addresses import address_at
-    from viewer.stores.location_reader import open_reader
+    from viewer.host.locations.addresses import address_at
+    from viewer.host.reading import pool
+    from viewer.host.reading.location_reader import open_reader
     from viewer.stores.protocol import Entry
-    from viewer.stores.reader import pool
 
     pool.end_idle_readers()
     with open_reader(address_at(folder.resolve())) as store:

@@ -100,7 +100,8 @@ def _writes(threads: int, steps: int) -> Iterator[tuple[Any, ...]]:
 
 def measure(database: Path) -> None:
     """Print how long the first page, a page of a thread, and later imports take."""
-    from viewer.importing import import_location, open_location
+    from viewer.host.locations.adding import open_location
+    from viewer.host.locations.importing import import_location
     from viewer.models import Location, Run
 
     client = logged_in()

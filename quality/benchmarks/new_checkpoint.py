@@ -52,7 +52,8 @@ def write(location: Path, name: str, parent: str | None) -> None:
 
 def address_of_run(folder: Path) -> str:
     """Return the URL of the only run."""
-    from viewer.importing import import_location, open_location
+    from viewer.host.locations.adding import open_location
+    from viewer.host.locations.importing import import_location
 
     location = open_location(folder)
     import_location(location)

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from quality.tables import print_heading, print_row
-from viewer.redaction.json.document import redacted_json
-from viewer.redaction.json.scan import scan
+from viewer.redaction.json_bytes import redacted_json, scan
 from viewer.redaction.values import redact
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -112,8 +112,8 @@ def bodies_of(number: int) -> Iterator[dict[str, Any]]:
 
 def report_indexing() -> None:
     """Index everything, and print how long that took and how much the database grew."""
+    from viewer.host.locations.search_index import index_some
     from viewer.models import SearchEntry
-    from viewer.search.indexing import index_some
 
     before, began = megabytes(), time.perf_counter()
     longest = 0.0

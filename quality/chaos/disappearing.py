@@ -85,7 +85,8 @@ def import_while(path: Path, count: int, happens: "Callable[[Path], object]", fo
     """Import the location during the disturbance, and once afterwards."""
     from django.db import OperationalError
 
-    from viewer.importing import import_location, open_location
+    from viewer.host.locations.adding import open_location
+    from viewer.host.locations.importing import import_location
 
     location = open_location(path)
     for _ in range(3):

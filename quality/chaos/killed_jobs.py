@@ -104,7 +104,7 @@ def kill_one(target: str, processes: dict[str, list[Any]], found: Found) -> None
 
 def children() -> list[psutil.Process]:
     """Return every process of a job, found by the marker in its environment."""
-    from viewer.jobs.execution.starting.environment import MARKER
+    from viewer.host.jobs.environment import MARKER
     from viewer.models import Job
 
     jobs = set(map(str, Job.objects.values_list("pk", flat=True)))

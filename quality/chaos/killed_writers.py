@@ -61,7 +61,8 @@ def main() -> int:
 
 def tried(provider: str, folder: Path) -> Found:
     """Kill the writers of a new location while it is imported repeatedly."""
-    from viewer.importing import import_location, open_location
+    from viewer.host.locations.adding import open_location
+    from viewer.host.locations.importing import import_location
 
     path = made(provider, folder)
     location = open_location(path)
@@ -113,7 +114,7 @@ def note_broken(location: "Location", found: Found) -> None:
 
 def import_until_complete(location: "Location", ledgers: list[Path], found: Found) -> None:
     """Import for five seconds, until everything committed is found."""
-    from viewer.importing import import_location
+    from viewer.host.locations.importing import import_location
 
     lines = [line for ledger in ledgers for line in ledger.read_text().splitlines()]
     committed = {line.split()[1] for line in lines if line.startswith("committed ")}

@@ -62,7 +62,7 @@ def ways() -> dict[str, Callable[[str], None]]:
     from django.contrib.sessions.models import Session
     from django.utils import timezone
 
-    from viewer.access.login_links import teammate
+    from viewer.web.login_links import teammate
 
     def deactivated(name: str) -> None:
         User.objects.filter(username=name).update(is_active=False)
@@ -101,7 +101,7 @@ def log_in(name: str) -> str:
     from django.conf import settings
     from django.test import Client
 
-    from viewer.access.login_links import teammate
+    from viewer.web.login_links import teammate
 
     client = Client()
     client.force_login(teammate(name, "run"))

@@ -79,7 +79,8 @@ def tried(folder: Path) -> Found:
 
 def import_all(sample_folder: Path, kinds: dict[str, str], found: Found) -> None:
     """Read each file alone, then import all of them."""
-    from viewer.importing import import_location, open_location
+    from viewer.host.locations.adding import open_location
+    from viewer.host.locations.importing import import_location
 
     before, names = hashes_below(sample_folder), sorted(path.name for path in sample_folder.iterdir())
     make_old(sample_folder)
@@ -103,9 +104,9 @@ def make_old(sample_folder: Path) -> None:
 
 
 def time_each(sample_folder: Path, kinds: dict[str, str], found: Found) -> None:
-    from viewer.importing.addresses import read_limits
-    from viewer.stores import store_at
-    from viewer.stores.packing import read_packed
+    from viewer.host.locations.addresses import read_limits
+    from viewer.host.reading.opening import store_at
+    from viewer.host.reading.snapshots import read_packed
     from viewer.stores.protocol import Entry
 
     with store_at(sample_folder, read_limits()) as store:

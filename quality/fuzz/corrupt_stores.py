@@ -108,9 +108,10 @@ def check(path: Path, found: Found) -> None:
 
 def read_rows(path: Path, found: Found) -> set[str]:
     """Return the ids of the rows that Forkline reads."""
-    from viewer.stores import store_at
+    from viewer.host.reading.opening import store_at
+    from viewer.host.reading.snapshots import read_packed
     from viewer.stores.errors import LocationUnreadable
-    from viewer.stores.packing import Packed, read_packed
+    from viewer.stores.packing import Packed
     from viewer.stores.protocol import Entry
 
     read: set[str] = set()

@@ -225,9 +225,9 @@ def addresses(run: "Run", rows: "list[Checkpoint]", *, is_first: bool) -> Iterat
     from django.urls import reverse
 
     from viewer.engines import engine_of
-    from viewer.presentation.export.comparisons import COMPARISON_FORMATS
-    from viewer.presentation.export.formats import FORMATS
-    from viewer.urls import urlpatterns
+    from viewer.presentation.export import FORMATS
+    from viewer.presentation.export_comparison import COMPARISON_FORMATS
+    from viewer.web.urls import urlpatterns
 
     tabs = engine_of(run.location).tab_order
     # The damaged row, its child, and the fork.
@@ -260,9 +260,10 @@ def shared_addresses(run: "Run", rows: "list[Checkpoint]", sides: list[tuple[str
     """The pages of share links to the run, its newest checkpoints and their comparison."""
     from django.urls import reverse
 
-    from viewer.access.login_links import teammate
     from viewer.models import ShareLink
-    from viewer.sharing import Subject, find_shared, make_link
+    from viewer.presentation.share_links import make_link
+    from viewer.presentation.shared_objects import Subject, find_shared
+    from viewer.web.login_links import teammate
 
     targets = [("run", str(run.uid)), ("comparison", urlencode(sides))]
     targets += [("checkpoint", f"{run.uid}/{row.checkpoint_id}") for row in rows]
@@ -333,7 +334,7 @@ def measured(found: Found, case: str, what: str) -> Iterator[None]:
 def check_store(client: "Client", case: str, path: Path, found: Found) -> None:
     """Import a damaged store, open everything, and check that every other row is there."""
     from tests.imported import imported_location
-    from viewer.importing import import_location
+    from viewer.host.locations.importing import import_location
 
     location = None
     found.stores += 1
@@ -353,7 +354,8 @@ def check_store(client: "Client", case: str, path: Path, found: Found) -> None:
 
 def check_healthy(location: "Location", key: str, found: Found, case: str) -> None:
     """Check that a thread without damage is listed, and that each of its rows is read."""
-    from viewer.importing import body_of, import_run
+    from viewer.host.locations.bodies import body_of
+    from viewer.host.locations.importing import import_run
     from viewer.models import Run
 
     run = location.runs.filter(key=key).first()
@@ -371,7 +373,7 @@ def check_healthy(location: "Location", key: str, found: Found, case: str) -> No
 
 def check_damaged(location: "Location", found: Found, case: str) -> None:
     """Check that of the damaged thread, all rows but the damaged one are read."""
-    from viewer.importing import NotReadable, body_of
+    from viewer.host.locations.bodies import NotReadable, body_of
     from viewer.models import Run
 
     run = location.runs.filter(key=DAMAGED).first()

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from quality.tables import print_heading, print_row
 from tests.lineage.forests import chain, node, random_nodes
-from viewer.lineage.lanes import lay_out
-from viewer.lineage.tree import FaultCode, Forest, Node, build_forest
+from viewer.records.lineage.lanes import lay_out
+from viewer.records.lineage.tree import FaultCode, Forest, Node, build_forest
 
 LINEAGES, A_TURN, LONG_CHAINS, LENGTH = 100_000, 500, 20, 50_000
 

@@ -189,8 +189,9 @@ STORES: dict[str, Callable[[Path], None]] = {
 
 def visited(path: Path, healthy: int) -> Found:
     """Import the file twice and compare with the expected result."""
-    from viewer.importing import UnknownLocation, import_location, open_location
-    from viewer.stores.reader.pool import end_idle_readers
+    from viewer.host.locations.adding import UnknownLocation, open_location
+    from viewer.host.locations.importing import import_location
+    from viewer.host.reading.pool import end_idle_readers
 
     found = Found()
     end_idle_readers()

@@ -129,7 +129,8 @@ class Workplace:
         from django.conf import settings
         from django.db import connections
 
-        from viewer.importing import import_location, open_location
+        from viewer.host.locations.adding import open_location
+        from viewer.host.locations.importing import import_location
 
         place = folder / "calls"
         if not place.exists():

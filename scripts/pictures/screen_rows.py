@@ -44,7 +44,7 @@ def shown_rows() -> dict[str, Any]:
 def _edited_output(checkpoint: Any) -> str:
     """Return the id of the output that the demo's fork edited, the second one."""
     from viewer.engines import engine_of
-    from viewer.importing import stored_contents
+    from viewer.host.locations.bodies import stored_contents
 
     parts = engine_of(checkpoint.location).followed_parts(stored_contents(checkpoint))
     return [part.id for part in parts if part.section == "outputs"][1]
@@ -52,7 +52,7 @@ def _edited_output(checkpoint: Any) -> str:
 
 def _scored_sweep(start: Any) -> Any:
     """Return a sweep of the demo's forks with a score for each."""
-    from viewer.jobs.execution.ending.sweep_score import score_key
+    from viewer.host.jobs.ending import score_key
     from viewer.models import Job, Sweep
 
     forks = Job.objects.filter(branch__in=SCORES, run=start.run, kind=Job.Kind.FORK)
@@ -81,7 +81,7 @@ def _scored_sweep(start: Any) -> Any:
 @contextmanager
 def asking(question: Any) -> Iterator[None]:
     """Make the question's job a running one. It has no runner, so nothing but this process may follow it."""
-    from viewer.jobs.storage import storage_of
+    from viewer.host.jobs.files import storage_of
     from viewer.models import Job
 
     storage, jobs = storage_of(question.job), Job.objects.filter(pk=question.job.pk)
@@ -121,8 +121,9 @@ def _question(start: Any) -> Any:
 
 def _token(kind: str, target: str) -> str:
     """Return the token of a new share link."""
-    from viewer.access.login_links import owner
-    from viewer.sharing import find_shared, make_link, subject_in
+    from viewer.presentation.share_links import make_link
+    from viewer.presentation.shared_objects import find_shared, subject_in
+    from viewer.web.login_links import owner
 
     subject = subject_in(kind, target)
     shared = find_shared(subject) if subject else None

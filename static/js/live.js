@@ -4,7 +4,7 @@ import "./jobs/updates.js";
 import { notifyOfChanges } from "./notify.js";
 
 const ABNORMAL = [1006, 1011, 1012, 1013];
-// Codes of viewer/live/close_codes.py. The socket is not opened again after them.
+// Codes of viewer/web/live/admission.py. The socket is not opened again after them.
 const LOGGED_OUT = 4401;
 const RIGHT_CHANGED = 4403;
 const NOT_THERE = 4404;
@@ -126,7 +126,7 @@ function keepEndInView() {
 // The bar of an ended job stays until it is closed.
 document.addEventListener("click", ({ target }) => target.closest("[data-close-bar]")?.closest("[data-job-bar], .attention-job").remove() ?? showTitle());
 
-/** Formats whole seconds with the units of days, hours, minutes and seconds, as viewer/formats/amounts.py does. */
+/** Formats whole seconds with the units of days, hours, minutes and seconds, as viewer/formats.py does. */
 function asDuration(seconds, units) {
   const numbers = [seconds / 86400, (seconds / 3600) % 24, (seconds / 60) % 60, seconds % 60].map(Math.floor);
   const found = numbers.findIndex((number) => number > 0);

@@ -11,7 +11,7 @@
   const hours = dataset.clock === "12" ? { hour: "numeric", hourCycle: "h12" } : { hour: "2-digit", hourCycle: "h23" };
   const clock = { ...hours, minute: "2-digit" };
   const seconds = { ...clock, second: "2-digit" };
-  // As in viewer/formats/moments.py.
+  // As in viewer/formats.py.
   const formats = {
     full: { ...day, year: "numeric", ...seconds, timeZoneName: "short" },
     minute: { ...day, year: "numeric", ...clock, timeZoneName: "short" },

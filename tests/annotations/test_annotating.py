@@ -11,9 +11,10 @@ from django.utils import timezone
 
 from tests.imported import imported_location
 from tests.terminal import Terminal
-from viewer.annotations import AnnotatedObject, annotate, annotation_of, versions_of
-from viewer.importing import import_location, redact_stored, remove_location
+from viewer.host.locations.adding import remove_location
+from viewer.host.locations.importing import import_location, redact_stored
 from viewer.models import Annotation, Location, Project, Run
+from viewer.records.annotations import AnnotatedObject, annotate, annotation_of, versions_of
 
 
 def test_an_annotation_that_becomes_empty_is_deleted(crew_run: Run) -> None:

@@ -2,7 +2,7 @@
 
 import threading
 
-from viewer.changes.background import in_background
+from viewer.data_folder.changes import in_background
 
 
 def test_a_step_is_called_again_without_a_change() -> None:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from viewer.changes import Changes
-from viewer.changes.commits import CommitChanges
-from viewer.changes.inotify import FileChanges, file_changes
+from viewer.data_folder.changes import Changes, CommitChanges, FileChanges, file_changes
 
 Commit = Callable[[], object]
 

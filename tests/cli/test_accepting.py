@@ -4,7 +4,7 @@ import pytest
 from django.core.management.base import CommandError
 
 from tests.forms.samples import crew, task
-from viewer.cli.arguments.accepting import accepted_in, answers_in
+from viewer.cli.options import accepted_in, answers_in
 
 CONTENTS = crew([task(1, "done"), task(2)], {}, [{"id": "agent-1", "role": "Writer"}])
 

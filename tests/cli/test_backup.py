@@ -18,8 +18,7 @@ from tests.environments import environment_with
 from tests.jobs.conftest import wait_until
 from tests.real_stores import copy_of
 from tests.set_up.test_data_folder import ROOT, made, manage, refused
-from viewer.data_folder.backups import KEPT
-from viewer.data_folder.versions import version_number
+from viewer.data_folder.backups import KEPT, version_number
 from viewer.messages.message import message_from
 
 __all__ = ["made"]

@@ -7,7 +7,8 @@ import pytest
 
 from tests.real_stores import copy_of, hashes_below
 from tests.terminal import Terminal
-from viewer.importing import import_location, open_location
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.importing import import_location
 from viewer.models import Checkpoint, Location
 
 pytestmark = pytest.mark.django_db

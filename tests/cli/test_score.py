@@ -13,10 +13,10 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.views.forking import CREW, create_location, stored
-from viewer.access.login_links import teammate
-from viewer.comparison.references import reference_to
 from viewer.launching.enqueue import run_here
 from viewer.models import Checkpoint, Job, Location
+from viewer.presentation.comparison_references import reference_to
+from viewer.web.login_links import teammate
 
 JUDGE = """
 def length(checkpoint):

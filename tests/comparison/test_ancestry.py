@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from viewer.comparison.ancestry import duration_of
 from viewer.models import Checkpoint
+from viewer.presentation.comparison_references import duration_of
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 

@@ -1,6 +1,6 @@
 """Which score is the best."""
 
-from viewer.comparison.scores import Score, best_of, by_score
+from viewer.presentation.comparison_sides import Score, best_of, by_score
 
 
 def test_the_best_are_the_highest_numbers_or_true() -> None:

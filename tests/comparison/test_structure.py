@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from viewer.comparison.diff.folding import folded, merged
-from viewer.comparison.diff.structure import json_difference, json_text, same_json
-from viewer.comparison.diff.words import Piece, difference
+from viewer.presentation.diff import Piece, difference, folded, json_difference, json_text, merged, same_json
 
 
 def marked(before: Any, after: Any) -> tuple[list[str], list[str]]:

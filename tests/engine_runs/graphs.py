@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.engine_runs.prewarmed import WarmPython, launched, shared_python, warm_python
 from tests.engine_runs.runs import Child, Ended, ended, succeeded
-from viewer.jobs.spool import REQUEST, answer_name
+from viewer.host.jobs.spool import REQUEST, answer_name
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RUNNER = ROOT / "viewer/runners/langgraph_runner.py"

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.jobs.conftest import wait_until
-from viewer.jobs.execution.starting.engine_runner import engine_of_project
-from viewer.jobs.prewarm import client, pool
+from viewer.host.jobs import prewarm
+from viewer.host.jobs.environment import engine_of_project
 from viewer.models import Project
 
 MAX_SECONDS = 180
@@ -31,20 +31,20 @@ class PrewarmedJobs:
             self._sockets[kind] = self._started(project)
         folder = data_folder / "prewarm"
         folder.mkdir(exist_ok=True, mode=0o700)
-        address = folder / f"{client.name_of(project, engine)}.socket"
+        address = folder / f"{prewarm.name_of(project, engine)}.socket"
         address.unlink(missing_ok=True)
         address.symlink_to(self._sockets[kind])
 
     def _started(self, project: Project) -> Path:
         """Start a process, and return its socket once it waits."""
         name = f"shared-{len(self.processes)}"
-        log, address = client.folder() / f"{name}.log", self.folder / f"{name}.socket"
+        log, address = prewarm.folder() / f"{name}.log", self.folder / f"{name}.socket"
         lock = os.open(self.folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-        process = pool.start_process(project, name, lock, log)
+        process = prewarm.start_process(project, name, lock, log)
         os.close(lock)
         self.processes.append(process)
         # Tests empty the data folder.
-        (client.folder() / address.name).rename(address)
+        (prewarm.folder() / address.name).rename(address)
         wait_until(lambda: "Waiting." in log.read_text() or process.poll() is not None, MAX_SECONDS)
         assert process.poll() is None, log.read_text()
         return address

@@ -15,9 +15,9 @@ from typing import Any
 
 from tests.engine_runs.model import TestModel
 from tests.engine_runs.prewarmed import Copy, WarmPython, launched
-from viewer.engines.crewai.planning.plan import plan_of
-from viewer.engines.planning.plan import Edits, Step, Unit
-from viewer.jobs.spool import EVENTS, REQUEST, SpoolEvent, answer_name, read_events
+from viewer.engines.crewai.planning import plan_of
+from viewer.engines.plan import Edits, Step, Unit
+from viewer.host.jobs.spool import EVENTS, REQUEST, SpoolEvent, answer_name, read_events
 from viewer.messages.message import message_from
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from tests.engines import counter
 from viewer import engines
-from viewer.importing import import_location, open_location
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.importing import import_location
 from viewer.models import Location, Project
 
 TEMPLATES = Path(counter.__file__).parent / "templates"

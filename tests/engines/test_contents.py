@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from viewer.engines.crewai.contents import contents_of
-from viewer.engines.crewai.contents.changes import TaskChange, changes_since
+from viewer.engines.crewai.contents import TaskChange, changes_since, contents_of
 
 STORES = Path(__file__).resolve().parent.parent / "recorded_stores"
 FILES = sorted(STORES.rglob("*.json"))

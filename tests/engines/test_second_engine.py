@@ -16,10 +16,11 @@ from tests.engines.conftest import write_counts
 from tests.jobs.conftest import ROOT, wait_until
 from tests.terminal import Terminal
 from viewer.engines import engine_of
-from viewer.importing import import_location, open_location, stored_contents
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.bodies import stored_contents
+from viewer.host.locations.importing import import_location
 from viewer.models import Checkpoint, Job, Location
-from viewer.presentation.jobs.event_list import label_of
-from viewer.presentation.jobs.progress import advance, progress_of
+from viewer.presentation.jobs.events import advance, label_of, progress_of
 
 
 def checkpoint(location: Location, name: str) -> Checkpoint:

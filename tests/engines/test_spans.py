@@ -8,7 +8,7 @@ import pytest
 
 from tests.real_stores import STORES
 from viewer.engines import engine_named
-from viewer.engines.crewai.format.summary import restarts
+from viewer.engines.crewai.store_format import restarts
 from viewer.engines.spans import Span, SpanSource
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from viewer.engines.titles import MAX_TITLE, short_title
+from viewer.engines.contents import MAX_TITLE, short_title
 
 
 @pytest.mark.parametrize(

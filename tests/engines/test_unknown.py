@@ -9,7 +9,7 @@ from django.test import Client
 
 from tests.engines.test_contents import VERSIONS, newest
 from viewer.engines.crewai.contents import contents_of
-from viewer.importing import import_location
+from viewer.host.locations.importing import import_location
 from viewer.models import Checkpoint, Location
 
 NEWER = "2.3.0"

@@ -11,9 +11,9 @@ from django.urls import reverse
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of
-from viewer.comparison.labels import SECTIONS
-from viewer.comparison.references import Reference
 from viewer.models import Run
+from viewer.presentation.comparison import SECTIONS
+from viewer.presentation.comparison_references import Reference
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "</pre><script>alert(1)</script>```"

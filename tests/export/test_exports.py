@@ -19,8 +19,8 @@ from tests.real_stores import copy_of
 from viewer.cli.graphs import dot_lines
 from viewer.management.command import ForklineCommand
 from viewer.models import Location, Run
-from viewer.presentation.export.formats import FORMATS
-from viewer.presentation.run.units.graph import PlainGraph, UnitEdge
+from viewer.presentation.export import FORMATS
+from viewer.presentation.run.units import PlainGraph, UnitEdge
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "</pre><script>alert(1)</script>```"

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from django.utils import translation
 
-from viewer.formats.amounts import count_text, duration, short_number, short_size
-from viewer.formats.moments import moment_text
+from viewer.formats import count_text, duration, moment_text, short_number, short_size
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
@@ -21,10 +20,10 @@ OTHERS = (
     "viewer/stores/",
     "viewer/runners/",
     "viewer/engines/",
-    "viewer/importing/updating.py",
+    "viewer/host/locations/updating.py",
 )
 # The example of a field's value.
-EXAMPLE = "viewer/launching/requests/option_values.py"
+EXAMPLE = "viewer/launching/requests.py"
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(ROOT / "templates")))

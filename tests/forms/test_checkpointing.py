@@ -3,9 +3,9 @@
 from django.utils.datastructures import MultiValueDict
 
 from viewer.engines import engine_named
-from viewer.engines.checkpoint_events import EventGroup
-from viewer.engines.crewai.events import USUAL
-from viewer.presentation.launch.checkpoints_part import CheckpointsPart, part_of_groups
+from viewer.engines.crewai.checkpoint_events import USUAL
+from viewer.engines.entry_points import EventGroup
+from viewer.web.launch.options import CheckpointsPart, part_of_groups
 
 GROUPS = (*USUAL, EventGroup("llm", ("llm_call_started", "llm_stream_chunk")))
 

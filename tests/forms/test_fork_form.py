@@ -9,11 +9,11 @@ import pytest
 from tests.forms.samples import agent, crew, flow, task
 from viewer.engines import engine_of
 from viewer.engines.crewai.contents import Contents
-from viewer.engines.crewai.kinds import KINDS
-from viewer.forms.launch import fork as fork_form
-from viewer.forms.launch.fork import EntryPointForm, ForkForm, OutputsForm, ValuesForm
-from viewer.launching.requests.values import ValueKind
-from viewer.presentation.launch.page import FieldError, errors_of
+from viewer.engines.crewai.labels import KINDS
+from viewer.launching.values import ValueKind
+from viewer.web.forms import fork as fork_form
+from viewer.web.forms.fork import EntryPointForm, ForkForm, OutputsForm, ValuesForm
+from viewer.web.launch.page import FieldError, errors_of
 
 INPUTS: dict[str, Any] = {
     "topic": "AI",

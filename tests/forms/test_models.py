@@ -6,11 +6,11 @@ import pytest
 from django.core.management.base import CommandError
 
 from tests.forms.samples import agent, crew, flow, task
-from viewer.cli.arguments.choices import choices_of, new_choices_of
+from viewer.cli.options import choices_of, new_choices_of
 from viewer.engines.crewai.contents import Contents
-from viewer.engines.crewai.kinds import KINDS
-from viewer.forms.models import ModelField, ModelsForm, models_form, new_models_form
-from viewer.redaction.marker import MARKER
+from viewer.engines.crewai.labels import KINDS
+from viewer.redaction import MARKER
+from viewer.web.forms.options import ModelField, ModelsForm, models_form, new_models_form
 
 AGENTS: list[dict[str, Any]] = [
     {"id": "a", "role": "Researcher of AI", "llm": {"model": "gpt-4o"}},

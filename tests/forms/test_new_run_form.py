@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from viewer.engines.crewai.kinds import KINDS
+from viewer.engines.crewai.labels import KINDS
 from viewer.engines.entry_points import InputName
-from viewer.forms.launch.new_run import InputsForm
-from viewer.redaction.marker import MARKER
+from viewer.redaction import MARKER
+from viewer.web.forms.new_run import InputsForm
 
 ASKED = (InputName("topic"), InputName("year", int), InputName("brief", bool), InputName("n", int, 3, True))
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from tests.forms.samples import agent, crew, flow, task
 from viewer.engines.crewai.contents import Contents, contents_of
-from viewer.engines.crewai.contents.events import Event, events_of
-from viewer.engines.crewai.planning.flow_plan import Condition, FlowMethod
-from viewer.engines.crewai.planning.units import cost_of
-from viewer.engines.planning.plan import Edits
-from viewer.launching.preview.plan_preview import preview_plan
-from viewer.messages.labels import step_text
+from viewer.engines.crewai.flow_plan import Condition, FlowMethod
+from viewer.engines.crewai.planning import cost_of
+from viewer.engines.crewai.recorded_events import Event, events_of
+from viewer.engines.plan import Edits
+from viewer.launching.labels import step_text
+from viewer.launching.preview import preview_plan
 
 THREE = [task(1, "one"), task(2, "two"), task(3)]
 

@@ -4,10 +4,9 @@ from typing import Any
 
 from tests.forms.samples import task
 from viewer.engines.crewai.contents import Contents, contents_of
-from viewer.engines.crewai.planning.plan import plan_of
-from viewer.engines.crewai.planning.units import units_of
-from viewer.engines.planning.plan import Edits
-from viewer.launching.preview.redacted_parts import digest_of, find_redacted_parts
+from viewer.engines.crewai.planning import plan_of, units_of
+from viewer.engines.plan import Edits
+from viewer.launching.findings import digest_of, find_redacted_parts
 
 HIDDEN = "the key is [redacted]"
 

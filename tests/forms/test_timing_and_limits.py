@@ -5,9 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from viewer.forms.launch.schedule import StartTimeForm
-from viewer.forms.limits import LimitsForm, limit_texts
-from viewer.launching.requests.option_values import parse_start_time
+from viewer.launching.requests import parse_start_time
+from viewer.web.forms.options import LimitsForm, StartTimeForm, limit_texts
 
 
 def test_an_empty_form_starts_now_without_limits() -> None:

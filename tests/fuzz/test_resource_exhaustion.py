@@ -9,8 +9,9 @@ from pytest_django import Settings
 from quality.chaos.disappearing import HAPPENINGS, Found, import_while, made
 from quality.fuzz.resource_exhaustion import STORES, many_rows, texts, visited, with_state
 from tests.real_stores import write_checkpoint
-from viewer.importing import import_location, open_location
-from viewer.stores.location_reader import LocationAddress, open_reader
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.importing import import_location
+from viewer.host.reading.location_reader import LocationAddress, open_reader
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
 

@@ -12,8 +12,9 @@ from django.utils import timezone
 from tests.imported import imported_location
 from tests.migrating import single_migrations
 from tests.real_stores import copy_of, write_checkpoint
-from viewer.importing import import_location, open_location
-from viewer.jobs.execution.ending.completion import mark_end
+from viewer.host.jobs.ending import mark_end
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.importing import import_location
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 
 pytestmark = pytest.mark.django_db

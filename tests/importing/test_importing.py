@@ -9,7 +9,7 @@ from pytest_django import Settings
 from tests.file_bytes import bytes_of
 from tests.imported import imported_location
 from tests.real_stores import STORES, VERSIONS, copy_of, hashes_below, write_checkpoint
-from viewer.importing import stored_body, stored_bytes
+from viewer.host.locations.bodies import stored_body, stored_bytes
 from viewer.models import Checkpoint, Location, Run
 
 pytestmark = pytest.mark.django_db

@@ -17,12 +17,12 @@ from django.core.management import call_command
 from tests.imported import imported_location
 from tests.real_stores import copy_of, write_checkpoint
 from viewer.engines.crewai.store_format import STORE_FORMAT
-from viewer.importing import import_location, open_location
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.importing import import_location
+from viewer.host.reading.snapshots import read_packed
 from viewer.models import Checkpoint, Location, Problem
 from viewer.stores import json_folder
-from viewer.stores.json_folder import JsonFolder
-from viewer.stores.packing import read_packed
-from viewer.stores.polling.known_folders import KnownFolders
+from viewer.stores.json_folder import JsonFolder, KnownFolders
 from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
 
 NAMES = ("EIO", "ESTALE", "EMFILE", "ENFILE", "EACCES", "ENOMEM", "ENOENT", "EINTR")

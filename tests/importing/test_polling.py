@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.real_stores import copy_of, write_checkpoint
-from viewer.importing import import_location, open_location, polling
-from viewer.importing.updating import ImportSummary
+from viewer.host.locations import polling
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.updating import ImportSummary
 from viewer.models import Location, Problem
 from viewer.stores import json_folder
 from viewer.stores.json_folder import JsonFolder

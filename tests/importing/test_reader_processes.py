@@ -17,15 +17,15 @@ from zstandard import decompress
 
 from tests.jobs.conftest import wait_until
 from tests.real_stores import hashes_below, one_checkpoint
-from viewer.importing import import_location, open_location, prepare_import
-from viewer.importing.reader import reader_count
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.updating import prepare_import, reader_count
+from viewer.host.reading import location_reader, pool, store_reader
+from viewer.host.reading.location_reader import LocationAddress, open_reader
+from viewer.host.reading.pool import end_idle_readers
 from viewer.models import Location
-from viewer.stores import location_reader
-from viewer.stores.location_reader import LocationAddress, open_reader
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
-from viewer.stores.reader import pool, reading
-from viewer.stores.reader.pool import end_idle_readers
 
 COUNT = 90
 
@@ -34,7 +34,7 @@ COUNT = 90
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with enough checkpoints for several readers, some of them broken."""
     monkeypatch.setattr(location_reader, "MIN_ENTRIES_FOR_SEVERAL", 10)
-    monkeypatch.setattr(reading, "BATCH_SIZE", 3)
+    monkeypatch.setattr(store_reader, "BATCH_SIZE", 3)
     folder = tmp_path / "many"
     folder.mkdir()
     for number in range(COUNT):
@@ -155,7 +155,7 @@ def test_a_reader_that_was_started_ahead_and_has_ended_is_replaced(many: Path) -
 
 
 def test_an_idle_reader_ends_with_its_parent() -> None:
-    code = "from viewer.stores.reader import pool\npool.start_ahead(1); print(pool._idle[0].pid)"
+    code = "from viewer.host.reading import pool\npool.start_ahead(1); print(pool._idle[0].pid)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not psutil.pid_exists(int(ended.stdout))
     assert ended.stderr == ""
@@ -163,7 +163,7 @@ def test_an_idle_reader_ends_with_its_parent() -> None:
 
 def test_a_reader_ends_if_its_parent_is_killed() -> None:
     code = (
-        "import os\nfrom viewer.stores.reader import pool\npool.start_ahead(1)\n"
+        "import os\nfrom viewer.host.reading import pool\npool.start_ahead(1)\n"
         "print(pool._idle[0].pid, flush=True); os.kill(os.getpid(), 9)"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

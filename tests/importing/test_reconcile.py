@@ -10,7 +10,8 @@ from django.db import connection
 
 from tests.imported import imported_location
 from tests.real_stores import STORES, copy_of, write_checkpoint
-from viewer.importing import import_location, import_one, open_location
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.importing import import_location, import_one
 from viewer.models import Location
 
 pytestmark = pytest.mark.django_db

@@ -11,16 +11,13 @@ import pytest
 from pytest_django import Settings
 
 from tests.real_stores import copy_of, write_checkpoint
-from viewer.importing import (
-    UnknownLocation,
-    import_location,
-    open_location,
-    open_write_target,
-    write_target_at,
-)
+from viewer.host.locations.adding import UnknownLocation, open_location
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.write_targets import open_write_target, write_target_at
 from viewer.models import Location, Project
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
-from viewer.stores.safe_open import Identity, found_at
+from viewer.stores.protocol import Identity
+from viewer.stores.safe_open import found_at
 
 pytestmark = pytest.mark.django_db
 SECRET = "20270101T000000_5ec4e701"

@@ -8,11 +8,11 @@ import pytest
 from tests.imported import imported_location
 from tests.importing.test_flow_progress import FIRST, FOURTH, SECOND, THIRD, flow, job_that_wrote
 from tests.real_stores import copy_of, write_checkpoint
-from viewer.importing import import_location
-from viewer.jobs.execution.ending.completion import mark_end
+from viewer.host.jobs.ending import mark_end
+from viewer.host.locations.importing import import_location
 from viewer.models import Job, Location, Run
 from viewer.presentation.run.branches import statuses_text
-from viewer.presentation.run_list.rows import rows_of
+from viewer.presentation.run_list import rows_of
 
 pytestmark = pytest.mark.django_db
 

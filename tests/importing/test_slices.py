@@ -5,9 +5,10 @@ from itertools import chain
 import pytest
 
 from tests.real_stores import STORES
-from viewer.importing import updating
-from viewer.stores import store_at
-from viewer.stores.packing import Packed, read_packed
+from viewer.host.locations import updating
+from viewer.host.reading.opening import store_at
+from viewer.host.reading.snapshots import read_packed
+from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, ReadProblem
 
 

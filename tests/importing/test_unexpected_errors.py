@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.real_stores import write_checkpoint
-from viewer.stores import packing, store_at
-from viewer.stores.packing import Packed, read_packed
+from viewer.host.reading.opening import store_at
+from viewer.host.reading.snapshots import read_packed
+from viewer.stores import packing
+from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, ReadProblem
 
 

@@ -16,8 +16,8 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
-from viewer.jobs.execution.following.follow import ensure_finished
-from viewer.jobs.execution.starting.environment import MARKER
+from viewer.host.jobs.environment import MARKER
+from viewer.host.jobs.following import ensure_finished
 from viewer.models import Checkpoint, Job, Location, Project, Run
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from viewer.engines.crewai.planning.plan import plan_agent, plan_crew, plan_flow, plan_of
-from viewer.engines.planning.plan import Action, EditRefused, Edits, Reason, Step, Unit
+from viewer.engines.crewai.planning import plan_agent, plan_crew, plan_flow, plan_of
+from viewer.engines.plan import Action, EditRefused, Edits, Reason, Step, Unit
 
 CALLED = {Action.AGAIN, Action.RUNS}
 

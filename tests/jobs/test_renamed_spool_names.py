@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from tests.migrating import database_after, migrate_to_newest
-from viewer.jobs.spool import event_from
+from viewer.host.jobs.spool import event_from
 from viewer.models import Job, JobEvent
 
 

@@ -1,7 +1,7 @@
 """The environment of runners and prewarmed processes."""
 
 from viewer.engines import engine_named
-from viewer.jobs.execution.starting.environment import prewarm_environment, runner_environment
+from viewer.host.jobs.environment import prewarm_environment, runner_environment
 from viewer.models import Project
 
 

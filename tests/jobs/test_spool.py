@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from viewer.jobs.spool import EVENTS, MAX_EVENT_BYTES, MAX_READ_BYTES, Spool, read_events
+from viewer.host.jobs.spool import EVENTS, MAX_EVENT_BYTES, MAX_READ_BYTES, Spool, read_events
 
 
 def test_events_are_read_as_written_from_any_offset(tmp_path: Path) -> None:

@@ -3,8 +3,7 @@
 import ast
 from pathlib import Path
 
-from viewer.jobs.local_storage import LocalJobStorage
-from viewer.jobs.storage import JobStorage
+from viewer.host.jobs.files import JobStorage, LocalJobStorage
 
 VIEWER = Path(__file__).resolve().parents[2] / "viewer"
 # The names of the files in a job's folder.
@@ -15,7 +14,7 @@ def imported_file_names(path: Path) -> set[str]:
     return {
         alias.name
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and node.module == "viewer.jobs.spool"
+        if isinstance(node, ast.ImportFrom) and node.module == "viewer.host.jobs.spool"
         for alias in node.names
     } & FILE_NAMES
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from tests.imported import imported_location
 from tests.langgraph.conftest import opened
 from tests.langgraph.databases import Database, packed
-from viewer.annotations import AnnotatedObject, annotate
-from viewer.importing.background import import_requested
+from viewer.host.locations.background import import_requested
 from viewer.models import Checkpoint, Run, StoredCopy
+from viewer.records.annotations import AnnotatedObject, annotate
 
 
 def copy_all() -> None:

@@ -11,8 +11,10 @@ from django.test import Client
 from tests.engine_runs.graphs import PROJECT, STORE, WarmGraphs, run_program
 from tests.langgraph.conftest import opened
 from viewer.engines.langgraph.contents import Contents
-from viewer.engines.langgraph.format.super_steps import nodes_that_ran
-from viewer.importing import import_location, open_location, stored_contents
+from viewer.engines.langgraph.super_steps import nodes_that_ran
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.bodies import stored_contents
+from viewer.host.locations.importing import import_location
 from viewer.models import Location, Run
 
 Threads = Callable[[str], Location]

@@ -7,11 +7,11 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.langgraph.conftest import opened
-from viewer.comparison.references import Reference, reference_to
-from viewer.comparison.sides import compared
-from viewer.comparison.table import table_of
-from viewer.engines.comparable import Section
+from viewer.engines.contents import Section
 from viewer.models import Location
+from viewer.presentation.comparison import table_of
+from viewer.presentation.comparison_references import Reference, reference_to
+from viewer.presentation.comparison_sides import compared
 
 
 def test_the_steps_of_a_thread_are_compared_by_node_and_message(threads: Callable[[str], Location]) -> None:

@@ -12,11 +12,10 @@ from django.utils import timezone
 from tests.langgraph.conftest import opened
 from tests.terminal import Terminal
 from viewer.cli.graphs import dot_lines, graph_lines
-from viewer.jobs.preflight.checks import preflight_new_run
+from viewer.host.jobs.preflight import preflight_new_run
 from viewer.messages.message import UserMessage
 from viewer.models import Location, PreflightCheck, Project, Run
-from viewer.presentation.run.units.graph import UnitGraph, plain_graph_of, unit_graph_of
-from viewer.presentation.run.units.statuses import unit_statuses
+from viewer.presentation.run.units import UnitGraph, plain_graph_of, unit_graph_of, unit_statuses
 
 CODE: dict[str, Any] = {
     "nodes": ["__start__", "split", "sub/ask", "sub/sum", "join", "__end__"],

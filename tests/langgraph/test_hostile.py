@@ -22,18 +22,21 @@ from tests.langgraph.conftest import opened
 from tests.langgraph.databases import TABLES, Database, checkpoint_id, extension, packed
 from tests.sharing.conftest import BROWSER
 from tests.terminal import Terminal
-from viewer.access.login_links import teammate
 from viewer.engines.langgraph.comparable import comparable
 from viewer.engines.langgraph.contents import contents_of
-from viewer.engines.langgraph.format.decoding import memory_of_msgpack
-from viewer.engines.langgraph.format.identifiers import NULL_TASK
-from viewer.engines.langgraph.format.super_steps import nodes_that_ran
-from viewer.engines.langgraph.info import info, info_lines
-from viewer.engines.langgraph.planning.plan import units_of
-from viewer.importing import NotReadable, UnknownLocation, body_of, import_location, open_location
+from viewer.engines.langgraph.decoding import memory_of_msgpack
+from viewer.engines.langgraph.identifiers import NULL_TASK
+from viewer.engines.langgraph.plan import units_of
+from viewer.engines.langgraph.super_steps import nodes_that_ran
+from viewer.engines.langgraph.tabs import info, info_lines
+from viewer.host.locations.adding import UnknownLocation, open_location
+from viewer.host.locations.bodies import NotReadable, body_of
+from viewer.host.locations.importing import import_location
 from viewer.models import Location, ShareLink
-from viewer.presentation.export.formats import FORMATS
-from viewer.sharing import Subject, find_shared, make_link
+from viewer.presentation.export import FORMATS
+from viewer.presentation.share_links import make_link
+from viewer.presentation.shared_objects import Subject, find_shared
+from viewer.web.login_links import teammate
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,9 @@ from django.test import Client
 from tests.imported import imported_location
 from tests.langgraph.conftest import opened
 from tests.langgraph.databases import Database, packed
-from viewer.importing import body_of, import_location, open_location
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.bodies import body_of
+from viewer.host.locations.importing import import_location
 from viewer.models import Location
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.langgraph.conftest import opened
-from viewer.importing import stored_contents
+from viewer.host.locations.bodies import stored_contents
 from viewer.models import Location, Run
 
 Threads = Callable[[str], Location]

@@ -9,8 +9,7 @@ from django.test import Client
 from tests.imported import imported_location
 from tests.langgraph.conftest import opened
 from tests.langgraph.databases import Database, extension, packed
-from viewer.importing import import_location, import_run
-from viewer.importing.importing import redact_stored
+from viewer.host.locations.importing import import_location, import_run, redact_stored
 from viewer.models import Checkpoint, Location, Project, Run
 
 KEY = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3

@@ -10,9 +10,11 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.langgraph.conftest import copied, opened
-from viewer.engines.langgraph.format import super_steps
+from viewer.engines.langgraph import super_steps
 from viewer.engines.langgraph.threads.rows import IndexedRow, Indexer, metadata_of
-from viewer.importing import import_location, import_run, import_scratch, open_location
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.importing import import_location, import_run
+from viewer.host.locations.scratch import import_scratch
 from viewer.models import Location, Run
 from viewer.redaction.known_secrets import NONE_KNOWN
 

@@ -10,7 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.langgraph.conftest import RECORDED, VERSIONS, opened
-from viewer.importing import import_location, stored_contents
+from viewer.host.locations.bodies import stored_contents
+from viewer.host.locations.importing import import_location
 from viewer.models import Checkpoint, Job, Location, Run, StoredCopy
 
 Threads = Callable[[str], Location]

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from tests.terminal import Terminal
 from tests.views.forking import filled
-from viewer.importing import import_location
+from viewer.host.locations.importing import import_location
 from viewer.models import Checkpoint, Job, Location, Project
 
 

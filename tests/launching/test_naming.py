@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.views.forking import CREW, SECRET, create_location, stored
-from viewer.engines.planning.plan import Edits
-from viewer.importing import stored_contents
-from viewer.launching.requests.naming import fork_branch, sweep_prefix
-from viewer.launching.requests.requests import Dimension, ForkRequest, SweepRequest
+from viewer.engines.plan import Edits
+from viewer.host.locations.bodies import stored_contents
+from viewer.launching.naming import fork_branch, sweep_prefix
+from viewer.launching.requests import Dimension, ForkRequest, SweepRequest
 from viewer.models import Job
 
 

@@ -12,14 +12,14 @@ from django.utils import timezone
 from tests.forms.samples import task
 from tests.launching.refused import Refusing, name_of, project_of, pruned
 from tests.views.forking import CREW, FLOW, checked, filled, page, stored
-from viewer.importing import import_location, stored_contents
-from viewer.jobs.execution.starting import start as job_start
+from viewer.host.jobs import starting as job_start
+from viewer.host.locations.bodies import stored_contents
+from viewer.host.locations.importing import import_location
 from viewer.launching import start
-from viewer.launching.fork import fork
-from viewer.launching.preview.findings import effects_refusal
+from viewer.launching.findings import effects_refusal
 from viewer.launching.refusals import LaunchRefused
-from viewer.launching.requests.requests import ForkRequest, ResumeRequest
-from viewer.launching.resume import resume
+from viewer.launching.requests import ForkRequest, ResumeRequest
+from viewer.launching.start import fork, resume
 from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, DayLimits, Job, Location, Project
 

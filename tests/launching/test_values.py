@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from viewer.launching.requests.values import (
+from viewer.launching.values import (
     MAX_CHARACTERS,
     InvalidValue,
     ValueKind,
@@ -17,7 +17,7 @@ from viewer.launching.requests.values import (
     same_value,
     text_of,
 )
-from viewer.launching.variations.dimensions import setting_dimension
+from viewer.launching.variations import setting_dimension
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import random
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
-from viewer.lineage.tree import Forest, LineageNode, Node, build_forest
+from viewer.records.lineage.tree import Forest, LineageNode, Node, build_forest
 
 START = datetime(2026, 11, 20, 9, 13, tzinfo=UTC)
 

@@ -4,9 +4,9 @@ import random
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from viewer.lineage.lanes import Position, lay_out
-from viewer.lineage.tree import LineageNode, Node, build_forest
 from viewer.models import Checkpoint, Location, Run, StoredCopy
+from viewer.records.lineage.lanes import Position, lay_out
+from viewer.records.lineage.tree import LineageNode, Node, build_forest
 from viewer.stores.packing import compressed
 
 START = datetime(2026, 11, 20, 9, 13, tzinfo=UTC)

@@ -5,9 +5,8 @@ import time
 import pytest
 
 from tests.lineage.forests import chain, node, random_nodes
-from viewer.lineage.collapsing import Collapse, Outline, OutlineRow, outline_of
-from viewer.lineage.lanes import lay_out
-from viewer.lineage.tree import Node, build_forest
+from viewer.records.lineage.lanes import Collapse, Outline, OutlineRow, lay_out, outline_of
+from viewer.records.lineage.tree import Node, build_forest
 
 # c0 to c5 on main; f and g on a fork of c2.
 FORKED = [*chain(6), node("f", "c2", branch="fork", second=7), node("g", "f", branch="fork", second=8)]

@@ -1,14 +1,7 @@
 """The lines and dots next to the list."""
 
-from viewer.lineage.drawing import (
-    LANE,
-    MARGIN,
-    ROW,
-    GraphNode,
-    draw_dots,
-    draw_window,
-)
-from viewer.lineage.tree import ParentLink
+from viewer.records.lineage.drawing import LANE, MARGIN, ROW, GraphNode, draw_dots, draw_window
+from viewer.records.lineage.tree import ParentLink
 
 
 def node(

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from tests.lineage.forests import chain, node, random_nodes
-from viewer.lineage.lanes import MAX_LANES, Position, lay_out
-from viewer.lineage.tree import Lineage, Node, build_forest
+from viewer.records.lineage.lanes import MAX_LANES, Position, lay_out
+from viewer.records.lineage.tree import Lineage, Node, build_forest
 
 
 def laid_out(*nodes: Node) -> dict[str, Position]:

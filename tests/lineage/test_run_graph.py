@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from viewer.lineage.drawing import NoLayout
-from viewer.lineage.run_graph import (
+from viewer.records.lineage.drawing import NoLayout
+from viewer.records.lineage.graphs import (
     MAX_DRAWN,
     MAX_SIBLINGS,
     NODE_HEIGHT,
@@ -16,7 +16,7 @@ from viewer.lineage.run_graph import (
     fold_forks,
     lay_out,
 )
-from viewer.lineage.tree import ParentLink
+from viewer.records.lineage.tree import ParentLink
 
 
 def link(

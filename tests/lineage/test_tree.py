@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.lineage.forests import by_key, chain, node, nodes_of, random_nodes
-from viewer.lineage.tree import FaultCode, Node, ParentLink, build_forest
+from viewer.records.lineage.tree import FaultCode, Node, ParentLink, build_forest
 
 
 def test_a_recorded_parent_is_followed() -> None:

@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, Page
 from checkpoint_site.asgi import application
 from tests.jobs.conftest import wait_until
 from tests.live.server import Server
-from viewer.access.login_links import teammate
 from viewer.models import Job, JobEvent, Location
+from viewer.web.login_links import teammate
 
 MAX_SECONDS = 30
 

@@ -6,8 +6,8 @@ from playwright.sync_api import Page, expect
 
 from tests.jobs.conftest import wait_until
 from tests.live.server import Server
-from viewer.access.login_links import teammate
 from viewer.models import Job
+from viewer.web.login_links import teammate
 
 pytestmark = pytest.mark.browser
 

@@ -21,10 +21,9 @@ from django.utils import timezone
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
 from tests.live.conftest import Connect, event
-from viewer.access.login_links import teammate
-from viewer.live.admission import access_of, guards
-from viewer.live.close_codes import LOGGED_OUT, RIGHT_CHANGED
 from viewer.models import Job
+from viewer.web.live.admission import LOGGED_OUT, RIGHT_CHANGED, access_of, guards
+from viewer.web.login_links import teammate
 
 # A page may show changes for one more second. A busy machine may take longer to notice.
 SECONDS = 1.0

@@ -9,9 +9,8 @@ import pytest
 from pytest_django import Settings
 
 from tests.live.conftest import Connect
-from viewer.live.tail import tails
-from viewer.live.watch import all_watches
 from viewer.models import Job, Location
+from viewer.web.live.tail import all_watches, tails
 
 CHECKPOINT: dict[str, object] = {
     "crewai_version": "1.15.30",

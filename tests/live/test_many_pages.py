@@ -11,11 +11,11 @@ from django.utils import timezone
 
 from tests.live.conftest import event
 from tests.live.test_job_socket import SEQ
-from viewer.consumers.job import MAX_WAITING, JobConsumer
-from viewer.live import broadcast
-from viewer.live.close_codes import NORMAL_CLOSURE, NOT_THERE, TRY_AGAIN_LATER
-from viewer.live.job_feed import JobFeed, next_message
 from viewer.models import Job, JobEvent
+from viewer.web.live import broadcast
+from viewer.web.live.admission import NORMAL_CLOSURE, NOT_THERE, TRY_AGAIN_LATER
+from viewer.web.live.consumers import MAX_WAITING, JobConsumer
+from viewer.web.live.feeds import JobFeed, next_message
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MAX_SECONDS = 30

@@ -4,8 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from viewer.live.tail import HOME, Tail, changed, job_group, location_group, share_group
 from viewer.models import Job
+from viewer.web.live.tail import HOME, Tail, changed, job_group, location_group, share_group
 
 pytestmark = pytest.mark.django_db
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from django.conf import LazySettings
 
-from viewer.locks import lock_named
+from viewer.data_folder.locks import lock_named
 
 ROOT = Path(__file__).resolve().parents[2]
 HOLD = (
-    "import sys; from pathlib import Path; from viewer.locks.file_lock import FileLock;"
+    "import sys; from pathlib import Path; from viewer.data_folder.locks import FileLock;"
     "print(FileLock(Path(sys.argv[1])).acquire(shared=bool(sys.argv[2])), flush=True); input()"
 )
 

@@ -14,7 +14,7 @@ from pytest_django import Settings
 from tests.imported import imported_location
 from tests.messages.catalogue import write_catalogue
 from tests.terminal import Terminal
-from viewer.importing import import_location
+from viewer.host.locations.importing import import_location
 from viewer.messages.message import plain_text
 from viewer.models import Location, Problem
 

@@ -3,9 +3,8 @@
 import pytest
 from django.utils.translation import override
 
-from viewer.engines.planning.plan import Action, EditRefused, Reason
-from viewer.messages.catalog import CATALOG
-from viewer.messages.labels import (
+from viewer.engines.plan import Action, EditRefused, Reason
+from viewer.launching.labels import (
     ACTIONS,
     REASONS,
     SIGNS,
@@ -15,6 +14,7 @@ from viewer.messages.labels import (
     reason_label,
     stale_text,
 )
+from viewer.messages.catalog import CATALOG
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.messages.translation import translate
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.utils import timezone
 
 from viewer.models import JobEvent
-from viewer.presentation.jobs.event_list import EventList, add_events
+from viewer.presentation.jobs.events import EventList, add_events
 
 
 def event(seq: int, kind: str, **data: Any) -> JobEvent:

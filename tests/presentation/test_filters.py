@@ -7,7 +7,7 @@ import pytest
 from django.template.engine import Engine
 
 import viewer.templatetags
-from viewer.formats.amounts import duration
+from viewer.formats import duration
 
 
 def test_no_two_filters_or_tags_share_a_name() -> None:

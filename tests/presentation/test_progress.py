@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from viewer.presentation.jobs.progress import Progress, advance, halt, progress_of
+from viewer.presentation.jobs.events import Progress, advance, halt, progress_of
 
 PLAN = [
     {

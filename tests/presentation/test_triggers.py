@@ -4,10 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from viewer.formats.amounts import short_number, short_size
+from viewer.formats import short_number, short_size
 from viewer.models import Checkpoint
-from viewer.presentation.run.rows import bars_of
-from viewer.presentation.run.triggers import shape_of, title_of, trigger_label
+from viewer.presentation.run.rows import bars_of, shape_of, title_of, trigger_label
 from viewer.templatetags import figures
 from viewer.templatetags.times import since
 

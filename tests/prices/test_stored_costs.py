@@ -5,10 +5,10 @@ import pytest
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of
-from viewer.importing import describe_runs, import_location
-from viewer.importing.describing import locations_to_describe
+from viewer.host.locations.describing import describe_runs, locations_to_describe
+from viewer.host.locations.importing import import_location
 from viewer.models import Job, JobEvent, Location, Run
-from viewer.prices import price_job
+from viewer.records.prices import price_job
 
 pytestmark = pytest.mark.django_db
 

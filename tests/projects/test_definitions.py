@@ -7,16 +7,18 @@ from pathlib import Path
 import pytest
 
 from tests.engine_runs.runs import DESK, LINE
-from viewer.engines.crewai.project_source import definitions
-from viewer.engines.crewai.project_source.definitions import FILE, parse_jsonc, read_definition
-from viewer.engines.crewai.project_source.entry_points import (
+from viewer.engines.crewai import entry_points
+from viewer.engines.crewai.entry_points import (
+    FILE,
     entry_point_for,
     entry_point_kinds,
     find_entry_points,
     is_entry_point,
+    parse_jsonc,
+    read_definition,
     title_of,
 )
-from viewer.engines.crewai.project_source.input_names import input_names
+from viewer.engines.crewai.input_names import input_names
 from viewer.engines.entry_points import EntryPoint, InputName
 
 CREW = '{"name": "papers", "agents": ["a"], "tasks": [{"description": "Write {topic}"}]}'
@@ -175,12 +177,12 @@ def test_a_hostile_file_declares_nothing_and_is_read_quickly(tmp_path: Path, tex
 def test_hostile_jsonc_is_read_in_linear_time(text: str) -> None:
     began = time.process_time()
     with pytest.raises((ValueError, RecursionError)):
-        parse_jsonc(text * (definitions.MAX_BYTES // len(text)))
+        parse_jsonc(text * (entry_points.MAX_DEFINITION_BYTES // len(text)))
     assert time.process_time() - began < 2
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "crew.jsonc", CREW)
     assert found(tmp_path)
-    monkeypatch.setattr(definitions, "MAX_BYTES", 20)
+    monkeypatch.setattr(entry_points, "MAX_BYTES", 20)
     assert found(tmp_path) == []

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from viewer.engines.crewai.events import USUAL, checkpoint_events
+from viewer.engines.crewai.checkpoint_events import USUAL, checkpoint_events
 
 
 def test_the_events_of_the_installed_version_are_found_in_groups(engine_python: Path) -> None:

@@ -5,15 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.engine_runs.runs import LINE, PRESS
-from viewer.engines.crewai.planning.flow_plan import (
-    Condition,
-    FlowMethod,
-    Following,
-    Route,
-    RouterDecision,
-    following,
-)
-from viewer.engines.crewai.project_source.flow_methods import flow_methods
+from viewer.engines.crewai.flow_methods import flow_methods
+from viewer.engines.crewai.flow_plan import Condition, FlowMethod, Following, Route, RouterDecision, following
 
 LOOP = "press_loop:LoopFlow"
 RETRY = RouterDecision("judge", (Route("retry", ("write",)), Route("done", ("publish",))), False)

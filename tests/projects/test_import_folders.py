@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from viewer.projects.import_folders import import_folder
-from viewer.projects.proposing import propose_project
+from viewer.host.projects import import_folder, propose_project
 
 
 def write(path: Path, text: str = "") -> None:

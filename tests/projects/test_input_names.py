@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from viewer.engines.crewai.project_source.input_names import input_names
+from viewer.engines.crewai.input_names import input_names
 from viewer.engines.entry_points import InputName
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from viewer.engines.crewai.project_source import entry_points
-from viewer.engines.crewai.project_source.entry_points import entry_point_for, find_entry_points
+from viewer.engines.crewai import entry_points
+from viewer.engines.crewai.entry_points import entry_point_for, find_entry_points
 from viewer.engines.entry_points import EntryPoint
-from viewer.projects.proposing import ProposedProject, engine_version, propose_project, python_version
+from viewer.host.projects import ProposedProject, engine_version, propose_project, python_version
 
 
 @pytest.fixture

@@ -13,13 +13,20 @@ import pytest
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of, hashes_below
-from viewer.importing import import_location, stored_body
-from viewer.importing.addresses import address_of
+from viewer.host.locations.addresses import address_of
+from viewer.host.locations.bodies import stored_body
+from viewer.host.locations.deleting import delete_entries
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.pruning import (
+    PrunePlan,
+    PruneRefused,
+    Rules,
+    fresh_plan,
+    plan_prune,
+    prune,
+    recorded_in,
+)
 from viewer.models import Checkpoint, Location, StoredCopy
-from viewer.pruning import PruneRefused, Rules, fresh_plan, plan_prune, prune
-from viewer.pruning.plan import PrunePlan
-from viewer.pruning.prune import recorded_in
-from viewer.stores.deleting import delete_entries
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
 
 ROOT = Path(__file__).resolve().parents[2]

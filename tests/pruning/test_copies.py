@@ -16,9 +16,12 @@ from django.urls import reverse
 
 from tests.pruning.test_pages_and_commands import browser, listed
 from tests.views.forking import CREW, create_location, stored
-from viewer.comparison.history import history_of
-from viewer.engines.crewai.kinds import KINDS
-from viewer.importing import NotReadable, body_of, import_location, removal_blocker, stored_body
+from viewer.engines.crewai.labels import KINDS
+from viewer.host.locations.adding import removal_blocker
+from viewer.host.locations.bodies import NotReadable, body_of, stored_body
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.pruning import PrunePlan, PruneRefused, Rules, plan_prune, prune
+from viewer.host.locations.search_index import index_some
 from viewer.launching.refusals import checkpoint_refusals, copy_refusals
 from viewer.models import (
     Annotation,
@@ -31,9 +34,8 @@ from viewer.models import (
     ShareLink,
     StoredCopy,
 )
-from viewer.pruning import PrunePlan, PruneRefused, Rules, plan_prune, prune
-from viewer.search.indexing import index_some
-from viewer.sharing import Subject
+from viewer.presentation.history import history_of
+from viewer.presentation.shared_objects import Subject
 
 pytestmark = pytest.mark.django_db
 ALL = Rules(days=0, copies=True)

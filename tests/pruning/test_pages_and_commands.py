@@ -14,9 +14,9 @@ from django.urls import reverse
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of
-from viewer.access.login_links import teammate
+from viewer.host.locations.pruning import Rules, plan_prune
 from viewer.models import Location
-from viewer.pruning import Rules, plan_prune
+from viewer.web.login_links import teammate
 
 pytestmark = pytest.mark.django_db
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from viewer.importing import import_location
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.pruning import Protected, PruneRefused, Rules, plan_prune, prune
 from viewer.models import Annotation, Checkpoint, Job, Location, StoredCopy
-from viewer.pruning import Protected, PruneRefused, Rules, plan_prune, prune
 
 
 def files(location: Location) -> set[str]:

@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-from viewer.redaction.json.document import redacted_json
-from viewer.redaction.json.scan import scan
+from viewer.redaction.json_bytes import redacted_json, scan
 from viewer.redaction.values import redact
 
 # Assembled here, so that secret scanners do not report this file.

@@ -8,7 +8,7 @@ import pytest
 
 from tests.redaction.canaries import both_ways
 from tests.redaction.corpus import Sample, samples
-from viewer.redaction.marker import MARKER
+from viewer.redaction import MARKER
 from viewer.redaction.texts import redact_text
 from viewer.redaction.values import redact
 

@@ -11,9 +11,8 @@ import pytest
 
 from tests.real_stores import STORES
 from tests.redaction.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
-from viewer.redaction.json.document import redacted_json
-from viewer.redaction.json.scan import scan
-from viewer.redaction.marker import MARKER
+from viewer.redaction import MARKER
+from viewer.redaction.json_bytes import redacted_json, scan
 from viewer.redaction.values import redact
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from viewer.redaction.json.document import redacted_json
-from viewer.redaction.json.scan import scan
+from viewer.redaction.json_bytes import redacted_json, scan
 from viewer.redaction.values import redact
 
 REPEATED = {

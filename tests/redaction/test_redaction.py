@@ -15,17 +15,16 @@ from django.conf import settings
 from checkpoint_site.logs import JsonFormatter, PlainFormatter
 from tests.redaction.canaries import FIELDS, HARMLESS, TEXTS, TOKENS, both_ways
 from viewer.engines.crewai.store_format import STORE_FORMAT
-from viewer.redaction.json.document import redacted_json
-from viewer.redaction.json.scan import scan
+from viewer.host.reading.snapshots import snapshot_of
+from viewer.redaction import MARKER
+from viewer.redaction.json_bytes import redacted_json, scan
 from viewer.redaction.known_secrets import known_secrets
-from viewer.redaction.marker import MARKER
-from viewer.redaction.names.secrecy import secrecy_of
+from viewer.redaction.names import secrecy_of
 from viewer.redaction.patterns import compiled
 from viewer.redaction.rules.vendor_tokens import rules
 from viewer.redaction.texts import redact_text
 from viewer.redaction.values import redact
 from viewer.stores.protocol import Entry, RawCheckpoint, ReadLimits, RecordedIds
-from viewer.stores.snapshots import snapshot_of
 
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)

@@ -9,12 +9,12 @@ from django.db import connection
 from django.utils import timezone
 
 from tests.retention.test_retention import ended, kinds_of, location
-from viewer.jobs.execution.following.follow import stopping
-from viewer.jobs.queue import worker
-from viewer.jobs.storage import storage_of
-from viewer.locks import lock_named
+from viewer.data_folder.locks import lock_named
+from viewer.host.jobs import worker
+from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.following import stopping
+from viewer.host.jobs.retention import LOCK, remove_once_a_day
 from viewer.models import Annotation, Checkpoint, Job, JobEvent, Location, StoredCopy
-from viewer.retention.daily import LOCK, remove_once_a_day
 
 __all__ = ["location"]
 pytestmark = pytest.mark.django_db

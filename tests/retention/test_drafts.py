@@ -11,10 +11,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from viewer.host.jobs.retention import delete_drafts, drafts_of, sizes, stored_drafts
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 from viewer.models.runs import scratch_store_of
-from viewer.retention.drafts import delete_drafts, drafts_of, stored_drafts
-from viewer.retention.sizes import sizes
 
 OLD, NEW = timedelta(days=31), timedelta(days=29)
 

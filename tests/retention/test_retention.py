@@ -15,9 +15,9 @@ from django.utils import timezone
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of, hashes_below
-from viewer.jobs.storage import storage_of
+from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.retention import old_data, remove
 from viewer.models import Checkpoint, Job, JobEvent, Location, StoredCopy
-from viewer.retention.removing import old_data, remove
 
 pytestmark = pytest.mark.django_db
 KINDS = ("started", "text", "model_completed", "ended")

@@ -1,9 +1,9 @@
 """Index everything, and search."""
 
+from viewer.host.locations.search_index import index_some
 from viewer.models import SearchEntry
-from viewer.search import search_index
-from viewer.search.indexing import index_some
-from viewer.search.words import words_in
+from viewer.records.search import search_index
+from viewer.records.search_filters import words_in
 
 
 def index_all() -> None:

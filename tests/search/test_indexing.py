@@ -10,8 +10,10 @@ from django.db import connection
 
 from tests.search.indexed import found, index_all
 from tests.views.forking import CREW, create_location, stored
-from viewer.annotations import AnnotatedObject, annotate
-from viewer.importing import import_location, open_location, remove_location
+from viewer.host.locations.adding import open_location, remove_location
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.search_entries import MAX_TEXT, NewEntry, Superseded, entries_of, store
+from viewer.host.locations.search_index import index_some, progress
 from viewer.models import (
     Checkpoint,
     Location,
@@ -21,9 +23,7 @@ from viewer.models import (
     SearchedLocation,
     SearchEntry,
 )
-from viewer.search.indexing import index_some, progress
-from viewer.search.indexing.storing import Superseded, store
-from viewer.search.indexing.texts import MAX_TEXT, NewEntry, entries_of
+from viewer.records.annotations import AnnotatedObject, annotate
 
 pytestmark = pytest.mark.django_db
 
@@ -82,7 +82,7 @@ def test_a_new_checkpoint_adds_only_what_is_new(tmp_path: Path) -> None:
 def test_indexing_continues_where_it_was_interrupted(
     crew_location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("viewer.search.indexing.steps.MAX_CHECKPOINTS", 1)
+    monkeypatch.setattr("viewer.host.locations.search_index.MAX_CHECKPOINTS_OF_RUN", 1)
     assert index_some(0)
     assert SearchedCheckpoint.objects.count() == 1
     index_all()
@@ -162,7 +162,7 @@ def test_a_checkpoint_that_cannot_be_decoded_does_not_stop_the_others(
             raise RecursionError
         return entries_of(location, body)
 
-    monkeypatch.setattr("viewer.search.indexing.storing.entries_of", failing_once)
+    monkeypatch.setattr("viewer.host.locations.search_entries.entries_of", failing_once)
     index_all()
     assert SearchedCheckpoint.objects.count() == 6 and SearchEntry.objects.exists()
 

@@ -176,7 +176,7 @@ def test_pages_follow_each_other(
     reader: Client, crew_location: Location, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
     index_all()
-    monkeypatch.setattr("viewer.search.results.search.__defaults__", (None, 2))
+    monkeypatch.setattr("viewer.records.search.search.__defaults__", (None, 2))
     seen, address = list[str](), query
     while address:
         shown = page(reader, address)
@@ -184,7 +184,7 @@ def test_pages_follow_each_other(
         older = re.search(r'href="\?([^"]+)">Older results', shown)
         address = older[1] if older else ""
     assert len(seen) > 3
-    monkeypatch.setattr("viewer.search.results.search.__defaults__", (None, 1000))
+    monkeypatch.setattr("viewer.records.search.search.__defaults__", (None, 1000))
     assert seen == re.findall(r'class="search-link"><a href="([^"]+)"', page(reader, query))
 
 
@@ -199,8 +199,8 @@ def test_a_search_that_takes_too_long_shows_an_error(
     reader: Client, crew_location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index_all()
-    monkeypatch.setattr("viewer.search.sqlite.MAX_SECONDS", -1)
-    monkeypatch.setattr("viewer.search.sqlite.INSTRUCTIONS", 1)
+    monkeypatch.setattr("viewer.records.search.MAX_SECONDS", -1)
+    monkeypatch.setattr("viewer.records.search.INSTRUCTIONS", 1)
     assert "This search took too long." in page(reader, "q=expert")
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from tests.search.indexed import found
 from viewer.models import SearchEntry
-from viewer.search.sqlite import expression, parts
-from viewer.search.words import MAX_WORDS, Words, words_in
+from viewer.records.search import expression, parts
+from viewer.records.search_filters import MAX_WORDS, Words, words_in
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ from checkpoint_site.page_threads import PAGE_THREADS
 from checkpoint_site.server import SOCKET_THREADS
 from checkpoint_site.settings import MAX_HEADER_BYTES
 from tests.serving.conftest import WebServer
-from viewer.access.login_links import teammate
-from viewer.changes.commits import CommitChanges
-from viewer.importing.garbage_collection import MIN_CHECKPOINTS, only_new_garbage
-from viewer.live.tail import Tail, poll_repeatedly
+from viewer.data_folder.changes import CommitChanges
+from viewer.host.locations.updating import MIN_CHECKPOINTS, only_new_garbage
 from viewer.models import Job, Location
+from viewer.web.live.tail import Tail, poll_repeatedly
+from viewer.web.login_links import teammate
 
 
 def test_a_response_does_not_name_the_server(server: WebServer) -> None:
@@ -113,7 +113,7 @@ async def test_the_change_watcher_closes_its_connection(
         opened.append(CommitChanges(tmp_path / "db.sqlite3"))
         return opened[-1]
 
-    monkeypatch.setattr("viewer.live.tail.changes_of_rows", opening)
+    monkeypatch.setattr("viewer.web.live.tail.changes_of_rows", opening)
     waking = asyncio.create_task(poll_repeatedly(Tail()))
     await asyncio.sleep(0.05)
     waking.cancel()

@@ -24,7 +24,7 @@ BUTTONS = table("From a button to its code")
 def test_a_button_leads_to_its_code(row: list[str]) -> None:
     text, template, view, work = row
     assert text in (ROOT / "templates" / template).read_text()
-    assert callable(locate(f"viewer.views.{view}")) and callable(locate(f"viewer.{work}"))
+    assert callable(locate(f"viewer.web.views.{view}")) and callable(locate(f"viewer.{work}"))
 
 
 def test_the_table_of_packages_is_complete() -> None:
@@ -43,7 +43,9 @@ def test_named_modules_exist() -> None:
     packages = "|".join(path.parent.name for path in (ROOT / "viewer").glob("*/__init__.py"))
     names = set(re.findall(rf"`(?:viewer\.)?((?:{packages})(?:\.\w+)+)`", TEXT))
     missing = {name for name in names if locate(f"viewer.{name}") is None}
-    assert len(names) > 10 and {name for name in missing if locate(f"viewer.views.{name}") is None} == set()
+    assert (
+        len(names) > 10 and {name for name in missing if locate(f"viewer.web.views.{name}") is None} == set()
+    )
 
 
 def test_each_term_and_each_meaning_of_the_glossary_is_there_once() -> None:

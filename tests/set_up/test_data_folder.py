@@ -16,10 +16,9 @@ from django.db import OperationalError, connection
 from checkpoint_site import settings
 from tests.environments import environment_with
 from tests.real_stores import copy_of
-from viewer.data_folder import failure_text, rename_former
-from viewer.data_folder.backups import KEPT
-from viewer.data_folder.inspection import APPLICATION_ID
-from viewer.data_folder.versions import version_number, version_text
+from viewer.data_folder import rename_former
+from viewer.data_folder.backups import APPLICATION_ID, KEPT, version_number, version_text
+from viewer.data_folder.failures import failure_text
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

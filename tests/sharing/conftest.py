@@ -8,9 +8,10 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.views.conftest import location
-from viewer.access.login_links import teammate
 from viewer.models import Run, ShareLink
-from viewer.sharing import Subject, find_shared, make_link
+from viewer.presentation.share_links import make_link
+from viewer.presentation.shared_objects import Subject, find_shared
+from viewer.web.login_links import teammate
 
 __all__ = ["location"]
 

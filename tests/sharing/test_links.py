@@ -14,11 +14,11 @@ from pytest_django import Settings
 from checkpoint_site.logs import JsonFormatter, PlainFormatter
 from checkpoint_site.middleware import throttle
 from tests.sharing.conftest import BROWSER, share, token_of
-from viewer.access.login_links import teammate
-from viewer.lineage.drawing import draw_picture
-from viewer.lineage.run_graph import Chain
 from viewer.models import Job, Location, Run, ShareLink
-from viewer.sharing.picture import picture_source
+from viewer.presentation.shared_objects import picture_source
+from viewer.records.lineage.drawing import draw_picture
+from viewer.records.lineage.graphs import Chain
+from viewer.web.login_links import teammate
 
 DEAD = "This link does not work"
 

@@ -12,10 +12,10 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from tests.sharing.conftest import share
-from viewer.access.login_links import teammate
+from viewer.host.locations.search_index import index_some
 from viewer.models import Job, JobEvent, Location, Run, SearchEntry, ShareLink
-from viewer.search.indexing import index_some
-from viewer.sharing import Subject
+from viewer.presentation.shared_objects import Subject
+from viewer.web.login_links import teammate
 
 TARGET = re.compile(r"""\b(?:href|src|action|formaction|hx-\w+|ws-connect|data-copy)="([^"]*)\"""")
 # A page leads to parts of itself, its rows and its socket; static files are not data.

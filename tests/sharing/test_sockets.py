@@ -10,8 +10,8 @@ from django.utils import timezone
 from checkpoint_site.middleware import throttle
 from tests.live.conftest import Connect, connect, cookie, event, job, location
 from tests.sharing.conftest import share, token_of
-from viewer.live.close_codes import LOGGED_OUT, NOT_THERE, TRY_AGAIN_LATER
 from viewer.models import Job, Location, ShareLink
+from viewer.web.live.admission import LOGGED_OUT, NOT_THERE, TRY_AGAIN_LATER
 
 __all__ = ["connect", "cookie", "job", "location"]
 
@@ -103,7 +103,7 @@ async def test_a_socket_of_another_site_is_refused(connect: Connect, socket: str
 async def test_sockets_of_share_links_leave_connections_for_others(
     connect: Connect, socket: str, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("viewer.consumers.share.MAX_SOCKETS", 3)
+    monkeypatch.setattr("viewer.web.live.consumers.MAX_SOCKETS", 3)
     first, *others = [connect(socket, as_cookie="") for _ in range(3)]
     for opened in (first, *others):
         await opened.connect()

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.real_stores import STORES, VERSIONS, copy_of
-from viewer.stores import store_at
+from viewer.host.reading.opening import store_at
+from viewer.host.reading.snapshots import read_snapshot
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.protocol import Entry, Snapshot
-from viewer.stores.snapshots import read_snapshot
 
 
 def snapshots(path: Path) -> dict[str, Snapshot]:

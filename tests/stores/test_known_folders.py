@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from viewer.stores.json_folder import JsonFolder
-from viewer.stores.polling.added_files import added_files
-from viewer.stores.polling.known_folders import MAX_STEP_SECONDS, KnownFolders
+from viewer.host.reading.new_entries import added_files
+from viewer.stores.json_folder import MAX_STEP_SECONDS, JsonFolder, KnownFolders
 from viewer.stores.protocol import ReadLimits
 
 

@@ -14,9 +14,9 @@ from forkline_crewai.restore import original
 from forkline_langgraph.restore import unlocked_file
 from forkline_runner import pruning
 from tests.real_stores import copy_of
-from viewer.data_folder import identity, inspection
-from viewer.stores.deleting import delete_entries
-from viewer.stores.location_reader import LocationAddress, open_reader
+from viewer.data_folder import backups, identity
+from viewer.host.locations.deleting import delete_entries
+from viewer.host.reading.location_reader import LocationAddress, open_reader
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, ReadLimits
 from viewer.stores.safe_open import identity_of
@@ -46,7 +46,7 @@ def test_a_store_is_read_and_pruned(store: Path) -> None:
 
 
 def test_the_databases_of_forkline_are_opened(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with inspection.opened_to_read(store) as database:
+    with backups.opened_to_read(store) as database:
         assert count(database)
     monkeypatch.setattr(identity, "is_remembered", lambda: True)
     wrapper = DatabaseWrapper({**connection.settings_dict, "NAME": str(store)})

@@ -18,7 +18,7 @@ import pytest
 from scripts.served_demo import LINK, free_port
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, wait_until
-from viewer.jobs.execution.processes import living
+from viewer.host.jobs.processes import living
 
 UP = [sys.executable, "manage.py", "up"]
 
@@ -170,7 +170,7 @@ def test_a_hundred_pairs_of_signals_end_a_worker(folder: Path) -> None:
 def test_a_thread_that_waits_for_the_signal_event_always_ends() -> None:
     """Run a worker's loop a hundred times."""
     # Imported once, not in each subprocess.
-    setup = "import os, django; django.setup(); import viewer.jobs.execution.following.follow\n"
+    setup = "import os, django; django.setup(); import viewer.host.jobs.following\n"
     env = environment_with()
     code = f"""{setup}
 for _ in range(100):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from viewer.supervision import programs
-from viewer.supervision.programs import GaveUp, Program
+from viewer.cli import supervision
+from viewer.cli.supervision import GaveUp, Program
 
 
 class Pipe:
@@ -43,15 +43,15 @@ def program(code: str) -> Program:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "FIRST_PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(programs, "MAX_QUICK_ENDS", 4)
+    monkeypatch.setattr(supervision, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(supervision, "MAX_QUICK_ENDS", 4)
 
 
 def test_a_program_that_keeps_exiting_is_given_up(quick: None, lifeline: int) -> None:
     said: list[str] = []
     failing = program("import sys; print('no disk'); sys.exit(3)")
     with pytest.raises(GaveUp, match="the worker ended 4 times, each within 60 s"):
-        programs.supervise([failing], Pipe(), lifeline, said.append)
+        supervision.supervise([failing], Pipe(), lifeline, said.append)
     assert len(said) == 4
     assert said[0].startswith("The worker ended with exit status 3, 0 s after its start. Its last output:")
     assert "\n  no disk\n" in said[0]
@@ -63,7 +63,7 @@ def test_the_signal_is_named_and_missing_output_is_reported(quick: None, lifelin
     said: list[str] = []
     killed = program("import os; os.kill(os.getpid(), 9)")
     with pytest.raises(GaveUp):
-        programs.supervise([killed], Pipe(), lifeline, said.append)
+        supervision.supervise([killed], Pipe(), lifeline, said.append)
     assert "was ended by SIGKILL" in said[0]
     assert "It printed nothing." in said[0]
 
@@ -71,37 +71,37 @@ def test_the_signal_is_named_and_missing_output_is_reported(quick: None, lifelin
 def test_the_pause_grows_to_a_bound_and_shrinks_after_a_healthy_time(
     quick: None, monkeypatch: pytest.MonkeyPatch, lifeline: int
 ) -> None:
-    monkeypatch.setattr(programs, "MAX_QUICK_ENDS", 1000)
+    monkeypatch.setattr(supervision, "MAX_QUICK_ENDS", 1000)
     one, pauses = program("pass"), []
     for _ in range(14):
-        programs.begin(one, lifeline)
+        supervision.begin(one, lifeline)
         assert one.process
         one.process.wait()
-        programs.note_end(one, lambda text: None)
+        supervision.note_end(one, lambda text: None)
         pauses.append(one.starts_at - time.monotonic())
     assert pauses[0] < 0.02 < pauses[3]
-    assert 29 < pauses[-1] <= programs.MAX_PAUSE_SECONDS
-    programs.begin(one, lifeline)
+    assert 29 < pauses[-1] <= supervision.MAX_PAUSE_SECONDS
+    supervision.begin(one, lifeline)
     assert one.process
     one.process.wait()
-    one.began_at -= programs.HEALTHY_SECONDS
-    programs.note_end(one, lambda text: None)
+    one.began_at -= supervision.HEALTHY_SECONDS
+    supervision.note_end(one, lambda text: None)
     assert one.starts_at - time.monotonic() < 0.02
 
 
 def test_a_signal_stops_all_programs_and_kills_those_that_ignore_it(
     monkeypatch: pytest.MonkeyPatch, lifeline: int
 ) -> None:
-    monkeypatch.setattr(programs, "STOP_SECONDS", 0.5)
+    monkeypatch.setattr(supervision, "STOP_SECONDS", 0.5)
     stubborn = program(
         "import signal,time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(99)"
     )
     pipe = Pipe()
-    programs.begin(stubborn, lifeline)
+    supervision.begin(stubborn, lifeline)
     while not stubborn.last_lines:
-        programs.wait([stubborn], pipe, 1)
+        supervision.wait([stubborn], pipe, 1)
     os.write(pipe.write, b"\x0f")
-    programs.supervise([stubborn], pipe, lifeline, lambda text: None)
-    programs.stop_all([stubborn], pipe)
+    supervision.supervise([stubborn], pipe, lifeline, lambda text: None)
+    supervision.stop_all([stubborn], pipe)
     assert stubborn.process
     assert stubborn.process.returncode == -9

@@ -14,10 +14,10 @@ from django.utils.html import escape
 from tests.imported import imported_location
 from tests.langgraph.conftest import opened
 from tests.real_stores import copy_of
-from viewer.access.login_links import teammate
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Job, JobEvent, Run
-from viewer.presentation.spans.sources import branch_spans, job_spans
+from viewer.presentation.spans import branch_spans, job_spans
+from viewer.web.login_links import teammate
 
 pytestmark = pytest.mark.django_db
 

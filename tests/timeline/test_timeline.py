@@ -5,10 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from viewer.engines.spans import Span
-from viewer.presentation.spans.axis import Axis
-from viewer.presentation.spans.timeline import timeline_of, window_in, zoom_of
-from viewer.prices import PriceList
-from viewer.prices.price_file import FilePrice, PriceFile
+from viewer.presentation.timeline import timeline_of, window_in, zoom_of
+from viewer.presentation.tracks import Axis
+from viewer.records.prices import FilePrice, PriceFile, PriceList
 from viewer.stores.model_calls import ModelCall
 
 BEGIN = datetime(2026, 11, 20, tzinfo=UTC)

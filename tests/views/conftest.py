@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from tests.views.forking import CREW, checked, create_location, stored
-from viewer.access.login_links import teammate
 from viewer.models import Checkpoint, Location, PreflightCheck
+from viewer.web.login_links import teammate
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.forms.samples import task
-from viewer.importing import import_location
-from viewer.jobs.preflight.fingerprints import fingerprint_of
+from viewer.host.jobs.preflight import fingerprint_of
+from viewer.host.locations.importing import import_location
 from viewer.models import Checkpoint, Location, PreflightCheck, Project
 
 SECRET = "sk-canary0123456789abcdefghij"

@@ -14,20 +14,18 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from viewer.data_folder import DataFolderFailure, failure_text
-from viewer.data_folder.backups import refuse_damaged
-from viewer.data_folder.failures import database_path
-from viewer.data_folder.inspection import inspect, opened_to_read, refuse_newer
+from viewer.data_folder.backups import inspect, opened_to_read, refuse_damaged, refuse_newer
+from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
 from viewer.data_folder.permissions import restrict
 from viewer.engines import all_engines
-from viewer.formats.amounts import count_text, short_size
-from viewer.jobs import workers
-from viewer.jobs.execution.following.orphans import end_orphan_processes, finish_orphans
-from viewer.jobs.execution.starting.start import JobRefused, runnable
+from viewer.formats import count_text, short_size
+from viewer.host.jobs import orphans
+from viewer.host.jobs.environment import JobRefused, runnable
+from viewer.host.jobs.orphans import end_orphan_processes, finish_orphans
+from viewer.host.projects import engine_version, python_version
 from viewer.messages.translation import translate
 from viewer.models import Job, Project
-from viewer.prices.price_file import read_price_file
-from viewer.projects.proposing import engine_version, python_version
+from viewer.records.prices import read_price_file
 
 CheckState = Literal["ok", "warning", "error"]
 SPACE_ERROR, SPACE_WARNING = 100 * 1024**2, 1024**3
@@ -123,7 +121,7 @@ def of_jobs() -> Iterator[CheckResult]:
         yield CheckResult("processes", "warning", text % {"job": job.pk})
     under_way, queued = Job.objects.under_way().count(), Job.objects.queued().count()
     yield CheckResult("jobs", "ok", _counted(under_way, queued))
-    if workers.worker_is_up():
+    if orphans.worker_is_up():
         yield CheckResult("worker", "ok", _("A worker is running."))
     else:
         state: CheckState = "warning" if queued or under_way else "ok"

@@ -12,23 +12,16 @@ from urllib.parse import unquote
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from viewer.cli.output import one_line
-from viewer.formats.amounts import count_text
-from viewer.importing import (
-    ImportCounts,
-    ImportSummary,
-    NotLocal,
-    UnknownLocation,
-    import_location,
-    import_run,
-    is_indexed,
-    newly_opened,
-    path_of,
-    stored_key,
-)
+from viewer.formats import count_text
+from viewer.host.locations.adding import NotLocal, UnknownLocation, newly_opened, path_of
+from viewer.host.locations.addresses import is_indexed
+from viewer.host.locations.importing import import_location, import_run
+from viewer.host.locations.project_secrets import stored_key
+from viewer.host.locations.updating import ImportCounts, ImportSummary
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Run
-from viewer.stores.postgresql.address import shown_path
+from viewer.stores.postgresql_address import shown_path
+from viewer.validation import one_line
 
 # Seconds between two reports of an import.
 REPORT_SECONDS = 2.0

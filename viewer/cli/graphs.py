@@ -8,12 +8,12 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from viewer.cli.arguments.projects import source_of
+from viewer.cli.projects import source_of
 from viewer.engines import engine_of
-from viewer.importing import stored_contents
-from viewer.launching.preview.code_graph import code_graph_of
+from viewer.host.locations.bodies import stored_contents
+from viewer.launching.preflight import code_graph_of
 from viewer.models import Checkpoint
-from viewer.presentation.run.units.graph import PlainGraph, UnitEdge, plain_graph_of
+from viewer.presentation.run.units import PlainGraph, UnitEdge, plain_graph_of
 
 # How DOT draws a unit of a status; others are drawn plainly.
 STYLES = {

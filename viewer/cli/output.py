@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from django.core.management.base import CommandParser
 from django.utils.functional import Promise
 
-from viewer.safe_lines import UNSAFE, one_line
+from viewer.validation import UNSAFE, one_line
 
 __all__ = ["Output", "Subcommand", "as_json", "lines_of", "one_line", "plain"]
 

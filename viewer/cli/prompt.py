@@ -11,11 +11,12 @@ from uuid import UUID
 from django.db import connection
 from django.utils.translation import gettext as _
 
-from viewer.cli.output import lines_of, one_line, plain
-from viewer.engines.planning.answer_schema import AnswerInvalid
-from viewer.jobs.human_input.questions import answer
+from viewer.cli.output import lines_of, plain
+from viewer.engines.answer_schema import AnswerInvalid
+from viewer.host.jobs.questions import answer
 from viewer.messages.translation import translate
 from viewer.models import Job, Question
+from viewer.validation import one_line
 
 POLL_SECONDS = 0.2
 # Fields of a question that are shown with its prompt.

@@ -9,11 +9,11 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from viewer.formats.amounts import count_text
-from viewer.importing import branch_status
+from viewer.formats import count_text
 from viewer.models import Checkpoint, Location, Run
 from viewer.models.runs import progress_text, target_text, total_units
 from viewer.presentation.run.branches import status_label
+from viewer.records.run_rows import branch_status
 
 # Branches of a run that a list names before its checkpoints.
 MAX_BRANCHES = 10

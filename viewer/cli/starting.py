@@ -1,4 +1,4 @@
-"""Starts a fork or resume from the terminal, and reports its outcome."""
+"""Starts a fork or resume from the terminal, and reports its outcome or why it was refused."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -6,35 +6,87 @@ from datetime import UTC
 from typing import Any, TypeVar
 
 from django.core.management.base import CommandError, CommandParser
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from viewer.cli.arguments.accepting import accepted_in, add_accept_arguments, answers_in
-from viewer.cli.arguments.checkpointing import add_checkpoint_arguments, checkpoint_settings_of
-from viewer.cli.arguments.choices import choices_of
-from viewer.cli.arguments.edits import add_edit_arguments, edits_of
-from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
-from viewer.cli.arguments.projects import add_project_arguments, source_of, with_project
-from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_settings_of
-from viewer.cli.arguments.values import CHECKPOINT
+from viewer.cli.edits import CHECKPOINT, add_edit_arguments, edits_of
+from viewer.cli.options import (
+    accepted_in,
+    add_accept_arguments,
+    add_checkpoint_arguments,
+    add_launch_arguments,
+    add_run_settings_arguments,
+    answers_in,
+    checkpoint_settings_of,
+    choices_of,
+    launch_options_of,
+    run_settings_of,
+)
 from viewer.cli.output import Output, lines_of
+from viewer.cli.projects import add_project_arguments, source_of, with_project
 from viewer.cli.prompt import pending_document, questions_asked, waiting_lines, waiting_questions
-from viewer.cli.refused import effects_in, hints_of, refusal_lines
 from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
-from viewer.engines.planning.plan import Step, plain_steps
+from viewer.engines.plan import Step, plain_steps
 from viewer.engines.protocol import Contents, kind_of
-from viewer.importing import stored_contents
+from viewer.host.locations.bodies import stored_contents
 from viewer.launching.enqueue import run_here
-from viewer.launching.preview.launch_preview import LaunchPreview
-from viewer.launching.preview.next_units import ask_next
-from viewer.launching.refusals import Code, LaunchRefused, copy_refusals, messages_of
-from viewer.launching.requests.requests import ForkRequest
-from viewer.messages.labels import loss_label, step_text
+from viewer.launching.labels import loss_label, step_text
+from viewer.launching.preview import LaunchPreview, ask_next
+from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, messages_of
+from viewer.launching.requests import ForkRequest
+from viewer.launching.start import EffectsRefused
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Job, Question
-from viewer.presentation.jobs.limit_labels import limit_label
-from viewer.presentation.jobs.status import hint, status_label
-from viewer.presentation.jobs.warnings import warnings_of
+from viewer.models import AcceptedEffect, Checkpoint, Job, Question
+from viewer.presentation.jobs.status import hint, limit_label, status_label, warnings_of
+
+# Refusals as the terminal prints them, with the arguments that resolve them.
+
+
+HINTS: dict[Code, str | Promise] = {
+    Code.REDACTED_PARTS: gettext_lazy(
+        "Edit them with --input, --output or --state, or send them as they are with --accept-hidden."
+    ),
+    Code.INPUTS: gettext_lazy("Pass it with --input NAME=JSON."),
+    Code.ENTRY_POINT: gettext_lazy(
+        "Name the project's folder with --project, and what runs with --graph or --entrypoint."
+    ),
+    Code.PROJECT: gettext_lazy("Name another project with --project, or its interpreter with --python."),
+    Code.EFFECTS: gettext_lazy(
+        "Accept them with --accept-effects, or name the project's own code with --entrypoint."
+    ),
+}
+
+
+def refusal_lines(refused: LaunchRefused) -> list[str]:
+    """Each message, the effects if these were refused, and hints."""
+    messages = list(dict.fromkeys(one.message for one in refused.refusals))
+    kinds = dict(AcceptedEffect.Kind.choices)
+    if isinstance(refused, EffectsRefused):
+        messages += [
+            f"  {kinds.get(one['kind'], one['kind'])}: {one['name']} ({one['detail']})"
+            for one in refused.effects
+        ]
+        messages.insert(0, _("Nothing has been started."))
+    return [*messages, *hints_of(refused.refusals)]
+
+
+def hints_of(refusals: Sequence[Refusal]) -> list[str]:
+    """The arguments that resolve these refusals, each once."""
+    return list(dict.fromkeys(str(HINTS[one.code]) for one in refusals if one.code in HINTS))
+
+
+def effects_in(refused: LaunchRefused) -> list[dict[str, str]]:
+    """The refused effects for ``--json``; empty if it was refused for another reason."""
+    if not isinstance(refused, EffectsRefused):
+        return []
+    names = ("kind", "name", "detail", "digest", "tool", "field")
+    return [{name: str(one.get(name) or "") for name in names} for one in refused.effects]
+
+
+# Starts a fork or resume from the terminal, and reports its outcome.
+
 
 R = TypeVar("R", bound=ForkRequest)
 # The status of a job that waits for an answer, and the exit status of a command that waited for it.

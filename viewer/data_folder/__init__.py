@@ -14,7 +14,16 @@ from django.utils.translation import ngettext
 
 from viewer import sqlite_pragmas
 from viewer.data_folder import identity
-from viewer.data_folder.backups import backup_path, copy_database, delete_old_backups
+from viewer.data_folder.backups import (
+    APPLICATION_ID,
+    Inspected,
+    backup_path,
+    copy_database,
+    delete_old_backups,
+    inspect,
+    refuse_newer,
+    version_number,
+)
 from viewer.data_folder.failures import (
     DataFolderFailure,
     database_path,
@@ -23,11 +32,8 @@ from viewer.data_folder.failures import (
     is_full_disk,
     no_space,
 )
-from viewer.data_folder.inspection import APPLICATION_ID, Inspected, inspect, refuse_newer
+from viewer.data_folder.locks import end_use, lock_named, nobody_else, use
 from viewer.data_folder.permissions import OURS, Restricted, restrict
-from viewer.data_folder.use import end_use, nobody_else, use
-from viewer.data_folder.versions import version_number
-from viewer.locks import lock_named
 
 # Former names and the present ones.
 RENAMED_FOLDERS = {"looks": "preflight", "warm": "prewarm"}

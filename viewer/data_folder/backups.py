@@ -1,16 +1,139 @@
-"""Backups: consistent copies of the database, also while it is being written."""
+"""Backups of the database: consistent copies, and which version made one."""
 
 import os
 import sqlite3
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
+from django.apps import apps
+from django.conf import settings
+from django.db.migrations.loader import MigrationLoader
 from django.utils.translation import gettext as _
 
 from viewer import sqlite_pragmas
 from viewer.data_folder.failures import DataFolderFailure, failure_text
-from viewer.data_folder.inspection import opened_to_read
+
+# The version as the one number that SQLite keeps in a database's head (``sqlite_pragmas.user_version``).
+
+
+def version_number(version: str) -> int:
+    """1.2.3 is 1002003."""
+    major, minor, patch = (int(part) for part in version.split("."))
+    return major * 1_000_000 + minor * 1000 + patch
+
+
+def version_text(number: int) -> str:
+    """Return the version of such a number."""
+    return f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
+
+
+# Which application and version made a database, and whether this version can use it. Read-only.
+
+
+# "FKLN" in the file's header, which identifies it as Forkline's.
+APPLICATION_ID = 0x464B4C4E
+Migration = tuple[str, str]
+# Another process may be upgrading, or restoring.
+TIMEOUT_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """``version`` is the number of the newest version that used it; 0 if it is not recorded.
+
+    ``unapplied`` are migrations of ours that it lacks, ``unknown`` such that it has and we do not.
+    """
+
+    is_new: bool
+    version: int = 0
+    unapplied: frozenset[Migration] = frozenset()
+    unknown: frozenset[Migration] = frozenset()
+
+
+def opened_to_read(path: Path) -> closing[sqlite3.Connection]:
+    """Return a read-only connection for a ``with`` block, which closes it. Raises sqlite3.Error."""
+    address = f"file:{quote(os.fsencode(path))}?mode=ro"
+    return closing(sqlite3.connect(address, uri=True, timeout=TIMEOUT_SECONDS))
+
+
+def inspect(path: Path) -> Inspected:
+    """Inspect the database. Raises DataFolderFailure if it is not Forkline's, or sqlite3.Error."""
+    try:
+        is_new = path.stat().st_size == 0
+    except FileNotFoundError:
+        is_new = True
+    if is_new:
+        return Inspected(is_new=True, unapplied=frozenset(migrations_on_disk()))
+    with opened_to_read(path) as database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not tables:
+            return Inspected(is_new=True, unapplied=frozenset(migrations_on_disk()))
+        applied: set[Migration] = set()
+        if "django_migrations" in tables:
+            applied = set(database.execute("SELECT app, name FROM django_migrations"))
+        version = sqlite_pragmas.user_version(database)
+    on_disk = migrations_on_disk()
+    if not is_ours(applied, tables, on_disk):
+        text = _(
+            "%(path)s is a database of another program. Move it away, or choose another folder (DATA_DIR=…)."
+        )
+        raise DataFolderFailure(text % {"path": path})
+    return Inspected(False, version, frozenset(on_disk - applied), unknown_of(applied - on_disk))
+
+
+def is_ours(applied: set[Migration], tables: set[str], on_disk: set[Migration]) -> bool:
+    """Whether it has Forkline's tables, or is unfinished and has no others."""
+    if any(app == "viewer" for app, _name in applied):
+        return True
+    return "django_migrations" in tables and {app for app, _name in applied} <= {
+        app for app, _name in on_disk
+    }
+
+
+def migrations_on_disk() -> set[Migration]:
+    """The migrations of this version, by the names of their files: importing them takes much longer."""
+    return {
+        (app.label, file.stem)
+        for app in apps.get_app_configs()
+        for file in Path(app.path, "migrations").glob("[!_]*.py")
+    }
+
+
+def unknown_of(more: set[Migration]) -> frozenset[Migration]:
+    """Those of our apps that no migration of this version replaces."""
+    labels = {app.label for app in apps.get_app_configs()}
+    unknown = {one for one in more if one[0] in labels}
+    if unknown:
+        loader = MigrationLoader(None)
+        unknown -= {one for migration in loader.disk_migrations.values() for one in migration.replaces}
+    return frozenset(unknown)
+
+
+def refuse_newer(path: Path, found: Inspected) -> None:
+    """Raise DataFolderFailure if a later version has changed the schema."""
+    if not found.unknown:
+        return
+    later = found.version > version_number(settings.VERSION)
+    who = f"Forkline {version_text(found.version)}" if later else _("a later version of Forkline")
+    text = _(
+        "%(path)s was created by %(who)s; this is %(installed)s, which cannot read it (%(unknown)s). Use that"
+        " version, or restore a copy from before: %(backups)s."
+    )
+    unknown = ", ".join(sorted(f"{app}.{name}" for app, name in found.unknown))
+    values = {
+        "who": who,
+        "installed": settings.VERSION,
+        "unknown": unknown,
+        "backups": path.parent / "backups",
+    }
+    raise DataFolderFailure(text % {"path": path, **values})
+
+
+# Backups: consistent copies of the database, also while it is being written.
+
 
 # Number of backups that are kept for each reason.
 KEPT = 3

@@ -12,12 +12,18 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from viewer import sqlite_pragmas
-from viewer.data_folder.backups import SIDE_FILES, backup_path, copy_database, delete_old_backups
+from viewer.data_folder.backups import (
+    SIDE_FILES,
+    backup_path,
+    copy_database,
+    delete_old_backups,
+    inspect,
+    refuse_newer,
+)
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
-from viewer.data_folder.inspection import inspect, refuse_newer
-from viewer.data_folder.use import nobody_else
+from viewer.data_folder.locks import nobody_else
 from viewer.messages.message import UserMessage
-from viewer.models.jobs.job import EDITS, Job
+from viewer.models.jobs import EDITS, Job
 
 
 def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | None:

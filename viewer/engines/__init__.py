@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from viewer.engines.entry_points import RootKind
     from viewer.engines.protocol import Engine
-    from viewer.engines.root_kinds import RootKind
     from viewer.stores.protocol import StoreFormat
 
 # The package of each engine, by the name that a location records.

@@ -1,8 +1,125 @@
-"""The entry points that the source of a project declares, and their inputs."""
+"""What a person can run: kinds of root entities, entry points, their runner and its findings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+# The events at which an engine can write a checkpoint.
+
+
+@dataclass(frozen=True, slots=True)
+class EventGroup:
+    """Events at which the engine can write a checkpoint, by the engine's own names and in its own order."""
+
+    name: str
+    events: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EventPreset:
+    """A usual choice of events. ``label`` is English, and marked for translation."""
+
+    label: str
+    events: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name that a form sends."""
+        return ",".join(self.events)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTraits:
+    """What a form shows for a group of events.
+
+    ``is_frequent`` is true if a checkpoint at each of these events makes many checkpoints.
+    """
+
+    label: str
+    is_frequent: bool = False
+    hint: str = ""
+
+
+# The kinds of root entities: what each is called and what it can do.
+
+
+@dataclass(frozen=True, slots=True)
+class RootKind:
+    """One kind of root entity, such as a team of agents or a graph. Its labels are English, to be translated.
+
+    ``name`` is what rows store.
+    """
+
+    name: str
+    label: str
+    unit_label: str
+    units_label: str
+    # Forkline can fork and resume its runs, and start new ones.
+    is_runnable: bool = True
+    # Finished units can run again, and finished units that would run again can be held instead.
+    can_rerun: bool = False
+    can_hold: bool = False
+    # Its checkpoints know only the units that have begun, so that their number is not known in advance.
+    is_open_ended: bool = False
+    # Why a run continues only with the project's own code, for a person who names no entry point.
+    needs_entry_point: str = ""
+    # Runs have a state, with or instead of inputs.
+    has_state: bool = False
+    # A model can be chosen for each agent, and the prompt cache be warmed.
+    has_models: bool = False
+    can_warm_cache: bool = False
+    # Writes can be added to an entry of its state, so that an edit says whether it replaces the entry.
+    adds_to_state: bool = False
+    # A fork runs on a copy in a scratch store, so that the run at its location stays as it is.
+    forks_on_copy: bool = False
+    # Where such a fork can be published to, with labels. The first is the default.
+    fork_targets: tuple[tuple[str, str], ...] = ()
+    # A hint on a fork that is published into the run that it forked.
+    moves_head: str = ""
+    # A hint on a fork that is published as a new run, and what such a run is called.
+    published_hint: str = ""
+    run_label: str = "run"
+    # A run can stop at breakpoints, and its code reads configurable values and context.
+    has_run_settings: bool = False
+    # How many of the newest checkpoints of a run and of the runs that it called are listed; 0 for all.
+    max_listed: int = 0
+    # Its runs read the checkpoint at its location: a stored copy is not enough.
+    needs_source: bool = False
+    # Its runs can write to a folder of JSON files.
+    writes_folders: bool = True
+    # Only the last checkpoint of a run can be resumed.
+    resumes_last_only: bool = False
+    # Its checkpoints name code that is imported even if the project's own code makes the root entity.
+    always_has_effects: bool = False
+    # The outputs of finished units can be edited.
+    can_edit_outputs: bool = False
+    # A run is refused if it lacks an input that its source names.
+    needs_all_inputs: bool = False
+    # A hint on runs that use the project's code.
+    entry_point_hint: str = ""
+    # The text of a plan without steps.
+    no_steps: str = "Nothing in this checkpoint can run."
+    # A person can add inputs that the form has no field for.
+    can_add_inputs: bool = True
+    inputs_label: str = "Inputs"
+    # The label of the only input of a new run; empty if a new run has no such input.
+    prompt: str = ""
+    # A sentence on what a new run does.
+    new_run: str = ""
+    # The group of events at which such a run commonly writes checkpoints.
+    usual_events: str = ""
+    # The usual choices of events, which a form offers before all others.
+    event_presets: tuple[EventPreset, ...] = ()
+    # The trigger of a checkpoint after which a succeeded run had nothing left to do.
+    last_trigger: str = ""
+
+
+NO_KIND = RootKind("unknown", "unknown", "unit", "units", can_add_inputs=False)
+
+
+# The entry points that the source of a project declares, and their inputs.
+
 
 # The types of annotations that a form has fields for.
 ANNOTATIONS: Mapping[str, type] = {one.__name__: one for one in (str, int, float, bool, list, dict)}
@@ -51,3 +168,61 @@ class InputName:
     kind: type | None = None
     default: Any = None
     has_default: bool = False
+
+
+# The program of an engine's jobs.
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """The program that runs in the project's interpreter.
+
+    ``prewarm_module`` is imported by a prewarmed process. ``environment`` holds variables that are set for
+    both processes.
+    """
+
+    program: Path
+    prewarm_module: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+# The components that a preflight check finds, and an engine's labels for its report.
+
+
+# The answer that a stored component is no longer in the project (see Options in viewer/host/jobs/request.py).
+GONE = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One component of a run. ``fate`` is ``restored``, ``project`` (the project's code has it) or ``lost``.
+
+    ``unit`` is the position of the unit that it belongs to; 0 if it belongs to none. ``loss_name`` is the
+    name by which a person accepts its loss.
+    """
+
+    what: str
+    name: str
+    fate: str
+    loss_name: str
+    unit: int = 0
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightLabels:
+    """English labels of what the runner reports, to be translated, by the names that it reports."""
+
+    # One component of each kind.
+    components: Mapping[str, str] = field(default_factory=dict)
+    # Sentences with ``name``, of components that a run would lack.
+    losses: Mapping[str, str] = field(default_factory=dict)
+    # A component of a unit, with ``position`` and ``text``.
+    of_unit: str = "%(position)d: %(text)s"
+    # Sentences with ``position`` and ``title``, of stored components that a person has to match, and why.
+    matches: Mapping[str, str] = field(default_factory=dict)
+    match_reasons: Mapping[str, str] = field(default_factory=dict)
+    # The kinds of matches whose choices are numbered.
+    numbered_matches: frozenset[str] = frozenset()
+    # Sentences with ``detail``.
+    notes: Mapping[str, str] = field(default_factory=dict)

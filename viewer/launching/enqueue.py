@@ -1,4 +1,4 @@
-"""Stores a job, once, and enqueues it."""
+"""Stores a job and its branch, once, and enqueues it."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,18 +11,42 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
-from viewer.data_folder import DataFolderFailure, has_room, no_space
-from viewer.jobs.execution.ending.cancel import request_cancel
-from viewer.jobs.execution.following.follow import ensure_finished, never
-from viewer.jobs.execution.starting.request import REPEATABLE_EDITS
-from viewer.jobs.execution.starting.start import runnable
-from viewer.jobs.limits.usage import reached_shared_limit
-from viewer.jobs.queue.scheduling import enqueue_if_ready
-from viewer.jobs.workers import worker_is_up
-from viewer.launching.branch_reservation import refuse_taken
-from viewer.launching.requests.options import LaunchOptions, request_digest
-from viewer.launching.requests.retry import kept_edits
-from viewer.models import Checkpoint, Job, Location, Project
+from viewer.data_folder.failures import DataFolderFailure, has_room, no_space
+from viewer.host.jobs.environment import JobRefused, runnable
+from viewer.host.jobs.following import ensure_finished, never
+from viewer.host.jobs.orphans import worker_is_up
+from viewer.host.jobs.processes import request_cancel
+from viewer.host.jobs.runner_requests import REPEATABLE_EDITS
+from viewer.host.jobs.worker import enqueue_if_ready
+from viewer.launching.naming import kept_edits
+from viewer.launching.requests import LaunchOptions, request_digest
+from viewer.models import Checkpoint, Job, Location, Project, Run
+from viewer.records.limits import reached_shared_limit
+
+# Reserves a branch for a job. Called in the transaction that stores the job's row.
+
+
+class BranchTaken(JobRefused):
+    """Another job or checkpoint has the branch. Nothing was started."""
+
+
+def refuse_taken(kind: str, location: Location, run: Run | None, branch: str) -> None:
+    """Check that no other unfinished job writes to this branch, and that a fork's branch is new.
+
+    Transactions begin with a write lock, so no other process can write between this check and the insert of
+    the row. Raises BranchTaken.
+    """
+    if kind == Job.Kind.FORK and branch in location.taken_branches:
+        raise BranchTaken("branch.exists", name=branch)
+    if kind == Job.Kind.RESUME and Job.objects.unfinished().filter(run=run, branch=branch).exists():
+        raise BranchTaken(
+            "branch.in_use",
+            name=branch,
+        )
+
+
+# Stores a job, once, and enqueues it.
+
 
 POLL_SECONDS = 0.1
 NO_OPTIONS = LaunchOptions()

@@ -1,17 +1,27 @@
-"""Starts new runs of a project's entry points."""
+"""Starts new runs of a project's entry points, and finds earlier ones from which a form is filled."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from django.utils.translation import gettext as _
 
-from viewer.engines import engine_with
-from viewer.engines.root_kinds import RootKind
-from viewer.importing import UnknownLocation, WriteTarget, open_write_target, write_target_at, write_target_of
-from viewer.jobs.execution.starting.request import request_for_run, store_kind_of
-from viewer.jobs.execution.starting.start import JobRefused
-from viewer.jobs.request import LocationTarget
+from viewer.engines import engine_of, engine_with
+from viewer.engines.entry_points import RootKind
+from viewer.engines.protocol import Contents
+from viewer.host.jobs.environment import JobRefused
+from viewer.host.jobs.request import LocationTarget
+from viewer.host.jobs.runner_requests import request_for_run, store_kind_of
+from viewer.host.locations.adding import UnknownLocation
+from viewer.host.locations.bodies import stored_contents
+from viewer.host.locations.write_targets import (
+    WriteTarget,
+    open_write_target,
+    write_target_at,
+    write_target_of,
+)
 from viewer.launching.enqueue import start_run
-from viewer.launching.preview.findings import CheckedLaunch, read_findings
+from viewer.launching.findings import CheckedLaunch, read_findings
 from viewer.launching.refusals import (
     Code,
     LaunchRefused,
@@ -20,10 +30,70 @@ from viewer.launching.refusals import (
     settings_refusals,
     text_refusals,
 )
-from viewer.launching.requests.requests import NewRunRequest
+from viewer.launching.requests import NewRunRequest, agent_roles
 from viewer.launching.start import earlier_job, unchecked_options
 from viewer.messages.translation import translate
-from viewer.models import Job, Location
+from viewer.models import Checkpoint, Job, Location, Project, Run
+
+# Earlier runs of an entry point, from which a new run's form is filled.
+
+
+# How many of a location's newest runs are searched.
+MAX_RUNS = 50
+
+
+def entry_point_of_run(project: Project, run: Run) -> str:
+    """The run's entry point, from its jobs, else from its name; empty if unclear."""
+    jobs = Job.objects.filter(run=run, project=project).order_by("created_at")
+    for entry_point in jobs.values_list("request__entry_point", flat=True):
+        if entry_point in project.entry_points:
+            return str(entry_point)
+    return engine_of(run.location).entry_point_for(
+        Path(project.folder), project.entry_points, run.entity, run.name
+    )
+
+
+def earlier_run(location: Location, entry_point: str, entity: str) -> Run | None:
+    """The newest run of this entry point at the location; None if there is none."""
+    project = location.project
+    if project is None:
+        return None
+    names: dict[str, str] = {}
+    runs = location.runs.filter(entity=entity).select_related("location")[:MAX_RUNS]
+    started = Job.objects.filter(project=project, run__in=[run.pk for run in runs])
+    recorded = dict(started.order_by("-created_at").values_list("run_id", "request__entry_point"))
+    for run in runs:
+        known = recorded.get(run.pk)
+        if not known and run.name not in names:
+            names[run.name] = engine_of(location).entry_point_for(
+                Path(project.folder), project.entry_points, run.entity, run.name
+            )
+        if (known or names.get(run.name)) == entry_point:
+            return run
+    return None
+
+
+def kickoff_inputs(run: Run, entity: str) -> dict[str, Any]:
+    """The kickoff inputs in the run's first checkpoint, typed and without secrets."""
+    contents = _first_contents(run)
+    if contents is None:
+        return {}
+    return dict(engine_of(contents).kickoff_inputs(contents, entity))
+
+
+def agents_roles(run: Run) -> list[str]:
+    """The roles of the run's agents, with its inputs inserted."""
+    contents = _first_contents(run)
+    return agent_roles(contents) if contents else []
+
+
+def _first_contents(run: Run) -> Contents | None:
+    readable = run.checkpoints.exclude(state=Checkpoint.State.NO_COPY)
+    first = readable.select_related("stored_copy", "location").order_by("row").first()
+    return stored_contents(first) if first else None
+
+
+# Starts new runs of a project's entry points.
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,15 +6,15 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
+from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import kind_of
-from viewer.engines.root_kinds import RootKind
-from viewer.importing.stored_copies.stored import stored_contents
-from viewer.jobs.execution.starting.request import request_for_publication
+from viewer.host.jobs.runner_requests import request_for_publication
+from viewer.host.locations.bodies import stored_contents
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, project_refusals
-from viewer.launching.requests.requests import PublishRequest
+from viewer.launching.requests import PublishRequest
 from viewer.launching.start import earlier_job, queued
-from viewer.lineage.branch_names import free_name
 from viewer.models import Checkpoint, Job, JobEvent
+from viewer.records.lineage.branch_names import free_name
 
 SCRATCH, NEW_THREAD, THREAD = "scratch", "new-thread", "thread"
 MAX_THREAD_NAME = 200

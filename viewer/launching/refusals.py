@@ -7,13 +7,13 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from viewer.engines.planning.run_settings import RunSettings
-from viewer.engines.root_kinds import RootKind
-from viewer.jobs.execution.starting.start import JobRefused, runnable
-from viewer.launching.requests.values import is_utf8
-from viewer.lineage.branch_names import BranchRefused, checked_branch
+from viewer.engines.editable import RunSettings
+from viewer.engines.entry_points import RootKind
+from viewer.host.jobs.environment import JobRefused, runnable
+from viewer.launching.values import is_utf8
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Project
+from viewer.records.lineage.branch_names import BranchRefused, checked_branch
 
 
 class Code(StrEnum):

@@ -6,12 +6,12 @@ from uuid import UUID, uuid4
 from django.contrib.auth.models import AbstractBaseUser
 from django.utils.translation import gettext as _
 
-from viewer.jobs.execution.ending.sweep_score import SCORE_SECONDS
-from viewer.jobs.execution.starting.request import request_for_score
-from viewer.jobs.execution.starting.start import JobRefused
+from viewer.host.jobs.ending import SCORE_SECONDS
+from viewer.host.jobs.environment import JobRefused
+from viewer.host.jobs.runner_requests import request_for_score
 from viewer.launching.enqueue import start_job
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, project_refusals
-from viewer.launching.requests.options import LaunchOptions
+from viewer.launching.requests import LaunchOptions
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project
 

@@ -3,26 +3,40 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from viewer.engines.planning.plan import plain_steps
-from viewer.jobs.execution.starting.request import request_for
-from viewer.jobs.execution.starting.start import JobRefused
-from viewer.jobs.preflight.checks import unaccepted_effects
-from viewer.jobs.request import Options, Request
-from viewer.launching.branch_reservation import BranchTaken
-from viewer.launching.enqueue import start_job
-from viewer.launching.preview.findings import Effects, effects_refusal
-from viewer.launching.preview.launch_preview import LaunchPreview
-from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, plan_changed
-from viewer.launching.requests.options import is_same_request
-from viewer.launching.requests.requests import (
+from django.utils.translation import gettext as _
+
+from viewer.engines import engine_of
+from viewer.engines.plan import plain_steps
+from viewer.engines.protocol import kind_of
+from viewer.host.jobs.environment import JobRefused
+from viewer.host.jobs.preflight import unaccepted_effects
+from viewer.host.jobs.request import Options, Request
+from viewer.host.jobs.runner_requests import request_for
+from viewer.launching.enqueue import BranchTaken, start_job
+from viewer.launching.findings import Effects, effects_refusal
+from viewer.launching.preview import LaunchPreview, ask_next, preview_launch
+from viewer.launching.refusals import (
+    AlreadyStarted,
+    Code,
+    LaunchRefused,
+    Refusal,
+    branch_refusals,
+    plan_changed,
+)
+from viewer.launching.requests import (
     ACCEPT_ALL,
     CheckpointRequest,
     ForkRequest,
     LaunchRequest,
     PublishRequest,
+    ResumeRequest,
+    is_same_request,
 )
+from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Job, accept_effects
+
+# Starts a previewed fork or resume, once.
 
 
 class EffectsRefused(LaunchRefused):
@@ -128,3 +142,51 @@ def refusal_of(refused: JobRefused, kind: Job.Kind) -> Refusal:
     if isinstance(refused, BranchTaken) and kind == Job.Kind.FORK:
         return Refusal(Code.BRANCH, translate(refused), "branch")
     return Refusal(Code.START, translate(refused))
+
+
+# Forks a checkpoint: continues from it on a new branch, with a person's edits.
+
+
+def preview_fork(request: ForkRequest) -> LaunchPreview:
+    """The plan of the fork, the reasons why it cannot start, and its warnings."""
+    preview = preview_launch(request)
+    preview.checks += branch_refusals(request.branch, request.checkpoint.location.taken_branches)
+    return preview
+
+
+def fork(request: ForkRequest) -> Job:
+    """Queue the fork, once per request key. Raises LaunchRefused."""
+    preview = preview_fork(request)
+    return start(preview, lambda: _refuse_without_next(preview))
+
+
+def _refuse_without_next(preview: LaunchPreview) -> None:
+    """Ask the project's code what runs, if the checkpoint does not show it. Raises LaunchRefused for nothing.
+
+    An error is left to the run, which has the project's keys, and checks again.
+    """
+    request = preview.request
+    edits, kind = request.edits, kind_of(engine_of(request.contents), request.contents.kind)
+    if preview.plan.steps or not kind.adds_to_state or not (edits.state or edits.as_node):
+        return
+    asked = [one for one in ask_next(request).units if one.unit == edits.as_node]
+    if asked and not asked[0].error and not asked[0].following:
+        raise LaunchRefused([Refusal(Code.PLAN, translate(UserMessage("langgraph.nothing_follows")))])
+
+
+# Resumes a checkpoint: continues from it on its own branch.
+
+
+def preview_resume(request: ResumeRequest) -> LaunchPreview:
+    """The plan of the resume, the reasons why it cannot start, and its warnings."""
+    preview = preview_launch(request)
+    checkpoint, kind = request.checkpoint, kind_of(engine_of(request.contents), request.contents.kind)
+    if kind.resumes_last_only and not checkpoint.is_last:
+        message = _("Only the last checkpoint of a thread can be resumed. Fork this one instead.")
+        preview.checks.append(Refusal(Code.CHECKPOINT, message))
+    return preview
+
+
+def resume(request: ResumeRequest) -> Job:
+    """Queue the resume, once per request key. Raises LaunchRefused, for example if nothing is left to run."""
+    return start(preview_resume(request))

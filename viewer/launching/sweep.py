@@ -12,15 +12,14 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from viewer.engines.planning.plan import plain_steps
-from viewer.jobs.execution.starting.request import request_for
-from viewer.jobs.execution.starting.start import JobRefused, runnable
-from viewer.jobs.queue.scheduling import enqueue_if_ready
-from viewer.jobs.request import Options
-from viewer.launching.branch_reservation import refuse_taken
-from viewer.launching.preview.findings import CheckedLaunch, read_findings
-from viewer.launching.preview.launch_preview import source_refusals
-from viewer.launching.preview.redacted_parts import find_redacted_parts
+from viewer.engines.plan import plain_steps
+from viewer.host.jobs.environment import JobRefused, runnable
+from viewer.host.jobs.request import Options
+from viewer.host.jobs.runner_requests import request_for
+from viewer.host.jobs.worker import enqueue_if_ready
+from viewer.launching.enqueue import refuse_taken
+from viewer.launching.findings import CheckedLaunch, find_redacted_parts, read_findings
+from viewer.launching.preview import source_refusals
 from viewer.launching.refusals import (
     Code,
     LaunchRefused,
@@ -29,11 +28,10 @@ from viewer.launching.refusals import (
     plan_changed,
     text_refusals,
 )
-from viewer.launching.requests.options import LaunchOptions
-from viewer.launching.requests.requests import ACCEPT_ALL, SweepRequest
+from viewer.launching.requests import ACCEPT_ALL, LaunchOptions, SweepRequest
 from viewer.launching.score import function_refusals
 from viewer.launching.start import check_effects, unchecked_options
-from viewer.launching.variations.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
+from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project, Sweep
 

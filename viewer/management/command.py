@@ -15,12 +15,12 @@ from django.db import connections
 from django.db.utils import DatabaseError
 from django.utils.translation import gettext as _
 
-from viewer.cli.output import json_parts, one_line, plain
-from viewer.data_folder import failure_text
+from viewer.cli.output import json_parts, plain
+from viewer.data_folder.failures import failure_text
 from viewer.data_folder.identity import what_changed
 from viewer.messages.message import UserFacingError
 from viewer.messages.translation import translate
-from viewer.validation import brief
+from viewer.validation import brief, one_line
 
 # Texts that are printed together, and how long the first of them waits for others.
 MAX_PART, PART_SECONDS = 1_000, 0.1

@@ -6,7 +6,7 @@ KINDS = {"look": "preflight", "preloaded": "cache_warmed"}
 
 
 def rename(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
-    """Store events and requests by the names that viewer/jobs/spool.py has for them."""
+    """Store events and requests by the names that viewer/host/jobs/spool.py has for them."""
     for old, new in KINDS.items():
         apps.get_model("viewer", "JobEvent").objects.filter(kind=old).update(kind=new)
     for event in apps.get_model("viewer", "JobEvent").objects.filter(kind="preflight").iterator():

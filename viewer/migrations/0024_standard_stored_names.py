@@ -7,7 +7,7 @@ REASON = {"asked": "requested"}
 
 
 def rename(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
-    """Store questions, limits, requests and plans by the names that viewer/jobs/spool.py has for them."""
+    """Store questions, limits, requests and plans by the names that viewer/host/jobs/spool.py has for them."""
     apps.get_model("viewer", "Question").objects.filter(kind="flow_input").update(kind="text_input")
     for event in apps.get_model("viewer", "JobEvent").objects.filter(kind__in=["question", "limit"]).iterator():
         if rename_key(event.data, "most", "max_amount") or rename_value(event.data, "kind", KIND):

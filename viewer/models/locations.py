@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from viewer.messages.message import UserMessage
-from viewer.models.message_field import UserMessageField
+from viewer.models.columns import UserMessageField
 
 
 class Project(models.Model):
@@ -26,7 +26,7 @@ class Project(models.Model):
     environment_file = models.CharField(max_length=1000, blank=True)
     # The names of entry points, such as "module:Name".
     entry_points = models.JSONField(default=list, blank=True)
-    # The daily limits of all its jobs together (viewer/models/jobs/limits.py).
+    # The daily limits of all its jobs together (viewer/models/jobs.py).
     limits = models.JSONField(default=dict, blank=True)
     # A keyed digest of the secrets that are redacted in its jobs (jobs/execution/ending/redact_again.py).
     secrets_digest = models.CharField(max_length=64, blank=True, default="")
@@ -124,7 +124,7 @@ class Location(models.Model):
         Project, null=True, blank=True, on_delete=models.SET_NULL, related_name="locations"
     )
     # A keyed digest of the secrets that are redacted in the stored copies
-    # (viewer/importing/stored_copies/project_secrets.py).
+    # (viewer/host/locations/project_secrets.py).
     secrets_digest = models.CharField(max_length=64, blank=True, default="")
     added_at = models.DateTimeField(default=timezone.now)
     imported_at = models.DateTimeField(null=True, blank=True)

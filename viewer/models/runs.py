@@ -1,8 +1,9 @@
-"""Runs and their checkpoints."""
+"""Runs, their checkpoints, and the stored copies of these."""
 
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,48 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.models.annotations import Annotation
+from viewer.models.columns import Metered
 from viewer.models.locations import Location
-from viewer.models.run_queries import WRITTEN_WITHIN, RunQuerySet
-from viewer.models.usage import Metered
+
+# Which runs are listed, described or being written.
+
+# A checkpoint that is newer than this is of a run that continues, unless it is at an end.
+WRITTEN_WITHIN = timedelta(minutes=1)
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    """Queries for runs."""
+
+    def top_level(self) -> RunQuerySet:
+        """The runs that no other run called."""
+        return self.filter(parent=None)
+
+    def undescribed(self) -> RunQuerySet:
+        """The runs whose newest checkpoint has changed since their status was read."""
+        return self.filter(parent=None).exclude(described_head=F("head"))
+
+    def without_inputs(self) -> RunQuerySet:
+        """The runs whose inputs have not been read, newest first."""
+        return self.filter(parent=None, is_described=False)
+
+    def being_written(self) -> RunQuerySet:
+        """The runs that another program seems to write now.
+
+        Their newest checkpoint was written in the last minute, and is no end, failure or question. Runs for
+        which one of our jobs runs, or has ended in that minute, are left out: the job wrote that checkpoint.
+        """
+        now = timezone.now()
+        # Runs that are listed before their checkpoints have only one status.
+        undecided = Q(head="", newest_status__in=("", "unknown")) | (
+            ~Q(head="") & Q(status__in=("", "unfinished"))
+        )
+        recent = self.filter(undecided, last_at__range=(now - WRITTEN_WITHIN, now + WRITTEN_WITHIN))
+        inactive = recent.exclude(jobs__status__in=("starting", "running"))
+        return inactive.exclude(jobs__ended_at__gte=now - WRITTEN_WITHIN)
+
+
+# Runs and their checkpoints.
+
 
 # In a job's folder (viewer/runners/forkline_langgraph/restore/scratch_store.py).
 SCRATCH_STORE = "threads.sqlite"
@@ -70,7 +110,7 @@ class Run(Metered):
     # What the store found then (``RunIndex.state``), so that the next listing may be of new checkpoints only.
     listed_state = models.TextField(blank=True, default="", db_default="")
     # The digest of the run's state when it last had all its stored copies, for indexed locations
-    # (viewer/importing/stored_copies/copying.py); empty if none were made.
+    # (viewer/host/locations/copying.py); empty if none were made.
     copies_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     # Whether only its newest checkpoints, and the ends of its branches, are listed so far.
     is_partly_listed = models.BooleanField(default=False, db_default=False)
@@ -333,3 +373,32 @@ class Checkpoint(models.Model):
             key = self.source_key if "/" in self.source_key else self.checkpoint_id
             return f"{self.location.path}#{key}"
         return str(Path(self.location.path) / self.source_key)
+
+
+# The stored copies of checkpoints.
+
+
+class StoredCopy(models.Model):
+    """The stored copy of a checkpoint, redacted and compressed. It remains after its source is pruned.
+
+    If a person deleted the copy, ``data`` is empty. The other columns remain, since lineage and usage of the
+    run are computed from them. They hold ids of events, tokens and times, but no contents.
+    """
+
+    checkpoint = models.OneToOneField(
+        Checkpoint, primary_key=True, on_delete=models.CASCADE, related_name="stored_copy"
+    )
+    data = models.BinaryField()
+    # Sixteen bytes for each event of the record, oldest first. Unrecorded parents are inferred from them.
+    event_ids = models.BinaryField(default=bytes)
+    # The model calls among the events, and the stretches in which the run worked (stores/model_calls.py).
+    calls = models.JSONField(default=list)
+    sessions = models.JSONField(default=list, db_default=[])
+    # The keyed digest of the row that it was read from. Empty for a file, whose fingerprint suffices.
+    source_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
+    # The fingerprint of the checkpoint when it was copied, if its location is only indexed: pages show the
+    # source of such a checkpoint for as long as it can be read.
+    fingerprint = models.CharField(max_length=200, blank=True, default="", db_default="")
+
+    def __str__(self) -> str:
+        return f"{self.pk}: {len(self.data)} bytes"

@@ -3,9 +3,9 @@
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from viewer.formats.amounts import count_text
+from viewer.formats import count_text
+from viewer.host.locations.pruning import Pruned
 from viewer.models import Location
-from viewer.pruning.prune import Pruned
 
 # Checkpoints that are named.
 MAX_NAMED = 3

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from viewer.models import Checkpoint, Job, Question, Run
-from viewer.presentation.jobs.job_view import ShownJob, retry_url, shown_job
-from viewer.presentation.jobs.waiting import Wait, waiting
-from viewer.presentation.run_list.filters import paused_runs, running_runs
+from viewer.presentation.jobs.pages import ShownJob, retry_url, shown_job
+from viewer.presentation.jobs.status import Wait, waiting
+from viewer.presentation.run_list import paused_runs, running_runs
 
 # Maximum entries of each part. A link leads to the others.
 MAX_SHOWN = 3

@@ -12,7 +12,7 @@ from typing import Any
 import re2
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from viewer.redaction.marker import MARKER
+from viewer.redaction import MARKER
 
 # The first byte of a match, and the byte after it.
 TextSpan = tuple[int, int]

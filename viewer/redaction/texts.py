@@ -2,16 +2,14 @@
 
 import zlib
 
+from viewer.redaction import MARKER
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
-from viewer.redaction.marker import MARKER
 from viewer.redaction.obscured import obscured_spans
 from viewer.redaction.patterns import TextSpan, anchored, merged, without_spans
-from viewer.redaction.rules.credentials import credential_spans
+from viewer.redaction.rules.credentials import credential_spans, private_key_spans, url_spans
 from viewer.redaction.rules.keywords import may_hold_secret
 from viewer.redaction.rules.named_values import named_spans
 from viewer.redaction.rules.pairs import pair_spans
-from viewer.redaction.rules.private_keys import private_key_spans
-from viewer.redaction.rules.urls import url_spans
 from viewer.redaction.rules.vendor_tokens import token_spans
 
 _MARKER = MARKER.encode()

@@ -1,28 +1,81 @@
-"""Redact decoded JSON values, before anything is stored, sent or logged.
+"""Redact decoded JSON values, and JSON inside texts, before anything is stored, sent or logged."""
 
-Redacted are the values of fields that are named like keys, tokens and passwords; texts that are recognised as
-secrets; known secrets; and the values of such fields wherever else they occur in the same value.
-
-A redacted text becomes the marker. A number is redacted if its field is named like a password or a code, or
-if it is a known secret; other numbers are counters. Booleans and null are never redacted.
-"""
-
+import json
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
-from viewer.redaction.json.nested import MAX_NESTING, json_inside, rewritten
+from viewer.redaction import MARKER
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
-from viewer.redaction.marker import MARKER
-from viewer.redaction.names.secrecy import (
-    Secrecy,
-    is_secret_number,
-    is_secret_text,
-    secrecy_below,
-    secrecy_of,
-)
-from viewer.redaction.names.shapes import is_distinctive, is_ordinary, looks_random
+from viewer.redaction.names import Secrecy, is_secret_number, is_secret_text, secrecy_below, secrecy_of
+from viewer.redaction.patterns import compiled
 from viewer.redaction.rules.pairs import NAME_FIELDS, VALUE_FIELDS, is_paired_secret
+from viewer.redaction.shapes import is_distinctive, is_ordinary, looks_random
 from viewer.redaction.texts import redact_text
+
+# JSON inside a text: decoded, and written again with only what was redacted changed.
+
+
+# Levels of JSON inside JSON that are decoded. What is deeper is redacted as a text.
+MAX_NESTING = 12
+_SCALAR = compiled(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+\-]*|true|false|null|NaN|-?Infinity')
+
+
+def json_inside(text: str) -> Any:
+    """Return the object or list if the text is JSON of one; else None."""
+    if len(text) < 8 or text[:100].lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def rewritten(text: str, before: Any, after: Any) -> str:
+    """Return the JSON text of ``after``, in which only what differs from ``before`` is written again."""
+    old, new = list(_scalars(before)), list(_scalars(after))
+    data = text.encode("utf-8", "surrogatepass")
+    spans = [found.span() for found in _SCALAR.finditer(data)]
+    if not len(old) == len(new) == len(spans):
+        # A name occurs twice, or two names have become one.
+        return json.dumps(after)
+    parts: list[bytes] = []
+    position = 0
+    for (start, end), was, now in zip(spans, old, new, strict=True):
+        if was is not now and was != now:
+            is_ascii = data[start:end].isascii()
+            written = json.dumps(now, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
+            parts += (data[position:start], written)
+            position = end
+    return b"".join((*parts, data[position:])).decode("utf-8", "surrogatepass")
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    """Yield every name and scalar, in the order in which they are written."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            for name, inner in reversed(item.items()):
+                pending += (inner, _Name(name))
+        elif isinstance(item, list):
+            pending += reversed(item)
+        else:
+            yield str(item) if isinstance(item, _Name) else item
+
+
+class _Name(str):
+    """The name of a field, to distinguish it from a value."""
+
+
+# Redact decoded JSON values, before anything is stored, sent or logged.
+#
+# Redacted are the values of fields that are named like keys, tokens and passwords; texts that are
+# recognised as
+# secrets; known secrets; and the values of such fields wherever else they occur in the same value.
+#
+# A redacted text becomes the marker. A number is redacted if its field is named like a password or a code, or
+# if it is a known secret; other numbers are counters. Booleans and null are never redacted.
 
 
 def redact(value: Any, known: KnownSecrets = NONE_KNOWN) -> Any:

@@ -11,14 +11,8 @@ LocationUnreadable           the whole location
 └── LocationReplaced         its path leads to something other than what was added
 """
 
-from typing import TYPE_CHECKING, Literal
-
 from viewer.messages.message import UserFacingError
-
-if TYPE_CHECKING:
-    from viewer.stores.protocol import Entry
-
-ProblemKind = Literal["writing", "broken", "refused", "foreign", "unavailable"]
+from viewer.stores.protocol import Entry, ProblemKind, ReadLimits
 
 
 class Unreadable(UserFacingError):
@@ -74,3 +68,22 @@ class LocationReplaced(LocationUnreadable):
     """
 
     identity: str = ""
+
+
+def too_slow(limits: ReadLimits) -> LimitExceeded:
+    """The error for an entry that takes too much processor time."""
+    return LimitExceeded("store.parse_timed_out", most=f"{limits.max_seconds:g}")
+
+
+def too_large(size: int, limits: ReadLimits) -> LimitExceeded:
+    """The error for an entry of this many bytes."""
+    return LimitExceeded(
+        "store.file_too_large",
+        size=f"{size:,}",
+        most=f"{limits.max_bytes:,}",
+    )
+
+
+def too_much_memory(limits: ReadLimits) -> LimitExceeded:
+    """The error for an entry that takes too much memory."""
+    return LimitExceeded("store.too_much_memory", most=limits.max_memory // 2**20)

@@ -1,27 +1,100 @@
-"""A folder of JSON files: ``<branch>/<id>_p-<parent>.json``, or without branches. Opened only for reading.
-
-Each folder is opened from the descriptor of the one above it, so that no link is followed, even if one is
-created while the folder is read.
-"""
+"""A folder of JSON files: ``<branch>/<id>_p-<parent>.json``, or without branches."""
 
 import errno
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 from viewer.messages.message import UserMessage
-from viewer.stores.errors import LocationLimitExceeded, LocationUnreadable, Unavailable
-from viewer.stores.polling.known_folders import KnownFolders, folder_fingerprint
+from viewer.stores.errors import LocationLimitExceeded, LocationUnreadable, Unavailable, too_large
 from viewer.stores.protocol import Entry, RawCheckpoint, ReadLimits, ReadProblem, StoreFormat
 from viewer.stores.safe_open import kernel_file_system, open_file, open_folder
-from viewer.stores.snapshots import too_large
+
+# The names found by listing a folder of JSON files, so that the next poll reads only names, or nothing.
+#
+# Adding, removing or renaming a file changes the times of its folder. File systems count time in steps of up
+# to two seconds, and the clock of a server may differ from ours. So a listing is only trusted if the folder's
+# times had not changed for longer than such a step when it was made, as the monotonic clock here measures it.
+# A file whose bytes are overwritten leaves its folder as it is: only a complete listing shows that.
+
+
+# Longer than a step of any file system's clock, in seconds.
+MAX_STEP_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class KnownFolder:
+    """A folder as it was listed. Times are monotonic, in seconds."""
+
+    fingerprint: str
+    # When this fingerprint was first seen, and when the names were last listed.
+    seen_since: float
+    listed_at: float
+    # A hash of the name and inode of each file and folder: 8 bytes instead of some 150.
+    hashes: "array[int]"
+
+
+class KnownFolders:
+    """The folders of one location, by their keys. ``clock`` is monotonic, in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._folders: dict[str, KnownFolder] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._folders))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._folders
+
+    def __len__(self) -> int:
+        """The number of files and folders in all of them."""
+        return sum(len(folder.hashes) for folder in self._folders.values())
+
+    def is_unchanged(self, key: str, fingerprint: str) -> bool:
+        """Whether a folder with this fingerprint certainly has the same files as when it was listed."""
+        folder = self._folders[key]
+        is_trusted = folder.listed_at - folder.seen_since > MAX_STEP_SECONDS
+        return is_trusted and folder.fingerprint == fingerprint
+
+    def add(self, key: str, fingerprint: str, found: Iterable[tuple[str, int]]) -> list[str] | None:
+        """Record the names and inodes in a folder, whose fingerprint was determined before they were listed.
+
+        Returns the names that it did not have before; None if one was removed or replaced, or if nothing
+        explains why the fingerprint differs.
+        """
+        now, before = self._clock(), self._folders.get(key)
+        by_hash = {hash(one): one[0] for one in found}
+        is_same = before is not None and before.fingerprint == fingerprint
+        since = before.seen_since if before and is_same else now
+        self._folders[key] = KnownFolder(fingerprint, since, now, array("q", by_hash))
+        known = set(before.hashes) if before else set[int]()
+        new = [name for number, name in by_hash.items() if number not in known]
+        is_explained = before is None or is_same or bool(new)
+        return new if is_explained and known <= by_hash.keys() else None
+
+
+def folder_fingerprint(status: os.stat_result) -> str:
+    """A text that differs if names were added to or removed from a folder.
+
+    Within one step of the file system's clock, it may stay the same.
+    """
+    return f"{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}:{status.st_dev}"
+
+
+# A folder of JSON files: ``<branch>/<id>_p-<parent>.json``, or without branches. Opened only for reading.
+#
+# Each folder is opened from the descriptor of the one above it, so that no link is followed, even if one is
+# created while the folder is read.
+
 
 # Branch names contain slashes, but not this many.
 MAX_FOLDER_DEPTH = 40

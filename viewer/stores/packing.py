@@ -1,25 +1,14 @@
 """A snapshot in the form in which it is stored: compressed, with its events as bytes."""
 
 import hashlib
-import logging
-import resource
-import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from struct import iter_unpack
 
 import zstandard
 
-from viewer.messages.message import UserMessage
-from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
-from viewer.stores.errors import ProblemKind, Unreadable
 from viewer.stores.model_calls import PackedCall, PackedSession
-from viewer.stores.protocol import Entry, ReadProblem, Snapshot, Store
-from viewer.stores.snapshots import read_snapshot, too_much_memory
-
-logger = logging.getLogger(__name__)
+from viewer.stores.protocol import Snapshot
 
 EVENT_BYTES = 16
 _compress = zstandard.ZstdCompressor(level=-1)
@@ -49,46 +38,6 @@ class Packed:
     @property
     def tokens(self) -> int:
         return sum(call.tokens for call in self.calls)
-
-
-def read_packed(store: Store, entry: Entry, known: KnownSecrets = NONE_KNOWN) -> Packed | ReadProblem:
-    """The checkpoint, redacted and packed, or the problem why it cannot be read."""
-    try:
-        return packed(read_snapshot(store, entry, known))
-    except Unreadable as error:
-        return problem_with(error.entry or entry, error.kind, error.message)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:
-        # A library that runs out of memory may raise any exception, and a panic in Rust is not an Exception.
-        if isinstance(error, MemoryError) or _is_short_of_memory():
-            return problem_with(entry, "refused", too_much_memory(store.limits).message)
-        # A bug of Forkline must not stop the import. Its message is not logged: it may quote the checkpoint.
-        kind, trace = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
-        logger.error("reading %s: %s\n%s", entry.key, kind, trace)
-        return problem_with(entry, "broken", UserMessage("store.internal_error", {"kind": kind}))
-
-
-def problem_with(entry: Entry, kind: ProblemKind, reason: UserMessage) -> ReadProblem:
-    """The problem of an entry that cannot be read."""
-    return ReadProblem(entry.key, reason, kind, entry.fingerprint, entry.changed_at)
-
-
-def _is_short_of_memory() -> bool:
-    """Whether this process is so close to its limit that the next large allocation would exceed it."""
-    limit, _hard = resource.getrlimit(resource.RLIMIT_AS)
-    if limit == resource.RLIM_INFINITY:
-        return False
-    # The peak does not include an allocation that failed, however large it was.
-    return peak_memory(("VmPeak", "VmHWM")) > limit // 2
-
-
-def peak_memory(names: Sequence[str]) -> int:
-    """The largest of these values of the process status, in bytes; 0 on systems without one."""
-    with suppress(OSError):
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return max(int(line.split()[1]) for line in lines if line.split(":")[0] in names) * 1024
-    return 0
 
 
 def packed(snapshot: Snapshot) -> Packed:

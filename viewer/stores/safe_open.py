@@ -1,9 +1,4 @@
-"""Open a location without following a link below the root that it has to be in.
-
-A path is resolved when a location is added. Later, a link may be created in one of its folders. So each read
-walks the path again, one folder at a time, and compares the identity of the folder or file that it reaches
-with the recorded one.
-"""
+"""Open a location without following a link below its root, and recognise SQLite files."""
 
 import os
 import stat
@@ -13,6 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
+from viewer.stores.protocol import Identity
+
+# Open a location without following a link below the root that it has to be in.
+#
+# A path is resolved when a location is added. Later, a link may be created in one of its folders. So each
+# read
+# walks the path again, one folder at a time, and compares the identity of the folder or file that it reaches
+# with the recorded one.
+
 
 # The folders above the location need not be readable.
 _PASS_THROUGH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
@@ -26,30 +30,6 @@ KERNEL_FILE_SYSTEMS = frozenset(
     )
 )
 _READ_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Identifies a folder or file, even if it is moved. ``filesystem`` is 0 if unknown."""
-
-    device: int
-    inode: int
-    filesystem: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.device}:{self.inode}:{self.filesystem}"
-
-    @classmethod
-    def parse(cls, text: str) -> "Identity | None":
-        """The identity that ``str`` turns into this text; None for any other text."""
-        with suppress(ValueError, TypeError):
-            return cls(*map(int, text.split(":")))
-        return None
-
-    def matches(self, other: "Identity") -> bool:
-        """Whether both identify the same object. A device number may change when a disk is mounted again."""
-        same_filesystem = self.filesystem != 0 and self.filesystem == other.filesystem
-        return self.inode == other.inode and (self.device == other.device or same_filesystem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +172,38 @@ def _unreadable(error: Exception, part: str = "", above: int = -1) -> LocationUn
     if isinstance(error, OSError):
         return LocationUnreadable("store.path_failed", why=str(error.strerror))
     return LocationUnreadable("store.path_invalid")
+
+
+# Recognises SQLite files by their first bytes. Imports no SQLite library: see ``stores.__init__``.
+
+
+_MAGIC = b"SQLite format 3\x00"
+
+
+def check_is_sqlite(found: Found) -> None:
+    """Raise LocationUnreadable if a location's file is not an SQLite file."""
+    status = found.status
+    start = b""
+    if stat.S_ISREG(status.st_mode):
+        if status.st_size == 0:
+            raise LocationUnreadable("store.file_empty")
+        try:
+            start = _first_bytes(found.name, found.folder, len(_MAGIC))
+        except OSError as error:
+            raise LocationUnreadable("store.path_failed", why=str(error.strerror)) from None
+    if start != _MAGIC:
+        raise LocationUnreadable("store.unknown_kind")
+
+
+def is_in_wal_mode(name: str, folder: int) -> bool:
+    """Whether this file of an open folder is an SQLite file in WAL mode. Raises OSError."""
+    header = _first_bytes(name, folder, 20)
+    return header[:16] == _MAGIC and header[18:20] == b"\x02\x02"
+
+
+def _first_bytes(name: str, folder: int, count: int) -> bytes:
+    file = open_file(name, folder)
+    try:
+        return os.read(file, count)
+    finally:
+        os.close(file)

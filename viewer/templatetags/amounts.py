@@ -5,7 +5,7 @@ import json
 from django import template
 from django.utils.translation import gettext
 
-from viewer.formats.amounts import count_text, duration, duration_units, money, short_number, short_size
+from viewer.formats import count_text, duration, duration_units, money, short_number, short_size
 
 register = template.Library()
 register.filter("count", count_text)

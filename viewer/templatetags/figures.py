@@ -13,9 +13,9 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext
 
-from viewer.comparison.diff.words import Piece
-from viewer.presentation.markdown import as_html
-from viewer.presentation.run.triggers import trigger_label
+from viewer.presentation.diff import Piece
+from viewer.presentation.run.rows import trigger_label
+from viewer.presentation.values import as_html
 
 register = template.Library()
 register.filter("trigger_label", trigger_label)

@@ -5,10 +5,10 @@ from typing import Any
 
 from django import template
 
-from viewer.messages import labels
+from viewer.launching import labels
 from viewer.models import Job, Location
 from viewer.presentation.jobs import status
-from viewer.presentation.jobs.job_view import (
+from viewer.presentation.jobs.pages import (
     branch_url,
     limits_shown,
     next_step,
@@ -17,10 +17,8 @@ from viewer.presentation.jobs.job_view import (
     shown_job,
     start_url,
 )
-from viewer.presentation.jobs.limit_labels import limit_label
-from viewer.presentation.jobs.waiting import wait_of
-from viewer.presentation.jobs.warnings import warnings_of
-from viewer.presentation.run.colors import job_colour
+from viewer.presentation.jobs.status import limit_label, wait_of, warnings_of
+from viewer.presentation.run.branches import job_colour
 
 register = template.Library()
 register.filter("job_sentence", status.sentence)

@@ -8,12 +8,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import ngettext
 
-from viewer.formats.amounts import count_text
+from viewer.formats import count_text
 from viewer.models import Checkpoint
 from viewer.presentation.run.branches import statuses_text
-from viewer.presentation.run.rows import Moment
-from viewer.presentation.run.triggers import title_of
-from viewer.presentation.run.visible.address import Collapsing
+from viewer.presentation.run.rows import Moment, title_of
+from viewer.presentation.run.visible import Collapsing
 from viewer.templatetags.figures import short_branch
 
 register = template.Library()

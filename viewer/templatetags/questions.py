@@ -3,10 +3,10 @@
 from django import template
 from django.utils.translation import gettext as _
 
-from viewer.jobs.human_input.questions import redacted_answer
-from viewer.messages.labels import asker_label
+from viewer.host.jobs.questions import redacted_answer
+from viewer.launching.labels import asker_label
 from viewer.models import Job, Question
-from viewer.presentation.launch.answers_part import AnswersPart, asked_part
+from viewer.web.launch.answers import AnswersPart, asked_part
 
 register = template.Library()
 

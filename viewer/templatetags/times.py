@@ -9,8 +9,7 @@ from django.utils.timesince import timesince
 from django.utils.timezone import localtime, now
 from django.utils.translation import gettext
 
-from viewer.formats.amounts import duration
-from viewer.formats.moments import moment_text, short_moment
+from viewer.formats import duration, moment_text, short_moment
 
 register = template.Library()
 

@@ -10,10 +10,10 @@ from django.test import Client
 from quality.benchmarks.large_location import corpus
 from quality.benchmarks.timing import Seconds, timed
 from quality.tables import print_heading, print_row
-from viewer.importing import import_location
-from viewer.importing.background import import_requested
+from viewer.host.locations.background import import_requested
+from viewer.host.locations.importing import import_location
 from viewer.models import Location
-from viewer.stores.polling.known_folders import MAX_STEP_SECONDS
+from viewer.stores.json_folder import MAX_STEP_SECONDS
 
 GOAL_FIRST_ROWS, GOAL_SECONDS, GOAL_MEGABYTES = 0.5, 180, 500
 # The time in which a person types a path.

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 FOLDER = Path(sys.argv[1])
-SPOOL = Path(__file__).resolve().parents[3] / "viewer" / "jobs" / "spool.py"
+SPOOL = Path(__file__).resolve().parents[3] / "viewer" / "host" / "jobs" / "spool.py"
 
 spec = importlib.util.spec_from_file_location("spool", SPOOL)
 assert spec and spec.loader

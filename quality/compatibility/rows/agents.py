@@ -5,7 +5,7 @@ from pathlib import Path
 from quality.compatibility.rows import row
 from quality.compatibility.sandbox import Sandbox, grown, holds, missing, same
 from tests.engine_runs.runs import Saved, marks, request_for, saved_in
-from viewer.engines.planning.plan import Edits
+from viewer.engines.plan import Edits
 
 ENTRY_POINT = "press_agent:interviewer"
 

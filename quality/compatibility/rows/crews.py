@@ -7,9 +7,8 @@ from quality.compatibility.rows import row
 from quality.compatibility.sandbox import Sandbox, grown, holds, missing, same
 from tests.engine_runs.runs import Saved, marks, plan_for, request_for, saved_in
 from viewer.engines.crewai.contents import contents_of
-from viewer.engines.crewai.planning.plan import plan_of
-from viewer.engines.crewai.planning.units import units_of
-from viewer.engines.planning.plan import Action, Edits
+from viewer.engines.crewai.planning import plan_of, units_of
+from viewer.engines.plan import Action, Edits
 
 ENTRY_POINT = "press_parts:plain"
 DONE = ("task_completed",)

@@ -7,7 +7,7 @@ from quality.compatibility.rows.crews import after
 from quality.compatibility.rows.flows import after_method, ran
 from quality.compatibility.sandbox import Failed, NotPossible, Sandbox, grown, holds, same
 from tests.engine_runs.runs import DESK, LINE, marks, new_run_request, request_for, saved_in
-from viewer.engines.planning.plan import Edits
+from viewer.engines.plan import Edits
 
 FLOW = "src/line/flow.yaml"
 GIVEN = {"audience": "children", "since": "1999"}

@@ -7,7 +7,7 @@ from quality.compatibility.rows.crews import recorded_after
 from quality.compatibility.rows.flows import recorded_after_method
 from quality.compatibility.sandbox import Sandbox, grown, holds, same
 from tests.engine_runs.runs import Ended, Saved, request_for, started
-from viewer.jobs.spool import read_events
+from viewer.host.jobs.spool import read_events
 
 
 def broken(sandbox: Sandbox, entry_point: str) -> tuple[Ended, list[Saved]]:

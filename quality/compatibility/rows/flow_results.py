@@ -8,7 +8,7 @@ from quality.compatibility.rows import row
 from quality.compatibility.rows.flows import after_method, ran, resumed_at
 from quality.compatibility.sandbox import NotPossible, Sandbox, grown, holds, missing, same, tasks_called
 from tests.engine_runs.runs import Saved, marks, request_for, saved_in
-from viewer.engines.planning.plan import Edits
+from viewer.engines.plan import Edits
 
 DESK = "press_results:DeskFlow"
 FACT_METHODS = {"find", "gather", "guess", "add", "weigh"}

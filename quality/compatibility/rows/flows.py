@@ -7,7 +7,7 @@ from typing import Any
 from quality.compatibility.rows import row
 from quality.compatibility.sandbox import Sandbox, grown, holds, missing, same
 from tests.engine_runs.runs import Ended, Saved, marks, new_run_request, request_for, saved_in
-from viewer.engines.planning.plan import Edits
+from viewer.engines.plan import Edits
 
 
 def after_method(location: Path, *methods: str) -> Saved:

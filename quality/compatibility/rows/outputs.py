@@ -6,7 +6,7 @@ from quality.compatibility.rows import row
 from quality.compatibility.rows.crews import recorded_after
 from quality.compatibility.sandbox import NotPossible, Sandbox, grown, holds, same, succeeded, tasks_called
 from tests.engine_runs.runs import marks, request_for
-from viewer.engines.planning.plan import Edits
+from viewer.engines.plan import Edits
 
 # Old engines do not restore schemas. With the entry point, the class is available.
 UNABLE = "cannot restore the checkpoint"

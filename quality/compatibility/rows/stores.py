@@ -11,9 +11,9 @@ from quality.compatibility.rows.crews import ENTRY_POINT, after, recorded_after
 from quality.compatibility.sandbox import Failed, Sandbox, grown, holds, same
 from tests.engine_runs.checkpoints import rows
 from tests.engine_runs.runs import KEY, PRESS, Saved, marks, request_for, saved_in
-from viewer.stores import store_at
+from viewer.host.reading.opening import store_at
+from viewer.host.reading.snapshots import read_snapshot
 from viewer.stores.protocol import Entry
-from viewer.stores.snapshots import read_snapshot
 
 OLD_STORES = Path(__file__).resolve().parents[3] / "tests/recorded_stores/1.14.1"
 OLD_SQLITE = """\

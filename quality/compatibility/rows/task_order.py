@@ -9,9 +9,8 @@ from quality.compatibility.rows.crews import after, recorded_after
 from quality.compatibility.sandbox import NotPossible, Sandbox, grown, holds, same, tasks_called
 from tests.engine_runs.runs import Saved, marks, request_for, saved_in
 from viewer.engines.crewai.contents import contents_of
-from viewer.engines.crewai.planning.plan import plan_of
-from viewer.engines.crewai.planning.units import units_of
-from viewer.engines.planning.plan import Edits, Unit
+from viewer.engines.crewai.planning import plan_of, units_of
+from viewer.engines.plan import Edits, Unit
 
 # The engine's separator between the outputs that it passes to a task.
 DIVIDER = "\n\n----------\n\n"

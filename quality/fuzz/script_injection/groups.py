@@ -76,7 +76,8 @@ def made_group(folder: Path, texts: Texts, project: "Project") -> Group:
 
 
 def imported(path: Path, project: "Project") -> "Location":
-    from viewer.importing import import_location, open_location
+    from viewer.host.locations.adding import open_location
+    from viewer.host.locations.importing import import_location
 
     location = open_location(path)
     location.project = project

@@ -54,7 +54,7 @@ def make_events(job: "Job", texts: Texts, numbers: Sequence[int], first: int = 1
     from django.utils import timezone
 
     from viewer.models import JobEvent
-    from viewer.presentation.jobs.event_list import LABELS
+    from viewer.presentation.jobs.events import LABELS
 
     made: list[JobEvent] = []
     for number in numbers:

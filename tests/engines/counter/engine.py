@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from viewer.engines.checkpoint_events import EventGroup
-from viewer.engines.comparable import Part, Section, parts_of
-from viewer.engines.contents import Agent, Failure, Tab
-from viewer.engines.entry_points import EntryPoint, EntryPointLabels, InputName
-from viewer.engines.planning.editable import Editable, EditableOutput, StoredValue
-from viewer.engines.planning.outlook import Outlook
-from viewer.engines.planning.plan import Action, EditRefused, Edits, Reason, Step, Unit
-from viewer.engines.planning.schema import NO_SCHEMA, Schema
-from viewer.engines.preflight import PreflightLabels
+from viewer.engines.contents import Agent, Failure, Part, SearchText, Section, Tab, TextKind, parts_of
+from viewer.engines.editable import NO_SCHEMA, Editable, EditableOutput, Schema, StoredValue
+from viewer.engines.entry_points import (
+    EntryPoint,
+    EntryPointLabels,
+    EventGroup,
+    InputName,
+    PreflightLabels,
+    RootKind,
+    Runner,
+)
+from viewer.engines.plan import Action, EditRefused, Edits, Outlook, Reason, Step, Unit
 from viewer.engines.protocol import Engine
 from viewer.engines.reproduction import Reproduction
-from viewer.engines.root_kinds import RootKind
-from viewer.engines.runner import Runner
-from viewer.engines.search_texts import SearchText, TextKind
 from viewer.engines.spans import Sources, Span
 from viewer.messages.message import plain_text
 

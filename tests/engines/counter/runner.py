@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-SPOOL = Path(__file__).resolve().parents[3] / "viewer" / "jobs" / "spool.py"
+SPOOL = Path(__file__).resolve().parents[3] / "viewer" / "host" / "jobs" / "spool.py"
 
 
 def main(folder: Path) -> int:
@@ -67,7 +67,7 @@ def ended(spool: Any, result: str) -> int:
 
 
 def spool_module() -> Any:
-    """Return viewer/jobs/spool.py, loaded by its path."""
+    """Return viewer/host/jobs/spool.py, loaded by its path."""
     spec = importlib.util.spec_from_file_location("spool", SPOOL)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -12,9 +12,10 @@ from pytest_django import Settings
 
 from tests.real_stores import copy_of
 from tests.terminal import Terminal
-from viewer.access.login_links import teammate
-from viewer.importing import UnknownLocation, open_location, write_target_at
+from viewer.host.locations.adding import UnknownLocation, open_location
+from viewer.host.locations.write_targets import write_target_at
 from viewer.models import Location, Project
+from viewer.web.login_links import teammate
 
 pytestmark = pytest.mark.django_db
 

@@ -11,8 +11,8 @@ from pytest_django import Settings
 
 from tests.langgraph.conftest import copied
 from tests.real_stores import STORES
-from viewer.importing import find_stores, paths_like
-from viewer.importing.location_list import finding
+from viewer.host.locations import finding
+from viewer.host.locations.finding import find_stores, paths_like
 
 pytestmark = pytest.mark.django_db
 

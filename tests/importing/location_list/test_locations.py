@@ -7,14 +7,14 @@ from django.db import connection
 from pytest_django import Settings
 
 from tests.real_stores import copy_of
-from viewer.importing import UnknownLocation, import_location, newly_opened, open_location
-from viewer.importing.addresses import address_of
-from viewer.importing.updating import MAX_FOREIGN
+from viewer.host.locations.adding import UnknownLocation, newly_opened, open_location
+from viewer.host.locations.addresses import address_of
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.updating import MAX_FOREIGN
+from viewer.host.reading.location_reader import open_reader
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location
-from viewer.stores.json_folder import JsonFolder
-from viewer.stores.location_reader import open_reader
-from viewer.stores.polling.known_folders import KnownFolders
+from viewer.stores.json_folder import JsonFolder, KnownFolders
 from viewer.stores.protocol import ReadLimits
 from viewer.stores.safe_open import kernel_file_system
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.real_stores import STORES
-from viewer.importing import UnknownLocation, change_path, import_location
+from viewer.host.locations.adding import UnknownLocation, change_path
+from viewer.host.locations.importing import import_location
 from viewer.models import Job, Location
 
 Imported = Callable[[str], Location]

@@ -6,14 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from viewer.importing import (
-    UnknownLocation,
-    import_location,
-    open_location,
-    open_write_target,
-    write_target_at,
-    write_target_of,
-)
+from viewer.host.locations.adding import UnknownLocation, open_location
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.write_targets import open_write_target, write_target_at, write_target_of
 from viewer.models import Location, Project
 
 pytestmark = pytest.mark.django_db

@@ -9,9 +9,8 @@ from django.utils import timezone
 
 from tests.imported import imported_location
 from tests.real_stores import write_checkpoint
-from viewer.access.login_links import teammate
-from viewer.importing import redact_stored
-from viewer.jobs.execution.ending.redact_again import redact_jobs_again
+from viewer.host.jobs.redact_again import redact_jobs_again
+from viewer.host.locations.importing import redact_stored
 from viewer.messages.message import plain_text
 from viewer.models import (
     Annotation,
@@ -28,6 +27,7 @@ from viewer.models import (
     ShareLink,
     Sweep,
 )
+from viewer.web.login_links import teammate
 
 SECRET = "blue whale (north)"
 

@@ -16,18 +16,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.real_stores import write_checkpoint
-from viewer.importing import (
-    import_location,
-    import_one,
-    open_location,
-    redact_stored,
-    stored_bytes,
-    unredacted_source,
-)
-from viewer.jobs.execution.ending.redact_again import redact_jobs_again
-from viewer.jobs.execution.following.event_rows import redactor_of
+from viewer.host.jobs.events import redactor_of
+from viewer.host.jobs.redact_again import redact_jobs_again
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.bodies import stored_bytes, unredacted_source
+from viewer.host.locations.importing import import_location, import_one, redact_stored
+from viewer.host.projects import secrets_of
 from viewer.models import Checkpoint, Job, JobEvent, Location, Problem, Project, Question, Run
-from viewer.projects.environment_file import secrets_of
 from viewer.redaction.known_secrets import known_secrets
 
 # No rule recognises it as a secret.
@@ -165,9 +160,9 @@ def test_an_interrupted_redaction_starts_over(
     location = imported(folder, None)
     location.project = project
     location.save()
-    monkeypatch.setattr("viewer.importing.stored_copies.project_secrets.BATCH", 3)
+    monkeypatch.setattr("viewer.host.locations.project_secrets.BATCH", 3)
     with monkeypatch.context() as broken:
-        broken.setattr("viewer.importing.stored_copies.project_secrets.redact_rows", lambda *_: 1 / 0)
+        broken.setattr("viewer.host.locations.project_secrets.redact_rows", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             redact_stored(location)
     assert Location.objects.get().secrets_digest == ""

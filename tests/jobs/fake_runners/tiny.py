@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 VIEWER = Path(__file__).resolve().parents[3] / "viewer"
-SPOOL = VIEWER / "jobs" / "spool.py"
+SPOOL = VIEWER / "host" / "jobs" / "spool.py"
 FOLDER = Path(sys.argv[1])
 CANARY = "sk-canary0123456789abcdefghij"
 # Fake runners that import forkline_runner import this module first.

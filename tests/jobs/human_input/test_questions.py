@@ -13,14 +13,14 @@ from django.utils import timezone
 from forkline_runner.questions import Questions, Withdrawn, fitting
 from forkline_runner.reporting import Reporter
 from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks, status, wait_until
-from viewer.jobs.execution.following.event_rows import redactor_of
-from viewer.jobs.execution.starting.start import launch
-from viewer.jobs.human_input.questions import answer, ingest, redacted_answer
-from viewer.jobs.limits.usage import seconds_of
-from viewer.jobs.queue.scheduling import enqueue
-from viewer.jobs.spool import Spool, SpoolEvent, answer_name, read_events
-from viewer.jobs.storage import storage_of
+from viewer.host.jobs.events import redactor_of
+from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.questions import answer, ingest, redacted_answer
+from viewer.host.jobs.spool import Spool, SpoolEvent, answer_name, read_events
+from viewer.host.jobs.starting import launch
+from viewer.host.jobs.worker import enqueue
 from viewer.models import Job, Project, Question
+from viewer.records.limits import seconds_of
 
 
 def asked(job: Job, number: int = 1) -> Question:

@@ -16,8 +16,8 @@ from tests.jobs.human_input.test_questions import asked
 from tests.terminal import Terminal
 from viewer.cli.prompt import questions_asked
 from viewer.cli.starting import outcome_of
-from viewer.jobs.execution.following.follow import ensure_finished
-from viewer.jobs.human_input.questions import answer
+from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.questions import answer
 from viewer.models import Job, Question
 
 

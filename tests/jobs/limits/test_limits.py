@@ -15,15 +15,15 @@ from django.utils import timezone
 from forkline_runner.limits import LimitCounter
 from forkline_runner.reporting import Reporter
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.following.follow import ensure_finished
-from viewer.jobs.execution.starting.start import launch
-from viewer.jobs.limits.usage import midnight, reached_shared_limit, seconds_of, usage_of
-from viewer.jobs.queue.scheduling import enqueue, requeue_missing
-from viewer.jobs.spool import STOP, Spool, read_events
-from viewer.jobs.storage import storage_of
+from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.spool import STOP, Spool, read_events
+from viewer.host.jobs.starting import launch
+from viewer.host.jobs.worker import enqueue, requeue_missing
 from viewer.launching.enqueue import run_here
 from viewer.models import DayLimits, Job, JobEvent, Project, Sweep
-from viewer.presentation.jobs.limit_labels import limit_label
+from viewer.presentation.jobs.status import limit_label
+from viewer.records.limits import midnight, reached_shared_limit, seconds_of, usage_of
 
 
 @contextmanager

@@ -10,13 +10,11 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.jobs.conftest import FAKE_RUNNERS, marks, wait_until
-from viewer.jobs.execution.starting.start import start_runner
-from viewer.jobs.preflight import run, runner
-from viewer.jobs.preflight.checks import preflight_checkpoint, preflight_new_run
-from viewer.jobs.preflight.fingerprints import fingerprint_of
-from viewer.jobs.preflight.run import run_check
-from viewer.jobs.spool import REQUEST
-from viewer.jobs.storage import storage_of
+from viewer.host.jobs import preflight
+from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.preflight import fingerprint_of, preflight_checkpoint, preflight_new_run, run_check
+from viewer.host.jobs.spool import REQUEST
+from viewer.host.jobs.starting import start_runner
 from viewer.models import Checkpoint, PreflightCheck, Project
 
 KEY = "sk-canary0123456789abcdefghij"
@@ -35,7 +33,7 @@ def tiny_runner(project: Project, settings: Settings) -> None:
 def ended(check: PreflightCheck) -> PreflightCheck:
     """Return the check after it has ended."""
     wait_until(lambda: PreflightCheck.objects.get(pk=check.pk).has_ended)
-    wait_until(lambda: not run._running)
+    wait_until(lambda: not preflight._running)
     return PreflightCheck.objects.get(pk=check.pk)
 
 
@@ -148,7 +146,7 @@ def test_a_check_that_takes_too_long_is_ended_with_the_reason(
 def test_a_check_that_prints_endlessly_is_ended_and_leaves_no_files(
     checkpoint: Checkpoint, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "MAX_BYTES", 1_000_000)
+    monkeypatch.setattr(preflight, "MAX_BYTES", 1_000_000)
     (Path(project.folder) / "print").touch()
     check = ended(preflight_checkpoint(checkpoint, project, "crew:build"))
     assert (check.status, str(check.error)) == (
@@ -178,7 +176,7 @@ def test_stale_checks_are_deleted_and_running_ones_are_not(checkpoint: Checkpoin
     of_somebody = of_no_row.with_name("2026-autumn-and-winter-checks")
     of_somebody.mkdir()
     with storage_of(made["waited for"]).following():
-        run.delete_stale_checks()
+        preflight.delete_stale_checks()
     assert set(PreflightCheck.objects.values_list("fingerprint", flat=True)) == {"waited for", "new"}
     assert [name for name, check in made.items() if check.folder.exists()] == ["waited for", "new"]
     assert not of_no_row.exists()

@@ -12,8 +12,8 @@ import pytest
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, finished, wait_until
-from viewer.jobs.prewarm import client, pool
-from viewer.jobs.prewarm.pool import PrewarmPool
+from viewer.host.jobs import prewarm
+from viewer.host.jobs.prewarm import PrewarmPool
 from viewer.models import Project
 
 Warm = Callable[..., PrewarmPool]
@@ -22,7 +22,7 @@ Warm = Callable[..., PrewarmPool]
 @pytest.fixture(autouse=True)
 def nothing_from_before(transactional_db: None) -> None:
     """Start without requests or processes of other tests."""
-    shutil.rmtree(client.folder())
+    shutil.rmtree(prewarm.folder())
 
 
 @pytest.fixture
@@ -34,20 +34,20 @@ def prewarmed(settings: Settings, project: Project) -> Iterator[Warm]:
     begun: list[subprocess.Popen[bytes]] = []
 
     def start(one: Project | None = None) -> PrewarmPool:
-        pool.start(state, one or project)
+        prewarm.start(state, one or project)
         for waiting in state.processes.values():
             begun.append(waiting.process)
             wait_until(partial(is_waiting, waiting))
         return state
 
     yield start
-    pool.end_all(state)
+    prewarm.end_all(state)
     for process in begun:
         process.kill()
         process.wait()
 
 
-def is_waiting(waiting: pool.PrewarmedProcess) -> bool:
+def is_waiting(waiting: prewarm.PrewarmedProcess) -> bool:
     """Return whether the process waits, or never will."""
     return waiting.log.read_text() != "" or waiting.process.poll() is not None
 

@@ -6,8 +6,8 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import FAKE_RUNNERS, marks, wait_until
 from tests.jobs.prewarm.conftest import Warm, only
-from viewer.jobs.preflight import run
-from viewer.jobs.preflight.checks import preflight_new_run
+from viewer.host.jobs import preflight
+from viewer.host.jobs.preflight import preflight_new_run
 from viewer.models import PreflightCheck, Project
 
 KEY = "sk-canary0123456789abcdefghij"
@@ -16,7 +16,7 @@ KEY = "sk-canary0123456789abcdefghij"
 def checked(project: Project, entry_point: str) -> PreflightCheck:
     """Return the check after it has ended."""
     check = preflight_new_run(project, entry_point, "crew", "json")
-    wait_until(lambda: PreflightCheck.objects.get(pk=check.pk).has_ended and not run._running)
+    wait_until(lambda: PreflightCheck.objects.get(pk=check.pk).has_ended and not preflight._running)
     return PreflightCheck.objects.get(pk=check.pk)
 
 

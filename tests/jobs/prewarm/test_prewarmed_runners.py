@@ -10,11 +10,10 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, finished, followed, marks, wait_until
 from tests.jobs.prewarm.conftest import Warm, is_warm, only, reported_by
-from viewer.jobs.execution import processes
-from viewer.jobs.execution.following.runner_process import PrewarmedRunner, receive
-from viewer.jobs.execution.starting.start import launch
-from viewer.jobs.prewarm import client
-from viewer.jobs.storage import storage_of
+from viewer.host.jobs import prewarm, processes
+from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.processes import PrewarmedRunner, receive
+from viewer.host.jobs.starting import launch
 from viewer.models import Job, Project
 
 KEY = "canary-0123456789-canary"
@@ -141,7 +140,7 @@ def test_a_fork_without_a_request_runs_nothing(make_job: MakeJob, prewarmed: War
     make_job("succeeds.py")
     process = only(prewarmed())
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
-        with client.address(client.name_of(project, "crewai")) as path:
+        with prewarm.address(prewarm.name_of(project, "crewai")) as path:
             asking.connect(path)
         pid = receive(asking, 10)["pid"]
     wait_until(lambda: not psutil.pid_exists(pid))

@@ -13,9 +13,9 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
 from tests.jobs.prewarm.conftest import Warm, is_warm, only
-from viewer.jobs.prewarm import client, pool
-from viewer.jobs.prewarm.pool import PrewarmPool, maintain
-from viewer.jobs.queue.scheduling import enqueue
+from viewer.host.jobs import prewarm
+from viewer.host.jobs.prewarm import PrewarmPool, maintain
+from viewer.host.jobs.worker import enqueue
 from viewer.models import Job, Project
 
 
@@ -68,11 +68,11 @@ def test_an_engine_with_threads_is_not_forked_and_that_is_logged(
     state = prewarmed()
     assert only(state).wait(60) == 1
     with caplog.at_level(logging.WARNING):
-        pool.end_unneeded(state)
+        prewarm.end_unneeded(state)
     assert "starts threads" in caplog.text
     assert not is_warm(make_job, project)
     # It is not tried again at each request.
-    pool.start(state, project)
+    prewarm.start(state, project)
     assert not state.processes
 
 
@@ -87,7 +87,7 @@ def test_a_prewarmed_process_ends_when_idle_or_when_its_project_changes(
     state = prewarmed()
     process = only(state)
     Project.objects.update(confirmed_at=None)
-    pool.end_unneeded(state)
+    prewarm.end_unneeded(state)
     assert process.wait(60) == 0
     assert not state.processes
 
@@ -132,7 +132,7 @@ def test_a_requested_process_ends_with_its_worker(
     settings.PREWARM = True
     monkeypatch.setenv("TINY_WARM", "1")
     worker = start_worker("shows_environment.py")
-    client.request_prewarm(project)
+    prewarm.request_prewarm(project)
     waiting = one_below(worker.pid)
     job = make_job("shows_environment.py")
     enqueue(job)
@@ -148,7 +148,7 @@ def one_below(worker: int) -> psutil.Process:
 
     def waits() -> bool:
         found[:] = psutil.Process(worker).children()
-        logs = list(client.folder().glob("*.log"))
+        logs = list(prewarm.folder().glob("*.log"))
         return bool(found) and any("Waiting" in log.read_text() for log in logs)
 
     wait_until(waits)
@@ -160,15 +160,15 @@ def test_no_process_is_prewarmed_if_it_is_switched_off(
 ) -> None:
     settings.PREWARM = False
     make_job("succeeds.py")
-    client.request_prewarm(project)
+    prewarm.request_prewarm(project)
     state = PrewarmPool()
     maintain(state)
-    assert (state.processes, list(client.folder().glob("*.request"))) == ({}, [])
+    assert (state.processes, list(prewarm.folder().glob("*.request"))) == ({}, [])
 
 
 def test_the_prewarm_folder_is_private(make_job: MakeJob, prewarmed: Warm, project: Project) -> None:
     make_job("succeeds.py")
     prewarmed()
-    folder = client.folder()
+    folder = prewarm.folder()
     assert folder.stat().st_mode & 0o077 == 0
     assert not [file for file in folder.iterdir() if file.stat().st_mode & 0o077]

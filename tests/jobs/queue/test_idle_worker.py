@@ -11,7 +11,7 @@ import pytest
 
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, status, wait_until
-from viewer.jobs.queue.scheduling import enqueue
+from viewer.host.jobs.worker import enqueue
 from viewer.models import Job
 
 
@@ -35,7 +35,7 @@ def test_list_does_not_import_the_modules_of_runs(empty_data_folder: Path, tmp_p
     code = (
         "import sys; from django.core.management import execute_from_command_line as run;"
         f"run(['manage.py', 'checkpoints', 'list', {str(tmp_path)!r}]);"
-        "names = ('viewer.jobs.execution.following.follow', 'viewer.cli.starting', 'channels.layers',"
+        "names = ('viewer.host.jobs.following', 'viewer.cli.starting', 'channels.layers',"
         " 'uvicorn');"
         "print([name for name in (*names, 'viewer.launching.draft') if name in sys.modules])"
     )

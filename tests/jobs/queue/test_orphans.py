@@ -11,15 +11,13 @@ from django.utils import timezone
 from django_tasks_db.models import DBTaskResult
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
-from viewer.jobs.execution.following.event_batches import insert
-from viewer.jobs.execution.following.event_rows import redactor_of, rows_of
-from viewer.jobs.execution.following.follow import ensure_finished
-from viewer.jobs.execution.following.orphans import orphaned_jobs
-from viewer.jobs.execution.starting.start import launch
-from viewer.jobs.queue.scheduling import enqueue, requeue_missing
-from viewer.jobs.spool import read_events
-from viewer.jobs.storage import storage_of
-from viewer.jobs.workers import worker_is_up
+from viewer.host.jobs.events import insert, redactor_of, rows_of
+from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.orphans import orphaned_jobs, worker_is_up
+from viewer.host.jobs.spool import read_events
+from viewer.host.jobs.starting import launch
+from viewer.host.jobs.worker import enqueue, requeue_missing
 from viewer.messages.message import plain_text
 from viewer.models import Job, Project
 

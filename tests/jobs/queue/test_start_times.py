@@ -9,13 +9,12 @@ from django_tasks_db.models import DBTaskResult
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
-from viewer.jobs.execution.following.follow import ensure_finished
-from viewer.jobs.queue.scheduling import delete_old_entries, enqueue, requeue_missing
+from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.worker import delete_old_entries, enqueue, requeue_missing
 from viewer.launching.enqueue import move_start, start_job
-from viewer.launching.requests.options import LaunchOptions, is_same_request
+from viewer.launching.requests import LaunchOptions, is_same_request
 from viewer.models import Checkpoint, DayLimits, Job, Project
-from viewer.presentation.jobs.status import hint, lateness
-from viewer.presentation.jobs.waiting import wait_of, waiting
+from viewer.presentation.jobs.status import hint, lateness, wait_of, waiting
 
 HOUR = timedelta(hours=1)
 

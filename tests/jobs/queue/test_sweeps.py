@@ -6,11 +6,11 @@ import pytest
 from django.utils import timezone
 from django_tasks_db.models import DBTaskResult
 
-from viewer.jobs.queue.scheduling import requeue_missing
-from viewer.launching.requests.options import LaunchOptions
+from viewer.host.jobs.worker import requeue_missing
+from viewer.launching.requests import LaunchOptions
 from viewer.launching.sweep import Planned, start_variations
 from viewer.models import Checkpoint, Job, JobEvent, Project, Sweep
-from viewer.presentation.jobs.waiting import wait_of
+from viewer.presentation.jobs.status import wait_of
 
 FORKS = [Planned(word, f"try/{word}", {"options": {}}, []) for word in ("a", "b", "c")]
 

@@ -9,12 +9,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from viewer.engines.langgraph.planning.answers import suggested
-from viewer.engines.langgraph.planning.questions import asked_question
-from viewer.engines.planning.editable import OpenQuestion
-from viewer.forms.launch.answers import AnswersForm
+from viewer.engines.editable import OpenQuestion
+from viewer.engines.langgraph.answers import asked_question, suggested
 from viewer.models import Job, Location, Question
-from viewer.presentation.launch.answers_part import AnswersPart
+from viewer.web.forms.answers import AnswersForm
+from viewer.web.launch.answers import AnswersPart
 
 ACTION = {"action": "refund", "args": {"order": 4411, "amount": 12.5, "note": "late"}}
 CONFIG = {f"allow_{name}": True for name in ("accept", "edit", "respond", "ignore")}

@@ -16,23 +16,15 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.terminal import Terminal
-from viewer.cli.arguments.edits import answers_of
+from viewer.cli.edits import answers_of
+from viewer.engines.answer_schema import AnswerInvalid, as_text, check_answer, fits, options_of, parse_answer
+from viewer.engines.editable import OpenQuestion
+from viewer.engines.langgraph.answers import open_questions, suggested
 from viewer.engines.langgraph.contents import contents_of
-from viewer.engines.langgraph.planning.answers import suggested
-from viewer.engines.langgraph.planning.plan import plan
-from viewer.engines.langgraph.planning.questions import open_questions
-from viewer.engines.planning.answer_schema import (
-    AnswerInvalid,
-    as_text,
-    check_answer,
-    fits,
-    options_of,
-    parse_answer,
-)
-from viewer.engines.planning.editable import OpenQuestion
-from viewer.engines.planning.plan import EditRefused, Edits
-from viewer.forms.launch.answers import AnswersForm
+from viewer.engines.langgraph.plan import plan
+from viewer.engines.plan import EditRefused, Edits
 from viewer.models import Job, Location, Question
+from viewer.web.forms.answers import AnswersForm
 
 # What pydantic makes of a model with another model, an enumeration and an optional text.
 DECISION: dict[str, Any] = {

@@ -11,9 +11,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.langgraph.conftest import opened
-from viewer.engines.planning.editable import AnswerOption, OpenQuestion
-from viewer.forms.launch.answers import AnswersForm
+from viewer.engines.editable import AnswerOption, OpenQuestion
 from viewer.models import Checkpoint, Job, Location, Project
+from viewer.web.forms.answers import AnswersForm
 
 OPTIONS = (AnswerOption("yes", "yes"), AnswerOption("no", "no"))
 QUESTIONS = [OpenQuestion("a" * 32, "Publish?", OPTIONS), OpenQuestion("", "Why?")]

@@ -9,15 +9,14 @@ from django.core.management.base import CommandError
 from django.http import QueryDict
 
 from tests.langgraph.conftest import opened
-from viewer.cli.arguments.messages import written_conversations
+from viewer.cli.edits import written_conversations
 from viewer.engines import engine_named
-from viewer.engines.langgraph.planning.messages import REMOVE, editable_messages, edited_messages
-from viewer.engines.planning.editable import MessageEdit
-from viewer.engines.planning.plan import EditRefused
-from viewer.engines.planning.schema import Schema, StateEntry
-from viewer.forms.launch.messages import ADD, message_forms
+from viewer.engines.editable import MessageEdit, Schema, StateEntry
+from viewer.engines.langgraph.plan import REMOVE, editable_messages, edited_messages
+from viewer.engines.plan import EditRefused
 from viewer.models import Location
-from viewer.redaction.marker import MARKER
+from viewer.redaction import MARKER
+from viewer.web.forms.messages import ADD, message_forms
 
 MODULE = "langchain_core.messages"
 HUMAN, AI = f"{MODULE}.human.HumanMessage", f"{MODULE}.ai.AIMessage"

@@ -8,8 +8,8 @@ import pytest
 from tests.langgraph.conftest import opened
 from viewer.engines import engine_named
 from viewer.engines.langgraph.contents import Contents, contents_of
-from viewer.engines.planning.plan import Action, EditRefused, Edits
-from viewer.importing import stored_contents
+from viewer.engines.plan import Action, EditRefused, Edits
+from viewer.host.locations.bodies import stored_contents
 from viewer.models import Location
 
 ENGINE = engine_named("langgraph")

@@ -10,16 +10,15 @@ from django.urls import reverse
 
 from tests.engine_runs.graphs import PROJECT
 from viewer.engines.entry_points import InputName
-from viewer.engines.langgraph.project_source.configuration import source_folders
-from viewer.engines.langgraph.project_source.entry_points import (
+from viewer.engines.langgraph.project_source import (
     find_entry_points,
+    input_names,
     is_entry_point,
     named_entry_points,
+    source_folders,
 )
-from viewer.engines.langgraph.project_source.inputs import input_names
+from viewer.host.projects import propose_project, read_values, secrets_at
 from viewer.models import Location
-from viewer.projects.environment_file import read_values, secrets_at
-from viewer.projects.proposing import propose_project
 
 SUPPORT = Path(__file__).resolve().parents[3] / "demo/support"
 

@@ -7,16 +7,15 @@ from django.http import QueryDict
 
 from tests.langgraph.conftest import opened
 from viewer.engines import engine_named
+from viewer.engines.editable import NO_SETTINGS, RunSettings, Schema
 from viewer.engines.entry_points import InputName
-from viewer.engines.planning.plan import Edits
-from viewer.engines.planning.run_settings import NO_SETTINGS, RunSettings
-from viewer.engines.planning.schema import Schema
+from viewer.engines.plan import Edits
 from viewer.engines.protocol import kind_of
-from viewer.jobs.execution.starting.request import request_for
+from viewer.host.jobs.runner_requests import request_for
 from viewer.launching.refusals import settings_refusals
 from viewer.models import Job, Location
 from viewer.presentation.jobs.status import hint, status_label
-from viewer.presentation.launch.run_settings_part import RunSettingsPart, run_settings_part
+from viewer.web.launch.options import RunSettingsPart, run_settings_part
 
 GRAPH = kind_of(engine_named("langgraph"), "graph")
 SCHEMA = Schema(units=("draft", "approve"), context=(InputName("tries", int),))

@@ -20,7 +20,9 @@ from tests.engine_runs.prewarmed_jobs import PrewarmedJobs
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, wait_until
 from tests.terminal import Terminal
-from viewer.importing import import_location, import_run, open_location, stored_contents
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.bodies import stored_contents
+from viewer.host.locations.importing import import_location, import_run
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Question, Run
 
 

@@ -11,7 +11,7 @@ from tests.jobs.conftest import wait_until
 from tests.langgraph.launching.test_running import address, ran, rows, threads, worker
 from tests.terminal import Terminal
 from viewer.engines import engine_of
-from viewer.importing import stored_contents
+from viewer.host.locations.bodies import stored_contents
 from viewer.models import Job, Location, PreflightCheck, Project, Sweep
 
 __all__ = ["threads", "worker"]

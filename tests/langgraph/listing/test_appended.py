@@ -13,7 +13,8 @@ from tests.langgraph.conftest import RECORDED, VERSIONS
 from tests.langgraph.databases import Database, checkpoint_id, long_thread, packed
 from viewer.engines.langgraph.tables.sqlite import SqliteTables
 from viewer.engines.langgraph.threads.store import LangGraphStore
-from viewer.importing import import_location, import_run, open_location
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.importing import import_location, import_run
 from viewer.models import Checkpoint, Location, Run
 from viewer.stores.protocol import ReadLimits, RunIndex
 

@@ -12,10 +12,12 @@ from tests.imported import imported_location
 from tests.langgraph.conftest import VERSIONS, opened
 from tests.langgraph.copied import checkpoints_of, copied_ids, copied_thread, copy_all, star, written_thread
 from tests.langgraph.databases import Database, checkpoint_id, packed
-from viewer.annotations import AnnotatedObject, annotate
-from viewer.importing import bodies_of, body_of, import_location, import_run
-from viewer.importing.background import import_requested
-from viewer.importing.stored_copies import copying
+from viewer.host.jobs.retention import sizes
+from viewer.host.locations import copying
+from viewer.host.locations.background import import_requested
+from viewer.host.locations.bodies import bodies_of, body_of
+from viewer.host.locations.importing import import_location, import_run
+from viewer.host.locations.pruning import Rules, fresh_plan, prune
 from viewer.models import (
     Annotation,
     Checkpoint,
@@ -24,8 +26,7 @@ from viewer.models import (
     Project,
     StoredCopy,
 )
-from viewer.pruning import Rules, fresh_plan, prune
-from viewer.retention.sizes import sizes
+from viewer.records.annotations import AnnotatedObject, annotate
 
 pytestmark = pytest.mark.django_db
 Threads = Callable[[str], Location]

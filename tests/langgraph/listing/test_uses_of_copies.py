@@ -18,9 +18,9 @@ from tests.langgraph.copied import checkpoints_of, copied_ids, copied_thread, co
 from tests.langgraph.databases import checkpoint_id, packed
 from tests.pruning.test_pages_and_commands import browser
 from tests.search.indexed import found, index_all
-from viewer.importing import import_location, import_run
+from viewer.host.locations.importing import import_location, import_run
+from viewer.host.locations.pruning import Rules, plan_prune
 from viewer.models import Checkpoint, Location, SearchedCheckpoint, SearchedLocation, SearchedRun, SearchEntry
-from viewer.pruning import Rules, plan_prune
 
 pytestmark = pytest.mark.django_db
 Threads = Callable[[str], Location]

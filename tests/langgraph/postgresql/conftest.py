@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from tests.imported import imported_location
 from tests.langgraph.postgresql.server import PASSWORD, Server, running
-from viewer.importing import import_location
+from viewer.host.locations.importing import import_location
 from viewer.models import Location
 
 _numbers = count()

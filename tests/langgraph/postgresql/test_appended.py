@@ -12,10 +12,10 @@ from tests.langgraph.listing.test_appended import assert_complete
 from tests.langgraph.postgresql.server import READER
 from viewer.engines.langgraph.tables.postgresql import PostgresqlTables
 from viewer.engines.langgraph.threads.store import LangGraphStore
-from viewer.importing import import_location, import_run
-from viewer.importing.addresses import address_of
+from viewer.host.locations.addresses import address_of
+from viewer.host.locations.importing import import_location, import_run
 from viewer.models import Checkpoint, Location
-from viewer.stores.postgresql import database as postgresql_database
+from viewer.stores import postgresql as postgresql_database
 from viewer.stores.protocol import RunIndex
 
 Added = Callable[[], Location]

@@ -16,14 +16,10 @@ from pytest_django import Settings
 from tests.environments import environment_with
 from tests.langgraph.conftest import opened
 from tests.langgraph.postgresql.server import PASSWORD, READER, Server
-from viewer.importing import (
-    NotReadable,
-    UnknownLocation,
-    body_of,
-    import_location,
-    stored_contents,
-    write_target_at,
-)
+from viewer.host.locations.adding import UnknownLocation
+from viewer.host.locations.bodies import NotReadable, body_of, stored_contents
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.write_targets import write_target_at
 from viewer.messages.translation import translate
 from viewer.models import Job, Location, Project
 

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from pytest_django import Settings
 
 from tests.langgraph.conftest import opened
-from viewer.importing import NotReadable, body_of, stored_contents
+from viewer.host.locations.bodies import NotReadable, body_of, stored_contents
 from viewer.models import Checkpoint, Location
 
 Added = Callable[[], Location]

@@ -16,13 +16,15 @@ from tests.langgraph.postgresql.server import OWNER, READER, Server
 from tests.langgraph.test_changed_channels import PROGRAM, assert_as_langgraph_has_them
 from tests.langgraph.test_threads import EXPECTED, FORKED
 from viewer.engines.langgraph.tables.postgresql import PostgresqlTables
-from viewer.engines.langgraph.threads import newest
+from viewer.engines.langgraph.threads import appended
 from viewer.engines.langgraph.threads.store import LangGraphStore
-from viewer.importing import body_of, import_location, import_run, open_location, stored_contents
-from viewer.importing.addresses import address_of
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.addresses import address_of
+from viewer.host.locations.bodies import body_of, stored_contents
+from viewer.host.locations.importing import import_location, import_run
+from viewer.host.reading.location_reader import LocationReader
+from viewer.host.reading.new_entries import part_of
 from viewer.models import Checkpoint, Location, Run, StoredCopy
-from viewer.stores.location_reader import LocationReader
-from viewer.stores.polling.run_parts import part_of
 from viewer.stores.protocol import RunList
 
 Added = Callable[[], Location]
@@ -111,7 +113,7 @@ def test_values_are_read_from_the_checkpoint_and_from_the_table_of_blobs(added: 
 def test_the_newest_rows_are_those_of_the_complete_listing(
     added: Added, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(newest, "MIN_CHECKPOINTS", 1)
+    monkeypatch.setattr(appended, "MIN_CHECKPOINTS", 1)
     address = address_of(added())
     assert address.server
     with LangGraphStore(PostgresqlTables(address.server, address.limits), []) as store:

@@ -20,7 +20,7 @@ from psycopg import Connection
 from tests.environments import environment_with
 from tests.jobs.conftest import wait_until
 from tests.langgraph.postgresql.server import PASSWORD, Server
-from viewer.importing import import_location
+from viewer.host.locations.importing import import_location
 from viewer.models import Location
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -210,7 +210,7 @@ def test_a_reader_that_is_killed_leaves_no_session(
 
 def test_a_reader_ends_with_its_parent_while_it_waits_for_nothing() -> None:
     ours, theirs = socket.socketpair()
-    command = "import checkpoint_site; from viewer.stores.reader.program import serve; serve(0)"
+    command = "import checkpoint_site; from viewer.host.reading.program import serve; serve(0)"
     reader = subprocess.Popen([sys.executable, "-c", command], cwd=ROOT, stdin=theirs.fileno())
     theirs.close()
     ours.close()

@@ -8,7 +8,7 @@ from offline_model.server import OfflineModel
 
 from tests.engine_runs.graphs import Graphs, checkpoints
 from tests.jobs.conftest import wait_until
-from viewer.jobs.spool import read_events
+from viewer.host.jobs.spool import read_events
 
 
 @pytest.fixture

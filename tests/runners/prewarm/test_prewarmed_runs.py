@@ -19,13 +19,13 @@ from tests.engine_runs.runs import KEY, PRESS, request_for
 from tests.jobs.conftest import wait_until
 from tests.jobs.prewarm.test_prewarmed_runners import memory_of
 from tests.runners.conftest import Engine
-from viewer.engines.planning.plan import Edits
-from viewer.jobs.execution.following.runner_process import PrewarmedRunner, RunnerProcess
-from viewer.jobs.execution.starting.start import start_runner
-from viewer.jobs.local_storage import LocalJobStorage
-from viewer.jobs.prewarm import pool
-from viewer.jobs.prewarm.pool import PrewarmedProcess, PrewarmPool
-from viewer.jobs.spool import REQUEST, read_events
+from viewer.engines.plan import Edits
+from viewer.host.jobs import prewarm
+from viewer.host.jobs.files import LocalJobStorage
+from viewer.host.jobs.prewarm import PrewarmedProcess, PrewarmPool
+from viewer.host.jobs.processes import PrewarmedRunner, RunnerProcess
+from viewer.host.jobs.spool import REQUEST, read_events
+from viewer.host.jobs.starting import start_runner
 from viewer.models import Project
 
 pytestmark = pytest.mark.django_db
@@ -57,12 +57,12 @@ def waiting(
     """Return the prewarmed process of the project once it waits."""
     state = PrewarmPool()
     with django_db_blocker.unblock():
-        pool.start(state, project)
+        prewarm.start(state, project)
     (one,) = state.processes.values()
     wait_until(lambda: "Waiting." in one.log.read_text() or one.process.poll() is not None, 90)
     assert one.process.poll() is None, one.log.read_text()
     yield one
-    pool.end_all(state)
+    prewarm.end_all(state)
     one.process.kill()
     one.process.wait()
 

@@ -7,7 +7,7 @@ import pytest
 from tests.engine_runs.checkpoints import is_chain, written
 from tests.engine_runs.runs import marks, request_for, saved_in
 from tests.runners.conftest import Engine
-from viewer.engines.planning.plan import Edits
+from viewer.engines.plan import Edits
 
 AGENT = "press_agent:interviewer"
 

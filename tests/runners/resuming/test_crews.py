@@ -9,7 +9,7 @@ import pytest
 from tests.engine_runs.checkpoints import after_task, crew_after, is_chain, tasks_called, written
 from tests.engine_runs.runs import PRESS, marks, plan_for, request_for, saved_in
 from tests.runners.conftest import Engine
-from viewer.engines.planning.plan import Action, Edits
+from viewer.engines.plan import Action, Edits
 from viewer.messages.message import message_from
 
 CREW = "press_crew:make_crew"

@@ -9,7 +9,7 @@ import pytest
 from tests.engine_runs.checkpoints import after_task
 from tests.engine_runs.runs import DESK, environment, new_run_request, request_for, saved_in
 from tests.runners.conftest import Engine
-from viewer.engines.crewai.project_source.entry_points import find_entry_points
+from viewer.engines.crewai.entry_points import find_entry_points
 from viewer.engines.entry_points import EntryPoint
 
 GIVEN = {"audience": "children", "since": "1999"}

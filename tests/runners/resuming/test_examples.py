@@ -16,11 +16,11 @@ from tests.engine_runs.prewarmed import WarmPython, launched
 from tests.engine_runs.runs import PRESS, Saved, environment, marks, request_for, saved_in
 from tests.imported import imported_location
 from tests.runners.conftest import Engine
-from viewer.engines.crewai.project_source.entry_points import entry_point_for
-from viewer.engines.crewai.project_source.input_names import input_names
-from viewer.engines.planning.plan import Edits
+from viewer.engines.crewai.entry_points import entry_point_for
+from viewer.engines.crewai.input_names import input_names
+from viewer.engines.plan import Edits
+from viewer.host.projects import ProposedProject, propose_project
 from viewer.models import Run
-from viewer.projects.proposing import ProposedProject, propose_project
 
 pytestmark = pytest.mark.django_db
 EXAMPLES = PRESS.parent / "examples"

@@ -8,7 +8,7 @@ from tests.engine_runs.runs import KEY, request_for, saved_in
 from tests.engines.test_spans import spans_in
 from tests.runners.conftest import Engine
 from tests.runners.resuming.test_crews import CREW
-from viewer.engines.planning.plan import Edits
+from viewer.engines.plan import Edits
 
 
 def test_a_repeated_panic_ends_the_run_with_a_message(engine: Engine, stores: Path) -> None:

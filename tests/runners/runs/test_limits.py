@@ -18,7 +18,7 @@ from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import request_for
 from tests.runners.conftest import Engine
 from tests.runners.runs.conftest import Terminal, document
-from viewer.jobs.spool import STOP
+from viewer.host.jobs.spool import STOP
 
 
 def with_limits(request: dict[str, Any], **limits: float) -> dict[str, Any]:

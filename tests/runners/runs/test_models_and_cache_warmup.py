@@ -7,7 +7,7 @@ from tests.engine_runs.checkpoints import after_task, written
 from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import KEY, marks, request_for
 from tests.runners.conftest import Engine
-from viewer.engines.planning.plan import Edits
+from viewer.engines.plan import Edits
 
 EACH = 12
 # As in press_crew.py.

@@ -13,14 +13,14 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.jobs.conftest import wait_until
-from viewer.access.login_links import teammate
-from viewer.engines.planning.plan import Edits
-from viewer.importing import import_location
-from viewer.jobs.execution.starting.request import request_for
-from viewer.jobs.preflight import run
-from viewer.jobs.preflight.checks import preflight_checkpoint, unaccepted_effects
+from viewer.engines.plan import Edits
+from viewer.host.jobs import preflight
+from viewer.host.jobs.preflight import preflight_checkpoint, unaccepted_effects
+from viewer.host.jobs.runner_requests import request_for
+from viewer.host.locations.importing import import_location
 from viewer.launching.enqueue import run_here, start_job
 from viewer.models import AcceptedEffect, Checkpoint, Job, Location, PreflightCheck, Project, accept_effects
+from viewer.web.login_links import teammate
 
 pytestmark = pytest.mark.django_db(transaction=True)
 STORE = Path(__file__).resolve().parents[2] / "recorded_stores/1.15.30/json"
@@ -79,7 +79,7 @@ def checkpoint_naming(project: Project, tool_type: str, **fields: Any) -> Checkp
 
 
 def ended(check: PreflightCheck) -> PreflightCheck:
-    wait_until(lambda: PreflightCheck.objects.get(pk=check.pk).has_ended and not run._running)
+    wait_until(lambda: PreflightCheck.objects.get(pk=check.pk).has_ended and not preflight._running)
     return PreflightCheck.objects.get(pk=check.pk)
 
 

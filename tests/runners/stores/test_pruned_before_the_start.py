@@ -12,12 +12,13 @@ from django.utils import timezone
 from tests.engine_runs.model import TestModel
 from tests.imported import imported_location
 from viewer.engines.crewai.contents import contents_of
-from viewer.engines.planning.plan import Edits
-from viewer.importing import import_location, stored_body
-from viewer.jobs.execution.following.follow import ensure_finished
-from viewer.jobs.execution.starting.request import request_for
+from viewer.engines.plan import Edits
+from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.runner_requests import request_for
+from viewer.host.locations.bodies import stored_body
+from viewer.host.locations.importing import import_location
 from viewer.launching.enqueue import move_start, start_job
-from viewer.launching.requests.options import LaunchOptions
+from viewer.launching.requests import LaunchOptions
 from viewer.models import Checkpoint, Job, Project
 
 pytestmark = pytest.mark.django_db(transaction=True)

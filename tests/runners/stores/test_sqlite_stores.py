@@ -10,7 +10,7 @@ import pytest
 from tests.engine_runs.checkpoints import is_chain, rows
 from tests.engine_runs.runs import marks, request_for
 from tests.runners.conftest import Engine
-from viewer.engines.planning.plan import Edits
+from viewer.engines.plan import Edits
 
 
 @pytest.fixture

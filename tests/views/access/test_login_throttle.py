@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from checkpoint_site.middleware import throttle
 from checkpoint_site.middleware.throttle import BUDGETS, Throttle, network_of
-from viewer.access.login_links import login_link, teammate
+from viewer.web.login_links import login_link, teammate
 
 HERE, ELSEWHERE = "192.0.2.1", "198.51.100.7"
 

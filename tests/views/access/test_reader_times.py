@@ -11,9 +11,9 @@ from playwright.sync_api import Browser
 from pytest_django.live_server_helper import LiveServer
 
 from tests.views.browsing import opening
-from viewer.access.login_links import teammate
-from viewer.formats.moments import FORMATS
+from viewer.formats import FORMATS
 from viewer.models import Location, ReaderSettings, Run
+from viewer.web.login_links import teammate
 
 SCRIPT = Path(__file__).resolve().parents[3] / "static/js/times.js"
 

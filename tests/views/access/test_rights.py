@@ -10,10 +10,10 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.migrating import database_after, migrate_to_newest
-from viewer.access.login_links import owner, teammate
-from viewer.access.permissions import can_run
-from viewer.live import job_feed, location_feed
 from viewer.models import Checkpoint, Job, Location, Run
+from viewer.records.permissions import can_run
+from viewer.web.live import feeds
+from viewer.web.login_links import owner, teammate
 
 
 def has_right(name: str) -> bool:
@@ -70,8 +70,8 @@ def test_open_pages_of_read_only_users_receive_no_buttons(location: Location) ->
         kind=Job.Kind.FORK, location=location, project=location.project, status=Job.Status.RUNNING
     )
     for allowed in (False, True, False):
-        whole = job_feed.next_message(job_feed.JobFeed(job.pk, after=0, whole=True, can_run=allowed))
-        bar = location_feed.next_message(location_feed.LocationFeed(location.uid, can_run=allowed))
+        whole = feeds.next_message(feeds.JobFeed(job.pk, after=0, whole=True, can_run=allowed))
+        bar = feeds.location_message(feeds.LocationFeed(location.uid, can_run=allowed))
         for message in (whole, bar):
             assert (reverse("job-cancel", args=[job.pk]) in (message or "")) == allowed
 

@@ -12,7 +12,7 @@ from pytest_django import Settings
 from checkpoint_site.asgi import application
 from viewer.data_folder import identity
 from viewer.models import Location
-from viewer.views import locations
+from viewer.web.views import locations
 
 
 @pytest.fixture

@@ -13,10 +13,11 @@ from django.urls import URLPattern, URLResolver, get_resolver, resolve, reverse
 from django_tasks_db.models import DBTaskResult
 
 from tests.views.forking import CREW, stored
-from viewer.access.login_links import teammate
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Question, SavedSearch, ShareLink, Sweep
-from viewer.routing import websocket_urlpatterns
-from viewer.sharing import Subject, find_shared, make_link
+from viewer.presentation.share_links import make_link
+from viewer.presentation.shared_objects import Subject, find_shared
+from viewer.web.live.routing import websocket_urlpatterns
+from viewer.web.login_links import teammate
 
 # Read-only pages accept no POST request.
 READ = {

@@ -8,11 +8,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from viewer.comparison.references import Reference, reference_in, reference_to
-from viewer.comparison.table import row_of
-from viewer.engines.comparable import Section
-from viewer.engines.planning.editable import MISSING
+from viewer.engines.contents import Section
+from viewer.engines.editable import MISSING
 from viewer.models import Job, Location, Run, Sweep
+from viewer.presentation.comparison import row_of
+from viewer.presentation.comparison_references import Reference, reference_in, reference_to
 
 
 def page(client: Client, *references: object, **query: str) -> str:

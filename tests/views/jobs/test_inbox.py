@@ -9,9 +9,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from viewer.jobs.spool import answer_name
-from viewer.live.job_feed import JobFeed, next_message
+from viewer.host.jobs.spool import answer_name
 from viewer.models import Job, JobEvent, Location, Question
+from viewer.web.live.feeds import JobFeed, next_message
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from viewer.models import Job, Location, Question
-from viewer.presentation.jobs.job_list import JOBS_A_PAGE, job_list
+from viewer.presentation.jobs.pages import JOBS_A_PAGE, job_list
 
 NOW = timezone.now()
 

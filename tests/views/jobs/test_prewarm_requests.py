@@ -8,8 +8,8 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from tests.views.forking import CREW, create_location, stored
-from viewer.jobs.prewarm import client
-from viewer.jobs.prewarm.pool import take_requests
+from viewer.host.jobs import prewarm
+from viewer.host.jobs.prewarm import take_requests
 from viewer.models import Location, Project
 
 
@@ -45,19 +45,19 @@ def test_nothing_is_requested_for_an_unconfirmed_project(location: Location, adm
     for address in forms(location):
         admin_client.get(address, headers={"Sec-Fetch-Site": "same-origin"})
     location.refresh_from_db()
-    client.request_prewarm(location.project)
+    prewarm.request_prewarm(location.project)
     assert take_requests() == []
 
 
 def test_a_later_request_does_not_postpone_an_earlier_one(location: Location) -> None:
-    client.request_prewarm(location.project)
-    client.request_prewarm(location.project, seconds=60)
+    prewarm.request_prewarm(location.project)
+    prewarm.request_prewarm(location.project, seconds=60)
     assert take_requests() == [location.project]
-    client.request_prewarm(location.project, seconds=60)
+    prewarm.request_prewarm(location.project, seconds=60)
     assert take_requests() == []
 
 
 def test_an_old_request_expires(location: Location) -> None:
-    client.request_prewarm(location.project, seconds=-3600)
+    prewarm.request_prewarm(location.project, seconds=-3600)
     assert take_requests() == []
-    assert not list(client.folder().glob("*.request"))
+    assert not list(prewarm.folder().glob("*.request"))

@@ -10,9 +10,9 @@ from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.views.forking import CREW, checked, create_location, stored
-from viewer.access.login_links import teammate
-from viewer.jobs.local_storage import LocalJobStorage
+from viewer.host.jobs.files import LocalJobStorage
 from viewer.models import AcceptedEffect, Checkpoint, Job, PreflightCheck
+from viewer.web.login_links import teammate
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.views.forking import FLOW, filled, page, stored
-from viewer.importing import import_location
+from viewer.host.locations.importing import import_location
 from viewer.models import Checkpoint, Job, Location, Project
 
 

@@ -20,7 +20,7 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import FAKE_RUNNERS, marks
 from tests.views.forking import checked_new_run, filled, page
-from viewer.jobs.queue.tasks import run_job
+from viewer.host.jobs.worker import run_job
 from viewer.models import Checkpoint, Job, Location, Question, Sweep
 
 CLICKS = 200

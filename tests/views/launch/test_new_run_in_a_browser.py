@@ -10,9 +10,9 @@ from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.views.forking import checked_new_run, create_location
-from viewer.access.login_links import teammate
-from viewer.jobs.storage import storage_of
+from viewer.host.jobs.files import storage_of
 from viewer.models import Job, PreflightCheck, Project
+from viewer.web.login_links import teammate
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -7,10 +7,10 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.views.forking import checked, filled, page
-from viewer.jobs.execution.starting.request import request_of
-from viewer.lineage.branch_names import free_name
+from viewer.host.jobs.runner_requests import request_of
 from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, Job, Project
+from viewer.records.lineage.branch_names import free_name
 
 KEY = "sk-typed0123456789abcdefghijkl"
 ENVIRONMENT_VALUE = "hunter-of-the-lost-2031"

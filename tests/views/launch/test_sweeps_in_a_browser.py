@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.views.forking import CREW, checked, create_location, stored
-from viewer.access.login_links import teammate
 from viewer.models import Job, Sweep
+from viewer.web.login_links import teammate
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

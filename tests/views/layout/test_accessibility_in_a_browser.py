@@ -15,8 +15,8 @@ from tests.views.access.test_urls import ALL, BY_LINK, LOGIN, PUBLIC, addresses_
 from tests.views.axe import faults_of, findings
 from tests.views.browsing import Open, opening
 from tests.views.forking import checked, checked_new_run
-from viewer.access.login_links import teammate
 from viewer.models import Checkpoint, Location
+from viewer.web.login_links import teammate
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

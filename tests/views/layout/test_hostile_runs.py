@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.views.forking import CREW, checked, page
-from viewer.live.job_feed import JobFeed, next_message
 from viewer.models import Checkpoint, Job, JobEvent, Question, Sweep
-from viewer.presentation.jobs.event_list import LABELS
+from viewer.presentation.jobs.events import LABELS
+from viewer.web.live.feeds import JobFeed, next_message
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"
 OPENINGS = ("<script>alert", "<img src=x", "<svg/onload", "\"'><")

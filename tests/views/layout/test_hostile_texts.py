@@ -10,7 +10,7 @@ from django.test import Client
 
 from tests.imported import imported_location
 from viewer.models import Run
-from viewer.presentation.markdown import as_html
+from viewer.presentation.values import as_html
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"
 TABS = ("overview", "tasks", "inputs", "state", "events", "raw")

@@ -4,7 +4,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from viewer.importing import background, import_added, importing
+from viewer.host.locations import background, importing
+from viewer.host.locations.importing import import_added
 from viewer.models import Location
 
 

@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from viewer.access.login_links import teammate
 from viewer.models import Job, Location, Project
+from viewer.web.login_links import teammate
 
 pytestmark = pytest.mark.django_db
 TICKED = 'value="crew:build" id="id_entry_points_0" checked'

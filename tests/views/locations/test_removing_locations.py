@@ -7,7 +7,8 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.engine_runs.runs import marks
-from viewer.importing import import_location, import_one, open_location
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.importing import import_location, import_one
 from viewer.models import Checkpoint, Job, Location, StoredCopy
 
 

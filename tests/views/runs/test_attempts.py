@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
-from viewer.presentation.run.visible.picking import Wanted
+from viewer.presentation.run.visible import Wanted
 from viewer.presentation.run.window import window_of
 
 

@@ -9,9 +9,9 @@ from django.urls import reverse
 
 from tests.lineage.generated_runs import generated_run
 from tests.sharing.conftest import share, stranger
-from viewer.importing import update_statuses
 from viewer.models import Run
 from viewer.presentation.run.branches import MAX_BRANCHES, branches_left_out, branches_of
+from viewer.records.run_rows import update_statuses
 
 __all__ = ["stranger"]
 BRANCHES = 400

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from viewer.importing import stored_body
+from viewer.host.locations.bodies import stored_body
 from viewer.models import Checkpoint, Location, Run
 from viewer.stores.packing import compressed
 

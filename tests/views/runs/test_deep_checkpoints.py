@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from tests.terminal import Terminal
 from tests.views.forking import CREW, stored
-from viewer.importing.stored_copies import stored as stored_module
+from viewer.host.locations import bodies as stored_module
 from viewer.models import Checkpoint, Job, Location
 
 TABS = ("overview", "tasks", "inputs", "state", "events", "raw")

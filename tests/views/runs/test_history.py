@@ -11,12 +11,12 @@ from django.urls import reverse
 from tests.imported import imported_location
 from tests.langgraph.conftest import opened, threads
 from tests.langgraph.databases import Database, packed
-from viewer.comparison.history import History, history_of
 from viewer.engines import engine_of
-from viewer.engines.comparable import Section, part_id
-from viewer.engines.planning.editable import MISSING
-from viewer.importing import stored_body
+from viewer.engines.contents import Section, part_id
+from viewer.engines.editable import MISSING
+from viewer.host.locations.bodies import stored_body
 from viewer.models import Checkpoint, Location, Run, StoredCopy
+from viewer.presentation.history import History, history_of
 
 __all__ = ["threads"]
 

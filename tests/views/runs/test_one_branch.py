@@ -8,10 +8,10 @@ from django.urls import reverse
 from playwright.sync_api import Browser, expect
 from pytest_django.live_server_helper import LiveServer
 
-from viewer.access.login_links import teammate
 from viewer.models import Checkpoint, Run
-from viewer.presentation.run.visible.picking import Wanted
+from viewer.presentation.run.visible import Wanted
 from viewer.presentation.run.window import window_of
+from viewer.web.login_links import teammate
 
 
 def ids(run: Run, wanted: Wanted) -> list[str]:

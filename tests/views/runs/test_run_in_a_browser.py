@@ -11,7 +11,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.lineage.generated_runs import generated_run
 from tests.views.browsing import Open, opening
 from viewer.models import Job, Run
-from viewer.presentation.run.visible.picking import ROWS
+from viewer.presentation.run.visible import ROWS
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

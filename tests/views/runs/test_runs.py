@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from tests.lineage.generated_runs import branched_run, generated_run
-from viewer.importing import import_location
+from viewer.host.locations.importing import import_location
 from viewer.models import Annotation, Checkpoint, Job, Location, Run
-from viewer.presentation.run.visible.picking import ROWS, Wanted
+from viewer.presentation.run.visible import ROWS, Wanted
 from viewer.presentation.run.window import window_of
 
 PART = {"HX-Request": "true", "HX-Target": "detail"}

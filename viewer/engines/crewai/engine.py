@@ -2,24 +2,19 @@
 
 from pathlib import Path
 
-from viewer.engines.crewai import preflight, triggers
-from viewer.engines.crewai.comparable import comparable, followed_parts
+from viewer.engines.crewai import editing, entry_points, labels, planning, preflight
+from viewer.engines.crewai.checkpoint_events import GROUPS, checkpoint_events
+from viewer.engines.crewai.comparable import comparable, followed_parts, run_inputs, search_texts
 from viewer.engines.crewai.contents import Contents, completed, contents_of
-from viewer.engines.crewai.contents.events import FAILED
-from viewer.engines.crewai.events import GROUPS, checkpoint_events
-from viewer.engines.crewai.info import info, info_lines
-from viewer.engines.crewai.kinds import KINDS
-from viewer.engines.crewai.planning import editing, units
-from viewer.engines.crewai.project_source import entry_points
-from viewer.engines.crewai.project_source.input_names import input_names
-from viewer.engines.crewai.run_list import run_inputs
+from viewer.engines.crewai.input_names import input_names
+from viewer.engines.crewai.labels import KINDS
+from viewer.engines.crewai.recorded_events import FAILED
 from viewer.engines.crewai.script import script
-from viewer.engines.crewai.search_texts import search_texts
 from viewer.engines.crewai.spans import spans
-from viewer.engines.crewai.tabs import ORDER, TABS, is_tab_empty, tab_context
+from viewer.engines.crewai.tabs import ORDER, TABS, info, info_lines, is_tab_empty, tab_context
 from viewer.engines.crewai.unit_graph import unit_graph
+from viewer.engines.entry_points import Runner
 from viewer.engines.protocol import Engine
-from viewer.engines.runner import Runner
 
 RUNNERS = Path(__file__).resolve().parents[2] / "runners"
 
@@ -48,7 +43,7 @@ class CrewAI(Engine[Contents]):
 
     contents_of = staticmethod(contents_of)
     completed = staticmethod(completed)
-    units_of = staticmethod(units.units_of)
+    units_of = staticmethod(planning.units_of)
     is_tab_empty = staticmethod(is_tab_empty)
     tab_context = staticmethod(tab_context)
     compares_steps = False
@@ -63,17 +58,17 @@ class CrewAI(Engine[Contents]):
     search_texts = staticmethod(search_texts)
     run_inputs = staticmethod(run_inputs)
 
-    trigger_labels = triggers.LABELS
+    trigger_labels = labels.LABELS
     failure_suffixes = FAILED
     waiting_suffixes = ()
     unfinished_suffixes = ()
-    is_start = staticmethod(triggers.is_start)
-    is_end = staticmethod(triggers.is_end)
-    numbered_label = staticmethod(triggers.numbered_label)
-    unit_subjects = triggers.UNIT_SUBJECTS
-    asker_labels = triggers.ASKER_LABELS
-    event_labels = triggers.EVENT_LABELS
-    event_details = triggers.EVENT_DETAILS
+    is_start = staticmethod(labels.is_start)
+    is_end = staticmethod(labels.is_end)
+    numbered_label = staticmethod(labels.numbered_label)
+    unit_subjects = labels.UNIT_SUBJECTS
+    asker_labels = labels.ASKER_LABELS
+    event_labels = labels.EVENT_LABELS
+    event_details = labels.EVENT_DETAILS
     snippet_template = "engines/crewai/_snippet.html"
     event_groups = GROUPS
     checkpoint_events = staticmethod(checkpoint_events)
@@ -89,11 +84,11 @@ class CrewAI(Engine[Contents]):
     missing_code = staticmethod(editing.missing_code)
     former_values = staticmethod(editing.former_values)
     kickoff_inputs = staticmethod(editing.kickoff_inputs)
-    read_source = staticmethod(units.read_source)
-    plan = staticmethod(units.plan)
-    outlook = staticmethod(units.outlook)
-    has_finished = staticmethod(units.has_finished)
-    cost = staticmethod(units.cost)
+    read_source = staticmethod(planning.read_source)
+    plan = staticmethod(planning.plan)
+    outlook = staticmethod(planning.outlook)
+    has_finished = staticmethod(planning.has_finished)
+    cost = staticmethod(planning.cost)
 
     find_entry_points = staticmethod(entry_points.find_entry_points)
     entry_point_for = staticmethod(entry_points.entry_point_for)

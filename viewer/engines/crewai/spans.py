@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from viewer.engines.contents import short_title
 from viewer.engines.crewai.contents import Contents
-from viewer.engines.crewai.contents.events import FAILED, Event
-from viewer.engines.crewai.format.summary import restarts
+from viewer.engines.crewai.recorded_events import FAILED, Event
+from viewer.engines.crewai.store_format import restarts
 from viewer.engines.spans import (
     Failure,
     Sources,
@@ -16,7 +17,6 @@ from viewer.engines.spans import (
     SpanStatus,
     failed_attempts,
 )
-from viewer.engines.titles import short_title
 from viewer.messages.marking import gettext_noop as _
 
 _UNITS = ("task_started", "method_execution_started", "lite_agent_execution_started")

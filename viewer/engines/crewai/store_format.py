@@ -1,11 +1,251 @@
-"""Recognises and reads CrewAI's checkpoints. Used in a reader process."""
+"""Recognises CrewAI's checkpoints in a reader process, and reads their columns."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import msgspec
 
-from viewer.engines.crewai.format import structs, summary
-from viewer.redaction.marker import MARKER
+from viewer.engines.contents import short_title
+from viewer.engines.crewai import structs
+from viewer.engines.crewai.recorded_events import moment
+from viewer.engines.crewai.structs import Document, Entity, Event, root_position, skipped_positions
+from viewer.redaction import MARKER
 from viewer.stores.errors import Foreign
+from viewer.stores.model_calls import ModelCall, call_of
 from viewer.stores.protocol import Entry, RecordedIds, Snapshot, StoreFormat
+
+# The columns of a CrewAI checkpoint: root entity, name, run, progress, trigger, calls and sessions.
+
+
+# CrewAI runs agents in internal flows, whose events are recorded with those of the user's flow.
+INTERNAL_FLOWS = frozenset({"AgentExecutor", "CrewAgentExecutor", "CrewAgentExecutorFlow", "LiteAgent"})
+
+
+class _State(msgspec.Struct):
+    id: str | None = None
+
+
+_state = msgspec.json.Decoder(_State)
+_name = msgspec.json.Decoder(str | None)
+
+
+def root_of(entities: Iterable[Entity]) -> Entity | None:
+    """Return the root entity; None if there is none."""
+    all_of_them = list(entities)
+    position = root_position([entity.facts for entity in all_of_them])
+    return None if position is None else all_of_them[position]
+
+
+def entity_type_of(entity: Entity | None) -> str:
+    """Return ``crew``, ``flow``, ``agent`` or ``unknown``."""
+    kind = entity.entity_type if entity else ""
+    return kind if kind in ("crew", "flow", "agent") else "unknown"
+
+
+def name_of(root: Entity | None, document: Document) -> str:
+    """The crew's name, the agent's role, or the flow's name or class. Only events contain the class."""
+    if root is None:
+        return ""
+    if root.entity_type == "agent":
+        return (root.role or "").strip()
+    if root.name or root.entity_type != "flow":
+        return root.name or ""
+    return _flow_class(document)
+
+
+def _flow_class(document: Document) -> str:
+    """Return the class of the flow that started first. Flows that it calls start later."""
+    for node in document.event_record.nodes.values():
+        event = node.event
+        is_start = event.type in ("flow_started", "flow_created")
+        if is_start and event.flow_name and event.flow_name not in INTERNAL_FLOWS:
+            return event.flow_name
+    return ""
+
+
+# The events at which a resume or a fork begins.
+RESTORES = ("checkpoint_restore_started", "checkpoint_fork_started")
+WRITE_STARTED = "checkpoint_started"
+WRITES_ENDED = ("checkpoint_completed", "checkpoint_failed")
+# Ends the type of an event about the environment of a process, such as ``default_env``.
+ENVIRONMENT = "_env"
+EVENTS_BEFORE_ENVIRONMENT = 2
+# Seconds. A process takes longer to start.
+MIN_PAUSE = 0.5
+# The endings of the types of events with which a process may begin. It ends nothing that another began.
+FIRST_OF_PROCESS = (ENVIRONMENT, "_started", "_created", "_requested", "_received")
+STARTS = ("crew_kickoff_started", "flow_started", "lite_agent_execution_started")
+
+
+def run_key_of(root: Entity | None, document: Document) -> str:
+    """Return the key of a run: the id of its kickoff event, of the flow's execution, or of the root."""
+    started = next(
+        (event_id for event_id, node in document.event_record.nodes.items() if node.event.type in STARTS), ""
+    )
+    if root is None:
+        return started
+    # When an agent starts, the id of the event is not recorded in the agent yet.
+    noted = root.checkpoint_kickoff_event_id or (started if root.entity_type == "agent" else "")
+    return noted or _flow_id(root) or root.id or started
+
+
+def _flow_id(root: Entity) -> str | None:
+    if root.entity_type != "flow":
+        return None
+    try:
+        state = _state.decode(root.checkpoint_state)
+    except msgspec.ValidationError:
+        state = _State()
+    return state.id or (root.execution_context.flow_id if root.execution_context else None)
+
+
+def progress_of(root: Entity | None, document: Document) -> tuple[int, int]:
+    """Return the numbers of finished units and of all units: tasks, methods, or the single run of an agent.
+
+    The second is 0 for a flow whose number of methods is not known yet.
+    """
+    if root is None:
+        return 0, 0
+    if root.entity_type == "crew":
+        return _tasks_of(root, document)
+    if root.entity_type == "agent":
+        events = [node.event for node in document.event_record.nodes.values()]
+        return int(any(event.type == "lite_agent_execution_completed" for event in events)), 1
+    return _methods_of(root, document)
+
+
+def _tasks_of(root: Entity, document: Document) -> tuple[int, int]:
+    """Count a crew's tasks. Those that were skipped do not count."""
+    tasks, events = root.tasks or [], [node.event for node in document.event_record.nodes.values()]
+    done = [task.is_done for task in tasks]
+    if all(done):
+        return len(tasks), len(tasks)
+    started = {event.task_id for event in events if event.type == "task_started"}
+    kickoff = root.checkpoint_kickoff_event_id
+    has_completed = any(
+        event.type == "crew_kickoff_completed" and kickoff and event.started_event_id == kickoff
+        for event in events
+    )
+    facts = [(task.is_done, task.id in started) for task in tasks]
+    return sum(done), len(tasks) - len(skipped_positions(facts, has_completed))
+
+
+def _methods_of(root: Entity, document: Document) -> tuple[int, int]:
+    """Count a flow's methods. Until the flow has ended, only the methods that have begun are known."""
+    name = _flow_class(document)
+    events = [node.event for node in document.event_record.nodes.values()]
+    # Leave out the methods of flows that this flow calls.
+    of_flow = [event for event in events if event.flow_name and event.flow_name == name]
+    done = set(root.checkpoint_completed_methods or ())
+    ended = _named(of_flow, "method_execution_finished") | set(root.checkpoint_method_counts or ())
+    if of_flow and of_flow[-1].type == "flow_finished" and ended <= done:
+        # A method that began and never ended is not waited for, since the flow has finished.
+        return len(done), len(done)
+    known = done | ended | _named(of_flow, "method_execution_started")
+    return len(done), len(known) if len(known) > len(done) else 0
+
+
+def _named(events: Iterable[Event], kind: str) -> set[str]:
+    """Return the names of the methods in the events of this kind."""
+    return {event.method_name for event in events if event.type == kind and event.method_name}
+
+
+def trigger_of(document: Document) -> str:
+    """Return the trigger. The first versions do not record it, so for these it is the last event."""
+    if document.trigger or document.crewai_version:
+        return document.trigger or ""
+    events = [node.event for node in document.event_record.nodes.values()]
+    return max(events, key=lambda event: event.emission_sequence or 0).type if events else ""
+
+
+def subject_of(document: Document, trigger: str) -> str:
+    """Return the task or method of the trigger, on one line; empty if it has neither."""
+    about = [node.event for node in document.event_record.nodes.values() if node.event.type == trigger]
+    if not about:
+        return ""
+    last = max(about, key=lambda event: event.emission_sequence or 0)
+    return short_title(last.method_name or _name.decode(last.task_name) or "")
+
+
+def calls_of(document: Document) -> dict[str, ModelCall]:
+    """Return the model calls by event id."""
+    return {
+        event_id: call_of(node.event.usage, node.event.model or "")
+        for event_id, node in document.event_record.nodes.items()
+        if node.event.usage and node.event.type == "llm_call_completed"
+    }
+
+
+def sessions_of(document: Document) -> list[tuple[str, float, float]]:
+    """Return the sessions: the id of the first event, and the start and end in seconds since the epoch.
+
+    A restore begins a session. Nothing ran between it and the event before.
+    """
+    timed = [
+        (event_id, node.event.type, at.timestamp())
+        for event_id, node in document.event_record.nodes.items()
+        if (at := moment(node.event.timestamp)) is not None
+    ]
+    begins = set(restarts([(kind, at) for _id, kind, at in timed]))
+    sessions: list[tuple[str, float, float]] = []
+    for number, (event_id, _kind, seconds) in enumerate(timed):
+        if not sessions or number in begins:
+            sessions.append((event_id, seconds, seconds))
+        else:
+            first, start, end = sessions[-1]
+            sessions[-1] = (first, start, max(end, seconds))
+    return sessions
+
+
+def restarts(events: Sequence[tuple[str, float]]) -> list[int]:
+    """Return the positions of the events with which a resume or a fork begins.
+
+    ``events`` are the types and times of all events. The engine seldom records a restore. It records each
+    write of a checkpoint as started and completed, but the written checkpoint has only its start: so another
+    process recorded what follows a start without an end. Each process also records its environment, among the
+    first of its events. Nothing ran before them, so the longest pause there is the one before the process.
+    """
+    kinds = [kind for kind, _at in events]
+    pauses = [0.0, *(after[1] - before[1] for before, after in pairwise(events))]
+    unended = _unended_writes(kinds)
+    found: list[int] = []
+    write, has_worked = -1, False
+    for number, kind in enumerate(kinds):
+        if kind in RESTORES:
+            found.append(number)
+            write = -1
+        elif kind.endswith(ENVIRONMENT) and (has_worked or write >= 0):
+            first = max(write, number - EVENTS_BEFORE_ENVIRONMENT - 1, *found[-1:]) + 1
+            at = max(range(first, number + 1), key=lambda at: pauses[at], default=number)
+            found += [at] if pauses[at] >= MIN_PAUSE else []
+            write = -1
+        elif (
+            write >= 0
+            and number not in unended
+            and kind.endswith(FIRST_OF_PROCESS)
+            and not any(one.endswith(ENVIRONMENT) for one in kinds[number : number + 3])
+        ):
+            found += [number] if pauses[number] >= MIN_PAUSE else []
+            write = -1
+        if number in unended:
+            write = number
+        has_worked |= kind.endswith(("_completed", "_finished"))
+    return found
+
+
+def _unended_writes(kinds: Sequence[str]) -> set[int]:
+    """The positions of writes of checkpoints that are not followed by an end of their own."""
+    ends, unended = 0, set()
+    for number in reversed(range(len(kinds))):
+        ends += kinds[number] in WRITES_ENDED
+        if kinds[number] == WRITE_STARTED:
+            unended |= set() if ends else {number}
+            ends = max(0, ends - 1)
+    return unended
+
+
+# Recognises and reads CrewAI's checkpoints. Used in a reader process.
+
 
 FIRST_BRANCH = "main"
 
@@ -36,9 +276,9 @@ class CrewAIFormat(StoreFormat):
 
 
 def _snapshot(document: structs.Document, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
-    root = summary.root_of(document.entities)
-    done, total = summary.progress_of(root, document)
-    trigger = summary.trigger_of(document)
+    root = root_of(document.entities)
+    done, total = progress_of(root, document)
+    trigger = trigger_of(document)
     return Snapshot(
         key=entry.key,
         fingerprint=entry.fingerprint,
@@ -47,17 +287,17 @@ def _snapshot(document: structs.Document, body: bytes, entry: Entry, ids: Record
         parent_id=_inside_or_outside(document.parent_id, ids.parent_id),
         branch=_inside_or_outside(document.branch, ids.branch) or FIRST_BRANCH,
         trigger=trigger,
-        subject=summary.subject_of(document, trigger),
+        subject=subject_of(document, trigger),
         created_at=structs.created_at(ids.checkpoint_id),
         engine_version=document.crewai_version or "",
-        entity=summary.entity_type_of(root),
-        name=summary.name_of(root, document),
-        run_key=summary.run_key_of(root, document),
+        entity=entity_type_of(root),
+        name=name_of(root, document),
+        run_key=run_key_of(root, document),
         units_done=done,
         units_total=total,
         event_ids=tuple(document.event_record.nodes),
-        calls=summary.calls_of(document),
-        sessions=summary.sessions_of(document),
+        calls=calls_of(document),
+        sessions=sessions_of(document),
         body=body,
         engine="crewai",
     )

@@ -6,9 +6,9 @@ from typing import Any
 
 from viewer.engines.contents import GraphEdge, UnitGraph
 from viewer.engines.crewai.contents import Contents, Task
-from viewer.engines.crewai.planning.flow_plan import FlowMethod
-from viewer.engines.crewai.planning.units import following_of
-from viewer.engines.crewai.project_source.conditional_tasks import ConditionalTasks
+from viewer.engines.crewai.flow_plan import FlowMethod
+from viewer.engines.crewai.input_names import ConditionalTasks
+from viewer.engines.crewai.planning import following_of
 
 START = "__start__"
 CONDITION = "condition"

@@ -1,18 +1,21 @@
-"""The parts of a LangGraph checkpoint that a comparison aligns."""
+"""What comparisons, the search and lists of runs read of a LangGraph checkpoint."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from viewer.engines.comparable import Part, Section, parts_of, settings_of
+from viewer.engines.contents import Part, SearchText, Section, TextKind, parts_of, settings_of
+from viewer.engines.langgraph.channels import ChatMessage, messages_in
 from viewer.engines.langgraph.contents import Contents, Task
-from viewer.engines.langgraph.contents.conversation import ChatMessage, messages_in
-from viewer.engines.langgraph.format.super_steps import fields_of, mapping, sequence
-from viewer.engines.langgraph.planning.editing import kickoff_inputs
-from viewer.engines.langgraph.tabs import readable
-from viewer.engines.langgraph.threads.usage import calls_in
+from viewer.engines.langgraph.plan import kickoff_inputs
+from viewer.engines.langgraph.super_steps import fields_of, mapping, sequence
+from viewer.engines.langgraph.tabs import as_text, readable
+from viewer.engines.langgraph.threads.rows import calls_in
 from viewer.messages.marking import gettext_noop as _
 from viewer.stores.model_calls import ModelCall
+
+# The parts of a LangGraph checkpoint that a comparison aligns.
+
 
 # The metadata that the engine itself writes. All other metadata are settings of the run.
 _OWN_METADATA = {
@@ -114,3 +117,80 @@ def _calls(messages: Sequence[ChatMessage]) -> Iterator[Part]:
             made[message.answers_call]["result"] = message.text
     for name, found in calls.items():
         yield Part(Section.TOOLS, name, name, found)
+
+
+# The texts of a LangGraph checkpoint that the search finds.
+
+
+_START = "__start__"
+
+
+def search_texts(contents: Contents) -> Iterator[SearchText]:
+    """The texts of a checkpoint, each with the tab that shows it."""
+    yield SearchText(TextKind.NAME, contents.thread_id, "tab=metadata")
+    started_with = contents.control_channels.get(_START)
+    if started_with is not None:
+        yield SearchText(TextKind.INPUT, as_text(started_with), "tab=state")
+    # The writes come before the state, since only they name the node that wrote a message.
+    for task in contents.tasks:
+        yield from _task(task)
+    for name, value in contents.channels.items():
+        yield from _value(TextKind.STATE, name, value, "tab=state", "tab=messages", "")
+
+
+def _task(task: Task) -> Iterator[SearchText]:
+    for write in task.writes:
+        if not write.is_control:
+            yield from _value(
+                TextKind.OUTPUT, write.channel, write.value, "tab=writes", "tab=writes", task.node
+            )
+    for interrupt in task.interrupts:
+        yield SearchText(TextKind.MESSAGE, as_text(interrupt.value), "tab=next", task.node)
+    for answer in task.answers:
+        yield SearchText(TextKind.INPUT, as_text(answer), "tab=writes", task.node)
+    if task.error:
+        yield SearchText(TextKind.ERROR, task.error, "tab=next", task.node)
+
+
+def _value(
+    kind: TextKind, name: str, value: Any, query_string: str, query_of_messages: str, unit: str
+) -> Iterator[SearchText]:
+    """The messages of a channel's value, or the value as one text."""
+    messages = messages_in(value if isinstance(value, list) else [value])
+    if not messages:
+        yield SearchText(kind, f"{name}: {as_text(value)}", query_string, unit)
+    for message in messages:
+        yield from _message(message, query_of_messages, unit)
+
+
+def _message(message: ChatMessage, query_string: str, unit: str) -> Iterator[SearchText]:
+    is_tool = message.role in ("tool", "function")
+    kind = TextKind.ERROR if message.is_error else TextKind.TOOL if is_tool else TextKind.MESSAGE
+    if message.text:
+        text = f"{message.name}: {message.text}" if is_tool and message.name else message.text
+        yield SearchText(kind, text, query_string, unit, model=message.model)
+    for call in message.calls:
+        text = f"{call.name}: {call.arguments}"
+        yield SearchText(TextKind.TOOL, text, query_string, unit, model=message.model)
+
+
+# Reads what a list of runs shows from a checkpoint's contents.
+
+
+def run_inputs(contents: Contents) -> Mapping[str, Any]:
+    """The user's first message under an empty name, or else the inputs of the graph by name."""
+    start = mapping(mapping(contents.checkpoint.get("channel_values")).get("__start__"))
+    given = start or contents.channels
+    for value in given.values():
+        text = _first_user_text(value)
+        if text:
+            return {"": text}
+    return start
+
+
+def _first_user_text(value: Any) -> str:
+    """The text of the user's first message in a conversation; empty for any other value."""
+    content = next((one.text for one in messages_in(value) if one.role == "user" and one.text), "")
+    # LangChain also accepts pairs of a role and a text.
+    pairs = [one for one in map(sequence, sequence(value)) if len(one) == 2 and one[0] in ("user", "human")]
+    return content or next((str(text) for _role, text in pairs), "")

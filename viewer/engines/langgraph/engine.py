@@ -2,23 +2,23 @@
 
 from pathlib import Path
 
-from viewer.engines.langgraph import preflight, triggers
-from viewer.engines.langgraph.comparable import comparable, followed_parts, model_calls
+from viewer.engines.entry_points import Runner
+from viewer.engines.langgraph import identifiers, labels, plan, project_source
+from viewer.engines.langgraph.answers import asked_question
+from viewer.engines.langgraph.comparable import (
+    comparable,
+    followed_parts,
+    model_calls,
+    run_inputs,
+    search_texts,
+)
 from viewer.engines.langgraph.contents import Contents, contents_of
-from viewer.engines.langgraph.format import identifiers
-from viewer.engines.langgraph.info import info, info_lines
-from viewer.engines.langgraph.kinds import KINDS
-from viewer.engines.langgraph.planning import editing, messages, plan
-from viewer.engines.langgraph.planning.questions import asked_question
-from viewer.engines.langgraph.project_source import configuration, entry_points, inputs
-from viewer.engines.langgraph.run_list import run_inputs
-from viewer.engines.langgraph.schema import schema
+from viewer.engines.langgraph.labels import KINDS
+from viewer.engines.langgraph.plan import schema
 from viewer.engines.langgraph.script import script
-from viewer.engines.langgraph.search_texts import search_texts
 from viewer.engines.langgraph.spans import spans
-from viewer.engines.langgraph.tabs import ORDER, TABS, is_tab_empty, tab_context
+from viewer.engines.langgraph.tabs import ORDER, TABS, info, info_lines, is_tab_empty, tab_context
 from viewer.engines.protocol import Engine
-from viewer.engines.runner import Runner
 
 RUNNERS = Path(__file__).resolve().parents[2] / "runners"
 
@@ -56,39 +56,39 @@ class LangGraph(Engine[Contents]):
     search_texts = staticmethod(search_texts)
     run_inputs = staticmethod(run_inputs)
 
-    trigger_labels = triggers.LABELS
-    failure_suffixes = (triggers.FAILED,)
-    waiting_suffixes = (triggers.WAITING,)
-    unfinished_suffixes = (triggers.UNFINISHED,)
-    is_start = staticmethod(triggers.is_start)
-    is_end = staticmethod(triggers.is_end)
-    unit_subjects = triggers.UNIT_SUBJECTS
-    asker_labels = triggers.ASKER_LABELS
+    trigger_labels = labels.TRIGGER_LABELS
+    failure_suffixes = (labels.FAILED,)
+    waiting_suffixes = (labels.WAITING,)
+    unfinished_suffixes = (labels.UNFINISHED,)
+    is_start = staticmethod(labels.is_start)
+    is_end = staticmethod(labels.is_end)
+    unit_subjects = labels.UNIT_SUBJECTS
+    asker_labels = labels.ASKER_LABELS
     asked_question = staticmethod(asked_question)
     snippet_template = "engines/langgraph/_snippet.html"
-    event_labels = triggers.EVENT_LABELS
-    event_details = triggers.EVENT_DETAILS
+    event_labels = labels.EVENT_LABELS
+    event_details = labels.EVENT_DETAILS
 
-    preflight_labels = preflight.LABELS
+    preflight_labels = labels.PREFLIGHT_LABELS
 
     schema = staticmethod(schema)
-    editable = staticmethod(editing.editable)
-    edited_messages = staticmethod(messages.edited_messages)
-    typed_state = staticmethod(editing.typed_state)
-    kickoff_inputs = staticmethod(editing.kickoff_inputs)
+    editable = staticmethod(plan.editable)
+    edited_messages = staticmethod(plan.edited_messages)
+    typed_state = staticmethod(plan.typed_state)
+    kickoff_inputs = staticmethod(plan.kickoff_inputs)
     outlook = staticmethod(plan.outlook)
     plan = staticmethod(plan.plan)
 
-    environment_file = staticmethod(configuration.environment_file)
-    source_folders = staticmethod(configuration.source_folders)
-    find_entry_points = staticmethod(entry_points.find_entry_points)
-    named_entry_points = staticmethod(entry_points.named_entry_points)
-    entry_point_for = staticmethod(entry_points.entry_point_for)
-    entry_point_kinds = staticmethod(entry_points.entry_point_kinds)
-    entry_point_title = staticmethod(entry_points.title_of)
-    entry_point_labels = entry_points.LABELS
-    is_entry_point = staticmethod(entry_points.is_entry_point)
-    input_names = staticmethod(inputs.input_names)
+    environment_file = staticmethod(project_source.environment_file)
+    source_folders = staticmethod(project_source.source_folders)
+    find_entry_points = staticmethod(project_source.find_entry_points)
+    named_entry_points = staticmethod(project_source.named_entry_points)
+    entry_point_for = staticmethod(project_source.entry_point_for)
+    entry_point_kinds = staticmethod(project_source.entry_point_kinds)
+    entry_point_title = staticmethod(project_source.title_of)
+    entry_point_labels = project_source.LABELS
+    is_entry_point = staticmethod(project_source.is_entry_point)
+    input_names = staticmethod(project_source.input_names)
 
 
 ENGINE = LangGraph()

@@ -10,10 +10,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+from viewer.engines.langgraph.channels import ChatMessage, messages_in
 from viewer.engines.langgraph.contents import Contents, Task
-from viewer.engines.langgraph.contents.conversation import ChatMessage, messages_in
-from viewer.engines.langgraph.format.super_steps import fields_of, mapping
-from viewer.engines.langgraph.threads.usage import ANSWERS, call_in_message
+from viewer.engines.langgraph.super_steps import fields_of, mapping
+from viewer.engines.langgraph.threads.rows import ANSWERS, call_in_message
 from viewer.engines.spans import (
     Failure,
     Sources,

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from viewer.engines.langgraph.format import identifiers
+from viewer.engines.langgraph import identifiers
 from viewer.engines.langgraph.threads.rows import ENGINE, FIRST_BRANCH, KIND, SOURCES, Metadata
 from viewer.redaction.known_secrets import KnownSecrets
 from viewer.stores.errors import Foreign
-from viewer.stores.postgresql.address import ServerAddress
+from viewer.stores.postgresql_address import ServerAddress
 from viewer.stores.protocol import Entry, IndexedStore, ReadLimits, RecordedIds, Snapshot, StoreFormat
 
 if TYPE_CHECKING:
     from viewer.engines.langgraph.tables.protocol import Tables
-    from viewer.stores.sqlite.readonly import DatabaseFile
+    from viewer.stores.protocol import DatabaseFile
 
 
 class Document(msgspec.Struct):

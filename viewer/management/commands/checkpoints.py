@@ -78,6 +78,6 @@ class Command(ForklineCommand):
 def end_orphaned_jobs() -> None:
     """End the jobs whose follower was killed."""
     if Job.objects.under_way().exists():
-        from viewer.jobs.execution.following.orphans import finish_orphans
+        from viewer.host.jobs.orphans import finish_orphans
 
         finish_orphans()

@@ -8,12 +8,12 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from viewer.cli.arguments.values import LOCATION
+from viewer.cli.edits import LOCATION
 from viewer.cli.finding import imported
 from viewer.data_folder import prepare_data_folder
-from viewer.formats.amounts import count_text
-from viewer.importing import is_indexed
-from viewer.jobs.execution.following.orphans import finish_orphans
+from viewer.formats import count_text
+from viewer.host.jobs.orphans import finish_orphans
+from viewer.host.locations.addresses import is_indexed
 from viewer.management.command import ForklineCommand
 from viewer.messages.translation import translate
 

@@ -14,19 +14,15 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from viewer.access.login_links import login_link, owner
-from viewer.cli.arguments.values import LOCATION
-from viewer.cli.output import one_line
+from viewer.cli import supervision
+from viewer.cli.edits import LOCATION
+from viewer.cli.supervision import GaveUp, Program, SignalPipe, end_with_parent, holder_of, is_taken
 from viewer.data_folder import identity, prepare_data_folder
 from viewer.management.command import ForklineCommand
 from viewer.models import Location
-from viewer.stores.postgresql.address import shown_path
-from viewer.supervision import programs
-from viewer.supervision.lifeline import end_with_parent
-from viewer.supervision.ports import holder_of, is_taken
-from viewer.supervision.programs import GaveUp, Program
-from viewer.supervision.signals import SignalPipe
-from viewer.validation import number_option
+from viewer.stores.postgresql_address import shown_path
+from viewer.validation import number_option, one_line
+from viewer.web.login_links import login_link, owner
 
 HOST = "127.0.0.1"
 LONGEST_START_SECONDS = 60
@@ -71,11 +67,11 @@ class Command(ForklineCommand):
                 serving = _("Serving on %(address)s until Ctrl-C. This link logs you in, once:")
                 self.say([serving % {"address": f"http://{HOST}:{settings.PORT}"}])
                 self.say([login_link(owner(), location.get_absolute_url() if location else "/")])
-                programs.supervise(served, signals, lifeline, self.report)
+                supervision.supervise(served, signals, lifeline, self.report)
         except GaveUp as error:
             raise CommandError(str(error)) from None
         finally:
-            programs.stop_all(served, signals)
+            supervision.stop_all(served, signals)
             os.close(held)
 
     def report(self, text: str) -> None:
@@ -104,7 +100,8 @@ def opened(path: str | None) -> Location | None:
     if not path:
         return None
     # Importing this takes a fifth of the time that a start without a location takes.
-    from viewer.importing import UnknownLocation, import_added, open_location
+    from viewer.host.locations.adding import UnknownLocation, open_location
+    from viewer.host.locations.importing import import_added
 
     try:
         location = open_location(path)
@@ -132,18 +129,20 @@ def server_environment(location: Location | None) -> Mapping[str, str]:
     return {**os.environ, "CHECKPOINT_ROOTS": os.pathsep.join(str(root) for root in roots)}
 
 
-def wait_for_server(served: list[Program], signals: SignalPipe, lifeline: int, report: programs.Say) -> bool:
+def wait_for_server(
+    served: list[Program], signals: SignalPipe, lifeline: int, report: supervision.Say
+) -> bool:
     """Start the programs, and wait until the port answers. False if a signal came first.
 
     Raises CommandError where one ends before that.
     """
     for program in served:
-        programs.begin(program, lifeline)
+        supervision.begin(program, lifeline)
     end = time.monotonic() + LONGEST_START_SECONDS
-    while programs.wait(served, signals, POLL_SECONDS):
+    while supervision.wait(served, signals, POLL_SECONDS):
         for program in served:
             if program.process and program.process.poll() is not None:
-                report(programs.exit_report(program))
+                report(supervision.exit_report(program))
                 raise CommandError(_("The %(program)s did not start.") % {"program": program.name})
         with socket.socket() as probe:
             if probe.connect_ex((HOST, settings.PORT)) == 0:

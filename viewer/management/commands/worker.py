@@ -7,14 +7,13 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from viewer.cli.supervision import add_lifeline_argument, call_at_signal, hold
 from viewer.data_folder import prepare_data_folder
-from viewer.importing.background import importing_in_background
-from viewer.jobs.execution.following.follow import stopping
-from viewer.jobs.queue.worker import work
+from viewer.host.jobs.following import stopping
+from viewer.host.jobs.worker import work
+from viewer.host.locations.background import importing_in_background
+from viewer.host.locations.search_index import indexing_in_background
 from viewer.management.command import ForklineCommand
-from viewer.search.indexing import indexing_in_background
-from viewer.supervision.lifeline import add_lifeline_argument, hold
-from viewer.supervision.signals import call_at_signal
 from viewer.validation import number_option
 
 # Each job is a process of its own.

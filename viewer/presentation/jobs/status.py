@@ -1,18 +1,208 @@
-"""Sentences about a job, for its bar, its page and its row."""
+"""Sentences about a job: its status, why it waits, its limits and warnings."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
+from django.conf import settings
+from django.db.models import Q
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
-from viewer.formats.amounts import duration
+from viewer.data_folder.failures import has_room
+from viewer.formats import count_text, duration, short_moment
+from viewer.host.jobs import orphans
+from viewer.host.jobs.worker import waits_for_cache_warmup
+from viewer.messages.message import message_from
+from viewer.messages.translation import translate
 from viewer.models import Job
-from viewer.presentation.jobs.limit_labels import limit_label
-from viewer.presentation.jobs.waiting import wait_of
+from viewer.records.limits import Limit, limit_in, midnight, reached_shared_limit, usage_of
+
+# The warnings of a job.
+
+
+MAX_WARNINGS = 20
+
+
+def warnings_of(job: Job) -> list[str]:
+    """Return the distinct warnings of the job, in order, as at most ``MAX_WARNINGS`` sentences."""
+    # The outcome of a succeeded job already counts the checkpoints that could not be written.
+    kinds = ["warning"] if job.status == Job.Status.SUCCEEDED else ["warning", "checkpoint_failed"]
+    events = job.events.filter(kind__in=kinds).order_by("seq").values_list("kind", "data")
+    sentences = [_sentence(kind, data) for kind, data in events]
+    return list(dict.fromkeys(filter(None, sentences)))[:MAX_WARNINGS]
+
+
+def _sentence(kind: str, data: Mapping[str, Any]) -> str:
+    if kind == "checkpoint_failed":
+        return gettext("Writing a checkpoint failed: %(error)s") % {"error": data.get("error") or ""}
+    return translate(message_from(data.get("message")))
+
+
+# The texts of limits and their usage, for pages and the terminal.
+
+
+# Why a run was stopped, for each kind of limit.
+STOPPED_BY_LIMIT: dict[str, str | Promise] = {
+    "job": gettext_lazy("Stopped at its limit of %(amount)s."),
+    "sweep": gettext_lazy("Stopped at the limit of %(amount)s for all its variations."),
+    "project": gettext_lazy("Stopped at the project's limit of %(amount)s a day."),
+    "day": gettext_lazy("Stopped at the limit of %(amount)s a day for all jobs."),
+}
+
+
+def amount(measure: str, number: float) -> str:
+    """An amount with its unit: ``20,000 tokens``, ``90 seconds``, ``10 minutes``."""
+    if measure == "seconds" and number >= 120 and number % 60 == 0:
+        measure, number = "minutes", number / 60
+    number = int(number) if number == int(number) else round(number, 1)
+    shown = {"number": count_text(number)}
+    # A fraction has the plural of several.
+    count = int(number) if number == int(number) else 2
+    labels = {
+        "tokens": ngettext("%(number)s token", "%(number)s tokens", count),
+        "steps": ngettext("%(number)s step", "%(number)s steps", count),
+        "seconds": ngettext("%(number)s second", "%(number)s seconds", count),
+        "minutes": ngettext("%(number)s minute", "%(number)s minutes", count),
+    }
+    return labels[measure] % shown
+
+
+def usage_label(limit: Limit, used: float) -> str:
+    """The used part of a limit: ``1,250 of 20,000 tokens``, ``35 seconds of 10 minutes``."""
+    number = count_text(int(used))
+    shown = amount(limit.measure, int(used)) if limit.measure == "seconds" else number
+    return gettext("%(used)s of %(most)s") % {"used": shown, "most": amount(limit.measure, limit.max_amount)}
+
+
+def limit_label(job: Job) -> str:
+    """A sentence that says which limit has stopped the job. Empty if none has."""
+    if not job.limit_hit:
+        return ""
+    limit = limit_in(job.limit_hit)
+    if limit is None:
+        return gettext("Stopped at a limit that it shares with other runs.")
+    stopped = str(STOPPED_BY_LIMIT[limit.whose]) % {"amount": amount(limit.measure, limit.max_amount)}
+    used = usage_of(Job.objects.filter(pk=job.pk))[limit.measure] if limit.whose == "job" else 0
+    if used <= limit.max_amount:
+        return stopped
+    text = gettext("It had used %(used)s, %(more)s more.")
+    passed = amount(limit.measure, round(used - limit.max_amount, 1))
+    return f"{stopped} {text % {'used': amount(limit.measure, round(used, 1)), 'more': passed}}"
+
+
+# Sentences that say why jobs wait.
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Why a job waits.
+
+    ``kind`` is answer, person, time, disk, limit, cache, worker, slot or moment. ``url`` is the page to
+    change it.
+    """
+
+    job: Job
+    kind: str
+    text: str
+    url: str = ""
+
+    @property
+    def needs_a_person(self) -> bool:
+        return self.kind in {"answer", "person"}
+
+
+def waiting() -> list[Wait]:
+    """Return every waiting job: those that need a person first, then in the order of their start."""
+    asking = Q(questions__answered_at=None, questions__withdrawn_at=None, questions__isnull=False)
+    jobs = Job.objects.unfinished().filter(Q(status=Job.Status.QUEUED) | asking).distinct()
+    related = jobs.select_related("run", "location", "project", "sweep", "requested_by")
+    waits = [wait for job in related.order_by("start_at", "created_at") if (wait := wait_of(job))]
+    return sorted(waits, key=lambda wait: not wait.needs_a_person)
+
+
+def wait_of(job: Job) -> Wait | None:
+    """Return what the job waits for; None if it does not wait."""
+    if job.is_waiting_for_an_answer:
+        return Wait(job, "answer", gettext("for an answer"), job.get_absolute_url())
+    if job.status != Job.Status.QUEUED:
+        return None
+    waits = _for_its_time(job) or _for_space(job) or _for_a_limit(job) or _for_the_cache(job)
+    return waits or _for_a_slot(job)
+
+
+def _for_its_time(job: Job) -> Wait | None:
+    if job.start_at is None or job.became_due_at is not None:
+        return None
+    at = short_moment(job.start_at)
+    if job.is_missed:
+        text = gettext("for you: no worker was running at its start time, %(at)s. Start it manually.")
+        return Wait(job, "person", text % {"at": at})
+    if not orphans.worker_is_up():
+        return Wait(
+            job,
+            "time",
+            gettext("until %(at)s. No worker is running; one must be running by then") % {"at": at},
+        )
+    return Wait(job, "time", gettext("until %(at)s") % {"at": at})
+
+
+def _for_space(job: Job) -> Wait | None:
+    if has_room():
+        return None
+    text = gettext("for space on the disk of %(path)s: hardly any is left. Free some")
+    return Wait(job, "disk", text % {"path": settings.DATA_DIR})
+
+
+def _for_a_limit(job: Job) -> Wait | None:
+    limit = reached_shared_limit(job)
+    return None if limit is None else Wait(job, "limit", reached_limit_text(limit), _url_of(limit, job))
+
+
+def reached_limit_text(limit: Limit) -> str:
+    """Return a sentence about the reached limit and its end."""
+    text = {
+        "sweep": gettext("for a limit: the sweep's limit of %(amount)s is reached"),
+        "project": gettext("for a limit: the project's daily limit of %(amount)s is reached until %(until)s"),
+        "day": gettext("for a limit: the daily limit of %(amount)s for all jobs is reached until %(until)s"),
+    }
+    until = short_moment(midnight(days=1))
+    return text[limit.whose] % {"amount": amount(limit.measure, limit.max_amount), "until": until}
+
+
+def _for_the_cache(job: Job) -> Wait | None:
+    if job.sweep is None or not waits_for_cache_warmup(job):
+        return None
+    text = gettext("for the first variation, which warms the prompt cache for all of them")
+    return Wait(job, "cache", text, job.sweep.get_absolute_url())
+
+
+def _url_of(limit: Limit, job: Job) -> str:
+    if limit.whose == "sweep" and job.sweep:
+        return job.sweep.get_absolute_url()
+    if limit.whose == "project":
+        return f"{reverse('project', args=[job.location.uid])}#limits"
+    return f"{reverse('jobs')}?show=limits#day-limits" if limit.whose == "day" else ""
+
+
+def _for_a_slot(job: Job) -> Wait:
+    if not orphans.worker_is_up():
+        return Wait(job, "worker", gettext("for a worker: none is running"))
+    busy, slots = Job.objects.under_way().count(), orphans.slots()
+    if slots and busy >= slots:
+        text = gettext("for a free slot: %(busy)d of %(slots)d are busy")
+        return Wait(job, "slot", text % {"busy": min(busy, slots), "slots": slots})
+    return Wait(job, "moment", gettext("a moment: it is about to start"))
+
+
+# Sentences about a job, for its bar, its page and its row.
+
 
 Status = Job.Status
 

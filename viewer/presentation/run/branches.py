@@ -1,17 +1,155 @@
-"""The branch picker of a run, and the ancestors of a branch."""
+"""The branches of a run: their colours, origins, edits, failed attempts, and the branch picker."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from django.db.models import Count, Max
+from django.db.models import Count, Exists, Max, OuterRef
 from django.db.models.expressions import RawSQL
 from django.utils.functional import Promise
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from viewer.importing import branch_status
-from viewer.models import Checkpoint, Run
-from viewer.presentation.run.colors import branch_colours
+from viewer.models import Checkpoint, Job, JobEvent, Run
+from viewer.presentation.run.rows import RowView
+from viewer.records.lineage.drawing import GraphNode
+from viewer.records.lineage.tree import ParentLink
+from viewer.records.run_rows import branch_status
+
+# The lane colours of branches, 0 to 7. A branch never changes its colour.
+
+
+COLOURS = 8
+
+
+def branch_colours(run: Run) -> dict[str, int]:
+    """Return the colour of each branch of a run, in the order in which they started."""
+    return {branch: number % COLOURS for number, branch in enumerate(run.branch_names)}
+
+
+def job_colour(job: Job) -> int:
+    """Return the colour of a job's branch: the next free one for a new branch."""
+    if job.run is None:
+        return 0
+    colours = branch_colours(job.run)
+    return colours.get(job.branch, len(colours) % COLOURS)
+
+
+# Where a branch was forked.
+
+
+def origin_of(checkpoint: Checkpoint) -> Checkpoint | None:
+    """Return the nearest ancestor on another branch; None if there is none."""
+    parents = dict(checkpoint.run.checkpoints.filter(branch=checkpoint.branch).values_list("pk", "parent_id"))
+    seen: set[int] = set()
+    at: int | None = checkpoint.pk
+    while at in parents and at not in seen:
+        seen.add(at)
+        at = parents[at]
+    if at is None or at in seen:
+        return None
+    return Checkpoint.objects.select_related("stored_copy", "location").filter(pk=at).first()
+
+
+# The checkpoints that start with edits: the first ones that a fork wrote.
+
+
+# The key of a request that keeps the edits without secrets (viewer/host/jobs/runner_requests.py).
+KEPT_EDITS = "kept"
+# Maximum characters of a value in a row.
+MAX_VALUE = 40
+
+
+def edited_checkpoints(run: Run) -> dict[int, str]:
+    """Return a label of the edits, by the key of the first checkpoint written after them."""
+    edited: dict[tuple[int | None, Any], list[str]] = {}
+    # The known inputs of each branch, without secrets.
+    inputs: dict[str, dict[str, str]] = {}
+    jobs = run.jobs.select_related("checkpoint").only(
+        "checkpoint__recorded_branch", "branch", "request", "plan"
+    )
+    for job in jobs.order_by("created_at"):
+        if job.checkpoint is None:
+            continue
+        before = inputs.get(job.checkpoint.recorded_branch) or dict(run.inputs)
+        kept = (job.request.get(KEPT_EDITS) or {}).get("inputs") or {}
+        after = {name: _short(value) for name, value in kept.items()}
+        if names := _edited_names(job, before, after):
+            edited[job.checkpoint_id, job.request.get("branch")] = names
+        inputs[job.branch] = before | after
+    if not edited:
+        return {}
+    first = run.checkpoints.filter(parent__in=[parent for parent, _ in edited]).order_by("-row")
+    found = (
+        (row.pk, edited.get((row.parent_id, row.recorded_branch)))
+        for row in first.only("parent_id", "recorded_branch")
+    )
+    return {pk: gettext("edited: %(names)s") % {"names": ", ".join(names)} for pk, names in found if names}
+
+
+def _edited_names(job: Job, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Return the edits of a job: ``year 2026 → 2032`` for an input with known values, else its name."""
+    request: dict[str, Any] = job.request
+    titles = {str(step.get("unit")): str(step.get("title")) for step in job.plan if isinstance(step, dict)}
+    names = [titles.get(unit, unit) for unit in request.get("outputs") or {}]
+    for name in request.get("inputs") or {}:
+        change = (f"{_short(before[name])} → " if before.get(name) else "→ ") + after.get(name, "")
+        names.append(f"{name} {change}" if name in after else name)
+    names += [gettext("state")] if request.get("state") else []
+    return names + ([gettext("model")] if (request.get("options") or {}).get("models") else [])
+
+
+def _short(value: Any) -> str:
+    """Return a value on one line, cut to MAX_VALUE characters."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    line = " ".join(text[: 4 * MAX_VALUE].split())
+    return line if len(line) <= MAX_VALUE else f"{line[: MAX_VALUE - 1]}…"
+
+
+# Failed attempts: forks and resumes that wrote no checkpoint, by their starting checkpoint.
+
+
+# Maximum number of attempts of a run, the newest.
+MAX_ATTEMPTS = 200
+ENDED_EARLY = (Job.Status.FAILED, Job.Status.CANCELLED, Job.Status.INTERRUPTED)
+
+Attempts = dict[int, list[Job]]
+
+
+def attempts_of(run: Run) -> Attempts:
+    """Return the failed attempts of a run, newest first, by the key of their checkpoint."""
+    written = JobEvent.objects.filter(job=OuterRef("pk"), kind="checkpoint")
+    jobs = run.jobs.filter(
+        ~Exists(written), kind__in=("fork", "resume"), status__in=ENDED_EARLY, checkpoint__isnull=False
+    )
+    found: Attempts = {}
+    for job in jobs.select_related("checkpoint", "location").order_by("-created_at")[:MAX_ATTEMPTS]:
+        assert job.checkpoint_id
+        found.setdefault(job.checkpoint_id, []).append(job)
+    return found
+
+
+def attempt_groups(attempts: Attempts, row: Checkpoint, shows_each: bool) -> list[list[Job]]:
+    """Return the groups of attempts that become lines: all in one line, or one line each."""
+    jobs = attempts.get(row.pk, [])
+    return [[job] for job in jobs] if shows_each else [jobs] if jobs else []
+
+
+def attempt_row(parent: RowView, jobs: list[Job]) -> RowView:
+    """Return the line of these attempts, above the line of their checkpoint."""
+    return replace(parent, attempts=tuple(jobs), selected=False, running=False, failed=True, folded=0)
+
+
+def attempt_node(parent: Checkpoint, number: int, lane: int, colour: int) -> GraphNode:
+    """Return a cross on an extra lane. ``number`` identifies the attempt in its window."""
+    at: Any = {"parent_row": parent.row, "parent_lane": parent.lane}
+    # Rows of a run are never negative.
+    return GraphNode(f"attempt-{number}", -1 - number, lane, colour, "failure", ParentLink.RECORDED, **at)
+
+
+# The branch picker of a run, and the ancestors of a branch.
+
 
 # Maximum number of branches, the last written first.
 MAX_BRANCHES = 100

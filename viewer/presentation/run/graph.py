@@ -7,9 +7,13 @@ from urllib.parse import urlencode
 
 from django.utils.translation import gettext, ngettext
 
-from viewer.formats.amounts import count_text
-from viewer.lineage.drawing import Dot, Shape
-from viewer.lineage.run_graph import (
+from viewer.formats import count_text
+from viewer.models import Checkpoint, Run
+from viewer.presentation.run.rows import RunStyles, shape_of, title_of
+from viewer.presentation.run.visible import chosen, failed
+from viewer.presentation.run.window import run_styles
+from viewer.records.lineage.drawing import Dot, Shape
+from viewer.records.lineage.graphs import (
     MAX_DRAWN,
     NODE_HEIGHT,
     NODE_WIDTH,
@@ -19,11 +23,6 @@ from viewer.lineage.run_graph import (
     fold_forks,
     lay_out,
 )
-from viewer.models import Checkpoint, Run
-from viewer.presentation.run.rows import RunStyles
-from viewer.presentation.run.triggers import shape_of, title_of
-from viewer.presentation.run.visible.picking import chosen, failed
-from viewer.presentation.run.window import run_styles
 
 # Where a node's dot is, in pixels from its corner.
 MARK = (17, 14)

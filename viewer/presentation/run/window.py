@@ -4,18 +4,22 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from viewer.annotations import annotations_in
-from viewer.lineage.drawing import Drawing, GraphNode, draw_dots, draw_window, lane_columns
-from viewer.lineage.tree import ParentLink
 from viewer.models import Checkpoint, Run
-from viewer.presentation.run.attempts import Attempts, attempt_groups, attempt_node, attempt_row, attempts_of
-from viewer.presentation.run.branches import ancestors_among
-from viewer.presentation.run.colors import branch_colours
-from viewer.presentation.run.edits import edited_checkpoints
-from viewer.presentation.run.folding import folded
-from viewer.presentation.run.rows import RowView, RunStyles, row_view
-from viewer.presentation.run.triggers import shape_of
-from viewer.presentation.run.visible.picking import VisibleRows, Wanted, visible_rows
+from viewer.presentation.run.branches import (
+    Attempts,
+    ancestors_among,
+    attempt_groups,
+    attempt_node,
+    attempt_row,
+    attempts_of,
+    branch_colours,
+    edited_checkpoints,
+)
+from viewer.presentation.run.rows import RowView, RunStyles, folded, row_view, shape_of
+from viewer.presentation.run.visible import VisibleRows, Wanted, visible_rows
+from viewer.records.annotations import annotations_in
+from viewer.records.lineage.drawing import Drawing, GraphNode, draw_dots, draw_window, lane_columns
+from viewer.records.lineage.tree import ParentLink
 
 
 class PassingLine(NamedTuple):

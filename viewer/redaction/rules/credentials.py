@@ -1,11 +1,14 @@
-"""Credentials in headers, commands and password files, recognised by the words around them."""
+"""Credentials that the words around them name, in headers, commands, files and URLs, and private keys."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from viewer.redaction.names.secrecy import is_secret_text
-from viewer.redaction.names.shapes import has_digit, is_mixed, is_ordinary, is_placeholder, is_words
+from viewer.redaction.names import is_secret_text
 from viewer.redaction.patterns import TextSpan, compiled
+from viewer.redaction.shapes import has_digit, is_mixed, is_ordinary, is_placeholder, is_words
+
+# Credentials in headers, commands and password files, recognised by the words around them.
+
 
 _SCHEME = compiled(
     r"\b(?:[Bb]earer|BEARER|[Tt]oken|[Aa]pi[Kk]ey|ApiKey-v1|Bot|GenieKey|SSWS|Splunk|DeepL-Auth-Key)"
@@ -125,3 +128,78 @@ def _flags(data: bytes) -> Iterator[TextSpan]:
         text = found[2].decode("latin-1")
         if not is_placeholder(text) and (is_mixed(text) or not is_ordinary(text)):
             yield found.span(2)
+
+
+# Private keys: blocks of lines in PEM, SSH2 and PuTTY formats.
+
+
+MAX_BLOCK = 16 * 1024
+_BEGIN = (
+    r"(?:-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----"
+    r"|PuTTY-User-Key-File-\d:)"
+)
+_CONTENT = r"(?:(?:\\r|\\n|\s)*[A-Za-z][A-Za-z\-]{2,20}: [^\r\n\\]{0,120})*[A-Za-z0-9+/=\s\\]*"
+# One or more blocks, all but the last of which are without an end.
+_BLOCKS = compiled(rf"(?:{_BEGIN}{_CONTENT})*({_BEGIN}){_CONTENT}")
+_END = compiled(
+    r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|---- END SSH2 ENCRYPTED PRIVATE KEY ----"
+    r"|Private-MAC:[ \t]{0,8}[0-9a-f]{0,80}"
+)
+
+
+# The same in Base64, as Kubernetes has them: up to where its letters end.
+_ENCODED = compiled(
+    r"LS0tLS1CRUdJTiB(?:SU0Eg|FQyBQ|PUEVO|QUklW|FTkNS|EU0Eg|QR1Ag)[A-Za-z0-9+/=]*"
+    r"(?:(?:\\n|\s){1,40}[A-Za-z0-9+/=]{40,})*"
+)
+
+
+def private_key_spans(data: bytes) -> Iterator[TextSpan]:
+    """Yield the spans of private keys: up to their last line, or as far as they have its characters."""
+    if b"LS0tLS1CRUdJTiB" in data:
+        yield from (found.span() for found in _ENCODED.finditer(data))
+    if b"PRIVATE KEY" not in data and b"PuTTY-User-Key" not in data:
+        return
+    blocks = [(found.start(), found.end(1), found.end()) for found in _BLOCKS.finditer(data)]
+    ends = [found.end() for found in _END.finditer(data)]
+    following = 0
+    for number, (start, after, content) in enumerate(blocks):
+        next_begin = blocks[number + 1][0] if number + 1 < len(blocks) else len(data)
+        while following < len(ends) and ends[following] <= after:
+            following += 1
+        limit = min(next_begin, after + MAX_BLOCK)
+        has_end = following < len(ends) and ends[following] <= limit
+        yield start, ends[following] if has_end else min(content, limit)
+
+
+# Secrets in URLs: passwords before a host, signatures in a query, and webhooks.
+
+
+_LOGIN = compiled(
+    r"[A-Za-z][A-Za-z0-9+.\-]{0,20}:(?://|\\/\\/)[^\s/@:\"'<>\\]{0,200}:([^\s/\"'<>\\]{1,500})@"
+)
+# A token before a host, without a user name.
+_TOKEN_LOGIN = compiled(r"(?:https?|git|ssh):(?://|\\/\\/)([A-Za-z0-9_\-]{20,200})@")
+_SIGNED = compiled(
+    r"[?&;](?:amp;)?(?:[sS]ig|SIG|(?:[A-Za-z_\-]{0,12})[sS]ignature|X-Amz-Credential|X-Amz-Security-Token"
+    r"|X-Goog-Credential|x-amz-credential|x-amz-security-token|AWSAccessKeyId|hmac|hdnts)=([^&\s\"'<>\\#]{8,})"
+)
+_WEBHOOK = compiled(
+    r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|/webhooks/\d{5,30}/|webhook\.office\.com/webhookb2/"
+    r"|telegram\.org/(?:file/)?bot\d{5,20}:|hooks\.zapier\.com/hooks/catch/|maker\.ifttt\.com/use/"
+    r"|chat\.googleapis\.com/v1/spaces/[^\s?]{1,80}\?key=|qyapi\.weixin\.qq\.com/cgi-bin/webhook/send\?key="
+    r"|open\.feishu\.cn/open-apis/bot/v2/hook/|webhook\.site/)([A-Za-z0-9/_\-@.]{6,300})"
+)
+
+
+def url_spans(data: bytes) -> Iterator[TextSpan]:
+    """Yield the spans of the secrets in URLs."""
+    if b"@" in data:
+        for found in _LOGIN.finditer(data):
+            if not is_placeholder(found[1].decode("latin-1")):
+                yield found.span(1)
+        yield from (found.span(1) for found in _TOKEN_LOGIN.finditer(data))
+    if b"=" in data:
+        yield from (found.span(1) for found in _SIGNED.finditer(data))
+    if any(part in data for part in (b"hook", b"telegram.org", b"googleapis", b"ifttt")):
+        yield from (found.span(1) for found in _WEBHOOK.finditer(data))

@@ -15,9 +15,12 @@ that is assigned counts unless it is a placeholder, a word of prose only if it l
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from viewer.redaction.names.labels import FOREIGN_LABELS
-from viewer.redaction.names.secrecy import Secrecy, is_harmless_owner, is_secret_text, secrecy_of
-from viewer.redaction.names.shapes import (
+from viewer.redaction.names import Secrecy, is_harmless_owner, is_secret_text, secrecy_of
+from viewer.redaction.patterns import TextSpan, anchored, compiled, words_search
+from viewer.redaction.rules.keywords import FOREIGN_LABELS
+from viewer.redaction.rules.pairs import MAX_VALUE, ValueSpan, ascii_at, complete_span, value_at
+from viewer.redaction.rules.vendor_tokens import labels
+from viewer.redaction.shapes import (
     has_digit,
     has_known_format,
     is_machine_made,
@@ -28,15 +31,6 @@ from viewer.redaction.names.shapes import (
     is_words,
     looks_random,
 )
-from viewer.redaction.patterns import TextSpan, anchored, compiled, words_search
-from viewer.redaction.rules.value_spans import (
-    MAX_VALUE,
-    ValueSpan,
-    ascii_at,
-    complete_span,
-    value_at,
-)
-from viewer.redaction.rules.vendor_tokens import labels
 
 # Words in the names of secrets, in lower case. The longest that matches counts.
 SECRET_WORDS = (

@@ -25,7 +25,7 @@ from forkline_crewai.report import checkpointing, progress
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 
 def apply_all(request: Request, reporter: Reporter, positions: Mapping[str, int]) -> None:

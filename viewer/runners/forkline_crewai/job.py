@@ -17,7 +17,7 @@ from forkline_runner.reporting import shortened
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 # The first version whose checkpoints contain their parent and branch.
 MIN_ENGINE = "1.14.2"

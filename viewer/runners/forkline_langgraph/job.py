@@ -24,7 +24,7 @@ from forkline_runner.refusal import Refused
 if TYPE_CHECKING:
     from forkline_langgraph.run.running import Running
     from forkline_runner.reporting import Reporter
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 ENGINE = "langgraph"
 # The package of the saver that the scratch store is written with.

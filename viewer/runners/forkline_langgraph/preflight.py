@@ -22,7 +22,7 @@ from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 
 def check(request: Request, scratch: Path, reporter: Reporter) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
-# The fields of ``Limit`` in viewer/jobs/limits/usage.py: ``whose``, ``measure`` and ``max_amount``.
+# The fields of ``Limit`` in viewer/records/limits.py: ``whose``, ``measure`` and ``max_amount``.
 Limit = dict[str, Any]
 POLL_SECONDS = 0.2
 

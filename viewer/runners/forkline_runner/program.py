@@ -6,11 +6,11 @@ It is started in a new session, with the environment of the job, standard output
 log, and standard input closed. It may import the engine, the project's code, the standard library and the
 packages of this folder, but neither Django nor the rest of Forkline.
 
-1. It reads ``request.json`` (``Request`` in viewer/jobs/request.py). ``kind`` says what to do: ``resume``,
-   ``fork``, ``run``, ``preflight`` (check everything and run nothing) or ``effects`` (list what the
-   checkpoint would execute, and import nothing).
+1. It reads ``request.json`` (``Request`` in viewer/host/jobs/request.py). ``kind`` says what to do:
+   ``resume``, ``fork``, ``run``, ``preflight`` (check everything and run nothing) or ``effects`` (list what
+   the checkpoint would execute, and import nothing).
 2. It installs the import guard for the request's ``protected`` paths before it imports anything else.
-3. It appends events to the spool; viewer/jobs/spool.py lists their kinds. ``started`` comes first, and
+3. It appends events to the spool; viewer/host/jobs/spool.py lists their kinds. ``started`` comes first, and
    exactly one ``ended`` comes last, however the run ends.
 4. It asks a person with a ``question`` event, and waits for the file that holds the answer.
 5. It enforces the request's own limits, and stops when the file ``stop`` appears: both interrupt the run.
@@ -45,7 +45,7 @@ from forkline_runner.refusal import Refused
 from forkline_runner.reporting import NO_SPACE, Reporter, secrets_of
 
 if TYPE_CHECKING:
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 SUCCEEDED, FAILED, CANCELLED, TERMINATED = 0, 1, 130, 143
 CLEAN_UP_SECONDS = 2
@@ -200,8 +200,8 @@ def _leave(reporter: Reporter, flush: Callable[[], None], status: int) -> None:
 
 
 def _spool_module() -> Any:
-    """Return viewer/jobs/spool.py, loaded by path: a project may have a package called ``viewer`` too."""
-    path = Path(__file__).resolve().parents[2] / "jobs" / "spool.py"
+    """Return viewer/host/jobs/spool.py, loaded by path: a project may have its own package ``viewer``."""
+    path = Path(__file__).resolve().parents[2] / "host" / "jobs" / "spool.py"
     spec = importlib.util.spec_from_file_location("forkline_spool", path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from forkline_runner.limits import LimitCounter
     from forkline_runner.questions import Questions
-    from viewer.jobs.spool import Spool
+    from viewer.host.jobs.spool import Spool
 
 # Streamed text is collected for this long, so that a fast model does not flood the spool.
 SECONDS_BETWEEN_TEXTS = 0.05

@@ -13,7 +13,7 @@ from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 # Characters of a score that is a text.
 MAX_TEXT = 1_000

@@ -15,7 +15,9 @@ import pytest
 from quality.compatibility.graphs.rows import conformance_program
 from tests.engine_runs.graphs import RUNNER, WarmGraphs, run_program
 from tests.langgraph.conftest import opened
-from viewer.importing import import_location, open_location, stored_contents
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.bodies import stored_contents
+from viewer.host.locations.importing import import_location
 from viewer.models import Run
 
 PROGRAM = Path(conformance_program.__file__)

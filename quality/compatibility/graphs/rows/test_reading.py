@@ -12,13 +12,12 @@ import pytest
 from quality.compatibility.graphs.table import CELL, ROW
 from tests.engine_runs.sides import Action, DatabaseSide, Side, Store
 from viewer.engines.langgraph.contents import Contents, contents_of
-from viewer.engines.langgraph.info import info
-from viewer.engines.langgraph.planning.editing import editable, typed_state
+from viewer.engines.langgraph.plan import editable, typed_state
 from viewer.engines.langgraph.store_format import STORE_FORMAT
+from viewer.engines.langgraph.tabs import info
 from viewer.redaction.known_secrets import NONE_KNOWN
-from viewer.stores.indexed_run import IndexedRun
-from viewer.stores.postgresql.address import ServerAddress
-from viewer.stores.protocol import Entry, IndexedStore, ReadLimits, Snapshot
+from viewer.stores.postgresql_address import ServerAddress
+from viewer.stores.protocol import Entry, IndexedRun, IndexedStore, ReadLimits, Snapshot
 
 THREAD = "thread"
 CATS = {"topic": "cats", "notes": []}

@@ -8,10 +8,10 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks, status, wait_until
 from tests.terminal import Terminal
-from viewer.jobs.execution.following.follow import ensure_finished
-from viewer.jobs.execution.processes import living, tree_of
-from viewer.jobs.queue.scheduling import enqueue
-from viewer.jobs.storage import storage_of
+from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.processes import living, tree_of
+from viewer.host.jobs.worker import enqueue
 from viewer.models import Job, Project
 
 LONGEST_SECONDS = 15

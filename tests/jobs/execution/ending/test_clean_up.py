@@ -7,9 +7,9 @@ from django.db import connection
 
 from tests.file_bytes import bytes_of
 from tests.jobs.conftest import MakeJob, followed, wait_until
-from viewer.jobs.execution.ending.clean_up import clean_up
-from viewer.jobs.execution.following.follow import ensure_finished
-from viewer.jobs.human_input.questions import answer, deliver
+from viewer.host.jobs.events import clean_up
+from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.questions import answer, deliver
 from viewer.models import Job, Project, Question
 
 CANARY = "sk-canary0123456789abcdefghij"

@@ -12,12 +12,12 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.views.forking import CREW, create_location, stored
-from viewer.jobs.execution.ending.sweep_score import queue_score, score_key, scoring_of
-from viewer.jobs.limits.usage import shared_usage
-from viewer.jobs.queue.scheduling import requeue_missing
+from viewer.host.jobs.ending import queue_score, score_key, scoring_of
+from viewer.host.jobs.worker import requeue_missing
 from viewer.launching.enqueue import run_here
 from viewer.models import Checkpoint, Job, Location, Sweep
-from viewer.presentation.jobs.waiting import wait_of
+from viewer.presentation.jobs.status import wait_of
+from viewer.records.limits import shared_usage
 
 JUDGE = "def done(checkpoint):\n    return sum(task['done'] for task in checkpoint['tasks'])\n"
 

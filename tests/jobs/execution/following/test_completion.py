@@ -7,10 +7,10 @@ import pytest
 from pytest_django import Settings
 
 from tests.jobs.conftest import FAKE_RUNNERS, status
-from viewer.importing import import_location
-from viewer.jobs.execution.following.follow import ensure_finished
-from viewer.jobs.execution.starting.request import request_for_run
-from viewer.jobs.request import LocationTarget
+from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.request import LocationTarget
+from viewer.host.jobs.runner_requests import request_for_run
+from viewer.host.locations.importing import import_location
 from viewer.launching.enqueue import start_run
 from viewer.models import Location, Project
 

@@ -9,8 +9,8 @@ import pytest
 from django.db import IntegrityError, connection
 
 from tests.jobs.conftest import MakeJob, wait_until
-from viewer.jobs.execution.following.event_batches import EventBatches, FollowerEvents, RedactedEvent, insert
-from viewer.jobs.execution.following.pace import MAX_PAUSE_SECONDS, POLL_SECONDS, Pace
+from viewer.host.jobs.events import EventBatches, FollowerEvents, RedactedEvent, insert
+from viewer.host.jobs.followed_job import MAX_PAUSE_SECONDS, POLL_SECONDS, Pace
 from viewer.models import Job, JobEvent
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -14,8 +14,7 @@ from tests.jobs.conftest import MakeJob, finished
 from viewer.cli.starting import outcome_of
 from viewer.messages.message import plain_text
 from viewer.models import Job
-from viewer.presentation.jobs.status import sentence, status_label
-from viewer.presentation.jobs.warnings import warnings_of
+from viewer.presentation.jobs.status import sentence, status_label, warnings_of
 
 FULL = {"error": "No space left on device", "moved": False}
 MOVED = {"error": "the location was renamed, replaced or removed", "moved": True}

@@ -16,14 +16,14 @@ from pytest_django import Settings
 from checkpoint_site.logs import REPEATED_SECONDS, BriefFailures
 from tests.jobs.conftest import MakeJob, finished, marks, status, wait_until
 from tests.terminal import Terminal
-from viewer.data_folder import DataFolderFailure
-from viewer.jobs.execution.following.follow import ensure_finished
-from viewer.jobs.queue.scheduling import requeue_missing
-from viewer.jobs.storage import storage_of
+from viewer.data_folder.failures import DataFolderFailure
+from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.worker import requeue_missing
 from viewer.launching.enqueue import run_here
 from viewer.messages.translation import translate
 from viewer.models import Project
-from viewer.presentation.jobs.waiting import wait_of
+from viewer.presentation.jobs.status import wait_of
 
 MORE_PAGES = 1_000_000
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.conftest import MakeJob, finished, followed, marks, status, wait_until
-from viewer.jobs.execution.following.follow import ensure_finished
-from viewer.jobs.execution.processes import tree_of
-from viewer.jobs.local_storage import MAX_LOG_BYTES
-from viewer.jobs.storage import storage_of
+from viewer.host.jobs.files import MAX_LOG_BYTES, storage_of
+from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.processes import tree_of
 from viewer.models import Job, Project
 
 

@@ -9,13 +9,13 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob
 from tests.messages.catalogue import write_catalogue
-from viewer.access.login_links import teammate
-from viewer.jobs.execution.following.event_rows import redacted_data
-from viewer.jobs.execution.following.follow import ensure_finished
-from viewer.jobs.execution.following.outcome import outcome_of
-from viewer.jobs.spool import SpoolEvent
+from viewer.host.jobs.events import redacted_data
+from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.processes import outcome_of
+from viewer.host.jobs.spool import SpoolEvent
 from viewer.messages.message import UserMessage, message_from, plain_text, redacted_message
 from viewer.models import Job, JobEvent, Project
+from viewer.web.login_links import teammate
 
 GERMAN = {
     "The model %(model)r cannot be used here: %(kind)s: %(error)s": (

@@ -5,7 +5,7 @@ from django.test import Client
 
 from tests.jobs.conftest import MakeJob
 from viewer.cli.starting import outcome_of
-from viewer.presentation.jobs.warnings import warnings_of
+from viewer.presentation.jobs.status import warnings_of
 
 # As tests/jobs/fake_runners/tiny.py has it.
 CANARY = "sk-canary0123456789abcdefghij"

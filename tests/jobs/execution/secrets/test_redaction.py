@@ -8,10 +8,10 @@ import pytest
 from forkline_runner.reporting import Reporter, end_of_whole_words, shortened
 from tests.jobs.conftest import MakeJob
 from tests.redaction.canaries import TEXTS, TOKENS
-from viewer.jobs.execution.following.event_rows import LOG_TAIL_CHARACTERS, log_tail, redactor_of
-from viewer.jobs.spool import LOG, Spool, read_events
+from viewer.host.jobs.events import LOG_TAIL_CHARACTERS, log_tail, redactor_of
+from viewer.host.jobs.spool import LOG, Spool, read_events
+from viewer.host.projects import secrets_of
 from viewer.models import Project
-from viewer.projects.environment_file import secrets_of
 from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.values import redact
 

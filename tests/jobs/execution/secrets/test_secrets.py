@@ -16,12 +16,11 @@ from pytest_django import Settings
 from tests.file_bytes import bytes_of
 from tests.jobs.conftest import FAKE_RUNNERS, MakeJob, wait_until
 from tests.redaction.canaries import TEXTS, TOKENS
-from viewer.jobs.execution.following.follow import ensure_finished
-from viewer.jobs.human_input.questions import answer
-from viewer.jobs.preflight.checks import preflight_checkpoint
-from viewer.jobs.preflight.run import run_check
-from viewer.live.job_feed import JobFeed, next_message
+from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.preflight import preflight_checkpoint, run_check
+from viewer.host.jobs.questions import answer
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run
+from viewer.web.live.feeds import JobFeed, next_message
 
 OWN = "own-CANARY-of-this-project"
 # What each of these keys would be known by.

@@ -13,8 +13,7 @@ from django.db import IntegrityError, connection
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
 from tests.migrating import database_after, migrate_to_newest
-from viewer.launching.branch_reservation import BranchTaken
-from viewer.launching.enqueue import start_job
+from viewer.launching.enqueue import BranchTaken, start_job
 from viewer.launching.sweep import Planned, start_variations
 from viewer.models import Checkpoint, Job, Project, Sweep
 

@@ -9,10 +9,10 @@ import pytest
 from pytest_django import Settings
 
 from tests.jobs.conftest import FAKE_RUNNERS, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.following.follow import ensure_finished
-from viewer.jobs.execution.starting.request import request_for_run
-from viewer.jobs.execution.starting.start import JobRefused
-from viewer.jobs.request import LocationTarget
+from viewer.host.jobs.environment import JobRefused
+from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.request import LocationTarget
+from viewer.host.jobs.runner_requests import request_for_run
 from viewer.launching.enqueue import start_run
 from viewer.models import Job, Location, Project
 

@@ -9,11 +9,17 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from viewer.jobs.execution.starting.environment import prewarm_environment, runner_environment
-from viewer.jobs.execution.starting.protected_paths import conflict_of, protected_paths
-from viewer.jobs.execution.starting.start import JobRefused, runnable
-from viewer.jobs.local_storage import make_private_folder
-from viewer.jobs.preflight.placeholders import PLACEHOLDER, placeholder_for
+from viewer.host.jobs.environment import (
+    PLACEHOLDER,
+    JobRefused,
+    conflict_of,
+    placeholder_for,
+    prewarm_environment,
+    protected_paths,
+    runnable,
+    runner_environment,
+)
+from viewer.host.jobs.files import make_private_folder
 from viewer.models import Location, Project
 
 pytestmark = pytest.mark.django_db

@@ -13,9 +13,9 @@ from django_tasks_db.models import DBTaskResult
 
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status, wait_until
-from viewer.jobs.execution.starting.start import JobRefused
-from viewer.jobs.queue.tasks import run_job
-from viewer.jobs.workers import worker_is_up
+from viewer.host.jobs.environment import JobRefused
+from viewer.host.jobs.orphans import worker_is_up
+from viewer.host.jobs.worker import run_job
 from viewer.launching.enqueue import run_here, start_job
 from viewer.models import Checkpoint, Job, Project
 

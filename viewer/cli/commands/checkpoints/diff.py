@@ -7,18 +7,16 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.arguments.values import CHECKPOINT
+from viewer.cli.edits import CHECKPOINT
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
 from viewer.cli.rows import checkpoint_document
-from viewer.comparison.detail import changed_lines
-from viewer.comparison.labels import SECTIONS
-from viewer.comparison.references import reference_to
-from viewer.comparison.sides import compared_checkpoints
-from viewer.comparison.table import ComparedRow, table_of
-from viewer.engines.planning.editable import MISSING
-from viewer.formats.amounts import count_text
+from viewer.engines.editable import MISSING
+from viewer.formats import count_text
 from viewer.messages.translation import translate
+from viewer.presentation.comparison import SECTIONS, ComparedRow, changed_lines, table_of
+from viewer.presentation.comparison_references import reference_to
+from viewer.presentation.comparison_sides import compared_checkpoints
 
 HELP = gettext_lazy(
     "Compare two checkpoints. Exits with 0 if their contents are equal, 1 if they differ, and 2 on an error."

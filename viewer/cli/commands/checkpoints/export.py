@@ -8,10 +8,10 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.arguments.values import CHECKPOINT, NEW_FILE
+from viewer.cli.edits import CHECKPOINT, NEW_FILE
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
-from viewer.presentation.export.formats import FORMATS, file_name
+from viewer.presentation.export import FORMATS, file_name
 
 HELP = gettext_lazy("Export the run of a checkpoint as one file, redacted.")
 

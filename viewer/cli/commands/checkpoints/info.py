@@ -7,15 +7,15 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.arguments.values import CHECKPOINT
+from viewer.cli.edits import CHECKPOINT
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.graphs import dot_lines, graph_at, graph_document, graph_lines
 from viewer.cli.output import Output
 from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
-from viewer.formats.amounts import count_text
-from viewer.importing import stored_contents
+from viewer.formats import count_text
+from viewer.host.locations.bodies import stored_contents
 from viewer.models import Checkpoint
 
 HELP = gettext_lazy("Show one checkpoint: its inputs, tasks, state and agents.")

@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.arguments.values import LOCATION
+from viewer.cli.edits import LOCATION
 from viewer.cli.finding import imported_location, opened_run, split_target, with_called_runs
 from viewer.cli.output import Output
 from viewer.cli.rows import (
@@ -19,11 +19,12 @@ from viewer.cli.rows import (
     rows_by_run,
     runs_of,
 )
-from viewer.formats.amounts import count_text
-from viewer.importing import find_ends, is_indexed
+from viewer.formats import count_text
+from viewer.host.locations.addresses import is_indexed
+from viewer.host.locations.describing import find_ends
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Problem, Run
-from viewer.presentation.run.listed import listing_texts
+from viewer.presentation.run.head import listing_texts
 
 HELP = gettext_lazy("List the runs and checkpoints of a location.")
 

@@ -7,17 +7,15 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.arguments.values import DAY, LOCATION, NAME
+from viewer.cli.edits import DAY, LOCATION, NAME
 from viewer.cli.output import Output
 from viewer.cli.rows import checkpoint_document
-from viewer.importing import describe_runs
-from viewer.importing.describing import locations_to_describe
+from viewer.host.locations.describing import describe_runs, locations_to_describe
+from viewer.host.locations.search_index import index_some, progress
 from viewer.messages.translation import translate
 from viewer.models import Location, SearchEntry
-from viewer.search import SearchRefused
-from viewer.search.filters import FILTER_TYPES, STATUSES, Filters, filters_from
-from viewer.search.indexing import index_some, progress
-from viewer.search.results import Results, SearchResult, search
+from viewer.records.search import Results, SearchRefused, SearchResult, search
+from viewer.records.search_filters import FILTER_TYPES, STATUSES, Filters, filters_from
 from viewer.validation import OptionType, number_option
 
 HELP = gettext_lazy("Search the texts of all checkpoints, newest first.")

@@ -9,16 +9,15 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.access.login_links import owner
-from viewer.access.permissions import can_share
-from viewer.cli.arguments.values import CHECKPOINT, NUMBER_FROM_ONE
+from viewer.cli.edits import CHECKPOINT, NUMBER_FROM_ONE
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
-from viewer.comparison.references import reference_to
 from viewer.models import ShareLink
-from viewer.sharing import Shared, Subject, find_shared, link_state, make_link
-from viewer.sharing.addresses import subject_of
-from viewer.sharing.links import EXPIRY_DAYS
+from viewer.presentation.comparison_references import reference_to
+from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, subject_of
+from viewer.presentation.shared_objects import Shared, Subject, find_shared
+from viewer.records.permissions import can_share
+from viewer.web.login_links import owner
 
 HELP = gettext_lazy("List share links, make one, or revoke one. Without options, list them.")
 

@@ -7,12 +7,12 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.arguments.values import JOB, NUMBER_FROM_ONE, TEXT, read_stdin
+from viewer.cli.edits import JOB, NUMBER_FROM_ONE, TEXT, read_stdin
 from viewer.cli.output import Output
 from viewer.cli.prompt import question_document
 from viewer.cli.starting import add_wait_argument, outcome_of
-from viewer.engines.planning.answer_schema import AnswerInvalid
-from viewer.jobs.human_input import questions
+from viewer.engines.answer_schema import AnswerInvalid
+from viewer.host.jobs import questions
 from viewer.messages.translation import translate
 from viewer.models import Question
 

@@ -7,9 +7,9 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.arguments.values import JOB
+from viewer.cli.edits import JOB
 from viewer.cli.output import Output
-from viewer.jobs.execution.ending.cancel import request_cancel
+from viewer.host.jobs.processes import request_cancel
 from viewer.launching.enqueue import run_here
 from viewer.models import Job
 from viewer.presentation.jobs.status import status_label

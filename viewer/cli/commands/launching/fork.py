@@ -7,15 +7,14 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils.translation import gettext_lazy as _
 
-from viewer.cli.arguments.choices import add_choice_arguments
-from viewer.cli.arguments.targets import target_of
-from viewer.cli.arguments.values import NAME
+from viewer.cli.edits import NAME
 from viewer.cli.finding import checkpoint_at
+from viewer.cli.options import add_choice_arguments, target_of
 from viewer.cli.output import Output
 from viewer.cli.starting import add_run_arguments, next_units_of, request_from, started
-from viewer.launching.fork import fork, preview_fork
-from viewer.launching.requests.naming import fork_branch
-from viewer.launching.requests.requests import ForkRequest
+from viewer.launching.naming import fork_branch
+from viewer.launching.requests import ForkRequest
+from viewer.launching.start import fork, preview_fork
 
 TARGETS = ("scratch", "new-thread", "thread")
 HELP = _("Continue from a checkpoint on a new branch, with your edits.")

@@ -7,15 +7,15 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.arguments.projects import add_project_arguments, project_for
-from viewer.cli.arguments.values import CHECKPOINT, NAME
+from viewer.cli.edits import CHECKPOINT, NAME
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
+from viewer.cli.projects import add_project_arguments, project_for
 from viewer.cli.starting import outcome_of, refusal
-from viewer.formats.amounts import count_text
+from viewer.formats import count_text
 from viewer.launching.publish import NEW_THREAD, THREAD, PublishPreview, preview_publish, publish
 from viewer.launching.refusals import LaunchRefused
-from viewer.launching.requests.requests import PublishRequest
+from viewer.launching.requests import PublishRequest
 
 HELP = gettext_lazy("Write a draft, which is a fork in Forkline only, to its location.")
 

@@ -9,8 +9,8 @@ from django.utils.translation import gettext_lazy as _
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
 from viewer.cli.starting import add_run_arguments, request_from, started
-from viewer.launching.requests.requests import ResumeRequest
-from viewer.launching.resume import preview_resume, resume
+from viewer.launching.requests import ResumeRequest
+from viewer.launching.start import preview_resume, resume
 
 HELP = _("Continue from a checkpoint on its own branch.")
 

@@ -8,30 +8,32 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.arguments.accepting import accepted_in, add_accept_losses_argument
-from viewer.cli.arguments.checkpointing import add_checkpoint_arguments, checkpoint_settings_of
-from viewer.cli.arguments.choices import add_choice_arguments, new_choices_of
-from viewer.cli.arguments.edits import inputs_of, state_of
-from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
-from viewer.cli.arguments.projects import (
-    add_project_arguments,
-    named_entry_point,
-    project_for,
-)
-from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_settings_of
-from viewer.cli.arguments.values import NAME, PAIR, TARGET, TEXT
+from viewer.cli.edits import NAME, PAIR, TARGET, TEXT, inputs_of, state_of
 from viewer.cli.finding import imported_location, typed_path
+from viewer.cli.options import (
+    accepted_in,
+    add_accept_losses_argument,
+    add_checkpoint_arguments,
+    add_choice_arguments,
+    add_launch_arguments,
+    add_run_settings_arguments,
+    checkpoint_settings_of,
+    launch_options_of,
+    new_choices_of,
+    run_settings_of,
+)
 from viewer.cli.output import Output
+from viewer.cli.projects import add_project_arguments, named_entry_point, project_for
 from viewer.cli.starting import add_wait_argument, outcome_of, refusal
 from viewer.engines import all_engines, engine_of, kinds_that
+from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Engine, kind_of
-from viewer.engines.root_kinds import RootKind
-from viewer.jobs.execution.starting.request import FIRST_BRANCH
+from viewer.host.jobs.runner_requests import FIRST_BRANCH
 from viewer.launching.new_run import new_run
 from viewer.launching.refusals import LaunchRefused
-from viewer.launching.requests.requests import NewRunRequest
+from viewer.launching.requests import NewRunRequest
 from viewer.models import Location, Project
-from viewer.stores.postgresql.address import is_uri, name_in
+from viewer.stores.postgresql_address import is_uri, name_in
 
 HELP = gettext_lazy("Run a project's entry point from its start, and write its checkpoints here.")
 

@@ -7,15 +7,15 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.arguments.projects import add_project_arguments, project_for
-from viewer.cli.arguments.values import CHECKPOINT, CODE_NAME
+from viewer.cli.edits import CHECKPOINT, CODE_NAME
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
+from viewer.cli.projects import add_project_arguments, project_for
 from viewer.cli.starting import outcome_of, refusal
-from viewer.comparison.scores import score_in
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.score import score
 from viewer.models import Job
+from viewer.presentation.comparison_sides import score_in
 
 HELP = gettext_lazy("Call a function of the project with a checkpoint's contents, and store what it returns.")
 

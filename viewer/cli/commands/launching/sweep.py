@@ -9,31 +9,44 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.arguments.accepting import accepted_in, add_accept_arguments, answers_in
-from viewer.cli.arguments.choices import add_cache_warmup_argument
-from viewer.cli.arguments.dimensions import add_dimension_arguments, dimensions_of
-from viewer.cli.arguments.options import add_launch_arguments, launch_options_of
-from viewer.cli.arguments.projects import add_project_arguments, source_of, with_project
-from viewer.cli.arguments.run_settings import add_run_settings_arguments, run_settings_of
-from viewer.cli.arguments.values import CHECKPOINT, CODE_NAME, NAME
+from viewer.cli.dimensions import add_dimension_arguments, dimensions_of
+from viewer.cli.edits import CHECKPOINT, CODE_NAME, NAME
 from viewer.cli.finding import checkpoint_at
+from viewer.cli.options import (
+    accepted_in,
+    add_accept_arguments,
+    add_cache_warmup_argument,
+    add_launch_arguments,
+    add_run_settings_arguments,
+    answers_in,
+    launch_options_of,
+    run_settings_of,
+)
 from viewer.cli.output import Output, lines_of
+from viewer.cli.projects import add_project_arguments, source_of, with_project
 from viewer.cli.prompt import pending_document, questions_asked, waiting_lines, waiting_questions
-from viewer.cli.refused import effects_in, refusal_lines
-from viewer.cli.starting import EARLY, WAITS_STATUS, add_wait_argument, contents_to_run, is_well
-from viewer.comparison.scores import best_of, score_of, score_text
-from viewer.engines.planning.plan import plain_steps
-from viewer.jobs.execution.ending.cancel import request_cancel
-from viewer.jobs.execution.ending.sweep_score import scoring_of
+from viewer.cli.starting import (
+    EARLY,
+    WAITS_STATUS,
+    add_wait_argument,
+    contents_to_run,
+    effects_in,
+    is_well,
+    refusal_lines,
+)
+from viewer.engines.plan import plain_steps
+from viewer.host.jobs.ending import scoring_of
+from viewer.host.jobs.processes import request_cancel
 from viewer.launching.enqueue import run_here
+from viewer.launching.labels import step_text
+from viewer.launching.naming import sweep_prefix
 from viewer.launching.refusals import Code, LaunchRefused
-from viewer.launching.requests.naming import sweep_prefix
-from viewer.launching.requests.requests import SweepRequest
+from viewer.launching.requests import SweepRequest
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
-from viewer.launching.variations.variations import Variation
-from viewer.messages.labels import step_text
+from viewer.launching.variations import Variation
 from viewer.messages.translation import translate
 from viewer.models import Job, Sweep
+from viewer.presentation.comparison_sides import best_of, score_of, score_text
 from viewer.presentation.jobs.status import status_label
 
 HELP = gettext_lazy("Fork a checkpoint several times, over values of an input, outputs or models.")

@@ -8,12 +8,11 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.arguments.values import NEW_FILE
+from viewer.cli.edits import NEW_FILE
 from viewer.cli.output import Output
-from viewer.data_folder import DataFolderFailure
 from viewer.data_folder.backups import copy_database
-from viewer.data_folder.failures import database_path
-from viewer.formats.amounts import short_size
+from viewer.data_folder.failures import DataFolderFailure, database_path
+from viewer.formats import short_size
 
 HELP = gettext_lazy("Copy the database to one file, also while Forkline is running.")
 # It copies the database as it is, without preparing the data folder.

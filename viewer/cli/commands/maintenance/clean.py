@@ -8,9 +8,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.output import Output
-from viewer.formats.amounts import count_text, short_size
-from viewer.retention.removing import MIN_DAYS, compact, old_data, remove
-from viewer.retention.sizes import sizes
+from viewer.formats import count_text, short_size
+from viewer.host.jobs.retention import MIN_DAYS, compact, old_data, remove, sizes
 from viewer.validation import MAX_DAYS, number_option
 
 HELP = gettext_lazy("Show what Forkline stores, and remove its own old data. Locations are never touched.")

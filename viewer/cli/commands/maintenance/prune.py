@@ -7,14 +7,22 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.arguments.values import LOCATION, NAME
+from viewer.cli.edits import LOCATION, NAME
 from viewer.cli.finding import imported_location
 from viewer.cli.output import Output
-from viewer.formats.amounts import count_text
+from viewer.formats import count_text
+from viewer.host.locations.pruning import (
+    MAX_LATEST,
+    Pruned,
+    PrunePlan,
+    PruneRefused,
+    Rules,
+    fresh_plan,
+    prune,
+)
 from viewer.messages.translation import translate
 from viewer.models import Location
 from viewer.presentation.deletions import deleted_texts
-from viewer.pruning import MAX_LATEST, Pruned, PrunePlan, PruneRefused, Rules, fresh_plan, prune
 from viewer.validation import MAX_DAYS, number_option
 
 HELP = gettext_lazy(

@@ -8,12 +8,12 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.arguments.values import LOCATION
+from viewer.cli.edits import LOCATION
 from viewer.cli.finding import typed_path
 from viewer.cli.output import Output
-from viewer.importing import WouldBeLost, remove_location
+from viewer.host.locations.adding import WouldBeLost, remove_location
 from viewer.models import Location
-from viewer.stores.postgresql.address import shown_path
+from viewer.stores.postgresql_address import shown_path
 from viewer.validation import path
 
 HELP = gettext_lazy(

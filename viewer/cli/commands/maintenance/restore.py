@@ -10,10 +10,10 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.arguments.values import READ_FILE
+from viewer.cli.edits import READ_FILE
 from viewer.cli.output import Output
 from viewer.data_folder.restoring import restore
-from viewer.jobs.storage import has_any_runner
+from viewer.host.jobs.files import has_any_runner
 
 HELP = gettext_lazy("Replace the database with a copy, while Forkline is stopped.")
 # The database may be damaged.

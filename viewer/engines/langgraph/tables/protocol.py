@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
-from viewer.engines.langgraph.format.decoding import Decoder
+from viewer.engines.langgraph.decoding import Decoder
 from viewer.stores.protocol import ReadLimits
 
 Result = TypeVar("Result")

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from viewer.engines.langgraph.format.decoding import Decoder
-from viewer.engines.langgraph.format.identifiers import valid_text
-from viewer.engines.langgraph.format.naming import Place, names_by_id
-from viewer.engines.langgraph.format.super_steps import (
+from viewer.engines.langgraph.decoding import Decoder
+from viewer.engines.langgraph.identifiers import valid_text
+from viewer.engines.langgraph.super_steps import (
     START,
+    Place,
     attempts_in,
     mapping,
+    names_by_id,
     node_in_path,
     sent_nodes,
 )

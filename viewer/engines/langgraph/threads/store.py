@@ -1,7 +1,4 @@
-"""Lists LangGraph's threads, then the checkpoints of one thread, and reads bodies one by one.
-
-Imported only in a reader process, since it reads databases.
-"""
+"""Lists LangGraph's threads, then the checkpoints of one thread, and reads bodies one by one."""
 
 import hashlib
 from collections import defaultdict
@@ -13,25 +10,22 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from viewer.engines.langgraph.format import identifiers
-from viewer.engines.langgraph.format.decoding import Decoder
-from viewer.engines.langgraph.format.naming import hints
-from viewer.engines.langgraph.format.super_steps import attempts_in, mapping, next_nodes
+from viewer.engines.langgraph import identifiers
+from viewer.engines.langgraph.decoding import Decoder
+from viewer.engines.langgraph.super_steps import attempts_in, hints, mapping, next_nodes
 from viewer.engines.langgraph.tables.protocol import CheckpointKey, Result, Tables, ThreadRow
-from viewer.engines.langgraph.threads.appended import appended_index, state_of
-from viewer.engines.langgraph.threads.bodies import MAX_INDEXED_BYTES, Bodies
+from viewer.engines.langgraph.threads.appended import appended_index, attempts_of, newest_index, state_of
 from viewer.engines.langgraph.threads.documents import document_of, written_value
-from viewer.engines.langgraph.threads.newest import attempts_of, newest_index
 from viewer.engines.langgraph.threads.rows import (
     ENGINE,
     IndexedRow,
     Indexer,
     add_stray_interrupts,
+    calls_in,
     metadata_of,
     redacted_calls,
     status_of,
 )
-from viewer.engines.langgraph.threads.usage import calls_in
 from viewer.messages.message import UserMessage
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.stores.errors import (
@@ -41,9 +35,9 @@ from viewer.stores.errors import (
     Unavailable,
     Unreadable,
 )
-from viewer.stores.indexed_run import IndexedRun
 from viewer.stores.protocol import (
     Entry,
+    IndexedRun,
     RawCheckpoint,
     ReadLimits,
     ReadProblem,
@@ -53,6 +47,35 @@ from viewer.stores.protocol import (
     Snapshot,
     StoreFormat,
 )
+
+# Decodes the bodies of a thread's checkpoints for its index.
+
+
+# The most bytes of bodies that are decoded to index a thread, for facts that only bodies record.
+MAX_INDEXED_BYTES = 32 * 1024 * 1024
+
+
+class Bodies:
+    """Decodes the bodies of a thread for its index, up to a number of bytes."""
+
+    def __init__(self, values: Callable[[str, IndexedRow], Mapping[str, Any]], thread: str) -> None:
+        self._values, self._thread = values, thread
+        self._left = MAX_INDEXED_BYTES
+        self._last: tuple[IndexedRow, Mapping[str, Any]] | None = None
+
+    def __call__(self, row: IndexedRow) -> Mapping[str, Any]:
+        if self._last is not None and self._last[0] is row:
+            return self._last[1]
+        self._left -= row.size
+        values = self._values(self._thread, row) if self._left >= 0 else {}
+        self._last = (row, values)
+        return values
+
+
+# Lists LangGraph's threads, then the checkpoints of one thread, and reads bodies one by one.
+#
+# Imported only in a reader process, since it reads databases.
+
 
 # The most other threads that are read to find which node follows, and the most bytes of each checkpoint.
 MAX_OTHERS, MAX_OTHER_BYTES = 20, 1024 * 1024

@@ -14,7 +14,7 @@ from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.jobs.request import CheckpointSettings, Request
+    from viewer.host.jobs.request import CheckpointSettings, Request
 
 # The engine's name for all events.
 EVERY = "*"

@@ -20,7 +20,7 @@ from forkline_runner.reporting import shortened
 if TYPE_CHECKING:
     from forkline_crewai.restore.matching import Matching
     from forkline_runner.reporting import Reporter
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 Component = dict[str, Any]
 MAX_NAME = 120
@@ -40,7 +40,7 @@ def component(what: str, name: Any, fate: str, task: int = 0, agent: str = "") -
 
 
 def title_of(one: Component) -> str:
-    """Return the text that identifies an accepted loss. viewer/forms/launch/preflight.py builds the same."""
+    """Return the text that identifies an accepted loss. viewer/web/forms/fork.py builds the same."""
     where = f"task {one['task']}" if one["task"] else one["agent"]
     return "/".join(str(text) for text in (one["what"], where, one["name"]) if text)
 

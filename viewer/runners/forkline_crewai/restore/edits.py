@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
-    from viewer.jobs.request import OutputEdit, Request
+    from viewer.host.jobs.request import OutputEdit, Request
 
 Entity = dict[str, Any]
 MISSING = {

@@ -26,7 +26,7 @@ from forkline_runner.loaded_code import own_values, resolving
 from forkline_runner.loaded_code.effects import MAX_NAME, Effect, digest_of, value_effect
 
 if TYPE_CHECKING:
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 # The engine's own fields of a tool that hold no text, and change while it is used.
 ENGINE_FIELDS = frozenset(

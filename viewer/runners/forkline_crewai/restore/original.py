@@ -15,7 +15,7 @@ from urllib.parse import quote
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 # The first SQLite with JSONB, which the engine's stores use.
 MIN_SQLITE = (3, 45, 0)

@@ -18,7 +18,7 @@ from forkline_runner.questions import Questions
 if TYPE_CHECKING:
     from crewai.flow.async_feedback.types import PendingFeedbackContext
 
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 
 def continue_pending(

@@ -23,7 +23,7 @@ from forkline_crewai.restore import old_stores
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 # The events that trigger checkpoints if an entity's own settings are unknown.
 USUAL_EVENTS = {

@@ -16,7 +16,7 @@ from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 # The name of the agent's input: a text, or a list of messages.
 MESSAGES = "messages"

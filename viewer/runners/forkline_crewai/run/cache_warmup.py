@@ -20,7 +20,7 @@ from forkline_crewai.report import progress
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 MIN_AGENTS = 2
 MAX_CALLS_AT_ONCE = 4

@@ -13,7 +13,7 @@ from forkline_crewai.restore import restoring
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 
 def continue_crews(body: Mapping[str, Any], request: Request, reporter: Reporter) -> None:

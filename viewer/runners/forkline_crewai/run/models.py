@@ -12,7 +12,7 @@ from forkline_crewai.run.interpolation import can_become, filled
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 # The key for all agents.
 ALL = "*"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-# As many as Forkline draws (viewer/lineage/unit_graph.py).
+# As many as Forkline draws (viewer/records/lineage/graphs.py).
 MAX_NODES, MAX_EDGES = 200, 1000
 MAX_NAME, MAX_LABEL = 100, 60
 START, END = "__start__", "__end__"

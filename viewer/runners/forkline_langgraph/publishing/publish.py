@@ -23,7 +23,7 @@ from forkline_runner.refusal import Refused
 if TYPE_CHECKING:
     from forkline_langgraph.publishing.write_store import WriteStore
     from forkline_runner.reporting import Reporter
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 NEW_THREAD, THREAD = "new-thread", "thread"
 

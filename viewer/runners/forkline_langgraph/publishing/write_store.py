@@ -18,7 +18,7 @@ from forkline_langgraph.restore.source_store import Address, refuse_foreign
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
-    from viewer.jobs.request import LocationTarget
+    from viewer.host.jobs.request import LocationTarget
 
 LOCK_SECONDS = 10
 

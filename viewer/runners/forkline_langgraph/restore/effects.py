@@ -21,7 +21,7 @@ from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
     from forkline_langgraph.restore.source_store import LoadedValue
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 # The packages of the engine. Most of their classes do more than hold data: one opens its file at once.
 ENGINE_PACKAGES = {"langgraph", "langchain_core"}

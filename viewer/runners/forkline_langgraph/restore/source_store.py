@@ -15,7 +15,7 @@ from forkline_langgraph.restore.unlocked_file import address_of_file, state_of
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 LOCK_SECONDS = 5
 # The channel of the engine's internal writes that start tasks of the next step.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from forkline_langgraph.restore.source_store import ERRORS, INTERRUPTS, Address, Source, WriteRow, parents_in
 
 if TYPE_CHECKING:
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 # Not a task: the id with which answers to any waiting task are stored.
 NULL_TASK = "00000000-0000-0000-0000-000000000000"

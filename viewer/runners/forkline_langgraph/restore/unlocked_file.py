@@ -2,7 +2,7 @@
 
 Reading a SQLite file neither changes it nor leaves other files next to it. A plain read-only connection to a
 file in WAL mode would create ``-wal`` and ``-shm`` files. How the file is opened therefore depends on the
-files that exist, as in viewer/stores/sqlite/readonly.py.
+files that exist, as in viewer/stores/sqlite_file.py.
 """
 
 from __future__ import annotations

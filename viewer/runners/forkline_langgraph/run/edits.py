@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from forkline_langgraph.run.inner_graph import InnerGraph
     from forkline_langgraph.run.running import Running
 
-# The keys with which viewer/engines/langgraph/format/decoding.py represents an object.
+# The keys with which viewer/engines/langgraph/decoding.py represents an object.
 TYPE, FIELDS, OPAQUE = "__type__", "fields", "__opaque__"
 # Classes that are made of a text with ``fromisoformat``, and of a list with several arguments.
 FROM_TEXT = {"datetime.datetime", "datetime.date", "datetime.time"}

@@ -13,7 +13,7 @@ from forkline_runner.refusal import Refused
 if TYPE_CHECKING:
     from forkline_langgraph.restore.effects import Loadable
     from forkline_langgraph.run.running import Running
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 
 def caller_of(source: Source, inner: Address) -> Address:

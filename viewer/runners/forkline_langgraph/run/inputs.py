@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# The field for an input that is not an object (viewer/engines/langgraph/project_source/inputs.py).
+# The field for an input that is not an object (viewer/engines/langgraph/project_source.py).
 INPUT = "input"
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from forkline_langgraph.restore.effects import Loadable
     from forkline_langgraph.restore.source_store import Address, Source
     from forkline_runner.reporting import Reporter
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 MAX_NODES = 60
 MAX_ERROR = 500

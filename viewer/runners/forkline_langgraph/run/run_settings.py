@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 # A person's configuration must not choose the thread or checkpoint that a run continues.
 RESERVED = {"thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map"}

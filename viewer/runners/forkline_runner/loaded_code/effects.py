@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from forkline_runner.refusal import Refused
 
 if TYPE_CHECKING:
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 MAX_EFFECTS = 300
 MAX_NAME = 300

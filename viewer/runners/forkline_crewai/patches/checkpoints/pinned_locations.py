@@ -19,7 +19,7 @@ from forkline_crewai.restore import old_stores
 from forkline_runner.loaded_code.pinning import Pins
 
 if TYPE_CHECKING:
-    from viewer.jobs.request import Request
+    from viewer.host.jobs.request import Request
 
 
 def apply(request: Request) -> None:

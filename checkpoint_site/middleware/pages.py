@@ -1,0 +1,182 @@
+"""Middleware for pages: login, language, and responses that browsers must not store or cannot get."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
+from django.http.response import HttpResponseBase
+from django.shortcuts import render, resolve_url
+from django.template.loader import render_to_string
+from django.utils.translation import activate
+from django.views.defaults import server_error
+from django_htmx.http import HttpResponseClientRedirect
+
+from viewer.data_folder.failures import failure_text
+from viewer.data_folder.identity import problem_while_served, what_changed
+from viewer.models.annotations import chosen_language
+from viewer.records.permissions import check_right
+
+# Requires a login for every page and redirects back to the requested page afterwards.
+
+
+class LoginGate(LoginRequiredMiddleware):
+    """Middleware: every view requires a login and the permission to run, unless it is marked otherwise."""
+
+    def process_view(
+        self,
+        request: HttpRequest,
+        view_func: Callable[..., HttpResponseBase],
+        view_args: tuple[Any, ...],
+        view_kwargs: dict[str, Any],
+    ) -> HttpResponseBase | None:
+        """Return None if the view may respond. Raise PermissionDenied if the user may not open it."""
+        refused = super().process_view(request, view_func, view_args, view_kwargs)
+        if refused is None and getattr(view_func, "login_required", True):
+            check_right(request.user, view_func)
+        return refused and login_response(request)
+
+
+def login_response(request: HttpRequest) -> HttpResponse:
+    """Return a redirect to the login page. An htmx request for a partial never receives the page itself."""
+    redirect = redirect_to_login(next_path(request))
+    if "HX-Request" not in request.headers:
+        return redirect
+    if request.method != "GET":
+        # The form keeps what was typed while the user logs in in another tab.
+        return HttpResponseForbidden()
+    return HttpResponseClientRedirect(redirect.url)
+
+
+def next_path(request: HttpRequest) -> str:
+    """Return the requested path if it is a page, else the path of the page that sent the request."""
+    is_page = "HX-Request" not in request.headers or "HX-Boosted" in request.headers
+    if request.method == "GET" and is_page:
+        return request.get_full_path()
+    source = request.headers.get("HX-Current-URL") or request.headers.get("Referer") or ""
+    # Not parsed, as any client may send malformed ones.
+    host, _, path = source.partition("#")[0].partition("://")[2].partition("/")
+    if host != request.get_host():
+        return resolve_url(settings.LOGIN_REDIRECT_URL)
+    return f"/{path}"
+
+
+# Shows a page with a way back when someone opens the URL of a form.
+
+
+View = Callable[[HttpRequest], HttpResponse]
+
+
+def method_not_allowed(get_response: View) -> View:
+    """Middleware: render a page for a GET request that was answered with 405."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        if response.status_code == 405 and request.method == "GET":
+            page = render(request, "405.html", status=405)
+            page["Allow"] = response["Allow"]
+            return page
+        return response
+
+    return middleware
+
+
+# Keeps browsers and proxies from storing pages.
+
+
+def no_store(get_response: View) -> View:
+    """Middleware: ``Cache-Control: no-store`` on pages, partials and downloads, but not on static files."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        response["Cache-Control"] = "no-store"
+        return response
+
+    return middleware
+
+
+# Shows pages in the language that a user has chosen, instead of the browser's.
+
+
+GetResponse = Callable[..., HttpResponseBase]
+
+
+class ReaderLanguage:
+    """Middleware: after LocaleMiddleware has activated the browser's language, activate the user's."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: GetResponse, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> None:
+        """Activate the language. Views that respond without a data folder have no user."""
+        if getattr(view, "without_data", False):
+            return
+        if language := chosen_language(request.user):
+            activate(language)
+            request.LANGUAGE_CODE = language
+
+
+# Responds with 503 and the reason while the data folder is unavailable. Needs no database and no login.
+
+
+RETRY_SECONDS = 10
+
+
+def unavailable(text: str) -> HttpResponse:
+    """Return a 503 page with the reason."""
+    page = HttpResponse(render_to_string("503.html", {"text": text}), status=503)
+    page["Retry-After"] = str(RETRY_SECONDS)
+    return page
+
+
+def server_error_page(request: HttpRequest) -> HttpResponse:
+    """Return the page for an unhandled exception: 503 for disk and database errors, else 500."""
+    error = sys.exc_info()[1]
+    text = failure_text(error) or what_changed() if error else ""
+    return unavailable(text) if text else server_error(request)
+
+
+def without_data(view: GetResponse) -> GetResponse:
+    """Decorator: mark a view that responds without a data folder."""
+    view.without_data = True  # type: ignore[attr-defined]
+    return view
+
+
+class DataFolderUnavailable:
+    """Middleware: respond with 503 while the data folder is missing or replaced."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: GetResponse, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> HttpResponseBase | None:
+        """Return None if the view may respond."""
+        if getattr(view, "without_data", False):
+            return None
+        text = problem_while_served()
+        return unavailable(text) if text else None
+
+
+class AvailableSockets:
+    """ASGI wrapper: refuses sockets while the data folder is missing or replaced."""
+
+    def __init__(self, sockets: Callable[..., Any]) -> None:
+        self.sockets = sockets
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if problem_while_served():
+            await send({"type": "websocket.close", "code": 1013})
+        else:
+            await self.sockets(scope, receive, send)

@@ -1,0 +1,390 @@
+"""Edits and values, from the arguments of ``fork`` and ``resume``."""
+
+import json
+import re
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+
+from viewer.engines import engine_of
+from viewer.engines.answer_schema import AnswerInvalid, parse_answer
+from viewer.engines.editable import EditableMessage, MessageEdit, OpenQuestion
+from viewer.engines.plan import Edits
+from viewer.engines.protocol import Contents, kind_of
+from viewer.launching.requests import written_messages
+from viewer.launching.values import same_value
+from viewer.messages.message import UserMessage
+from viewer.validation import (
+    MAX_DIGITS,
+    MAX_NAME,
+    MAX_PATH,
+    InvalidInput,
+    OptionType,
+    content_of,
+    day,
+    existing_file,
+    existing_folder,
+    named_path,
+    number_option,
+    one_line_text,
+    program,
+    quoted,
+    shortened,
+    text_value,
+)
+
+# Values of options: texts, files and JSON.
+
+
+# Characters of a value, and bytes of the file of one.
+MAX_CHARACTERS, MAX_FILE_BYTES = 500_000, 16 * 1024 * 1024
+
+
+def _pair(text: str) -> str:
+    name, mark, _value = text_value(text, MAX_CHARACTERS).partition("=")
+    try:
+        one_line_text(name if mark else "")
+    except InvalidInput:
+        raise InvalidInput(text, UserMessage("validation.pair", {"most": MAX_NAME})) from None
+    return text
+
+
+# The types of arguments that take a value. ``quality.fuzz.terminal_calls`` tests them by kind.
+# A location to write to, which need not exist.
+TARGET = OptionType("target", lambda text: named_path(text, MAX_PATH))
+LOCATION = OptionType("location", lambda text: named_path(text, MAX_PATH + MAX_NAME))
+CHECKPOINT = OptionType("checkpoint", lambda text: named_path(text, MAX_PATH + MAX_NAME))
+JOB = OptionType("job", one_line_text)
+NAME = OptionType("text", one_line_text)
+# Empty for none.
+CODE_NAME = OptionType("text", lambda text: one_line_text(text, MAX_PATH, may_be_empty=True))
+OPTIONAL_NAME = OptionType("text", lambda text: one_line_text(text, may_be_empty=True))
+TEXT = OptionType("text", lambda text: text_value(text, MAX_CHARACTERS))
+PAIR = OptionType("pair", _pair)
+# The text of a day, as an address has it.
+DAY = OptionType("day", lambda text: day(text).isoformat())
+FOLDER = OptionType("folder", lambda text: str(existing_folder(text)))
+FILE = OptionType("file", lambda text: str(existing_file(text)))
+PROGRAM = OptionType("program", lambda text: str(program(text)))
+# The commands say themselves what is wrong with the file that they read or write.
+READ_FILE, NEW_FILE = OptionType("file", named_path), OptionType("new file", named_path)
+NUMBER_FROM_ONE = number_option(1, 10**9)
+
+
+def read_text(text: str) -> str:
+    """The text, or the content of the file that it names after an @. Raises CommandError."""
+    if not text.startswith("@"):
+        return text
+    try:
+        return content_of(text[1:], MAX_FILE_BYTES).decode()
+    except InvalidInput as error:
+        raise CommandError(str(error.of("@FILE"))) from None
+    except UnicodeDecodeError as error:
+        raise CommandError(
+            _("%(file)s cannot be read: %(error)s") % {"file": quoted(text[1:]), "error": error.reason}
+        ) from None
+
+
+def read_stdin() -> str:
+    """The text of standard input. Raises CommandError for one that is too long or not UTF-8."""
+    try:
+        text = sys.stdin.read(MAX_CHARACTERS + 1)
+        return text_value(text, MAX_CHARACTERS)
+    except InvalidInput as error:
+        raise CommandError(str(error.of(_("The standard input")))) from None
+    except UnicodeDecodeError as error:
+        raise CommandError(_("The standard input cannot be read: %s") % error.reason) from None
+
+
+def pair_of(text: str, option: str) -> tuple[str, str]:
+    """The name and the value of NAME=VALUE. Raises CommandError."""
+    name, mark, value = text.partition("=")
+    if not mark or not name:
+        raise CommandError(
+            _("%(option)s needs NAME=VALUE, not %(text)s.") % {"option": option, "text": quoted(text)}
+        )
+    return name, value
+
+
+def json_value(text: str, option: str) -> Any:
+    """The value of a JSON text. Raises CommandError."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        hint = json.dumps(shortened(text), ensure_ascii=False)
+        message = _("%(option)s must be JSON (%(error)s). A text is written in quotes: %(hint)s")
+        raise CommandError(message % {"option": option, "error": error, "hint": hint}) from None
+
+
+# Edits of messages, from ``--message``.
+
+
+# The operations, each with the keys that it may have.
+OPERATIONS = {
+    "edit": {"content", "tool_calls"},
+    "remove": set[str](),
+    "add": {"content", "tool_calls", "tool_call_id", "before"},
+}
+ROLES = ("user", "assistant", "system", "tool")
+
+
+def written_conversations(
+    contents: Contents, texts: Sequence[str], replaced: Collection[str]
+) -> dict[str, Any]:
+    """What the edits of messages write to each channel. Raises CommandError.
+
+    Channels that are ``replaced`` get all messages, others only what changes, by its id.
+    """
+    given_by_name: dict[str, list[Any]] = {}
+    for text in texts:
+        name, value = pair_of(text, "--message")
+        given = json_value(read_text(value), "--message")
+        given_by_name.setdefault(name, []).extend(given if isinstance(given, list) else [given])
+    if not given_by_name:
+        return {}
+    editable = engine_of(contents).editable(contents)
+    found = {}
+    for name, operations in given_by_name.items():
+        messages = editable.conversations.get(name)
+        if messages is None:
+            raise CommandError(_("--message: %(name)s is not a list of messages.") % {"name": name})
+        edits = [_edit(one, messages) for one in operations]
+        stored = (editable.state or {}).get(name)
+        found[name], error = written_messages(contents, stored, edits, by_id=name not in replaced)
+        if error:
+            raise CommandError(f"--message {name}: {error}")
+    return found
+
+
+def _edit(given: Any, messages: Sequence[EditableMessage]) -> MessageEdit:
+    """One operation. Raises CommandError."""
+    named = [name for name in OPERATIONS if isinstance(given, dict) and name in given]
+    if len(named) != 1 or not set(given) <= {named[0], *OPERATIONS[named[0]]}:
+        raise CommandError(
+            _("--message needs one of edit, remove and add, not %(value)s.") % {"value": given}
+        )
+    operation = named[0]
+    content, calls = given.get("content", ""), given.get("tool_calls", ())
+    if operation == "add":
+        if given["add"] not in ROLES:
+            raise CommandError(_("--message adds user, assistant, system or tool messages."))
+        before = _stored(given["before"], messages).position if "before" in given else None
+        call = str(given.get("tool_call_id", ""))
+        return MessageEdit(None, given["add"], content, calls, call, before=before)
+    stored = _stored(given[operation], messages)
+    if operation == "remove":
+        return MessageEdit(stored.position, is_removed=True)
+    return MessageEdit(
+        stored.position,
+        content=given.get("content", stored.content),
+        calls=given.get("tool_calls", stored.calls),
+    )
+
+
+def _stored(wanted: Any, messages: Sequence[EditableMessage]) -> EditableMessage:
+    """The message at a position from 1, or with an id. Raises CommandError."""
+    found: Mapping[Any, EditableMessage] = {
+        **{one.position + 1: one for one in messages},
+        **{one.id: one for one in messages if one.id},
+    }
+    if isinstance(wanted, bool) or not isinstance(wanted, int | str) or wanted not in found:
+        raise CommandError(_("--message: there is no message %(wanted)s.") % {"wanted": wanted})
+    return found[wanted]
+
+
+# Edits, from the arguments of ``fork`` and ``resume``.
+
+
+# The id of an interrupt.
+INTERRUPT = re.compile("[0-9a-f]{32}")
+
+
+def add_edit_arguments(parser: CommandParser) -> None:
+    """Add --input, --output, --state and the choices that go with them."""
+    parser.add_argument(
+        "--input", action="append", default=[], type=PAIR, metavar="KEY=JSON", help=_("A kickoff input.")
+    )
+    parser.add_argument(
+        "--output",
+        action="append",
+        default=[],
+        type=PAIR,
+        metavar="TASK=TEXT|@FILE",
+        help=_("A finished task's output. TASK is its id, or its number from 1."),
+    )
+    parser.add_argument("--state", type=TEXT, metavar="JSON|@FILE", help=_("Fields of the state."))
+    _add_graph_arguments(parser)
+    parser.add_argument(
+        "--again", action="append", default=[], type=NAME, metavar="TASK", help=_("Run it again.")
+    )
+    parser.add_argument(
+        "--keep", action="append", default=[], type=NAME, metavar="TASK", help=_("Do not run it again.")
+    )
+
+
+def _add_graph_arguments(parser: CommandParser) -> None:
+    """Add the edits that only a graph has."""
+    parser.add_argument(
+        "--message",
+        action="append",
+        default=[],
+        type=PAIR,
+        metavar="CHANNEL=JSON|@FILE",
+        help=_(
+            'LangGraph: an edit of a message, or a list of them: {"edit": 2, "content": "…"}, '
+            '{"remove": 2} or {"add": "user", "content": "…", "before": 2}. 2 is a position from 1, or an id '
+            "of a message."
+        ),
+    )
+    parser.add_argument(
+        "--replace",
+        action="append",
+        default=[],
+        type=NAME,
+        metavar="CHANNEL",
+        help=_("LangGraph: --state replaces this channel's value; else a reducer adds to it."),
+    )
+    parser.add_argument(
+        "--as-node",
+        type=NAME,
+        metavar="NODE",
+        help=_("LangGraph: the node that --state is attributed to."),
+    )
+    parser.add_argument(
+        "--answer",
+        action="append",
+        default=[],
+        type=TEXT,
+        metavar="JSON|ID=JSON",
+        help=_("LangGraph: the answer to an interrupt, by its id if several wait."),
+    )
+
+
+def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
+    """The edits, each value with its JSON type. Raises CommandError."""
+    outputs = [pair_of(text, "--output") for text in options["output"]]
+    inputs = inputs_of(options)
+    engine = engine_of(contents)
+    can_be_same = kind_of(engine, contents.kind).can_add_inputs
+    stored = (engine.editable(contents).inputs or {}) if can_be_same else {}
+    return Edits(
+        # A value that it has already is not a change, so nothing becomes stale.
+        inputs={
+            name: value
+            for name, value in inputs.items()
+            if name not in stored or not same_value(value, stored[name])
+        },
+        outputs={
+            (unit := unit_named(contents, name)): _output(contents, unit, text) for name, text in outputs
+        },
+        state=_state(options, contents),
+        again=frozenset(unit_named(contents, name) for name in options["again"]),
+        keep=frozenset(unit_named(contents, name) for name in options["keep"]),
+        replace=frozenset(options["replace"]),
+        as_node=options["as_node"] or "",
+        answers=answers_of(
+            options["answer"], engine.editable(contents).questions if options["answer"] else ()
+        ),
+    )
+
+
+def _state(options: Mapping[str, Any], contents: Contents) -> dict[str, Any] | None:
+    """The values of ``--state``, and the conversations that ``--message`` edits. Raises CommandError."""
+    state = None if options["state"] is None else state_of(options["state"])
+    messages = written_conversations(contents, options["message"], options["replace"])
+    if both := sorted(messages.keys() & (state or {}).keys()):
+        raise CommandError(_("%(name)s is in both --state and --message.") % {"name": both[0]})
+    return {**(state or {}), **messages} if messages else state
+
+
+def answers_of(texts: Sequence[str], questions: Sequence[OpenQuestion]) -> dict[str, Any]:
+    """The answers by an interrupt's id; one without an id is under an empty one. Raises CommandError.
+
+    An answer is of the type that its question's schema names, if it has one.
+    """
+    schemas = {one.id: one.schema for one in questions}
+    if len(questions) == 1:
+        schemas[""] = questions[0].schema
+    found: dict[str, Any] = {}
+    for text in texts:
+        identifier, mark, value = text.partition("=")
+        has_id = bool(mark) and INTERRUPT.fullmatch(identifier) is not None
+        name, given = (identifier, value) if has_id else ("", text)
+        found[name] = _json_or_text(given, "--answer")
+        if schema := schemas.get(name):
+            # The plan refuses an answer that does not fit.
+            with suppress(AnswerInvalid):
+                found[name] = parse_answer(given, schema)
+    return found
+
+
+def inputs_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of ``--input``, each with its JSON type. Raises CommandError."""
+    return named_values(options["input"], "--input", from_files=False)
+
+
+def named_values(texts: Sequence[str], option: str, *, from_files: bool = True) -> dict[str, Any]:
+    """The values of an option that is given as KEY=JSON, or as KEY=@FILE if ``from_files``.
+
+    Raises CommandError.
+    """
+    pairs = [pair_of(text, option) for text in texts]
+    return {
+        name: _json_or_text(read_text(text) if from_files else text, f"{option} {name}")
+        for name, text in pairs
+    }
+
+
+def unit_named(contents: Contents, name: str) -> str:
+    """The id of the unit with this number; any other text is an id."""
+    if not name.isascii() or not name.isdigit():
+        return name
+    engine = engine_of(contents)
+    units = engine.units_of(contents)
+    if len(name) > MAX_DIGITS or not 1 <= int(name) <= len(units):
+        unit = _(kind_of(engine, contents.kind).unit_label)
+        raise CommandError(
+            _("There is no %(unit)s %(name)s: this checkpoint has %(count)d.")
+            % {"unit": unit, "name": name, "count": len(units)}
+        )
+    return units[int(name) - 1].id
+
+
+def _output(contents: Contents, unit: str, text: str) -> Any:
+    """The text, or its value if the stored output is JSON."""
+    text = read_text(text)
+    outputs = engine_of(contents).editable(contents).outputs
+    output = next((one for one in outputs if one.unit == unit), None)
+    if output is None or output.value is None:
+        return text
+    return {"json": json_value(text, f"--output {output.position}")}
+
+
+def state_of(text: str) -> dict[str, Any]:
+    """The value of ``--state``. Raises CommandError."""
+    value = json_value(read_text(text), "--state")
+    if not isinstance(value, dict):
+        raise CommandError(_("--state must be a JSON object."))
+    return value
+
+
+def _json_or_text(text: str, option: str) -> Any:
+    """The JSON value, or the text if it is not JSON, such as a file name.
+
+    Raises CommandError for an object, list or quoted text that is not valid JSON.
+    """
+    if text.lstrip()[:1] in {"{", "[", '"'}:
+        return json_value(text, option)
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except ValueError:
+        return text
+
+
+def _refuse_constant(name: str) -> Any:
+    """Refuse NaN and Infinity, which Python accepts and JSON does not have."""
+    raise ValueError(name)

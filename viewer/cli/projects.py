@@ -1,0 +1,162 @@
+"""The project of a run, from the arguments of a command. Starting a run in a project confirms it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from viewer.cli.edits import CODE_NAME, FILE, FOLDER, NAME, PROGRAM
+from viewer.engines import all_engines, engine_of
+from viewer.engines.protocol import Contents, Engine
+from viewer.host.projects import find_environment_file, find_interpreter, is_storable, propose_project
+from viewer.launching.requests import CheckpointRequest
+from viewer.models import Location, Project
+
+R = TypeVar("R", bound=CheckpointRequest)
+KINDS = tuple(dict.fromkeys(name for engine in all_engines() for name in engine.kinds))
+
+
+def add_project_arguments(parser: CommandParser) -> None:
+    """Add the options of a project and of its entry point. Defaults are found near the location."""
+    parser.add_argument("--project", type=FOLDER, metavar="DIR", help=_("The project's folder."))
+    parser.add_argument("--python", type=PROGRAM, metavar="PATH", help=_("The project's interpreter."))
+    parser.add_argument(
+        "--env-file", type=FILE, metavar="FILE", help=_("The project's environment file, with its keys.")
+    )
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--entrypoint", type=CODE_NAME, metavar="module:Class", help=_("The entry point of the run.")
+    )
+    chosen.add_argument(
+        "--graph",
+        type=NAME,
+        metavar="NAME",
+        help=_("The entry point by its name in the project's configuration."),
+    )
+    parser.add_argument(
+        "--kind", choices=KINDS, help=_("The kind of the entry point, if its source does not say.")
+    )
+
+
+def project_for(location: Location, options: Mapping[str, Any]) -> Project:
+    """The named project, else the location's, else the one that contains it. Raises CommandError.
+
+    The location may be an unsaved row.
+    """
+    named = [options[name] for name in ("project", "python", "env_file")]
+    if location.project and not any(named):
+        if not location.project.is_confirmed:
+            location.project.confirm(None)
+        return location.project
+    project, _is_new = Project.objects.get_or_create(
+        **_values(location, options), defaults={"confirmed_at": timezone.now()}
+    )
+    if not project.is_confirmed:
+        project.confirm(None)
+    if not project.entry_points:
+        project.entry_points = [
+            point.name for point in engine_of(location).find_entry_points(Path(project.folder))
+        ]
+        project.save(update_fields=["entry_points"])
+    if location.project is None:
+        location.project = project
+        if location.pk:
+            location.save(update_fields=["project"])
+            location.ask_source_again()
+    return project
+
+
+def entry_point_of(project: Project, contents: Contents, options: Mapping[str, Any]) -> str:
+    """The named entry point, else the project's only one for this checkpoint; empty if unclear.
+
+    Raises CommandError if ``--kind`` is not the checkpoint's or ``--graph`` is unknown.
+    """
+    folder, engine, kind = Path(project.folder), engine_of(contents), options["kind"]
+    if kind and kind != contents.kind:
+        message = _("This is a checkpoint of a %(found)s: it does not match --kind %(kind)s.")
+        raise CommandError(message % {"found": contents.kind, "kind": kind})
+    named = named_entry_point(engine, folder, options)
+    if named is not None:
+        return named
+    found = engine.entry_point_for(folder, project.entry_points, contents.kind, contents.name)
+    unknown = [
+        name for name, one in engine.entry_point_kinds(folder, project.entry_points).items() if not one
+    ]
+    if not found and kind and len(unknown) == 1:
+        return unknown[0]
+    return found
+
+
+def named_entry_point(engine: Engine[Any], folder: Path, options: Mapping[str, Any]) -> str | None:
+    """The entry point that ``--entrypoint`` or ``--graph`` names. Raises CommandError for an unknown name."""
+    if options["graph"] is None:
+        return None if options["entrypoint"] is None else str(options["entrypoint"])
+    found = engine.named_entry_points(folder)
+    if options["graph"] not in found:
+        message = _("The project in %(folder)s has no graph %(name)s. Its graphs: %(names)s")
+        values = {"folder": folder, "name": options["graph"], "names": ", ".join(found) or "-"}
+        raise CommandError(message % values)
+    return found[options["graph"]]
+
+
+def with_project(request: R, options: Mapping[str, Any]) -> R:
+    """The request with its project and entry point. Raises CommandError."""
+    project = project_for(request.checkpoint.location, options)
+    entry_point = entry_point_of(project, request.contents, options)
+    return replace(request, project=project, folder=Path(project.folder), entry_point=entry_point)
+
+
+def source_of(location: Location, contents: Contents, options: Mapping[str, Any]) -> tuple[Path, str]:
+    """The project's folder and entry point that a run would use. Stores nothing, unlike ``project_for``."""
+    own, engine = location.project, engine_of(contents)
+    folder = _absolute(options["project"]) or Path(
+        own.folder if own else propose_project(Path(location.path), location.engine).folder
+    )
+    named = named_entry_point(engine, folder, options)
+    if named is not None:
+        return folder, named
+    known = own.entry_points if own and str(folder) == own.folder else []
+    points = known or [point.name for point in engine.find_entry_points(folder)]
+    return folder, engine.entry_point_for(folder, points, contents.kind, contents.name)
+
+
+def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:
+    own = location.project
+    proposed = propose_project(Path(location.path), location.engine)
+    folder = _absolute(options["project"]) or (Path(own.folder) if own else proposed.folder)
+    if not folder.is_dir():
+        raise CommandError(_("There is no folder %s: name the project's with --project.") % folder)
+    is_same = str(folder) == (own.folder if own else str(proposed.folder))
+    python = _absolute(options["python"])
+    if python is None and is_same:
+        python = Path(own.interpreter) if own else proposed.interpreter
+    python = python or find_interpreter(folder)
+    if python is None:
+        raise CommandError(
+            _(
+                "No interpreter was found for %s: name the project's folder with --project, or the "
+                "interpreter with --python."
+            )
+            % folder
+        )
+    file = _absolute(options["env_file"])
+    if file is None and own and is_same:
+        file = Path(own.environment_file) if own.environment_file else None
+    elif file is None:
+        file = find_environment_file(folder, location.engine)
+    return {"folder": str(folder), "interpreter": str(python), "environment_file": str(file or "")}
+
+
+def _absolute(text: str | None) -> Path | None:
+    """The path that an option names, if any. Raises CommandError for one that cannot be stored."""
+    if not text:
+        return None
+    # Links are not followed, as an environment's interpreter is a link.
+    path = Path(text).expanduser().absolute()
+    if not is_storable(path):
+        raise CommandError(f"{path}: {_('This path cannot be opened.')}")
+    return path

@@ -1,1 +1,0 @@
-"""Differences between texts and between JSON values, within a time limit. Knows nothing else."""

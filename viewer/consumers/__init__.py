@@ -1,1 +1,0 @@
-"""WebSocket consumers: send a page the current state, then each change."""

@@ -1,0 +1,378 @@
+"""The plan of a fork or resume, exactly as CrewAI runs it: its units of work, their steps and cost."""
+
+import json
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from viewer.engines.contents import Agent
+from viewer.engines.crewai.contents import Contents, Task
+from viewer.engines.crewai.flow_methods import flow_methods
+from viewer.engines.crewai.flow_plan import FlowMethod, Following, RouterDecision, following
+from viewer.engines.crewai.input_names import (
+    ConditionalTasks,
+    conditional_tasks,
+    has_placeholder,
+    placeholder_names,
+)
+from viewer.engines.crewai.recorded_events import Event
+from viewer.engines.plan import Action, Decision, EditRefused, Edits, Outlook, Reason, Route, Step, Unit
+from viewer.messages.message import UserMessage
+from viewer.redaction import MARKER
+
+# The prompt of an agent that runs without a crew.
+
+
+def agent_prompt(contents: Contents) -> Any:
+    """The agent's last prompt: a text, or a list of messages. None if the checkpoint does not record it."""
+    prompts = [event.messages for event in contents.events if event.kind == "lite_agent_execution_started"]
+    if not prompts or not prompts[-1]:
+        return None
+    messages = prompts[-1]
+    if len(messages) == 1 and messages[0].role == "user":
+        return messages[0].content
+    return [{"role": message.role, "content": message.content} for message in messages]
+
+
+# Finds the inputs that are part of the prompt of a task.
+
+
+# A shorter value, such as 1, is part of many texts by chance.
+MIN_CHARACTERS = 2
+
+
+def inputs_used(contents: Contents, task: Task) -> frozenset[str]:
+    """The names of the inputs in the texts of the task and of its agent.
+
+    They are found by placeholder in the task's texts. A checkpoint does not store the templates of an agent,
+    so the agent's texts are searched for the values of the inputs as whole words.
+    """
+    named = placeholder_names(f"{task.template}\n{task.expected_template}")
+    agents = [agent for agent in contents.agents if agent.role == task.agent]
+    named_by_value = [
+        name for name in contents.inputs if any(_mentions(agent, name, contents) for agent in agents)
+    ]
+    return frozenset([*named, *named_by_value])
+
+
+def roles_mentioning(contents: Contents, names: Collection[str]) -> list[str]:
+    """The roles of the agents whose texts contain the stored values of these inputs."""
+    return [
+        agent.role for agent in contents.agents if any(_mentions(agent, name, contents) for name in names)
+    ]
+
+
+def _mentions(agent: Agent, name: str, contents: Contents) -> bool:
+    texts = f"{agent.role}\n{agent.goal}\n{agent.backstory}"
+    return name in contents.inputs and _contains(contents.inputs[name], texts)
+
+
+def _contains(value: Any, texts: str) -> bool:
+    """Whether the texts contain the value as the engine formats it."""
+    formatted = value.strip() if isinstance(value, str) else str(value)
+    if isinstance(value, bool) or value is None or len(formatted) < MIN_CHARACTERS:
+        return False
+    if MARKER in json.dumps(value, ensure_ascii=False):
+        return False
+    return re.search(rf"(?<!\w){re.escape(formatted)}(?!\w)", texts) is not None
+
+
+# The steps of a fork or resume, exactly as CrewAI runs them. Nothing is read or written.
+
+
+def plan_of(
+    entity: str, units: Sequence[Unit], edits: Edits, following: Following | None = None
+) -> list[Step]:
+    """The steps of a checkpoint whose root is a ``crew``, a ``flow`` or an ``agent``. Raises EditRefused.
+
+    ``following`` is what follows in a flow according to the project's source.
+    """
+    if entity == "flow":
+        return plan_flow(units, edits, following)
+    plans = {"crew": plan_crew, "agent": plan_agent}
+    if entity not in plans:
+        raise EditRefused("edit.nothing_to_run")
+    return plans[entity](units, edits)
+
+
+def plan_crew(units: Sequence[Unit], edits: Edits) -> list[Step]:
+    """The steps of a crew, in order. Raises EditRefused for an edit that cannot take effect.
+
+    The engine runs every task from the first one without an output. So if a task runs again or its output
+    was edited, all finished tasks behind it run again, except for tasks that a person edits or keeps: these
+    are held, and not called.
+
+        task     1 done    2 done    3 done    4 open
+        edit 2   KEPT      EDITED    AGAIN     RUNS
+        again 1  AGAIN     AGAIN     AGAIN     RUNS
+        both     AGAIN     PINNED    AGAIN     RUNS
+
+    A task without an output before tasks that have one was skipped because its condition did not hold, or
+    was still running in parallel. It makes no other task run again. Async tasks between two others run at the
+    same time, so an edit of one of them is read by the tasks behind, but not by the others.
+    """
+    _refuse_what_cannot_hold(units, edits)
+    if edits.state is not None:
+        raise EditRefused("edit.crew_has_no_state")
+    steps: list[Step] = []
+    behind: Reason | None = None
+    # The same for the tasks behind the async tasks that run at the same time.
+    beside: Reason | None = None
+    furthest = max((position for position, unit in enumerate(units, 1) if unit.done), default=0)
+    for position, unit in enumerate(units, 1):
+        # The engine waits for async tasks before it evaluates a condition.
+        if beside and (not unit.runs_beside or unit.is_conditional):
+            behind, beside = _stronger(behind, beside), None
+        action, reason = _of_task(unit, edits, behind)
+        if action in (Action.RUNS, Action.MAY) and position < furthest:
+            why = Reason.CONDITION if action is Action.MAY else Reason.PASSED_OVER
+            steps.append(Step(unit.id, position, unit.title, unit.agent, action, why))
+            continue
+        is_kept_as_made = action is Action.KEPT or reason is Reason.HELD
+        stale = _stale_inputs(unit, edits) if is_kept_as_made else ()
+        steps.append(Step(unit.id, position, unit.title, unit.agent, action, reason, stale))
+        effect = None
+        if action in (Action.RUNS, Action.AGAIN, Action.MAY):
+            effect = Reason.BEHIND_RERUN
+        elif action is Action.EDITED:
+            effect = Reason.READS_EDITED
+        if unit.runs_beside:
+            beside = _stronger(beside, effect)
+        else:
+            behind = _stronger(behind, effect)
+    return steps
+
+
+def _stronger(one: Reason | None, other: Reason | None) -> Reason | None:
+    return one if one is Reason.BEHIND_RERUN or other is None else other
+
+
+def plan_flow(units: Sequence[Unit], edits: Edits, following: Following | None = None) -> list[Step]:
+    """The steps of a flow: its methods. Raises EditRefused.
+
+    Only the state of a flow can be edited: what a method returned has been passed on already.
+    Without ``following``, methods that have not run are known only if they are recorded.
+    """
+    _refuse_unknown(units, edits)
+    if edits.outputs:
+        raise EditRefused("edit.flow_outputs_not_editable")
+    if edits.inputs:
+        raise EditRefused("edit.flow_inputs_are_state")
+    if edits.again:
+        raise EditRefused("edit.flow_method_cannot_rerun")
+    if following is None:
+        return [
+            Step(unit.id, position, unit.title, unit.agent, *_without_edits(unit))
+            for position, unit in enumerate(units, 1)
+        ]
+    recorded = {unit.id: unit for unit in units if unit.done or unit.count}
+    names = dict.fromkeys([*recorded, *following.certain, *following.possible])
+    return [
+        Step(name, position, name, "", *_of_method(name, name in recorded, following))
+        for position, name in enumerate(names, 1)
+    ]
+
+
+def _of_method(name: str, has_run: bool, following: Following) -> tuple[Action, Reason]:
+    if name in following.certain:
+        return (Action.AGAIN, Reason.TRIGGERED) if has_run else (Action.RUNS, Reason.UNFINISHED)
+    if name in following.possible:
+        return (Action.KEPT, Reason.MAY_REPEAT) if has_run else (Action.MAY, Reason.ROUTED)
+    return Action.KEPT, Reason.FINISHED
+
+
+def plan_agent(units: Sequence[Unit], edits: Edits) -> list[Step]:
+    """The only step of a lone agent. Raises EditRefused.
+
+    A finished agent runs again if its inputs changed, or on request.
+    """
+    _refuse_unknown(units, edits)
+    if edits.outputs:
+        raise EditRefused("edit.agent_output_is_result")
+    if edits.state is not None:
+        raise EditRefused("edit.agent_has_no_state")
+    steps = []
+    for position, unit in enumerate(units, 1):
+        action, reason = _without_edits(unit)
+        if unit.done and edits.inputs:
+            action, reason = Action.AGAIN, Reason.STALE_INPUT
+        elif unit.done and unit.id in edits.again:
+            action, reason = Action.AGAIN, Reason.REQUESTED
+        steps.append(Step(unit.id, position, unit.title, unit.agent, action, reason))
+    return steps
+
+
+def _without_edits(unit: Unit) -> tuple[Action, Reason]:
+    return (Action.KEPT, Reason.FINISHED) if unit.done else (Action.RUNS, Reason.UNFINISHED)
+
+
+def _of_task(unit: Unit, edits: Edits, behind: Reason | None) -> tuple[Action, Reason]:
+    """Return the step of one task. ``behind`` is the reason if an earlier task makes it run again."""
+    if not unit.done:
+        return (Action.MAY, Reason.CONDITION) if unit.is_conditional else (Action.RUNS, Reason.UNFINISHED)
+    if unit.id in edits.outputs:
+        # The task is held only if the engine would run it, which is after a step that runs.
+        return (Action.PINNED if behind is Reason.BEHIND_RERUN else Action.EDITED), Reason.EDITED
+    if unit.id in edits.again:
+        return Action.AGAIN, Reason.STALE_INPUT if _stale_inputs(unit, edits) else Reason.REQUESTED
+    if behind is None:
+        return Action.KEPT, Reason.FINISHED
+    if unit.id in edits.keep:
+        return Action.PINNED, Reason.HELD
+    return Action.AGAIN, Reason.CONDITION if unit.is_conditional else behind
+
+
+def _stale_inputs(unit: Unit, edits: Edits) -> tuple[str, ...]:
+    """The changed inputs that this unit's prompt uses."""
+    return tuple(name for name in edits.inputs if has_placeholder(unit.template, name) or name in unit.uses)
+
+
+def _refuse_unknown(units: Sequence[Unit], edits: Edits) -> None:
+    known = {unit.id for unit in units}
+    unknown = [name for name in (*edits.outputs, *edits.again, *edits.keep) if name not in known]
+    if unknown:
+        raise EditRefused("edit.unknown_task", name=unknown[0])
+
+
+def _refuse_what_cannot_hold(units: Sequence[Unit], edits: Edits) -> None:
+    _refuse_unknown(units, edits)
+    for position, unit in enumerate(units, 1):
+        if unit.id in edits.outputs and not unit.done:
+            raise EditRefused(
+                "edit.output_of_unfinished_task",
+                position=position,
+            )
+        if unit.id in edits.outputs and unit.id in edits.again:
+            raise EditRefused(
+                "edit.rerun_and_edited",
+                position=position,
+            )
+        if unit.id in edits.keep and unit.id in edits.again:
+            raise EditRefused("edit.rerun_and_held", position=position)
+        if unit.id in edits.keep and not unit.done:
+            raise EditRefused("edit.hold_of_unfinished_task", position=position)
+
+
+# The units of work, their plan and cost: the tasks of a crew, methods of a flow, or run of a lone agent.
+
+
+# The most characters of the label that a router returns.
+MAX_LABEL = 200
+RUNNING = (Action.AGAIN, Action.RUNS)
+
+
+def units_of(contents: Contents, source: Any = None) -> list[Unit]:
+    """The units of work of a checkpoint, in the engine's order; ``source`` is from ``read_source``."""
+    if contents.kind == "crew":
+        conditional = source if isinstance(source, ConditionalTasks) else ConditionalTasks()
+        return [
+            Unit(
+                task.id,
+                task.title,
+                task.agent,
+                task.done,
+                task.template,
+                inputs_used(contents, task),
+                runs_beside=task.is_async,
+                is_conditional=task.is_skipped or conditional.has(task.name, task.template),
+            )
+            for task in contents.tasks
+        ]
+    if contents.kind == "flow":
+        return [
+            Unit(method.name, method.name, done=method.done, count=method.count)
+            for method in contents.methods
+        ]
+    if contents.kind == "agent":
+        done = any(event.kind == "lite_agent_execution_completed" for event in contents.events)
+        return [Unit(contents.id or "agent", contents.name, contents.name, done)]
+    return []
+
+
+def read_source(
+    folder: Path, entry_point: str, kind: str
+) -> tuple[FlowMethod, ...] | ConditionalTasks | None:
+    """What the source of an entry point shows: a flow's methods, or a crew's tasks with a condition.
+
+    None for other kinds.
+    """
+    if kind == "crew":
+        return conditional_tasks(folder, entry_point) if entry_point else None
+    return flow_methods(folder, entry_point) if kind == "flow" else None
+
+
+def following_of(contents: Contents, methods: Any) -> Following | None:
+    """What follows in a flow with these methods; None for other kinds, and if ``methods`` are not known."""
+    if contents.kind != "flow" or not isinstance(methods, tuple) or not methods:
+        return None
+    results: dict[str, list[str]] = {}
+    for event in contents.events:
+        if event.kind == "method_execution_finished" and event.flow in ("", contents.name):
+            results.setdefault(event.subject, []).append(event.text[:MAX_LABEL])
+    counts = {method.name: max(method.count, int(method.done)) for method in contents.methods}
+    return following(methods, counts, results)
+
+
+def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
+    """The steps of a fork or resume; ``source`` is from ``read_source``. Raises EditRefused."""
+    if edits.as_node or edits.replace or edits.answers:
+        raise EditRefused("edit.only_of_graphs")
+    return plan_of(contents.kind, units_of(contents, source), edits, following_of(contents, source))
+
+
+def outlook(contents: Contents, source: Any = None) -> Outlook:
+    """The decisions of a flow's routers, and notes on its source."""
+    if contents.kind != "flow":
+        return Outlook()
+    ahead = following_of(contents, source)
+    if ahead is None:
+        return Outlook(notes=(UserMessage("edit.next_methods_unknown"),))
+    notes = []
+    if not ahead.fits:
+        notes.append(UserMessage("edit.flow_source_changed"))
+    if not (ahead.certain or ahead.possible or ahead.decisions):
+        notes.append(UserMessage("edit.flow_finished"))
+    return Outlook(tuple(map(_decision, ahead.decisions)), tuple(notes))
+
+
+def has_finished(contents: Contents, source: Any) -> bool:
+    """Whether the methods of a flow that have run lead to no other, according to its source."""
+    ahead = following_of(contents, source)
+    if ahead is None or not ahead.fits or not any(method.done for method in contents.methods):
+        return False
+    return not (ahead.certain or ahead.possible or ahead.decisions)
+
+
+def _decision(decision: RouterDecision) -> Decision:
+    routes = tuple(Route(route.label, route.methods) for route in decision.routes)
+    return Decision(decision.router, routes, decision.is_open)
+
+
+def cost(contents: Contents, latest: Contents | None, steps: Sequence[Step]) -> tuple[int, int]:
+    """The numbers of model calls and tokens of these steps in ``latest``.
+
+    For a flow, these are the calls and tokens of everything that ran after ``contents``.
+    """
+    if contents.kind == "flow":
+        known = {event.id for event in contents.events}
+        later = [event for event in latest.events if event.id not in known] if latest else []
+        return cost_of(later, {""}, contents.kind)
+    running = {step.unit for step in steps if step.action in RUNNING}
+    return cost_of((latest or contents).events, running, contents.kind)
+
+
+def cost_of(events: Sequence[Event], units: set[str], kind: str) -> tuple[int, int]:
+    """The numbers of calls and tokens of the last attempts of these tasks; for other kinds, of all events."""
+    calls: dict[str, list[int]] = {}
+    for event in events:
+        unit = event.task_id if kind == "crew" else ""
+        if event.kind == "task_started":
+            calls[unit] = []
+        elif event.kind == "llm_call_completed":
+            calls.setdefault(unit, []).append(event.tokens)
+    if kind != "crew":
+        counted = calls.get("", []) if units else []
+    else:
+        counted = [tokens for unit in units for tokens in calls.get(unit, [])]
+    return len(counted), sum(counted)

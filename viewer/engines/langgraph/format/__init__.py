@@ -1,1 +1,0 @@
-"""Interprets the ids, values and channels of LangGraph's checkpoints."""

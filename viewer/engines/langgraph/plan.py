@@ -1,0 +1,283 @@
+"""The plan of a fork or resume: what a person may change, and the nodes that run next."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from viewer.engines.answer_schema import AnswerInvalid, check_answer
+from viewer.engines.editable import Editable, EditableMessage, MessageEdit, Schema, StateEntry
+from viewer.engines.entry_points import JSON_TYPES, InputName
+from viewer.engines.langgraph import super_steps
+from viewer.engines.langgraph.answers import open_questions
+from viewer.engines.langgraph.channels import message_of
+from viewer.engines.langgraph.contents import Contents
+from viewer.engines.langgraph.project_source import INPUT
+from viewer.engines.langgraph.super_steps import BUMPS, mapping, sequence
+from viewer.engines.langgraph.typed_values import as_written, with_types
+from viewer.engines.plan import Action, EditRefused, Edits, Outlook, Reason, Step, Unit
+from viewer.messages.message import UserMessage
+from viewer.redaction import MARKER
+
+# Edits, removes and adds single messages of a thread.
+
+
+TYPE, FIELDS = "__type__", "fields"
+MODULE = "langchain_core.messages"
+# The class of a new message, by its role.
+CLASSES = {
+    "user": f"{MODULE}.human.HumanMessage",
+    "assistant": f"{MODULE}.ai.AIMessage",
+    "system": f"{MODULE}.system.SystemMessage",
+    "tool": f"{MODULE}.tool.ToolMessage",
+}
+REMOVE = f"{MODULE}.modifier.RemoveMessage"
+
+
+def editable_messages(value: Any) -> tuple[EditableMessage, ...]:
+    """The messages of a channel; empty if it contains anything other than LangChain's messages."""
+    found = [_editable(position, one) for position, one in enumerate(sequence(value))]
+    messages = [one for one in found if one is not None]
+    return tuple(messages) if len(messages) == len(found) else ()
+
+
+def _editable(position: int, value: Any) -> EditableMessage | None:
+    shown, fields = message_of(value), mapping(value).get(FIELDS)
+    if shown is None or not isinstance(fields, dict) or not str(value.get(TYPE)).startswith(MODULE):
+        return None
+    return EditableMessage(
+        position,
+        shown.id,
+        shown.role,
+        shown.name,
+        fields.get("content"),
+        tuple(sequence(fields.get("tool_calls"))),
+        shown.answers_call,
+    )
+
+
+def edited_messages(stored: Any, edits: Sequence[MessageEdit], *, by_id: bool) -> list[Any]:
+    """What an update writes to a channel with messages: all messages, or only the changed ones if ``by_id``.
+
+    The ids and the order stay the same. A new message can be inserted before another only if all messages are
+    written. Raises EditRefused.
+    """
+    if by_id and any(edit.before is not None for edit in edits):
+        raise EditRefused("langgraph.message_place_by_id")
+    changed = {edit.position: edit for edit in edits if edit.position is not None}
+    new = [edit for edit in edits if edit.position is None]
+    written: list[Any] = []
+    for position, message in enumerate(sequence(stored)):
+        edit = changed.get(position)
+        written += [_new(one) for one in new if one.before == position]
+        if by_id and edit is not None:
+            removal = {TYPE: REMOVE, FIELDS: {"id": _id_of(message)}}
+            written.append(removal if edit.is_removed else _changed(message, edit))
+        elif not by_id and (edit is None or not edit.is_removed):
+            written.append(message if edit is None else _changed(message, edit))
+    written += [_new(one) for one in new if one.before is None]
+    if MARKER in json.dumps(written, ensure_ascii=False):
+        raise EditRefused("langgraph.message_redacted")
+    return written
+
+
+def _changed(message: Mapping[str, Any], edit: MessageEdit) -> dict[str, Any]:
+    fields = {**message[FIELDS], "content": edit.content}
+    if "tool_calls" in fields and list(fields["tool_calls"] or ()) != list(edit.calls):
+        fields["tool_calls"] = list(edit.calls)
+        # Remove the provider's own copy of the calls, which would be sent instead of the edited calls.
+        extra = mapping(fields.get("additional_kwargs"))
+        fields["additional_kwargs"] = {key: value for key, value in extra.items() if key != "tool_calls"}
+    return {TYPE: message[TYPE], FIELDS: fields}
+
+
+def _id_of(message: Mapping[str, Any]) -> str:
+    identifier = str(message[FIELDS].get("id") or "")
+    if not identifier or MARKER in identifier:
+        raise EditRefused("langgraph.message_without_id")
+    return identifier
+
+
+def _new(edit: MessageEdit) -> dict[str, Any]:
+    fields: dict[str, Any] = {"content": edit.content}
+    if edit.role == "assistant" and edit.calls:
+        fields["tool_calls"] = list(edit.calls)
+    if edit.role == "tool":
+        fields["tool_call_id"] = edit.answers_call
+    return {TYPE: CLASSES.get(edit.role, CLASSES["user"]), FIELDS: fields}
+
+
+# The schema of a graph, from the project's code or else from a checkpoint.
+
+
+# Nodes of the engine itself.
+INTERNAL_NODES = ("__start__", "__input__", "__interrupt__", "__copy__", BUMPS)
+
+
+def schema(contents: Contents | None, report: Mapping[str, Any]) -> Schema:
+    """The schema in a preflight report; without a report, the nodes that the checkpoint shows."""
+    if "nodes" not in report:
+        return Schema(units=_seen(contents) if contents else ())
+    return Schema(
+        entries={str(one.get("name")): _entry(one) for one in _objects(report.get("channels"))},
+        units=tuple(str(node) for node in sequence(report["nodes"])),
+        configurable=_names(report.get("configurable")),
+        context=_names(report.get("context")),
+        is_inferred=False,
+    )
+
+
+def _seen(contents: Contents) -> tuple[str, ...]:
+    """The nodes that have run before the checkpoint or run after it."""
+    seen = mapping(contents.checkpoint.get("versions_seen"))
+    following = contents.triggered_nodes
+    return tuple(dict.fromkeys(node for node in (*seen, *following) if node not in INTERNAL_NODES))
+
+
+def _entry(channel: Mapping[str, Any]) -> StateEntry:
+    return StateEntry(JSON_TYPES.get(str(channel.get("type"))), str(channel.get("reducer") or ""))
+
+
+def _names(found: Any) -> tuple[InputName, ...]:
+    return tuple(
+        InputName(
+            str(one.get("name")),
+            JSON_TYPES.get(str(one.get("type"))),
+            one.get("default"),
+            has_default="default" in one,
+        )
+        for one in _objects(found)
+    )
+
+
+def _objects(found: Any) -> Sequence[Mapping[str, Any]]:
+    return [one for one in sequence(found) if isinstance(one, dict)]
+
+
+# What a person may change in a checkpoint of LangGraph before a fork.
+
+
+OPAQUE = "__opaque__"
+
+
+def editable(contents: Contents) -> Editable:
+    """The channels of a thread's state, with their types, and the nodes that have run."""
+    if contents.opaque or (contents.namespace and not contents.is_waited_for):
+        return Editable()
+    # A function has values, but no state that could be changed.
+    channels = {} if contents.is_functional else contents.channels
+    stored = {name: value for name, value in channels.items() if not _is_opaque(value)}
+    conversations = {name: found for name, value in stored.items() if (found := editable_messages(value))}
+    state = {name: value if name in conversations else as_written(value) for name, value in stored.items()}
+    seen = mapping(contents.checkpoint.get("versions_seen"))
+    return Editable(
+        state=state,
+        opaque=tuple(name for name in channels if name not in state),
+        as_nodes=() if contents.is_functional else tuple(node for node in seen if node not in INTERNAL_NODES),
+        conversations=conversations,
+        questions=tuple(open_questions(contents)),
+    )
+
+
+def typed_state(contents: Contents, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Edited values of channels with the types of the values that they replace. Raises EditRefused."""
+    stored = contents.channels
+    return {name: with_types(value, stored.get(name), name) for name, value in state.items()}
+
+
+def _is_opaque(value: Any) -> bool:
+    """Whether a part of the value is not decoded, so that the value cannot be written again."""
+    level = [value]
+    while level:
+        if any(isinstance(item, dict) and OPAQUE in item for item in level):
+            return True
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+    return False
+
+
+def kickoff_inputs(contents: Contents, kind: str) -> Mapping[str, Any]:
+    """The input that a run was started with, from its first checkpoint.
+
+    An input that is not an object is the value of the field ``INPUT``.
+    """
+    values = mapping(contents.checkpoint.get("channel_values"))
+    given = values.get("__start__")
+    return mapping(given) if given is None or isinstance(given, dict) else {INPUT: given}
+
+
+# The plan of a fork or resume of LangGraph's checkpoints: the nodes that run next.
+
+
+def units_of(contents: Contents) -> list[Unit]:
+    """The nodes that run next. A checkpoint does not list the other nodes of the graph."""
+    return [Unit(unit, unit) for unit, _node in _numbered(contents.triggered_nodes)]
+
+
+def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
+    """The nodes that run next, as far as the checkpoint shows. Raises EditRefused.
+
+    A resume, or a fork that only answers questions, uses the writes of the nodes that have finished; another
+    fork runs them again. If the edited state is attributed to a node, the list is empty: only the graph knows
+    what follows.
+    """
+    _check(contents, edits, is_fork)
+    if edits.as_node:
+        return []
+    following = contents.triggered_nodes
+    if is_fork and not following and not edits.state and super_steps.is_last(contents.checkpoint):
+        raise EditRefused("langgraph.nothing_to_fork")
+    # A fork of a checkpoint asks again what was answered after it, if the rows do not hold the answer.
+    asks = any(task.attempt.status == "waiting" for task in contents.tasks)
+    if not is_fork or (asks and not edits.state):
+        ended = (Action.KEPT, Reason.FINISHED)
+    else:
+        ended = (Action.AGAIN if edits.state else Action.RUNS, Reason.RUNS_AGAIN)
+    finished = [task.node for task in contents.tasks if task.attempt.status == "done"]
+    steps = []
+    for position, (unit, node) in enumerate(_numbered(following), 1):
+        is_finished = node in finished
+        if is_finished:
+            finished.remove(node)
+        action = ended if is_finished else (Action.RUNS, Reason.UNFINISHED)
+        steps.append(Step(unit, position, unit, "", *action))
+    return steps
+
+
+def _check(contents: Contents, edits: Edits, is_fork: bool) -> None:
+    for what in ("inputs", "outputs", "again", "keep"):
+        if getattr(edits, what):
+            raise EditRefused("langgraph.only_state", what=what)
+    if contents.namespace and not (is_fork and contents.is_waited_for):
+        raise EditRefused("langgraph.subgraph_not_forkable")
+    typed_state(contents, edits.state or {})
+    if not is_fork and (edits.state or edits.as_node):
+        raise EditRefused("langgraph.resume_has_no_edits")
+    if edits.answers and (edits.state or edits.as_node):
+        raise EditRefused("langgraph.answer_and_edit")
+    questions = list(open_questions(contents)) if edits.answers else []
+    if edits.answers and not questions:
+        raise EditRefused("langgraph.no_interrupt")
+    for question in questions:
+        name = "" if "" in edits.answers and len(questions) == 1 else question.id
+        if question.schema and name in edits.answers:
+            try:
+                check_answer(edits.answers[name], question.schema)
+            except AnswerInvalid as invalid:
+                raise EditRefused(invalid.message) from invalid
+
+
+def _numbered(nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of a unit and its node. If a node runs several times, its units are numbered from the second."""
+    counts: dict[str, int] = {}
+    for node in nodes:
+        counts[node] = counts.get(node, 0) + 1
+        yield (node if counts[node] == 1 else f"{node} {counts[node]}"), node
+
+
+def outlook(contents: Contents, source: Any = None) -> Outlook:
+    """A note that an edited state may lead to other nodes."""
+    return Outlook(notes=() if contents.namespace else (UserMessage("langgraph.other_nodes"),))

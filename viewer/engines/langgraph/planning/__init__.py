@@ -1,1 +1,0 @@
-"""The plan of a fork, and what can be edited before it."""

@@ -1,1 +1,0 @@
-"""Numbers, sizes, money, durations and times as texts, each in one format, in the language of the reader."""

@@ -1,0 +1,209 @@
+"""Spool events as redacted rows, stored for all jobs that this process follows in few transactions."""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db.models.constants import OnConflict
+
+from viewer.data_folder.write_ahead_log import clear_log
+from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.spool import SpoolEvent
+from viewer.host.locations.project_secrets import secrets_for
+from viewer.messages.message import message_from, redacted_message
+from viewer.models import Job, JobEvent, Project
+from viewer.redaction.known_secrets import known_secrets
+from viewer.redaction.values import redact as redact_value
+
+# Stores the events of all jobs that this process follows, in few transactions.
+#
+# A transaction costs as much as storing dozens of events. So a follower stores its events together with those
+# of the followers that wait for the same transaction, and the busier the process is, the more events share
+# one.
+
+
+# After a transaction, the next one waits for this multiple of its duration. An event of a quiet process
+# therefore waits a few milliseconds, and one of a busy process longer.
+PAUSE_FACTOR = 4
+MAX_PAUSE_SECONDS = 0.05
+
+
+class RedactedEvent(NamedTuple):
+    """The redacted values of one ``JobEvent``. ``job`` is the job's key."""
+
+    job: UUID
+    seq: int
+    kind: str
+    at: datetime
+    data: dict[str, Any]
+
+
+@dataclass(eq=False, slots=True)
+class FollowerEvents:
+    """The events of one follower."""
+
+    rows: Sequence[RedactedEvent]
+    is_done: bool = False
+    error: Exception | None = None
+
+
+@dataclass(eq=False)
+class EventBatches:
+    """The events that followers of this process wait to have stored. Thread-safe."""
+
+    # Held by the follower that stores the events of all.
+    writing: threading.Lock = field(default_factory=threading.Lock)
+    waiting: deque[FollowerEvents] = field(default_factory=deque)
+    # On the monotonic clock.
+    next_at: float = 0.0
+
+    def store(self, rows: Sequence[RedactedEvent]) -> None:
+        """Return once these events are stored. Events that were stored before are ignored.
+
+        Raises DatabaseError, such as IntegrityError if the job was deleted.
+        """
+        part = FollowerEvents(rows)
+        self.waiting.append(part)
+        with self.writing:
+            if not part.is_done:
+                time.sleep(max(0.0, self.next_at - time.monotonic()))
+                # Others may append meanwhile, but only one follower removes.
+                self.store_parts([self.waiting.popleft() for _ in range(len(self.waiting))])
+        if part.error:
+            raise part.error
+
+    def store_parts(self, parts: Sequence[FollowerEvents]) -> None:
+        """Store the events of these followers. Each part then has its error, if any."""
+        started_at = time.monotonic()
+        try:
+            insert([row for part in parts for row in part.rows])
+        except Exception:
+            # Such as that one of the jobs was deleted. The others are not affected.
+            for part in parts:
+                part.error = _error_of(part)
+        for part in parts:
+            part.is_done = True
+        ended_at = time.monotonic()
+        self.next_at = ended_at + min(PAUSE_FACTOR * (ended_at - started_at), MAX_PAUSE_SECONDS)
+
+
+# One for all followers of this process.
+batches = EventBatches()
+
+
+def _error_of(part: FollowerEvents) -> Exception | None:
+    """Store the events of one follower. Return the error if they cannot be stored."""
+    try:
+        insert(part.rows)
+    except Exception as error:
+        return error
+    return None
+
+
+def insert(rows: Sequence[RedactedEvent]) -> None:
+    """Insert the events in one transaction, without those that are stored already.
+
+    Takes a third of the time of ``bulk_create``: one short statement is prepared, and no objects are made.
+    """
+    # The connection itself: its proxy is looked up again for each attribute.
+    database = connections[DEFAULT_DB_ALIAS]
+    fields = [one for one in JobEvent._meta.concrete_fields if not one.primary_key]
+    quote, ignored = database.ops.quote_name, OnConflict.IGNORE
+    statement = (
+        f"{database.ops.insert_statement(ignored)} {quote(JobEvent._meta.db_table)}"
+        f" ({', '.join(quote(str(one.column)) for one in fields)}) VALUES ({', '.join(['%s'] * len(fields))})"
+        f" {database.ops.on_conflict_suffix_sql(fields, ignored, [], [])}"
+    )
+    job, _seq, _kind, at, data = (one.get_db_prep_save for one in fields)
+    jobs = {pk: job(pk, database) for pk in {row.job for row in rows}}
+    values = [
+        (jobs[row.job], row.seq, row.kind, at(row.at, database), data(row.data, database)) for row in rows
+    ]
+    with transaction.atomic(), database.cursor() as cursor:
+        cursor.executemany(statement, values)
+
+
+# Spool events as redacted rows.
+
+
+# The field that holds a message, for each kind of event that has one.
+MESSAGES = {"warning": "message", "ended": "error"}
+
+logger = logging.getLogger(__name__)
+
+Redactor = Callable[[Any], Any]
+LOG_TAIL_CHARACTERS = 8 * 1024
+# More is read than is shown, so that no secret is cut before it is redacted.
+LOG_READ_BYTES = 8 * LOG_TAIL_CHARACTERS
+
+
+def redactor_of(project: Project | None) -> Redactor:
+    """A function that returns a copy of a JSON value without secrets, also those of this project."""
+    known = known_secrets(secrets_for(project))
+
+    def redact(value: Any) -> Any:
+        return redact_value(storable(value), known)
+
+    return redact
+
+
+def storable(value: Any) -> Any:
+    """A copy of a decoded JSON value without the characters that a database cannot store."""
+    if isinstance(value, str):
+        # A lone surrogate cannot be encoded.
+        return value.encode(errors="replace").decode().replace("\0", "")
+    if isinstance(value, dict):
+        return {storable(name): storable(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [storable(item) for item in value]
+    return value
+
+
+def redacted_data(event: SpoolEvent, redact: Redactor) -> dict[str, Any]:
+    """The event's data without secrets."""
+    data: dict[str, Any] = redact(event["data"])
+    field = MESSAGES.get(event["kind"], "")
+    if isinstance(event["data"].get(field), dict) and (message := message_from(event["data"][field])):
+        data[field] = redacted_message(message, redact).as_data()
+    return data
+
+
+def rows_of(job: Job, events: Sequence[SpoolEvent], redact: Redactor) -> list[RedactedEvent]:
+    """The redacted rows of these events, in the same order."""
+    return [
+        RedactedEvent(
+            job=job.pk,
+            seq=event["seq"],
+            kind=event["kind"],
+            at=datetime.fromtimestamp(event["at"], UTC),
+            data=redacted_data(event, redact),
+        )
+        for event in events
+    ]
+
+
+def log_tail(job: Job, redact: Redactor) -> str:
+    """The end of the job's log without secrets, cut at a line break if possible."""
+    data, is_whole = storage_of(job).read_log_end(LOG_READ_BYTES)
+    if not is_whole:
+        data = data.partition(b"\n")[2] or data
+    text: str = redact(data.decode(errors="replace"))
+    end = text[-LOG_TAIL_CHARACTERS:]
+    return end if len(end) == len(text) else end.partition("\n")[2] or end
+
+
+# Cleans up after a job: only its redacted log stays on disk. Everything else is in the database.
+
+
+def clean_up(job: Job, redact: Redactor) -> None:
+    """Delete the job's files except its redacted log. Its processes must have ended, its events be stored."""
+    storage_of(job).clean_up(redact)
+    # The user's input has been removed from the rows, but the write-ahead log may still hold it.
+    clear_log()

@@ -1,0 +1,334 @@
+"""The files of a job or preflight check, behind one interface."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+from uuid import uuid4
+
+from django.conf import settings
+
+from viewer.data_folder.locks import FileLock
+from viewer.host.jobs.spool import (
+    ANSWER,
+    EVENTS,
+    LOCK,
+    LOG,
+    REQUEST,
+    RESERVED,
+    SCRATCH,
+    STOP,
+    STORED,
+    SpoolEvent,
+    answer_name,
+    read_events,
+    reserved_event,
+)
+from viewer.models import Job, PreflightCheck
+from viewer.models.runs import SCRATCH_STORE
+
+# The files of jobs in local folders, one folder for each job or preflight check.
+
+
+# Held by the process that starts or follows a job.
+FOLLOWER_LOCK = "follower.lock"
+# A log longer than the first size is cut to the second.
+MAX_LOG_BYTES, KEPT_LOG_BYTES = 16 * 1024 * 1024, 1024 * 1024
+CUT = b"[Earlier output was cut because the log grew too long.]\n"
+# Secrets are searched in chunks of whole lines, because some secrets span lines.
+CHUNK_BYTES = 1024 * 1024
+UUID_NAME = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchStore:
+    """When a scratch store was last written, in seconds since the epoch, and its size in bytes."""
+
+    written_at: float
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class LocalJobStorage:
+    """A ``JobStorage`` in the folder at ``path``."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def runner_argument(self) -> str:
+        return str(self.path)
+
+    @property
+    def runner_lock(self) -> str:
+        return str(self.path / LOCK)
+
+    def create(self) -> None:
+        make_private_folder(self.path)
+
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def delete(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def size(self) -> int:
+        return sum(file.stat().st_size for file in self.path.glob("*") if file.is_file())
+
+    def write_request(self, request: Mapping[str, Any]) -> None:
+        write_private_file(self.path / REQUEST, json.dumps(request).encode())
+
+    def write_stored_copy(self, data: bytes) -> None:
+        write_private_file(self.path / STORED, data)
+
+    @property
+    def stored_copy(self) -> str:
+        return str(self.path / STORED)
+
+    def read_events(self, offset: int) -> tuple[list[SpoolEvent], int]:
+        return read_events(self.path, offset)
+
+    def reserved_event(self) -> SpoolEvent | None:
+        return reserved_event(self.path)
+
+    def delete_events(self) -> None:
+        (self.path / EVENTS).unlink(missing_ok=True)
+
+    def has_answer(self, number: int) -> bool:
+        return (self.path / answer_name(number)).exists()
+
+    def write_answer(self, number: int, text: str) -> None:
+        path = self.path / answer_name(number)
+        new = path.with_name(f"{path.name}.{uuid4().hex}")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(json.dumps({"text": text}))
+        new.rename(path)
+
+    def delete_answer(self, number: int) -> None:
+        (self.path / answer_name(number)).unlink(missing_ok=True)
+
+    def write_stop(self, limit: Mapping[str, Any]) -> None:
+        stop = self.path / STOP
+        if not stop.exists():
+            new = stop.with_suffix(".new")
+            new.write_text(json.dumps(limit), encoding="utf-8")
+            new.replace(stop)
+
+    def delete_stop(self) -> None:
+        (self.path / STOP).unlink(missing_ok=True)
+
+    def open_log(self) -> int:
+        return os.open(self.path / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def read_log_end(self, size: int) -> tuple[bytes, bool]:
+        try:
+            with open(self.path / LOG, "rb") as file:
+                length = file.seek(0, os.SEEK_END)
+                file.seek(max(0, length - size))
+                return file.read(), length <= size
+        except FileNotFoundError:
+            return b"", True
+
+    def shorten_log(self) -> None:
+        path = self.path / LOG
+        try:
+            if path.stat().st_size <= MAX_LOG_BYTES:
+                return
+            # The runner appends at the current end, so text printed meanwhile may precede the cut.
+            with open(path, "a+b") as file:
+                file.seek(-KEPT_LOG_BYTES, os.SEEK_END)
+                last = file.read(KEPT_LOG_BYTES)
+                file.truncate(0)
+                file.write(CUT + (last.partition(b"\n")[2] or last))
+        except FileNotFoundError:
+            return
+
+    def clean_up(self, redact: Callable[[str], str]) -> None:
+        log = self.path / LOG
+        if log.exists():
+            clean = log.with_suffix(".clean")
+            clean.touch(mode=0o600)
+            with open(clean, "w", encoding="utf-8") as file:
+                file.writelines(redact(chunk) for chunk in text_chunks(log))
+            clean.replace(log)
+        for name in (EVENTS, REQUEST, RESERVED, STOP, STORED):
+            (self.path / name).unlink(missing_ok=True)
+        # Includes answers whose writing was interrupted.
+        for answer in self.path.glob(ANSWER.format(number="*") + "*"):
+            answer.unlink(missing_ok=True)
+        # A killed runner leaves its copy of the checkpoint there, with the secrets.
+        shutil.rmtree(self.path / SCRATCH, ignore_errors=True)
+
+    def scratch_store(self) -> ScratchStore | None:
+        try:
+            status = (self.path / SCRATCH_STORE).stat()
+        except FileNotFoundError:
+            return None
+        return ScratchStore(status.st_mtime, status.st_size)
+
+    def delete_scratch_store(self) -> None:
+        (self.path / SCRATCH_STORE).unlink(missing_ok=True)
+
+    def acquire_runner_lock(self) -> int | None:
+        return FileLock(self.path / LOCK).acquire()
+
+    def has_runner(self) -> bool:
+        return FileLock(self.path / LOCK).is_held()
+
+    def following(self) -> AbstractContextManager[bool]:
+        return FileLock(self.path / FOLLOWER_LOCK).held()
+
+    def is_followed(self) -> bool:
+        return FileLock(self.path / FOLLOWER_LOCK).is_held()
+
+
+def has_locked_folder(data_folder: Path) -> bool:
+    """Whether the runner of any job in this data folder is alive. Needs no database."""
+    return any(LocalJobStorage(path).has_runner() for path in (data_folder / "jobs").glob("*"))
+
+
+def storages(kind: Literal["jobs", "preflight"]) -> Iterator[LocalJobStorage]:
+    """The files of every job or preflight check on disk. Folders whose name is not a UUID are not ours."""
+    for path in (Path(settings.DATA_DIR) / kind).glob("*"):
+        if UUID_NAME.fullmatch(path.name):
+            yield LocalJobStorage(path)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder and its parent, readable by the owner only. Raises OSError."""
+    folder.parent.mkdir(exist_ok=True, mode=0o700)
+    folder.mkdir(exist_ok=True, mode=0o700)
+    for one in (folder.parent, folder):
+        # The folder may have existed, and the umask may have cleared bits.
+        one.chmod(0o700)
+
+
+def write_private_file(path: Path, data: bytes) -> None:
+    """Write or replace a file, readable by the owner only. Raises OSError."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+
+
+def text_chunks(path: Path) -> Iterator[str]:
+    """The file's text in chunks of whole lines. Bytes that are not UTF-8 are replaced."""
+    with open(path, encoding="utf-8", errors="replace", newline="") as file:
+        while lines := file.readlines(CHUNK_BYTES):
+            yield "".join(lines)
+
+
+# The files of a job or preflight check, behind one interface.
+#
+# ``viewer/host/jobs/spool.py`` says what each file holds. Only the implementation knows where they are.
+
+
+class JobStorage(Protocol):
+    """What the server reads and writes of one job. Every method that writes raises OSError on failure."""
+
+    @property
+    def name(self) -> str:
+        """The job's id. Every process of the job has it in its environment."""
+
+    @property
+    def runner_argument(self) -> str:
+        """The argument with which a runner finds these files."""
+
+    @property
+    def runner_lock(self) -> str:
+        """The path of the runner's lock in a list of a process's open files."""
+
+    def create(self) -> None:
+        """Create the storage, readable by the owner only. Does nothing if it exists."""
+
+    def exists(self) -> bool: ...
+
+    def delete(self) -> None:
+        """Delete all files. Files that cannot be deleted are left."""
+
+    def size(self) -> int:
+        """The size of the files in bytes, without the runner's scratch folder."""
+
+    def write_request(self, request: Mapping[str, Any]) -> None: ...
+
+    def write_stored_copy(self, data: bytes) -> None:
+        """Store the copy of a pruned checkpoint from which the run starts."""
+
+    @property
+    def stored_copy(self) -> str:
+        """The path at which the runner reads that copy."""
+
+    def read_events(self, offset: int) -> tuple[list[SpoolEvent], int]:
+        """The complete events after ``offset`` bytes, and the offset behind them. Reads a limited amount."""
+
+    def reserved_event(self) -> SpoolEvent | None:
+        """The last event, if the disk was too full for it to be appended to the others."""
+
+    def delete_events(self) -> None: ...
+
+    def has_answer(self, number: int) -> bool: ...
+
+    def write_answer(self, number: int, text: str) -> None:
+        """Store an answer atomically. Raises FileNotFoundError if the job's files were deleted."""
+
+    def delete_answer(self, number: int) -> None: ...
+
+    def write_stop(self, limit: Mapping[str, Any]) -> None:
+        """Ask the runner to stop before its next step. Idempotent."""
+
+    def delete_stop(self) -> None: ...
+
+    def open_log(self) -> int:
+        """A descriptor that appends to the log. The caller closes it."""
+
+    def read_log_end(self, size: int) -> tuple[bytes, bool]:
+        """The last ``size`` bytes of the log, and whether that is all of it. Empty if there is no log."""
+
+    def shorten_log(self) -> None:
+        """Cut a log that has grown too long. The runner may continue to write."""
+
+    def clean_up(self, redact: Callable[[str], str]) -> None:
+        """Redact the log and delete every other file. Called when no process of the job runs any more."""
+
+    def scratch_store(self) -> ScratchStore | None:
+        """The job's scratch store; None if it has none."""
+
+    def delete_scratch_store(self) -> None: ...
+
+    def acquire_runner_lock(self) -> int | None:
+        """A descriptor of the acquired lock, for the runner to inherit; None if a runner holds the lock."""
+
+    def has_runner(self) -> bool:
+        """Whether some process holds the runner's lock."""
+
+    def following(self) -> AbstractContextManager[bool]:
+        """Hold the lock of the process that starts or follows the job. Yields False if another has it."""
+
+    def is_followed(self) -> bool: ...
+
+
+def storage_of(owner: Job | PreflightCheck) -> JobStorage:
+    """The files of this job or preflight check."""
+    return LocalJobStorage(owner.folder)
+
+
+def job_storages() -> Iterator[JobStorage]:
+    """The files of every job, also of jobs whose rows are gone."""
+    return storages("jobs")
+
+
+def preflight_storages() -> Iterator[JobStorage]:
+    """The files of every preflight check, also of checks whose rows are gone."""
+    return storages("preflight")
+
+
+def has_any_runner(data_folder: Path) -> bool:
+    """Whether the runner of any job in this data folder is alive. Needs no database."""
+    return has_locked_folder(data_folder)

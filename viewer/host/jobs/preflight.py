@@ -1,0 +1,440 @@
+"""Preflight checks: what a run would restore, need and execute, found without running anything."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from datetime import timedelta
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+
+from viewer.data_folder.locks import lock_named
+from viewer.engines import ENGINES, all_engines, engine_name, engine_of
+from viewer.engines.plan import EditRefused, Edits
+from viewer.engines.protocol import kind_of
+from viewer.host.jobs import processes
+from viewer.host.jobs.environment import JobRefused, runnable, runner_program, start_error
+from viewer.host.jobs.events import Redactor, redactor_of
+from viewer.host.jobs.files import JobStorage, preflight_storages, storage_of
+from viewer.host.jobs.processes import LostRunner, RunnerProcess, outcome_of_exit
+from viewer.host.jobs.request import LocationTarget, Request
+from viewer.host.jobs.runner_requests import permissions_of, request_for, request_for_run
+from viewer.host.jobs.spool import SpoolEvent
+from viewer.host.jobs.starting import start_runner
+from viewer.host.locations.bodies import stored_bytes
+from viewer.messages.message import UserMessage, message_from, plain_text, redacted_message
+from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
+
+# Fingerprints of everything that a preflight check depends on. A different one makes the check outdated.
+
+
+# Increase it when checks find something that earlier ones did not.
+VERSION = 2
+MAX_FILES = 4_000
+MAX_FOLDERS = 2_000
+MAX_DEPTH = 8
+# Source code, and files that projects commonly read while they are imported.
+SOURCES = (".py", ".yaml", ".yml", ".toml", ".json", ".env")
+NOT_SOURCE = {"node_modules", "site-packages", "__pycache__"}
+# How long a check counts if the project is too large to be searched.
+LARGE_PROJECT_SECONDS = 600
+
+
+def fingerprint_of(checkpoint: Checkpoint | None, project: Project, entry_point: str, *more: str) -> str:
+    """Return a hash of everything that a preflight check depends on.
+
+    That is the checkpoint, the entry point, the interpreter and its packages, the environment file, the
+    sources of the project and the runner, and ``more``.
+    """
+    parts = [
+        str(VERSION),
+        entry_point,
+        *more,
+        project.folder,
+        project.interpreter,
+        *_marks([Path(project.interpreter), *_installed(Path(project.interpreter))]),
+        *(_marks([Path(project.environment_file)]) if project.environment_file else ()),
+        *_marks(_runner_sources()),
+    ]
+    without = set(Location.objects.values_list("path", flat=True))
+    for folder in _source_folders(Path(project.folder)):
+        parts += _source_marks(folder, without)
+    if checkpoint:
+        parts += [str(checkpoint.pk), checkpoint.source, checkpoint.fingerprint, checkpoint.state]
+    return sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:40]
+
+
+def _source_folders(folder: Path) -> list[Path]:
+    """The project's folder, and those outside it that its configuration adds to the import path."""
+    added = [one for engine in all_engines() for one in engine.source_folders(folder)]
+    return [folder, *(one for one in dict.fromkeys(added) if not one.is_relative_to(folder.resolve()))]
+
+
+def _marks(paths: Iterable[Path]) -> Iterator[str]:
+    for path in paths:
+        try:
+            status = path.stat()
+            yield f"{path} {status.st_size} {status.st_mtime_ns}"
+        except OSError:
+            yield f"{path} -"
+
+
+def _installed(interpreter: Path) -> list[Path]:
+    """The paths whose modification time changes when a package is installed or removed."""
+    environment = interpreter.parent.parent
+    return [environment / "pyvenv.cfg", *sorted(environment.glob("lib/python3*/site-packages"))]
+
+
+def _runner_sources() -> list[Path]:
+    """The programs of the engines' runners, and the modules of the packages next to them."""
+    runners = list(dict.fromkeys(runner_program(name) for name in ENGINES))
+    folders = dict.fromkeys(runner.parent for runner in runners)
+    packages = [package for folder in folders for package in sorted(folder.glob("forkline_*"))]
+    # Many times as fast as a pattern with "**".
+    found = [walked for package in packages for walked in os.walk(package)]
+    modules = [f"{folder}/{name}" for folder, _, names in found for name in names if name.endswith(".py")]
+    return [*runners, *map(Path, sorted(modules))]
+
+
+def _source_marks(folder: Path, without: set[str]) -> Iterator[str]:
+    """A mark for each source file. If there are too many files, a mark that changes from time to time."""
+    files = 0
+    walked = os.walk(folder)
+    for current, folders, names in islice(walked, MAX_FOLDERS):
+        depth = len(Path(current).relative_to(folder).parts)
+        folders[:] = sorted(
+            name for name in folders if depth < MAX_DEPTH and _may_hold_source(Path(current) / name, without)
+        )
+        sources = [Path(current) / name for name in sorted(names) if name.endswith(SOURCES)]
+        files += len(sources)
+        if files > MAX_FILES:
+            break
+        yield from _marks(sources)
+    else:
+        if next(walked, None) is None:
+            return
+    yield f"too many files {int(time.time() / LARGE_PROJECT_SECONDS)}"
+
+
+def _may_hold_source(path: Path, without: set[str]) -> bool:
+    """Whether a folder may hold imported code: not an environment, a hidden folder or a location."""
+    is_environment = (path / "pyvenv.cfg").exists()
+    return not (
+        path.name.startswith(".") or path.name in NOT_SOURCE or is_environment or str(path) in without
+    )
+
+
+# Starts the runner of a preflight check, waits for it and stores its report.
+
+
+POLL_SECONDS = 0.05
+# Maximum size of the checkpoint's copy and the output of the project's code together.
+MAX_BYTES = 256 * 1024 * 1024
+
+
+def start_check(check: PreflightCheck, kind: str = "preflight", edits: Edits | None = None) -> RunnerProcess:
+    """Start the runner, with placeholders instead of keys. Raises JobRefused, OSError."""
+    project, storage = runnable(check.project), storage_of(check)
+    checkpoint, request = check.checkpoint, _request(check, edits or Edits())
+    request = cast(
+        Request,
+        {
+            **request,
+            **permissions_of(project),
+            "kind": kind,
+            "job": str(check.pk),
+            "folder": project.folder,
+        },
+    )
+    if checkpoint and request["checkpoint"].get("stored"):
+        storage.write_stored_copy(stored_bytes(checkpoint))
+        request["checkpoint"]["source"] = storage.stored_copy
+    storage.write_request(request)
+    location = checkpoint.location if checkpoint else None
+    engine = engine_name(location) if location else ""
+    return start_runner(storage, project, is_preflight=True, engine=engine, location=location)
+
+
+def _request(check: PreflightCheck, edits: Edits) -> Request:
+    """The request of the run that is checked. Raises JobRefused."""
+    if check.is_of_new_run:
+        target = LocationTarget(path="", store_kind="sqlite" if check.store_kind == "sqlite" else "json")
+        return request_for_run(target, check.entity, "", check.entry_point, {})
+    checkpoint = check.checkpoint
+    if checkpoint is None:
+        raise JobRefused("preflight.checkpoint_removed")
+    return request_for(checkpoint, Job.Kind.RESUME, checkpoint.recorded_branch, edits, [], check.entry_point)
+
+
+def wait_for(check: PreflightCheck, runner: RunnerProcess) -> UserMessage | None:
+    """Wait until the runner exits or has to be ended. Return why it has to be ended, or None."""
+    end = time.monotonic() + settings.PREFLIGHT_SECONDS
+    storage = storage_of(check)
+    with suppress(LostRunner):
+        while runner.poll() is None:
+            if time.monotonic() > end:
+                return UserMessage("preflight.timed_out", {"seconds": settings.PREFLIGHT_SECONDS})
+            if storage.size() > MAX_BYTES:
+                return UserMessage("preflight.output_too_long")
+            time.sleep(POLL_SECONDS)
+    return None
+
+
+def store_report(check: PreflightCheck, runner: RunnerProcess, why_ended: UserMessage | None) -> None:
+    """End the runner's processes. Store its report, or why there is none."""
+    storage = storage_of(check)
+    processes.end_all(storage, patience=1)
+    data = {event["kind"]: event["data"] for event in _events(storage)}
+    redact = redactor_of(check.project)
+    report, ended = data.get("preflight", {}).get("report"), data.get("ended", {})
+    if isinstance(report, dict):
+        check.finish(_without_secrets(report, redact))
+    elif why_ended:
+        check.fail(why_ended)
+    elif error := message_from(ended.get("error")):
+        check.fail(redacted_message(error, redact))
+    else:
+        check.fail(outcome_of_exit(runner.returncode or 0).error)
+
+
+def _without_secrets(report: Mapping[str, Any], redact: Redactor) -> dict[str, Any]:
+    redacted: dict[str, Any] = redact(report)
+    for effect, clean in zip(report.get("effects") or [], redacted.get("effects") or [], strict=True):
+        # Accepted effects are compared by these hashes, which look like secrets.
+        clean.update({name: str(effect.get(name) or "") for name in ("key", "digest", "given", "kind")})
+        if field := str(effect.get("field") or ""):
+            # The name of its field may say that a value is a secret.
+            clean["name"] = str(redact({field.rpartition(".")[2]: clean["name"]}).popitem()[1])
+    blocks = [block for found in report.get("blocks") or [] if (block := message_from(found))]
+    return {**redacted, "blocks": [redacted_message(block, redact).as_data() for block in blocks]}
+
+
+def _events(storage: JobStorage) -> Iterator[SpoolEvent]:
+    offset, before = 0, -1
+    while offset != before:
+        before = offset
+        events, offset = storage.read_events(offset)
+        yield from events
+
+
+# Runs preflight checks in threads of the server: one at a time per project, and a few in total.
+
+
+logger = logging.getLogger(__name__)
+
+# A check that has not ended after this time is stopped.
+STALE_AFTER = timedelta(hours=1)
+# The ids of checks that run in a thread of this process.
+_running: set[Any] = set()
+_running_lock = threading.Lock()
+
+
+def start_in_background(check: PreflightCheck) -> None:
+    """Run the check in a thread, unless a thread of this process does."""
+    with _running_lock:
+        if check.pk in _running:
+            return
+        _running.add(check.pk)
+    threading.Thread(target=_run_and_log, args=(check,), name=f"preflight-{check.pk}", daemon=True).start()
+
+
+def run_check(check: PreflightCheck) -> None:
+    """Wait for a slot, then run the check. Does nothing if another process runs it."""
+    storage = storage_of(check)
+    storage.create()
+    with storage.following() as is_ours, _slot(check):
+        check.refresh_from_db()
+        if not is_ours or check.has_ended:
+            return
+        if check.status == PreflightCheck.Status.CHECKING:
+            # The process that ran it has exited.
+            processes.end_all(storage, patience=1)
+            storage.delete_events()
+        check.mark_started()
+        try:
+            runner = start_check(check)
+        except (JobRefused, OSError) as error:
+            check.fail(start_error(error))
+            return
+        store_report(check, runner, wait_for(check, runner))
+    storage.delete()
+    delete_stale_checks()
+
+
+def _run_and_log(check: PreflightCheck) -> None:
+    try:
+        run_check(check)
+    except Exception:
+        logger.exception("running preflight check %s", check.pk)
+        check.fail(UserMessage("preflight.internal_error"))
+    finally:
+        connection.close()
+        with _running_lock:
+            _running.discard(check.pk)
+
+
+def _lock(name: str) -> AbstractContextManager[bool]:
+    """A lock shared by all preflight checks. False if another process holds it."""
+    return lock_named(f"preflight/{name}").held()
+
+
+@contextmanager
+def _slot(check: PreflightCheck) -> Iterator[None]:
+    """Wait until no other check of the project runs and a slot is free. Holds both within the block."""
+    while True:
+        with ExitStack() as held:
+            if held.enter_context(_lock(f"project-{check.project_id}")) and any(
+                held.enter_context(_lock(f"slot-{number}")) for number in range(settings.MAX_PREFLIGHTS)
+            ):
+                yield
+                return
+        time.sleep(POLL_SECONDS)
+
+
+def delete_stale_checks() -> None:
+    """Delete unfinished checks whose server was killed, and files without a check."""
+    stale = PreflightCheck.objects.exclude(pk__in=PreflightCheck.objects.ended())
+    for check in stale.filter(created_at__lt=timezone.now() - STALE_AFTER):
+        if check.pk not in _running and not storage_of(check).is_followed():
+            processes.end_all(storage_of(check), patience=1)
+            check.delete()
+    known = {str(pk) for pk in PreflightCheck.objects.values_list("pk", flat=True)}
+    for storage in preflight_storages():
+        if storage.name not in known and not storage.is_followed():
+            storage.delete()
+
+
+# Preflight checks: what a run would restore, need and execute, found without running anything.
+#
+# A check is made by a runner that the server starts. It does not occupy a worker slot. The runner's
+# ``preflight`` event holds the report:
+#
+# ==================  =====================================================================================
+# python_version      of the project's interpreter; also engine_version, and sqlite_version if it matters
+# checkpoint_version  the engine version that wrote the checkpoint
+# effects             kind, name, detail, digest, tool, field, given, key: what the checkpoint adds to the
+# project's own code (forkline_runner/loaded_code/effects.py)
+# is_complete         whether all effects were accepted: only then is anything imported and the rest known
+# imports             the project's modules that restoring or the entry point imports
+# components          what, name, task (position), agent (role), fate: restored, project or lost
+# questions           kind (task, agent), saved (its id), position, title, reason, choices
+# blocks              why the run cannot start, as messages (viewer/messages/message.py)
+# notes               what (such as unwritten), detail
+# next                the nodes that a graph runs next; also nodes (all of them)
+# next_by_node        for kind ``next``: node, next, after (edited channels as texts) and error
+# channels            name, type (of a JSON schema) and reducer (empty if none) of a graph's channels
+# configurable        name, type and default of each value that a graph's config has; also context
+# graph               of a new run's check: the nodes and edges of a compiled graph. A node inside another
+# graph is named ``outer/inner``; an edge is [from, to, is conditional, label]
+# ==================  =====================================================================================
+
+
+def preflight_checkpoint(
+    checkpoint: Checkpoint,
+    project: Project,
+    entry_point: str,
+    *,
+    again: bool = False,
+    only_stored: bool = False,
+) -> PreflightCheck:
+    """The check of a run from this checkpoint: a stored one that is up to date, or one that starts now.
+
+    Does not wait for the check. With ``again``, a failed check is repeated. With ``only_stored``, no check is
+    started, and an unsaved one is returned if there is none.
+    """
+    subject = {"checkpoint": checkpoint, "project": project, "entry_point": entry_point}
+    return _check_for(subject, fingerprint_of(checkpoint, project, entry_point), again, only_stored)
+
+
+def preflight_new_run(
+    project: Project,
+    entry_point: str,
+    entity: str,
+    store_kind: str,
+    *,
+    again: bool = False,
+    only_stored: bool = False,
+) -> PreflightCheck:
+    """The check of a new run, as ``preflight_checkpoint`` returns it.
+
+    ``entity`` is the name of a root kind; ``store_kind`` is the kind of the write target, json or sqlite.
+    """
+    subject = {"project": project, "entry_point": entry_point, "entity": entity, "store_kind": store_kind}
+    fingerprint = fingerprint_of(None, project, entry_point, entity, store_kind)
+    return _check_for(subject, fingerprint, again, only_stored)
+
+
+def _check_for(
+    subject: Mapping[str, Any], fingerprint: str, again: bool, only_stored: bool
+) -> PreflightCheck:
+    with transaction.atomic():
+        check = PreflightCheck.objects.filter(fingerprint=fingerprint).first()
+        if only_stored:
+            return check or PreflightCheck(
+                **subject, fingerprint=fingerprint, status=PreflightCheck.Status.UNCHECKED
+            )
+        if check is None:
+            # Earlier checks of this subject are outdated.
+            PreflightCheck.objects.ended().filter(**subject).delete()
+            check = PreflightCheck.objects.create(**subject, fingerprint=fingerprint)
+        elif check.is_outdated or (again and check.status == PreflightCheck.Status.FAILED):
+            check.reset()
+        if not check.has_ended:
+            transaction.on_commit(lambda: start_in_background(check))
+    return check
+
+
+def unaccepted_effects(checkpoint: Checkpoint, project: Project, entry_point: str) -> list[dict[str, Any]]:
+    """The effects of this checkpoint that nobody has accepted for the project. Waits for the runner.
+
+    The runner imports nothing. Raises JobRefused if the effects cannot be listed.
+    """
+    kind = kind_of(engine_of(checkpoint.location), checkpoint.entity)
+    if not kind.always_has_effects and (entry_point or kind.needs_entry_point):
+        return []
+    return _asked(checkpoint, project, entry_point, "effects").new_effects
+
+
+def ask_next_units(
+    checkpoint: Checkpoint, project: Project, entry_point: str, edits: Edits
+) -> list[dict[str, Any]]:
+    """What would run next after these edits, for each unit (``next_by_node`` of the report).
+
+    Waits for the runner, which runs no unit. Nothing is stored. Raises JobRefused.
+    """
+    report = _asked(checkpoint, project, entry_point, "next", edits).report
+    for block in report.get("blocks") or []:
+        raise JobRefused(message_from(block) or plain_text(""))
+    if not report.get("is_complete", True):
+        raise JobRefused("preflight.effects_first")
+    return list(report.get("next_by_node") or [])
+
+
+def _asked(
+    checkpoint: Checkpoint, project: Project, entry_point: str, kind: str, edits: Edits | None = None
+) -> PreflightCheck:
+    """Run a check without storing it. Return it once its runner has ended. Raises JobRefused."""
+    check = PreflightCheck(checkpoint=checkpoint, project=project, entry_point=entry_point)
+    storage = storage_of(check)
+    storage.create()
+    try:
+        with storage.following():
+            runner = start_check(check, kind, edits)
+            store_report(check, runner, wait_for(check, runner))
+    except EditRefused as refused:
+        raise JobRefused(refused.message) from refused
+    except OSError as error:
+        raise JobRefused(plain_text(error)) from error
+    finally:
+        storage.delete()
+    if not check.is_done:
+        raise JobRefused(check.error or plain_text(""))
+    return check

@@ -1,0 +1,113 @@
+"""Starts the runner of a queued job. The runner outlives the process that starts it."""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from django.conf import settings
+
+from viewer.engines import engine_name
+from viewer.host.jobs import prewarm
+from viewer.host.jobs.environment import (
+    JobRefused,
+    engine_of_project,
+    runnable,
+    runner_environment,
+    runner_program,
+    start_error,
+    store_variables,
+)
+from viewer.host.jobs.events import clean_up, redactor_of
+from viewer.host.jobs.files import JobStorage, storage_of
+from viewer.host.jobs.processes import RunnerProcess
+from viewer.host.jobs.runner_requests import is_stored, request_of
+from viewer.host.locations.addresses import NotConfigured
+from viewer.host.locations.bodies import stored_bytes
+from viewer.models import Job, Location, Project
+
+
+def launch(job: Job) -> RunnerProcess | None:
+    """Claim the job and start its runner.
+
+    Returns None if another process has claimed the job, if it was cancelled, or if it cannot start. A job
+    that cannot start fails with the reason. The caller holds the job's follower lock.
+    """
+    if not job.claim():
+        return None
+    try:
+        project = runnable(job.project)
+        write_files(job)
+        runner = start_runner(
+            storage_of(job), project, engine=engine_name(job.location), location=job.location
+        )
+        job.record_process(runner.pid)
+        return runner
+    except (JobRefused, OSError) as error:
+        job.end(Job.Status.FAILED, error=start_error(error))
+        # The request contains the user's input.
+        clean_up(job, redactor_of(job.project))
+        return None
+
+
+def write_files(job: Job) -> None:
+    """Write what the runner reads. Raises JobRefused, OSError."""
+    storage = storage_of(job)
+    storage.create()
+    storage.write_request(request_of(job))
+    if is_stored(job.request):
+        if job.checkpoint is None:
+            raise JobRefused("job.stored_copy_missing")
+        storage.write_stored_copy(stored_bytes(job.checkpoint))
+
+
+def start_runner(
+    storage: JobStorage,
+    project: Project,
+    *,
+    is_preflight: bool = False,
+    engine: str = "",
+    location: Location | None = None,
+) -> RunnerProcess:
+    """Start a runner in a new session, holding the runner lock. Raises JobRefused, OSError.
+
+    Forks a prewarmed process if there is one, else starts the project's interpreter. The working directory is
+    the project's folder, because runs read knowledge and write files relative to it. Without
+    ``engine``, the engine of the project's locations is used. It is given the connection of a ``location``
+    that is a database.
+    """
+    engine = engine or engine_of_project(project)
+    environment = runner_environment(storage.name, project, is_preflight=is_preflight)
+    try:
+        environment |= store_variables(location)
+    except NotConfigured as error:
+        raise JobRefused(error.message) from None
+    lock = storage.acquire_runner_lock()
+    if lock is None:
+        raise JobRefused("job.already_running")
+    log = storage.open_log()
+    try:
+        forked = prewarm.fork_runner(storage.runner_argument, project, engine, environment, lock, log)
+        if forked is not None:
+            return forked
+        prewarm.request_prewarm(project, prewarm.SECONDS_AFTER_A_COLD_START)
+        command = [project.interpreter, str(runner_program(engine)), storage.runner_argument]
+        return _started(command, project, environment, log, lock)
+    finally:
+        os.close(log)
+        os.close(lock)
+
+
+def _started(
+    command: Sequence[str], project: Project, environment: Mapping[str, str], log: int, lock: int
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        cwd=project.folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+        umask=settings.USERS_UMASK,
+        pass_fds=(lock,),
+    )

@@ -1,0 +1,332 @@
+"""The list of locations: adding, moving and removing them by their paths."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from django.conf import settings
+from django.db import DatabaseError, connection, transaction
+from django.utils.translation import gettext as _
+
+from viewer.engines import DEFAULT, ENGINES, store_format_named
+from viewer.host.locations.addresses import address_at, address_of_database, import_lock, is_indexed
+from viewer.host.locations.importing import import_location
+from viewer.host.reading.location_reader import LocationReader, open_reader
+from viewer.messages.translation import translate
+from viewer.models import Checkpoint, Location
+from viewer.stores.errors import LocationUnreadable
+from viewer.stores.packing import Packed
+from viewer.stores.postgresql_address import is_uri, name_in, path_of_database
+from viewer.stores.protocol import Entry, Identity
+from viewer.stores.safe_open import is_inside
+
+# ``file://`` URLs, as browsers and editors copy them, and the paths that they name.
+
+
+FILE_URL = re.compile(r"file:/", re.IGNORECASE)
+LOCAL_HOSTS = {"", "localhost"}
+
+
+class NotLocal(ValueError):
+    """The URL does not name a file on this machine. The message is for a person."""
+
+
+def path_of(text: str | Path) -> Path:
+    """The path that a person typed, as a path or a ``file://`` URL. Raises NotLocal."""
+    if isinstance(text, Path) or not FILE_URL.match(text):
+        return Path(text)
+    try:
+        url = urlsplit(text)
+    except ValueError:
+        raise NotLocal(_("This path cannot be opened.")) from None
+    if url.netloc.lower() not in LOCAL_HOSTS:
+        raise NotLocal(
+            _("%(url)s names a file on the host %(host)s. Only files on this machine can be opened.")
+            % {"url": text, "host": url.netloc}
+        )
+    if url.query or url.fragment:
+        raise NotLocal(_("%s is not a path. Write ? and # in a file name as %%3F and %%23.") % text)
+    return Path(unquote_to_bytes(url.path).decode("utf-8", "surrogateescape"))
+
+
+# Add locations by their paths.
+
+
+# How many entries of a new location are read to recognise its engine.
+MAX_PROBED = 5
+# How many names of a folder are compared with one that is not there.
+MAX_COMPARED = 2000
+
+
+class UnknownLocation(Exception):
+    """Nothing at this path can be imported, or it must not be opened. The message is for a person."""
+
+
+def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Location:
+    """The location at this path, added if it is new. Without roots any path is allowed.
+
+    If another folder or file is there now, the location is pinned to that one. Raises
+    UnknownLocation.
+    """
+    if name := _database_name(str(path)):
+        return _open_database(name)
+    found = permitted_path(path, roots)
+    known = Location.objects.filter(path=str(found)).first()
+    if known is not None and not known.identity:
+        return known
+    try:
+        with open_reader(address_at(found)) as reader:
+            kind, identity = reader.kind, str(reader.identity)
+            # Reading checkpoints of a large file takes long, and the engine of a known location is known.
+            engine = known.engine if known else _recognised_engine(reader)
+    except LocationUnreadable as error:
+        if known is not None:
+            return known
+        raise UnknownLocation(" ".join(filter(None, (translate(error), _similar(found))))) from None
+    if known is None:
+        defaults = {"store_kind": kind, "identity": identity, "engine": engine}
+        return Location.objects.get_or_create(path=str(found), defaults=defaults)[0]
+    if known.store_kind == kind and not is_same(known.identity, identity):
+        known.pin(identity)
+    return known
+
+
+@contextmanager
+def newly_opened(path: str | Path) -> Iterator[Location]:
+    """Yield the location at this path, as ``open_location`` does.
+
+    If it is new, and the block fails or is interrupted before anything of it is stored, it is removed again:
+    it would be imported again and again, and no project below it could run.
+    """
+    known = set(Location.objects.values_list("pk", flat=True))
+    location = open_location(path)
+    try:
+        yield location
+    except BaseException:
+        if location.pk not in known and not (location.checkpoints.exists() or location.runs.exists()):
+            with suppress(DatabaseError):
+                location.delete()
+        raise
+
+
+def addable_databases() -> list[str]:
+    """The paths of the databases in the settings that are not locations yet."""
+    paths = [path_of_database(name) for name in sorted(settings.POSTGRESQL_LOCATIONS)]
+    known = set(Location.objects.filter(path__in=paths).values_list("path", flat=True))
+    return [path for path in paths if path not in known]
+
+
+def _database_name(text: str) -> str:
+    """The name of the database that a person typed; empty for a path. Raises UnknownLocation for a URI."""
+    if is_uri(text):
+        raise UnknownLocation(
+            _(
+                "PostgreSQL databases are added by name, so that no password is stored: name the connection "
+                "in the setting POSTGRESQL_LOCATIONS, and add postgresql:NAME."
+            )
+        )
+    is_name = text in settings.POSTGRESQL_LOCATIONS and not Path(text).exists()
+    return text if is_name else name_in(text)
+
+
+def _open_database(name: str) -> Location:
+    """The location of a database that is in the settings, added if it is new. Raises UnknownLocation."""
+    path = path_of_database(name)
+    try:
+        address = address_of_database(name)
+        if known := Location.objects.filter(path=path).first():
+            return known
+        with open_reader(address) as reader:
+            defaults = {"store_kind": reader.kind, "engine": reader.engine()}
+    except LocationUnreadable as error:
+        raise UnknownLocation(translate(error)) from None
+    return Location.objects.get_or_create(path=path, defaults=defaults)[0]
+
+
+def _recognised_engine(reader: LocationReader) -> str:
+    """The engine of its tables, else of its first readable checkpoints, else the default engine."""
+    if engine := reader.engine():
+        return engine
+    others = [name for name in ENGINES if not store_format_named(name).is_indexed]
+    if len(others) == 1:
+        return others[0]
+    entries = [entry for entry in islice(reader.entries(), MAX_PROBED) if isinstance(entry, Entry)]
+    found = (one.snapshot.engine for one in reader.read_all(entries, 1) if isinstance(one, Packed))
+    return next(found, DEFAULT)
+
+
+def _similar(missing: Path) -> str:
+    """A question that names an existing path like this one; empty if it exists, or none is alike."""
+    if os.path.lexists(missing):
+        return ""
+    parent = next((one for one in missing.parents if one.is_dir()), None)
+    if parent is None:
+        return ""
+    name, *rest = missing.relative_to(parent).parts
+    try:
+        with os.scandir(parent) as entries:
+            names = [entry.name for entry in islice(entries, MAX_COMPARED)]
+    except OSError:
+        return ""
+    alike = (parent.joinpath(one, *rest) for one in get_close_matches(name, names))
+    found = next((path for path in alike if path.exists() and str(path).isprintable()), None)
+    return _("Did you mean %(path)s?") % {"path": found} if found else ""
+
+
+def is_same(recorded: str, found: str) -> bool:
+    """Whether both identities are of the same folder or file."""
+    first, second = Identity.parse(recorded), Identity.parse(found)
+    return first is not None and second is not None and first.matches(second)
+
+
+def permitted_path(path: str | Path, roots: Sequence[Path] | None) -> Path:
+    """The resolved path, which is inside one of the roots if there are any. Raises UnknownLocation."""
+    try:
+        found = _expanded(path_of(path)).resolve()
+        # A name that is not UTF-8 cannot be stored or shown.
+        str(found).encode()
+    except NotLocal as error:
+        raise UnknownLocation(str(error)) from None
+    except (OSError, ValueError, RuntimeError):
+        raise UnknownLocation(_("This path cannot be opened.")) from None
+    # Links are resolved, so that a link inside a root cannot lead out of it.
+    if roots is not None and not any(found.is_relative_to(root.resolve()) for root in roots):
+        raise UnknownLocation(
+            _("%(path)s is outside the folders that may be opened here (CHECKPOINT_ROOTS): %(roots)s")
+            % {"path": found, "roots": ", ".join(str(root) for root in roots) or "-"}
+        )
+    if _is_own_database(found):
+        raise UnknownLocation(_("This is Forkline's own database. It contains no checkpoints of an engine."))
+    if is_inside(found, settings.DATA_DIR):
+        raise UnknownLocation(translate(LocationUnreadable("store.own_data_folder")))
+    return found
+
+
+def _expanded(path: Path) -> Path:
+    """The path with the home folder of the account that runs Forkline, or that it names."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise UnknownLocation(
+            _("This machine knows no home folder for %(name)s.") % {"name": path.parts[0]}
+        ) from None
+
+
+def overlaps(location: Location) -> Iterator[str]:
+    """Sentences about a new location that contains others or is in one: checkpoints are listed twice."""
+    if not location.is_local:
+        return
+    path, others = Path(location.path), Location.objects.exclude(pk=location.pk)
+    for other in others.exclude(store_kind=Location.StoreKind.POSTGRESQL).values_list("path", flat=True):
+        names = {"path": path, "other": other}
+        if Path(other).is_relative_to(path):
+            yield (
+                _("It contains %(other)s, which is a location too. Those checkpoints are listed twice.")
+                % names
+            )
+        elif path.is_relative_to(other):
+            yield (
+                _("It is inside %(other)s, which is a location too. Its checkpoints are listed twice.")
+                % names
+            )
+    if is_inside(Path(settings.DATA_DIR), path):
+        yield _("Forkline's own data folder is inside it, and is skipped: %(folder)s") % {
+            "folder": settings.DATA_DIR
+        }
+
+
+def _is_own_database(path: Path) -> bool:
+    """Whether it is a file of Forkline's own database. Closing that would release its locks."""
+    name = str(connection.settings_dict["NAME"])
+    for file in (name, f"{name}-wal", f"{name}-shm", f"{name}-journal"):
+        try:
+            if path.samefile(file):
+                return True
+        except (OSError, ValueError):
+            continue
+    return False
+
+
+# Change the path of a location whose folder or file was moved. Its runs, notes and links stay.
+
+
+# How many entries at the new path are compared with the known ones.
+MAX_COMPARED_ENTRIES = 20_000
+
+
+def change_path(location: Location, path: str | Path, roots: Sequence[Path] | None = None) -> None:
+    """Read the location at another path from now on: there must be what was at the old one.
+
+    Raises UnknownLocation.
+    """
+    found = permitted_path(path, roots)
+    if Location.objects.filter(path=str(found)).exclude(pk=location.pk).exists():
+        raise UnknownLocation(_("%(path)s is already a location.") % {"path": found})
+    if location.jobs.unfinished().exists():
+        raise UnknownLocation(_("A job of this location has not ended. Change the path after that."))
+    try:
+        with import_lock(location), open_reader(address_at(found)) as reader:
+            if reader.kind != location.store_kind or not _holds(reader, location):
+                raise UnknownLocation(
+                    _("None of its checkpoints are at %(path)s. Add that as a new location.")
+                    % {"path": found}
+                )
+            location.move(str(found), str(reader.identity))
+    except LocationUnreadable as error:
+        raise UnknownLocation(translate(error)) from None
+
+
+def _holds(reader: LocationReader, location: Location) -> bool:
+    """Whether it is the same folder or file, has one of the known checkpoints, or none are known."""
+    if is_same(location.identity, str(reader.identity)) or not location.runs.exists():
+        return True
+    if is_indexed(location):
+        keys = {run.key for run in reader.runs().runs}
+        return any(key in keys for key in location.runs.values_list("key", flat=True).iterator())
+    known = set(
+        location.checkpoints.exclude(source_key__startswith=Checkpoint.SCRATCH).values_list(
+            "source_key", flat=True
+        )
+    )
+    entries = islice(reader.entries(), MAX_COMPARED_ENTRIES)
+    return any(entry.key in known for entry in entries if isinstance(entry, Entry))
+
+
+# Removes a location if all of its stored data can be read again from the source.
+
+
+class WouldBeLost(Exception):
+    """Some stored data of the location exists nowhere else. The message says which."""
+
+
+def remove_location(location: Location) -> None:
+    """Delete the rows and stored copies of a location. Nothing at its path is changed.
+
+    Raises WouldBeLost if some of it could not be read again.
+    """
+    import_location(location)
+    with import_lock(location), transaction.atomic():
+        location.refresh_from_db()
+        if reason := removal_blocker(location):
+            raise WouldBeLost(reason)
+        location.delete()
+
+
+def removal_blocker(location: Location) -> str:
+    """Why the location cannot be removed, as of its last import; empty if it can."""
+    if location.jobs.exists():
+        return _("Jobs ran here, and their records would be deleted with it.")
+    # Without stored copies, only data that the source still has would be deleted.
+    copies = location.checkpoints.filter(stored_copy__isnull=False).exclude(state=Checkpoint.State.NO_COPY)
+    if not location.read_error:
+        copies = copies.exclude(state=Checkpoint.State.PRESENT)
+    if copies.exists():
+        return _(
+            "Some of its checkpoints can no longer be read at its path. Only their stored copies remain."
+        )
+    return ""

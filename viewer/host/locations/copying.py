@@ -1,0 +1,157 @@
+"""Copies the checkpoints of forked and annotated runs of indexed locations, in the background.
+
+The rows determine which copies are due, so any process can continue where a killed one stopped.
+"""
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Length
+
+from viewer.host.locations.addresses import address_of, import_lock
+from viewer.host.locations.bodies import copied_runs, first_to_copy
+from viewer.host.locations.importing import import_location, import_run, refresh
+from viewer.host.reading.location_reader import open_reader
+from viewer.models import Checkpoint, Location, Run, StoredCopy
+from viewer.records.reconciling import called_runs
+from viewer.stores.errors import LocationUnreadable
+from viewer.stores.packing import Packed
+from viewer.stores.protocol import Entry
+
+# Checkpoints of one slice, and their bytes. They bound the time for which other imports of the location wait.
+MAX_SLICE, MAX_SLICE_BYTES = 50, 8 * 1024 * 1024
+# Seconds until the next attempt to read a run that could not be read.
+RETRY_SECONDS = 60.0
+# Seconds between two imports of a location with such runs: other programs may add to them.
+POLL_SECONDS = 60.0
+# When the next import of a location is due, by primary key, on the monotonic clock.
+_poll_at: dict[int, float] = {}
+# When the next attempt to read such a run is due, by primary key, on the monotonic clock.
+_retry_at: dict[int, float] = {}
+# The fingerprints of checkpoints that no attempt can read, by primary key.
+_unreadable: dict[int, str] = {}
+
+
+def copy_some() -> bool:
+    """Copy one slice of checkpoints without a current copy. Return whether there may be more to do."""
+    runs = copied_runs()
+    if _import_due({run.location_id: run.location for run in runs}.values()):
+        return True
+    for run in runs:
+        if run.copies_digest == _digest_of(run) or _retry_at.get(run.pk, 0.0) > time.monotonic():
+            continue
+        # Lists what another program has added to the run since.
+        if import_run(run).read_error is None and _copy_slice(run):
+            return True
+        _retry_at[run.pk] = time.monotonic() + RETRY_SECONDS
+    return False
+
+
+def _import_due(locations: Iterable[Location]) -> bool:
+    """Import the locations whose import is due. Return whether an import found something new."""
+    is_news, now = False, time.monotonic()
+    for location in locations:
+        if _poll_at.get(location.pk, 0.0) <= now:
+            _poll_at[location.pk] = now + POLL_SECONDS
+            is_news |= import_location(location, wait=False).is_news
+    return is_news
+
+
+def _copy_slice(run: Run) -> bool:
+    """Copy one slice, or record that no copies are due. Return False if the source cannot be read now."""
+    location = run.location
+    with suppress(LocationUnreadable, OSError), import_lock(location):
+        if not refresh(location):
+            return False
+        # Another process may have deleted the run.
+        with suppress(Run.DoesNotExist):
+            run.refresh_from_db(fields=["head", "status", "indexed_fingerprint"])
+            if due := _slice(_due(run)):
+                return _store(location, due)
+            return bool(Run.objects.filter(pk=run.pk).update(copies_digest=_digest_of(run)))
+    return False
+
+
+def _digest_of(run: Run) -> str:
+    """Return a digest that changes whenever copies of the run may be missing or outdated."""
+    limits = f"{settings.COPIES_MAX_CHECKPOINTS} {settings.COPIES_MAX_BYTES}"
+    parts = run.head, run.status, run.indexed_fingerprint, limits
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()
+
+
+def _due(run: Run) -> list[int]:
+    """Return the primary keys of the checkpoints to copy.
+
+    Those with an outdated copy come first, then, up to the limits, those without one: the ancestors of what
+    was forked or annotated, then the newest.
+    """
+    runs = [run.pk, *called_runs([run.pk])]
+    rows = Checkpoint.objects.filter(run__in=runs).exclude(source_key__startswith=Checkpoint.SCRATCH)
+    columns = ("pk", "parent_id", "state", "fingerprint", "stored_copy__fingerprint")
+    parents, outdated, missing, sizes = dict[int, int | None](), list[int](), list[int](), list[int]()
+    newest_first = rows.order_by("-created_at", "-row").values_list(*columns, Length("stored_copy__data"))
+    for pk, parent, state, fingerprint, copied, size in newest_first:
+        parents[pk] = parent
+        if size:
+            sizes.append(size)
+        if state == Checkpoint.State.PRESENT and _unreadable.get(pk) != fingerprint:
+            if not size:
+                missing.append(pk)
+            elif copied != fingerprint:
+                outdated.append(pk)
+    room = settings.COPIES_MAX_CHECKPOINTS - len(sizes) if sum(sizes) < settings.COPIES_MAX_BYTES else 0
+    wanted = set(missing)
+    starts = first_to_copy(run.location, runs).order_by("-created_at").values_list("pk", flat=True)
+    first = [pk for pk in _with_ancestors(starts, parents) if pk in wanted]
+    return [*outdated, *list(dict.fromkeys([*first, *missing]))[: max(room, 0)]]
+
+
+def _with_ancestors(starts: Iterable[int], parents: dict[int, int | None]) -> Iterator[int]:
+    """Yield each checkpoint once, followed by its ancestors, the nearest first."""
+    seen = set[int]()
+    for start in starts:
+        at = start
+        while at in parents and at not in seen:
+            seen.add(at)
+            yield at
+            at = parents[at] or 0
+
+
+def _slice(due: Sequence[int]) -> list[Checkpoint]:
+    """Return the first checkpoints, as many as are read together, and at least one if there are any."""
+    found, size = list[Checkpoint](), 0
+    rows = Checkpoint.objects.in_bulk(due[:MAX_SLICE])
+    for row in (rows[pk] for pk in due[:MAX_SLICE] if pk in rows):
+        size += row.size
+        if found and size > MAX_SLICE_BYTES:
+            break
+        found.append(row)
+    return found
+
+
+def _store(location: Location, due: Sequence[Checkpoint]) -> bool:
+    """Read and store the copies of these checkpoints. Return False if none could be read now.
+
+    Requires the import lock. Raises LocationUnreadable.
+    """
+    by_key = {row.source_key: row for row in due}
+    bodies, is_due_later = list[StoredCopy](), False
+    with open_reader(address_of(location)) as reader:
+        entries = [Entry(row.source_key, row.fingerprint, row.size) for row in due]
+        for result in reader.read_all(entries, 1):
+            row = by_key[result.key]
+            if isinstance(result, Packed):
+                bodies.append(StoredCopy(checkpoint=row, data=result.data, fingerprint=row.fingerprint))
+            elif result.kind == "unavailable":
+                is_due_later = True
+            else:
+                _unreadable[row.pk] = row.fingerprint
+    with transaction.atomic():
+        StoredCopy.objects.bulk_create(
+            bodies, update_conflicts=True, unique_fields=["checkpoint"], update_fields=["data", "fingerprint"]
+        )
+    return bool(bodies) or not is_due_later

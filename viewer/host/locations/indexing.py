@@ -1,0 +1,351 @@
+"""Index a store that is too large to be copied: its runs, then the checkpoints of opened runs."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Case, Q, When
+
+from viewer.engines import engine_of
+from viewer.host.locations.describing import describe_indexed
+from viewer.host.locations.updating import ImportSummary, Problems, collection_paused
+from viewer.host.reading.location_reader import LocationReader
+from viewer.host.reading.new_entries import digests_of, part_of
+from viewer.models import Checkpoint, Location, Run, run_uid
+from viewer.models.columns import insert_many, update_many, usage_values
+from viewer.records.appending import reconcile_appended, usable_state
+from viewer.records.checkpoint_rows import (
+    LineageColumns,
+    NewRow,
+    in_slices,
+    insert,
+    known_rows,
+    mark_states,
+    moment,
+)
+from viewer.records.lineage.lanes import lay_out
+from viewer.records.lineage.tree import Lineage, Node, build_forest
+from viewer.records.reconciling import adopt, called_runs, reconcile, with_stored_branches
+from viewer.records.run_rows import status_after
+from viewer.stores.model_calls import ModelCall, usage_by_model
+from viewer.stores.packing import Packed
+from viewer.stores.protocol import Entry, IndexedRun, RunIndex
+
+# Stores the checkpoints of a long run that a page shows first, at the positions that they will keep.
+
+
+def store_newest(run: Run, index: RunIndex) -> int:
+    """Store the snapshots of an index with an outline. Return their number.
+
+    The run, which has no stored checkpoints yet, is partly listed afterwards. The rows have no fingerprint,
+    so that the complete listing of the run replaces them.
+    """
+    # Ids are ordered by time.
+    nodes = [
+        Node(own_id, own_id, parent or None, run.key, branch, None)
+        for own_id, parent, branch in index.outline
+    ]
+    (lineage,) = build_forest(nodes).lineages
+    rows, lanes = _rows(run, index, lineage)
+    with transaction.atomic():
+        insert(run.location, rows)
+        Run.objects.filter(pk=run.pk).update(
+            lane_count=lanes,
+            checkpoint_count=len(nodes),
+            branch_count=len({node.branch for node in nodes}),
+            is_partly_listed=True,
+            **_shown(index),
+        )
+    return len(rows)
+
+
+def _rows(run: Run, index: RunIndex, lineage: Lineage) -> tuple[list[NewRow], int]:
+    """The rows of the snapshots at their positions in the lineage, and its number of lanes."""
+    snapshots = {one.checkpoint_id: one for one in index.snapshots}
+    positions = lay_out(lineage.nodes)
+    rows = []
+    for node in lineage.nodes:
+        if (one := snapshots.get(node.key)) is None:
+            continue
+        parent, at = snapshots.get(node.parent or ""), positions[node.key]
+        columns = LineageColumns(
+            run.pk, None, node.parent_link.value, at.lane, at.row, node.is_branch_head, node.branch
+        )
+        packed = Packed(replace(one, fingerprint=""), b"", b"", [])
+        rows.append(NewRow(packed, columns, parent.key if parent else None))
+    return rows, 1 + max(position.lane for position in positions.values())
+
+
+def _shown(index: RunIndex) -> dict[str, Any]:
+    """The columns of the run that its newest checkpoints determine."""
+    listed, head = index.runs[0], index.snapshots[-1]
+    status = listed.status or status_after(head)
+    return {
+        "entity": head.entity,
+        "first_at": listed.first_at,
+        "last_at": listed.last_at,
+        "head": listed.head,
+        **({"status": status} if status else {}),
+    }
+
+
+# Index a store that is too large to be copied: its runs first, the checkpoints of a run when it is opened.
+#
+# Bodies are not stored: ``stored`` reads them from the source when a checkpoint is opened.
+
+
+# The newest runs, whose status is read at every change of the store: a pending write changes no head.
+MAX_WATCHED = 100
+# Runs whose status is read in one batch, and the seconds of one import for runs of unknown status.
+DETAILS_BATCH, DETAILS_SECONDS = 250, 0.4
+# The same for their inputs, for which two checkpoints of each run are read.
+INPUTS_BATCH, INPUTS_SECONDS = 20, 0.25
+# The columns that the details of a run determine and a page shows.
+_SHOWN = ("status", "is_forked", "checkpoint_count")
+_NEW_RUN = ("uid", "location_id", "key", "entity", "name", "head", "last_at")
+# Known only after a thread has been indexed.
+_EMPTY = {
+    "checkpoint_count": 0,
+    "branch_count": 0,
+    "lane_count": 0,
+    "tokens": 0,
+    "units_known": 0,
+    "all_units_known": False,
+    "lineage_faults": "[]",
+}
+
+
+def update_runs(location: Location, reader: LocationReader) -> ImportSummary:
+    """Bring the list of runs up to date. Requires the import lock. Raises LocationUnreadable."""
+    summary, mark = ImportSummary(), reader.mark
+    if location.listed_fingerprint != mark:
+        # The page of a new location shows its newest runs before the others are listed.
+        is_complete = location.runs.exists()
+        _list(location, reader, None if is_complete else MAX_WATCHED, summary)
+        watched = list(location.runs.top_level()[:MAX_WATCHED].values_list("key", flat=True))
+        summary.is_news |= _describe(location, reader, watched)
+        if not is_complete and summary.added >= MAX_WATCHED:
+            summary.is_news |= _describe_inputs(location, reader)
+            return summary
+        Location.objects.filter(pk=location.pk).update(listed_fingerprint=mark)
+        location.listed_fingerprint = mark
+    summary.is_news |= _describe_others(location, reader)
+    summary.is_news |= _describe_inputs(location, reader)
+    return summary
+
+
+def _list(location: Location, reader: LocationReader, limit: int | None, summary: ImportSummary) -> None:
+    """Store the existing runs, up to a limit, with the newest checkpoint of each."""
+    stored = location.runs.top_level().order_by().values_list("key", "pk", "head")
+    known = {key: (pk, head) for key, pk, head in stored}
+    heads = ((key, head) for key, (_pk, head) in known.items())
+    listed = reader.runs(limit, digests_of(heads) if limit is None else None)
+    problems = Problems(location)
+    for problem in listed.problems:
+        problems.add(problem)
+    new = {run.key: run for run in reversed(listed.runs) if run.key not in known}
+    changed = [run for run in listed.runs if run.key in known and known[run.key][1] != run.head]
+    gone = known.keys() - {run.key for run in listed.runs}
+    if listed.parts is not None:
+        gone = {key for key in gone if part_of(key) in listed.parts}
+    with transaction.atomic():
+        _insert(location, list(new.values()))
+        moved = [(run.head, moment(run.last_at), known[run.key][0]) for run in changed]
+        update_many(Run, ("head", "last_at"), moved)
+        _mark_gone([known[key][0] for key in gone])
+        summary.is_news |= problems.save()
+    summary.added, summary.changed, summary.problems = len(new), len(changed), len(problems)
+    summary.is_news |= bool(new or changed or gone)
+
+
+def _insert(location: Location, new: Sequence[IndexedRun]) -> None:
+    """Store runs of which only the newest checkpoint is known, the newest run last."""
+    rows = []
+    for run in new:
+        uid = run_uid(location.uid, run.key).hex
+        own = (uid, location.pk, run.key, "", run.name, run.head, moment(run.last_at))
+        rows.append((*own, *_EMPTY.values()))
+    insert_many(Run, (*_NEW_RUN, *_EMPTY), rows)
+
+
+def _mark_gone(pks: Sequence[int]) -> None:
+    """Delete missing runs. Of runs with stored copies, mark the checkpoints as pruned instead."""
+    for some in in_slices(pks):
+        source = Checkpoint.objects.exclude(source_key__startswith=Checkpoint.SCRATCH)
+        source = source.exclude(state__in=(Checkpoint.State.PRUNED, Checkpoint.State.NO_COPY))
+        if source.filter(run__in=[*some, *called_runs(some)]).update(state=Checkpoint.State.PRUNED):
+            # If a run is there again, all of its checkpoints are compared.
+            Run.objects.filter(pk__in=some).update(indexed_fingerprint="", listed_state="")
+        Run.objects.filter(pk__in=some, checkpoints=None, jobs=None).delete()
+
+
+def _describe_others(location: Location, reader: LocationReader) -> bool:
+    """Read the status of runs whose newest checkpoint has changed since, newest first."""
+    started, is_news = time.monotonic(), False
+    while time.monotonic() - started < DETAILS_SECONDS:
+        due = location.runs.undescribed()[:DETAILS_BATCH]
+        if not (keys := list(due.values_list("key", flat=True))):
+            break
+        is_news |= _describe(location, reader, keys)
+    return is_news
+
+
+def _describe(location: Location, reader: LocationReader, keys: Sequence[str]) -> bool:
+    """Read the status of these runs. Return whether a page has to be refreshed."""
+    details = {run.key: run for run in reader.details(keys)} if keys else {}
+    before = location.runs.filter(key__in=keys).order_by()
+    columns = ("pk", "key", "head", "described_head", "indexed_fingerprint", "tokens", *_SHOWN)
+    changed, starts, used = [], [], []
+    is_news = False
+    for pk, key, head, described_head, fingerprint, tokens, *shown in before.values_list(*columns):
+        run = details.get(key)
+        if run and run.calls and sum(call.tokens for call in run.calls) > tokens:
+            used.append((*_as_stored(used_columns(run.calls)), pk))
+        now = [run.status, run.is_forked, run.count] if run else list(shown)
+        if head == described_head and not now[0] and shown[0] == Run.Status.COMPLETED:
+            # Only the newest checkpoint has the status.
+            now[0] = shown[0]
+        if fingerprint:
+            # The status from its lineage is more precise.
+            now[1:] = shown[1:]
+        is_news |= now != shown
+        changed.append((head, *now, pk))
+        if run:
+            starts.append((moment(run.first_at), pk))
+    with transaction.atomic():
+        update_many(Run, ("described_head", *_SHOWN), changed)
+        update_many(Run, ("first_at",), starts)
+        update_many(Run, (*Run.USAGE_COLUMNS, "is_priced"), used)
+    return is_news or bool(used)
+
+
+def _describe_inputs(location: Location, reader: LocationReader) -> bool:
+    """Read the inputs of runs without a description, newest first, within a time limit.
+
+    Returns whether a page has to be refreshed.
+    """
+    started, is_news = time.monotonic(), False
+    while time.monotonic() - started < INPUTS_SECONDS:
+        pks = dict(location.runs.without_inputs().values_list("key", "pk")[:INPUTS_BATCH])
+        if not pks:
+            break
+        copies = {run.key: run.copies for run in reader.details(list(pks))}
+        entries = [Entry(copy, "", 0) for some in copies.values() for copy in some]
+        read = {one.key: one.data for one in reader.read_all(entries, 1) if isinstance(one, Packed)}
+        found = {pk: [read[copy] for copy in copies.get(key, ()) if copy in read] for key, pk in pks.items()}
+        describe_indexed(engine_of(location), found)
+        is_news = True
+    return is_news
+
+
+def update_run(run: Run, reader: LocationReader, *, newest_first: bool = False) -> ImportSummary:
+    """Bring the checkpoints of a run, and of the runs that it called, up to date. Requires the import lock.
+
+    With ``newest_first``, store only those of a long new run that a page shows first. Raises
+    LocationUnreadable.
+    """
+    summary, mark = ImportSummary(), reader.mark
+    # Another process may have deleted the run, or forgotten its index, since it was loaded.
+    try:
+        run.refresh_from_db(fields=["parent", "indexed_fingerprint"])
+    except Run.DoesNotExist:
+        return summary
+    top = run.outermost
+    if top.indexed_fingerprint == mark:
+        return summary
+    with collection_paused():
+        is_first, runs = newest_first and not top.checkpoints.exists(), [top.pk, *called_runs([top.pk])]
+        index = reader.index(top.key, newest_first=is_first, since=usable_state(top, runs))
+        if index.outline:
+            summary.added = store_newest(top, index)
+            summary.is_news = True
+            return summary
+        adopt(run.location, runs, index.snapshots)
+        with transaction.atomic():
+            if index.is_appended:
+                summary.added, summary.changed = reconcile_appended(run.location, index.snapshots)
+            else:
+                _reconcile_all(run.location, runs, index, summary)
+            store_runs(run.location, index.runs, mark)
+            listed = {"indexed_fingerprint": mark, "listed_state": index.state, "is_partly_listed": False}
+            Run.objects.filter(pk=top.pk).update(**listed)
+    summary.is_news = bool(summary.added or summary.changed or summary.pruned)
+    return summary
+
+
+def _reconcile_all(location: Location, runs: Sequence[int], index: RunIndex, summary: ImportSummary) -> None:
+    """Store what has changed in a thread, and count it. Requires a transaction."""
+    packed = [Packed(one, b"", b"", []) for one in with_stored_branches(location, index.snapshots)]
+    known = known_rows(location, runs=runs)
+    due = [
+        one
+        for one in packed
+        if one.key not in known or known[one.key].fingerprint != one.snapshot.fingerprint
+    ]
+    listed = {one.key for one in packed}
+    no_copy, pruned = Checkpoint.State.NO_COPY, Checkpoint.State.PRUNED
+    # Checkpoints in scratch stores are in no location.
+    missing = [key for key in known if key not in listed and not key.startswith(Checkpoint.SCRATCH)]
+    restored = [key for key, row in known.items() if key in listed and row.state == pruned]
+    if due:
+        reconcile(location, due, runs_of_read=runs)
+    summary.pruned = mark_states(location, [key for key in missing if known[key].state != no_copy], pruned)
+    mark_states(location, restored, Checkpoint.State.PRESENT)
+    summary.added = sum(one.key not in known for one in due)
+    summary.changed = len(due) - summary.added
+
+
+def forget_index(location: Location) -> None:
+    """List the runs and checkpoints of a location again, because their redacted keys may have changed.
+
+    Runs remain, because open pages show them, as do checkpoints with jobs or stored copies.
+    """
+    with transaction.atomic():
+        referred = Q(stored_copy__isnull=False) | Q(jobs__isnull=False) | Q(sweeps__isnull=False)
+        kept = location.checkpoints.filter(referred).order_by().values("pk")
+        location.checkpoints.exclude(pk__in=kept).delete()
+        location.runs.update(
+            indexed_fingerprint="", listed_state="", described_head="", is_partly_listed=False
+        )
+        Location.objects.filter(pk=location.pk).update(listed_fingerprint="")
+    location.listed_fingerprint = ""
+
+
+def store_runs(location: Location, runs: Sequence[IndexedRun], mark: str) -> None:
+    """Store the indexed columns of a run and of the runs that it called, callers first.
+
+    ``mark`` is that of the store, and empty for runs that were called in a scratch store.
+    """
+    pks = dict(location.runs.filter(key__in=[run.key for run in runs]).order_by().values_list("key", "pk"))
+    for run in runs:
+        location.runs.filter(key=run.key).update(
+            parent=pks.get(run.parent_key),
+            called_from=run.called_from,
+            namespace=run.namespace[:500],
+            head=run.head,
+            described_head=run.head,
+            is_forked=Case(When(branch_count__gt=1, then=True), default=False),
+            indexed_fingerprint=mark,
+            seconds=run.seconds,
+            # Its checkpoints determine whether it has completed.
+            **({"status": run.status} if run.status else {}),
+            **_used(run),
+        )
+
+
+def _used(run: IndexedRun) -> dict[str, Any]:
+    """The usage columns of a run; empty if its usage has not been read."""
+    return {} if run.calls is None else used_columns(run.calls)
+
+
+def used_columns(calls: Sequence[ModelCall]) -> dict[str, Any]:
+    """The usage columns of these calls, without their price."""
+    values = usage_values([list(one) for one in usage_by_model(calls)])
+    return {**dict(zip(Run.USAGE_COLUMNS, values, strict=True)), "is_priced": False}
+
+
+def _as_stored(columns: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(json.dumps(value) if name == "usage" else value for name, value in columns.items())

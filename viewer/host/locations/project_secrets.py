@@ -1,0 +1,178 @@
+"""Redacts a project's secrets in all stored data of its locations."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import zstandard
+from django.db import models, transaction
+from django.utils.crypto import salted_hmac
+
+from viewer.host.projects import secrets_at
+from viewer.host.reading.location_reader import redacted_key
+from viewer.messages.message import UserMessage, redacted_message
+from viewer.models import (
+    Annotation,
+    AnnotationVersion,
+    Checkpoint,
+    Location,
+    Problem,
+    Project,
+    Run,
+    ShareLink,
+    StoredCopy,
+)
+from viewer.redaction.json_bytes import redacted_json, scan
+from viewer.redaction.known_secrets import KnownSecrets, known_secrets
+from viewer.redaction.texts import redact_text, redacted_name
+from viewer.redaction.values import redact
+from viewer.stores.packing import compressed
+
+logger = logging.getLogger(__name__)
+
+# Rows of one transaction: bounds the memory, and the time that other writers wait.
+BATCH = 200
+# Columns of prose. All others hold ids and names, which must stay distinct after redaction.
+_PROSE: dict[type[models.Model], tuple[str, ...]] = {
+    Annotation: ("name", "label_text", "note"),
+    AnnotationVersion: ("name", "label_text", "note"),
+    ShareLink: ("title",),
+}
+# The columns that hold texts from checkpoints, or texts that people write about them.
+_TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
+    Annotation: ("run_key", "branch", "checkpoint_id", *_PROSE[Annotation]),
+    AnnotationVersion: ("run_key", "branch", "checkpoint_id", *_PROSE[AnnotationVersion]),
+    Checkpoint: (
+        "source_key",
+        "checkpoint_id",
+        "parent_checkpoint_id",
+        "run_key",
+        "branch",
+        "recorded_branch",
+        "trigger",
+        "subject",
+        "engine_version",
+        "entity",
+        "name",
+        "units",
+    ),
+    StoredCopy: ("calls", "sessions"),
+    Problem: ("source_key", "reason"),
+    ShareLink: ("target", *_PROSE[ShareLink]),
+    Run: (
+        "key",
+        "entity",
+        "name",
+        "namespace",
+        "called_from",
+        "head",
+        "described_head",
+        "usage",
+        "model",
+        "lineage_faults",
+    ),
+}
+# The secrets of environment files, as of their last successful read.
+_last_read: dict[str, tuple[str, ...]] = {}
+
+
+def secrets_for(project: Project | None) -> tuple[str, ...]:
+    """The secrets of a project's environment file. Kept in memory only."""
+    path = project.environment_file if project else ""
+    try:
+        _last_read[path] = secrets_at(path)
+    except (OSError, ValueError):
+        # The error's message is left out, since it quotes the file.
+        logger.warning("the environment file of %s cannot be read", project)
+    return _last_read.get(path, ())
+
+
+def stored_key(location: Location, key: str) -> str:
+    """The redacted key, as rows of the location store it."""
+    return redacted_key(key, known_secrets(secrets_for(location.project)))
+
+
+def mark_of(secrets: tuple[str, ...]) -> str:
+    """A keyed digest that identifies a set of secrets without revealing them; empty for none."""
+    return salted_hmac("known secrets", "\0".join(secrets), algorithm="sha256").hexdigest() if secrets else ""
+
+
+def redact_known_secrets(location: Location) -> None:
+    """Redact the project's secrets in data that was stored before they were known. Requires the import lock.
+
+    Works in batches. If it is interrupted, the next import starts over.
+    """
+    secrets = secrets_for(location.project)
+    mark = mark_of(secrets)
+    if location.secrets_digest == mark:
+        return
+    if secrets:
+        known = known_secrets(secrets)
+        _redact_copies(location, known)
+        for model, fields in _TEXT_COLUMNS.items():
+            redact_rows(_rows_of(location, model), fields, lambda row, name: _redacted(row, name, known))
+        # These texts are shortened, so a secret may be cut. They are read again from the redacted copies.
+        location.runs.update(inputs=[], is_described=False)
+    Location.objects.filter(pk=location.pk).update(secrets_digest=mark)
+    location.secrets_digest = mark
+
+
+def _redact_copies(location: Location, known: KnownSecrets) -> None:
+    """Redact the stored copies that contain one of the secrets."""
+    copies = StoredCopy.objects.filter(checkpoint__location=location).exclude(data=b"")
+    for pks in _batches(copies):
+        with transaction.atomic():
+            for pk, data in copies.filter(pk__in=pks).values_list("pk", "data"):
+                body = zstandard.ZstdDecompressor().decompress(bytes(data))
+                if known.is_in(body):
+                    clean = compressed(redacted_json(body, scan(body), known))
+                    StoredCopy.objects.filter(pk=pk).update(data=clean)
+
+
+def _rows_of(location: Location, model: type[models.Model]) -> models.QuerySet[Any]:
+    if model in (Annotation, AnnotationVersion):
+        return model._default_manager.filter(location_uid=location.uid)
+    if model is ShareLink:
+        # SQLite cannot search in a list of keys.
+        links = ShareLink.objects.only("locations")
+        # A saved search belongs to no location, so it is always included.
+        pks = [one.pk for one in links if location.pk in (one.locations or [location.pk])]
+        return ShareLink.objects.filter(pk__in=pks)
+    if model is StoredCopy:
+        return StoredCopy.objects.filter(checkpoint__location=location)
+    return model._default_manager.filter(location=location)
+
+
+def redact_rows(
+    rows: models.QuerySet[Any], fields: Sequence[str], redacted: Callable[[models.Model, str], Any]
+) -> None:
+    """Store what ``redacted`` returns for these fields of each row, where it is another value. In batches."""
+    for pks in _batches(rows):
+        with transaction.atomic():
+            for row in rows.model.objects.filter(pk__in=pks):
+                shown = {name: redacted(row, name) for name in fields}
+                if changes := {name: one for name, one in shown.items() if one != getattr(row, name)}:
+                    rows.model.objects.filter(pk=row.pk).update(**changes)
+
+
+def _redacted(row: models.Model, name: str, known: KnownSecrets) -> Any:
+    """The redacted text, message or list of a field."""
+    text = getattr(row, name)
+    if isinstance(text, list):
+        return redact(text, known)
+    if isinstance(text, UserMessage):
+        return redacted_message(text, lambda value: redact(value, known))
+    if not text or not known.is_in(text.encode("utf-8", "replace")):
+        return text
+    if name in _PROSE.get(type(row), ()):
+        shown = redact_text(text, known)
+    elif name == "source_key":
+        shown = redacted_key(text, known)
+    else:
+        shown = redacted_name(text, known)
+    return shown[: getattr(row._meta.get_field(name), "max_length", None)]
+
+
+def _batches(rows: models.QuerySet[Any]) -> list[list[int]]:
+    pks = list(rows.order_by("pk").values_list("pk", flat=True))
+    return [pks[at : at + BATCH] for at in range(0, len(pks), BATCH)]

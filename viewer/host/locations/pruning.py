@@ -1,0 +1,374 @@
+"""Delete checkpoints at their source, from an exact list that a person has confirmed."""
+
+import hashlib
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from viewer.data_folder.write_ahead_log import clear_log
+from viewer.host.locations.addresses import address_of, import_lock, is_indexed
+from viewer.host.locations.deleting import Kept, RowChanged, delete_entries
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.search_entries import remove_checkpoints
+from viewer.messages.message import UserFacingError, UserMessage
+from viewer.models import Annotation, Checkpoint, Location, PreflightCheck, StoredCopy
+from viewer.records.checkpoint_rows import in_slices, keyed_digest
+from viewer.redaction import MARKER
+from viewer.stores.errors import LocationUnreadable
+from viewer.stores.protocol import Entry
+
+# What a person chooses to prune by.
+
+
+# The largest number of checkpoints of each branch that stay.
+MAX_LATEST = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A checkpoint is pruned if all rules that are given hold: its age, its position and its branch.
+
+    ``days`` is the least age, ``latest`` how many of the newest of each branch stay. With ``copies``, the
+    stored copies are deleted, too, also those of matching checkpoints that were pruned before.
+    """
+
+    days: int | None = None
+    latest: int | None = None
+    branch: str = ""
+    copies: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no rule is given. Nothing is pruned then."""
+        return self.days is None and self.latest is None and not self.branch
+
+    def holds(self, row: Checkpoint, index: int, now: datetime) -> bool:
+        """Whether a checkpoint is to be pruned. ``index`` is 0 for the newest of its branch in its run."""
+        if self.is_empty:
+            return False
+        if self.branch and row.branch != self.branch:
+            return False
+        if self.latest is not None and index < self.latest:
+            return False
+        if self.days is None:
+            return True
+        return row.created_at is not None and now - row.created_at >= timedelta(days=self.days)
+
+
+# The exact list of what would be deleted, and what is protected.
+
+
+class Protected(StrEnum):
+    """Why a checkpoint stays although the rules hold for it."""
+
+    FORK_POINT = "fork_point"
+    ANNOTATED = "annotated"
+    NEWEST = "newest"
+    IN_USE = "in_use"
+    NO_COPY = "no_copy"
+    HIDDEN_NAME = "hidden_name"
+
+
+@dataclass(frozen=True, slots=True)
+class PrunePlan:
+    """What would be deleted of a location, oldest first, and how many checkpoints stay for each reason.
+
+    With ``deletes_copies``, the stored copies of ``rows`` are deleted, too, and those of ``pruned``, which
+    are no longer at their source.
+    """
+
+    location: Location
+    rows: Sequence[Checkpoint] = ()
+    protected: dict[Protected, int] = field(default_factory=dict)
+    pruned: Sequence[Checkpoint] = ()
+    deletes_copies: bool = False
+
+    @property
+    def digest(self) -> str:
+        """A text that changes with the location, the list, or the bytes of what is listed."""
+        lines = [self.location.path, self.location.identity]
+        lines += [f"{row.source_key}\0{row.fingerprint}" for row in self.rows]
+        if self.deletes_copies:
+            # No key has an empty line: it separates what is deleted at its source from copies alone.
+            lines += ["", "copies", *(f"{row.source_key}\0{row.fingerprint}" for row in self.pruned)]
+        return hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()
+
+    @property
+    def listed(self) -> int:
+        """How many checkpoints it lists in all."""
+        return len(self.rows) + len(self.pruned)
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(row.size for row in self.rows)
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [Entry(row.source_key, row.fingerprint, row.size) for row in self.rows]
+
+
+def is_prunable(location: Location) -> bool:
+    """Whether checkpoints of this location can be deleted at their source.
+
+    Of others, only the stored copies of checkpoints that are no longer there can be deleted.
+    """
+    is_supported = not is_indexed(location) and location.store_kind != Location.StoreKind.POSTGRESQL
+    return is_supported and not is_gone(location)
+
+
+def is_gone(location: Location) -> bool:
+    """Whether the file or folder of a location no longer exists. False if that cannot be known."""
+    if not location.is_local:
+        return False
+    try:
+        Path(location.path).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
+
+
+def states_without_source(location: Location) -> list[Checkpoint.State]:
+    """The states of checkpoints that are no longer at their source, of which there may be a stored copy."""
+    return [Checkpoint.State.PRUNED, *([Checkpoint.State.PRESENT] if is_gone(location) else [])]
+
+
+def prune_blocker(location: Location, rules: Rules) -> UserMessage | None:
+    """Why nothing of a location can be pruned by these rules; None if it can."""
+    gone = is_gone(location)
+    if gone and not rules.copies:
+        return UserMessage("prune.gone")
+    if not is_prunable(location) and not rules.copies:
+        return UserMessage("prune.engine_not_supported")
+    if not gone and (location.read_error or (location.is_local and not location.identity)):
+        return UserMessage("prune.unreadable")
+    if location.jobs.unfinished().exists():
+        return UserMessage("prune.job_unfinished")
+    return None
+
+
+def plan_prune(location: Location, rules: Rules) -> PrunePlan:
+    """What these rules would delete of a location, as its rows have it. Empty without a rule."""
+    if rules.is_empty:
+        return PrunePlan(location)
+    now, newer = timezone.now(), defaultdict[tuple[int, str], int](int)
+    rows, pruned, stays = list[Checkpoint](), list[Checkpoint](), defaultdict[Protected, int](int)
+    in_use, forked, written_about = _in_use(location), _fork_points(location), _annotated(location)
+    gone = is_gone(location)
+    copies = set(
+        location.checkpoints.filter(stored_copy__isnull=False).order_by().values_list("pk", flat=True)
+    )
+    sourceless = states_without_source(location) if rules.copies else []
+    states = {*sourceless, *([Checkpoint.State.PRESENT] if is_prunable(location) else [])}
+    for row in location.checkpoints.filter(state__in=states).select_related("run").order_by("run", "-row"):
+        index = newer[row.run_id, row.branch]
+        newer[row.run_id, row.branch] += not row.is_pruned
+        if row.is_scratch or not rules.holds(row, index, now) or (gone and row.pk not in copies):
+            continue
+        reason = None
+        if written_about & _subjects(row):
+            reason = Protected.ANNOTATED
+        elif not gone:
+            # From the checkpoints of a location that is gone, nothing continues.
+            reason = _why_protected(row, rules, forked, in_use, copies)
+        if reason is None:
+            (pruned if row.state in sourceless else rows).append(row)
+        else:
+            stays[reason] += 1
+    for found in (rows, pruned):
+        found.sort(key=lambda row: (row.created_at or now, row.source_key))
+    return PrunePlan(location, rows, dict(stays), pruned, rules.copies)
+
+
+def _why_protected(
+    row: Checkpoint, rules: Rules, forked: set[int], in_use: set[int], copies: set[int]
+) -> Protected | None:
+    if row.pk in forked:
+        return Protected.FORK_POINT
+    if row.pk in in_use:
+        return Protected.IN_USE
+    if row.is_branch_head and not rules.branch:
+        return Protected.NEWEST
+    # Without a stored copy, deleting it would lose it.
+    if row.pk not in copies:
+        return Protected.NO_COPY
+    return Protected.HIDDEN_NAME if MARKER in row.source_key else None
+
+
+def _annotated(location: Location) -> set[tuple[str, str, str]]:
+    """What people wrote about: run, branch and checkpoint, where what does not apply is empty."""
+    found = Annotation.objects.filter(location_uid=location.uid)
+    return {(one.run_key, one.branch, one.checkpoint_id) for one in found if not one.is_empty}
+
+
+def _subjects(row: Checkpoint) -> set[tuple[str, str, str]]:
+    """What protects a checkpoint if somebody wrote about it; for the newest of a branch, that branch too."""
+    subjects = {("", "", row.checkpoint_id)}
+    if row.is_branch_head:
+        subjects |= {(row.run.key, row.branch, ""), (row.run.key, "", "")}
+    return subjects
+
+
+def _fork_points(location: Location) -> set[int]:
+    """The checkpoints from which more than one branch or checkpoint continues."""
+    children, found = Counter[int](), set[int]()
+    linked = location.checkpoints.exclude(parent=None).order_by()
+    for parent, branch, branch_of_parent in linked.values_list("parent_id", "branch", "parent__branch"):
+        children[parent] += 1
+        if children[parent] > 1 or branch != branch_of_parent:
+            found.add(parent)
+    return found
+
+
+def _in_use(location: Location) -> set[int]:
+    """The checkpoints that jobs started from, or that a sweep compares."""
+    used = location.checkpoints.filter(Q(jobs__isnull=False) | Q(sweeps__isnull=False))
+    return set(used.order_by().values_list("pk", flat=True))
+
+
+# Delete the stored copies of pruned checkpoints, and what was derived from them.
+
+
+logger = logging.getLogger("forkline.pruning")
+
+# Rows of one transaction: bounds the time that other writers wait.
+BATCH = 200
+
+
+def delete_copies(location: Location, rows: Sequence[Checkpoint]) -> int:
+    """Delete the copies of these checkpoints, apart from those still at their source. Returns how many.
+
+    Their rows stay, with their position in the lineage. If it is interrupted, the copies that are left are
+    listed again.
+    """
+    deleted = 0
+    with import_lock(location):
+        for at in range(0, len(rows), BATCH):
+            deleted += _delete_some(location, [row.pk for row in rows[at : at + BATCH]])
+        remove_checkpoints(location.pk, [row.pk for row in rows])
+        left = location.checkpoints.exclude(state=Checkpoint.State.NO_COPY).order_by()
+        gone = location.runs.filter(checkpoints__state=Checkpoint.State.NO_COPY)
+        # The inputs of a run were read from its copies.
+        gone.exclude(pk__in=left.values("run")).update(inputs=[])
+    # Deleted pages may still be in the log.
+    clear_log()
+    logger.info("deleted %d stored copies of %s", deleted, location.path)
+    return deleted
+
+
+def _delete_some(location: Location, keys: Sequence[int]) -> int:
+    states = states_without_source(location)
+    pruned = Checkpoint.objects.filter(pk__in=keys, location=location, state__in=states)
+    with transaction.atomic():
+        found = list(pruned.order_by().values_list("pk", flat=True))
+        StoredCopy.objects.filter(pk__in=found).update(data=b"")
+        PreflightCheck.objects.filter(checkpoint__in=found).delete()
+        # Without a fingerprint, it is read again if it is back at its source.
+        pruned.update(state=Checkpoint.State.NO_COPY, fingerprint="")
+        location.runs.update(indexed_fingerprint="", listed_state="")
+        Location.objects.filter(pk=location.pk).update(listed_fingerprint="")
+        location.mark_changed()
+    return len(found)
+
+
+# Delete what a person has confirmed.
+
+
+class PruneRefused(UserFacingError):
+    """The location cannot be pruned, or the list is not the one that was confirmed. Nothing was deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """The source keys that were deleted, which were not, and how many stored copies were deleted."""
+
+    deleted: Sequence[str]
+    kept: Sequence[Kept] = ()
+    copies: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many checkpoints were deleted at their source."""
+        return len(self.deleted)
+
+
+def fresh_plan(location: Location, rules: Rules) -> PrunePlan:
+    """What these rules would delete of a location as it is now. Raises PruneRefused."""
+    _read_undigested_again(location)
+    import_location(location)
+    location.refresh_from_db()
+    if (blocker := prune_blocker(location, rules)) is not None:
+        raise PruneRefused(blocker.code, **blocker.values)
+    return plan_prune(location, rules)
+
+
+def prune(location: Location, rules: Rules, digest: str) -> Pruned:
+    """Delete the list that has this digest, which a person confirmed. It says whether copies are deleted.
+
+    Raises PruneRefused if the list is another one by now, or the location cannot be changed. Nothing was
+    deleted then.
+    """
+    plan = fresh_plan(location, rules)
+    if not (plan.rows or plan.pruned) or plan.digest != digest:
+        raise PruneRefused("prune.plan_changed")
+    try:
+        with import_lock(location):
+            address, is_recorded = address_of(location), recorded_in(plan)
+            kept = delete_entries(address, plan.entries, is_recorded) if plan.rows else []
+    except LocationUnreadable as error:
+        if isinstance(error, RowChanged):
+            # Its fingerprint is the same, so that an import would not read it again.
+            location.checkpoints.filter(source_key=error.key).update(fingerprint="")
+        raise PruneRefused(error.message.code, **error.message.values) from None
+    not_deleted = {one.key for one in kept}
+    deleted = [row.source_key for row in plan.rows if row.source_key not in not_deleted]
+    logger.info("pruned %d checkpoints of %s", len(deleted), location.path)
+    import_location(location)
+    copies = delete_copies(location, [*plan.rows, *plan.pruned]) if plan.deletes_copies else 0
+    return Pruned(deleted, kept, copies)
+
+
+def recorded_in(plan: PrunePlan) -> Callable[[Entry, str], bool]:
+    """Return whether the stored copy of an entry was read from a row with this digest."""
+    recorded: dict[str, str] = {}
+    for some in in_slices([row.pk for row in plan.rows]):
+        copies = StoredCopy.objects.filter(checkpoint__in=some)
+        recorded.update(copies.values_list("checkpoint__source_key", "source_digest"))
+    return lambda entry, digest: recorded.get(entry.key) == keyed_digest(digest) != ""
+
+
+def _read_undigested_again(location: Location) -> None:
+    """Make the next import read the rows whose copies have no digest, because an older version read them."""
+    if location.store_kind == Location.StoreKind.SQLITE and is_prunable(location):
+        undigested = StoredCopy.objects.filter(source_digest="").exclude(data=b"")
+        present = location.checkpoints.filter(state=Checkpoint.State.PRESENT)
+        present.filter(stored_copy__in=undigested).exclude(fingerprint="").update(fingerprint="")
+
+
+# Delete checkpoints at their source: a person chooses rules, sees the exact list, and confirms that list.
+
+
+__all__ = [
+    "MAX_LATEST",
+    "Protected",
+    "PrunePlan",
+    "PruneRefused",
+    "Pruned",
+    "Rules",
+    "fresh_plan",
+    "is_gone",
+    "is_prunable",
+    "plan_prune",
+    "prune",
+    "prune_blocker",
+]

@@ -1,0 +1,327 @@
+"""A project's files: its interpreter, environment file and import folders. Nothing is run."""
+
+import ast
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from dotenv import dotenv_values
+
+from viewer.engines import DEFAULT, all_engines, engine_named
+from viewer.engines.entry_points import EntryPoint
+from viewer.redaction.names import is_secret_text, secrecy_of
+from viewer.redaction.shapes import has_known_format, is_mixed, is_placeholder, is_words
+from viewer.validation import content_of
+
+# Which paths a row can store.
+
+
+def is_storable(path: Path) -> bool:
+    """Whether a row can store the path and a page can show it: all of its names are UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# The folder that a project's imports resolve from, found by reading its source. Nothing is imported.
+#
+# Projects that are run from ``src/<name>`` import their siblings by bare names (``from tools.search
+# import``).
+# Such a name resolves from neither the project's folder nor its ``src``:
+#
+# newsroom/
+# pyproject.toml
+# src/newsroom/           <- the folder
+# main.py             from tools.search import Search
+# tools/search.py
+
+
+NO_PACKAGES = {"src", "tests", "docs"}
+MAX_PACKAGES = 100
+MAX_FILES = 50
+MAX_SOURCE_BYTES = 256 * 1024
+
+
+def import_folder(project: Path, location: Path) -> Path:
+    """The package of the project whose modules import their siblings by bare names.
+
+    If there are several, the one that contains the location; if there is none, the project's folder.
+    """
+    roots = [project, project / "src"]
+    found = [package for package in _packages(roots) if _imports_siblings(package, roots)]
+    around = [package for package in found if location.is_relative_to(package)]
+    if len(around or found) == 1:
+        return (around or found)[0]
+    return project
+
+
+def _packages(roots: list[Path]) -> Iterator[Path]:
+    for root in roots:
+        for name in _names(root):
+            folder = root / name
+            is_own = name.isidentifier() and name not in NO_PACKAGES and not folder.is_symlink()
+            if is_own and folder.is_dir() and not (folder / "pyvenv.cfg").exists():
+                yield folder
+
+
+def _imports_siblings(package: Path, roots: list[Path]) -> bool:
+    """Whether a module of the package imports a sibling that only the package itself resolves."""
+    siblings = {name for name in map(_module_name, _names(package)) if _resolves(package, name)}
+    siblings -= sys.stdlib_module_names
+    siblings -= {name for name in siblings if any(_resolves(root, name) for root in roots)}
+    files = [package / name for name in _names(package) if name.endswith(".py")][:MAX_FILES]
+    return bool(siblings) and any(name in siblings for file in files for name in _imported(file))
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in islice(entries, MAX_PACKAGES))
+    except OSError:
+        return []
+
+
+def _module_name(name: str) -> str:
+    return name.removesuffix(".py")
+
+
+def _resolves(root: Path, name: str) -> bool:
+    if not name.isidentifier():
+        return False
+    folder = root / name
+    return (root / f"{name}.py").is_file() or any(one.endswith(".py") for one in _names(folder))
+
+
+def _imported(file: Path) -> Iterator[str]:
+    """The first names of the file's absolute imports."""
+    try:
+        if file.is_symlink() or file.stat().st_size > MAX_SOURCE_BYTES:
+            return
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module.partition(".")[0]
+
+
+# A project's environment file: its values, and which of them are secrets wherever they appear.
+
+
+MAX_BYTES = 512 * 1024
+# Minimum lengths of a secret, and of one that is a word: ordinary text contains shorter ones.
+MIN_SECRET, MIN_WORD = 5, 8
+# Minimum length of a secret whose name does not indicate one.
+MIN_UNNAMED = 8
+
+
+def read_values(path: str) -> dict[str, str]:
+    """Return the variables that the file sets; none without a path. Raises OSError or ValueError.
+
+    A JSON file sets those of its object ``env``.
+    """
+    if not path:
+        return {}
+    if path.endswith(".json"):
+        return _values_in_json(Path(path))
+    if not Path(path).exists():
+        return {}
+    text = content_of(path, MAX_BYTES).decode()
+    return {name: value for name, value in dotenv_values(stream=StringIO(text)).items() if value is not None}
+
+
+def _values_in_json(path: Path) -> dict[str, str]:
+    """The variables in a project's configuration, as texts."""
+    found = json.loads(content_of(str(path), MAX_BYTES))
+    values = found.get("env") if isinstance(found, dict) else None
+    if not isinstance(values, dict):
+        return {}
+    return {name: str(value) for name, value in values.items() if isinstance(value, str | int | float)}
+
+
+def secrets_at(path: str) -> tuple[str, ...]:
+    """Return the secrets in the file as it is now. Raises OSError or ValueError."""
+    if not path:
+        return ()
+    status = Path(path).stat()
+    return _secrets_at(path, (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
+
+
+@lru_cache(maxsize=32)
+def _secrets_at(path: str, _version: tuple[int, ...]) -> tuple[str, ...]:
+    return secrets_of(read_values(path))
+
+
+def secrets_of(values: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the secrets among the values, sorted. Paths and URLs without a password are not secrets."""
+    return tuple(sorted({secret for name, value in values.items() for secret in _secrets_in(name, value)}))
+
+
+def _secrets_in(name: str, value: str) -> Iterator[str]:
+    lines = [value, *(line for line in value.splitlines() if line != value)]
+    secrecy = secrecy_of(name)
+    # Most sessions, signatures and addresses are no secrets: their form decides.
+    is_named = bool(secrecy) and (secrecy not in ("made", "code") or is_secret_text(value, secrecy))
+    if "://" in value:
+        yield from (part for part in _secrets_in_url(value) if _is_long_enough(part))
+        if is_named and not _is_plain_url(value):
+            yield value
+    elif is_named:
+        yield from (line for line in lines if _is_long_enough(line) and not is_placeholder(line))
+    else:
+        yield from (line for line in lines if _is_unnamed_secret(line))
+
+
+def _is_long_enough(secret: str) -> bool:
+    is_word = secret.isalpha()
+    return len(secret) >= MIN_WORD or (len(secret) >= MIN_SECRET and not is_word)
+
+
+def _is_unnamed_secret(value: str) -> bool:
+    """Whether a value is a secret although its name does not say so."""
+    if len(value) < MIN_UNNAMED or is_placeholder(value) or is_words(value):
+        return False
+    # Names of models, versions, dates, paths, numbers and flags are not.
+    return not (value.isdigit() or has_known_format(value) or _is_name(value)) and is_mixed(value)
+
+
+def _is_name(value: str) -> bool:
+    """Whether it consists of words and short numbers, joined by signs: gpt-4o-mini, eu-west-1, a.b:8000."""
+    parts = [part for sign in "_-./:,; " for part in [value] if sign in part]
+    pieces = value
+    for sign in "_-./:,;@ ":
+        pieces = pieces.replace(sign, " ")
+    words = pieces.split()
+    return bool(parts) and all(
+        word.isalpha() or (word.isdigit() and len(word) <= 8) or len(word) <= 3 for word in words
+    )
+
+
+def _secrets_in_url(url: str) -> Iterator[str]:
+    """Yield the password of a URL, as written and decoded, and its secret parameters."""
+    try:
+        parts = urlsplit(url)
+        password, query = parts.password, parse_qsl(parts.query)
+    except ValueError:
+        return
+    if password:
+        yield from (password, unquote(password))
+    yield from (value for name, value in query if secrecy_of(name))
+
+
+def _is_plain_url(url: str) -> bool:
+    return next(_secrets_in_url(url), None) is None
+
+
+# Propose the project that a location's runs belong to, from the files around it. Nothing is run.
+
+
+# The search upwards is bounded: a location may be anywhere.
+MAX_FOLDERS_UP = 12
+MAX_FOLDERS_UP_FOR_ENVIRONMENT = 3
+PROJECT_FILES = ("pyproject.toml", "langgraph.json")
+INTERPRETERS = (".venv/bin/python", "venv/bin/python", ".venv/Scripts/python.exe", "venv/Scripts/python.exe")
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedProject:
+    """What was found around a location. ``None`` and an empty tuple mean that nothing was found.
+
+    ``is_found`` says whether anything marks ``folder`` as a project's.
+    """
+
+    folder: Path
+    interpreter: Path | None
+    environment_file: Path | None
+    entry_points: tuple[EntryPoint, ...]
+    is_found: bool = True
+
+
+def propose_project(location_path: Path, engine: str = DEFAULT) -> ProposedProject:
+    """Return the project around a location, for a person to confirm. Only reads files."""
+    marked = _marked_folder(location_path)
+    project = marked or location_path.absolute().parent
+    folder = import_folder(project, location_path.absolute())
+    return ProposedProject(
+        folder=folder,
+        interpreter=find_interpreter(project),
+        environment_file=find_environment_file(folder, engine) or find_environment_file(project, engine),
+        entry_points=engine_named(engine).find_entry_points(folder),
+        is_found=marked is not None,
+    )
+
+
+def find_environment_file(folder: Path, engine: str = DEFAULT) -> Path | None:
+    """Return the environment file that the project's configuration names, else its ``.env``, if any."""
+    named = engine_named(engine).environment_file(folder)
+    return next((path for path in (named, folder / ".env") if path is not None and _is_file(path)), None)
+
+
+def _marked_folder(location_path: Path) -> Path | None:
+    """Return the nearest parent folder with one of PROJECT_FILES, else with an environment, else None.
+
+    Never the location itself: its files came with the checkpoints.
+    """
+    start = location_path.absolute()
+    upwards = [folder for folder in start.parents[:MAX_FOLDERS_UP] if folder.parent != folder]
+    for marks in (PROJECT_FILES, INTERPRETERS):
+        for folder in upwards:
+            if any(_is_file(folder / mark) for mark in marks):
+                return folder
+    return None
+
+
+def find_interpreter(folder: Path) -> Path | None:
+    """Return the Python of the folder's environment, else of a parent's environment that has the engine.
+
+    The link is not resolved: the interpreter that it points to does not use the environment.
+    """
+    for above in (folder, *folder.parents[:MAX_FOLDERS_UP_FOR_ENVIRONMENT]):
+        for python in (above / name for name in INTERPRETERS):
+            can_run = _is_file(python) and os.access(python, os.X_OK)
+            if can_run and (above == folder or engine_version(python)):
+                return python
+    return None
+
+
+def python_version(interpreter: Path) -> str:
+    """Return the Python version of its environment, such as ``3.11.2``; empty if it is not recorded."""
+    try:
+        lines = (interpreter.parent.parent / "pyvenv.cfg").read_text(errors="replace")[:10_000].splitlines()
+    except OSError:
+        return ""
+    settings = {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
+    return settings.get("version") or settings.get("version_info", "")
+
+
+def engine_version(interpreter: Path, engine: str = "") -> str:
+    """Return the version of an engine in the interpreter's environment; without ``engine``, of any engine.
+
+    Empty if none is installed there.
+    """
+    distributions = [one.distribution for one in all_engines() if engine in ("", one.name)]
+    environment = interpreter.parent.parent
+    folders = [*environment.glob("lib/python3*/site-packages"), environment / "Lib" / "site-packages"]
+    for folder in folders:
+        for name in distributions:
+            for installed in sorted(folder.glob(f"{name}-*.dist-info")):
+                return installed.name.removeprefix(f"{name}-").removesuffix(".dist-info")
+    return ""
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False

@@ -1,1 +1,0 @@
-"""The list of locations: finding, adding and removing them, and where new runs write."""

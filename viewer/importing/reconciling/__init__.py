@@ -1,1 +1,0 @@
-"""Stores snapshots as rows of checkpoints and runs, with their position in the lineage."""

@@ -1,1 +1,0 @@
-"""The stored copies of checkpoints, and the redaction of secrets in them."""

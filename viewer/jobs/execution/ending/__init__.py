@@ -1,1 +1,0 @@
-"""What ends a job: cancelling, finishing, cleaning up and redacting again."""

@@ -1,1 +1,0 @@
-"""What starts a runner: its program, environment, permissions and request."""

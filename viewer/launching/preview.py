@@ -1,0 +1,323 @@
+"""What a fork or resume would do, what it costs, and why it may not start. Nothing is started here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from viewer.engines import engine_of
+from viewer.engines.entry_points import RootKind
+from viewer.engines.plan import Action, Decision, EditRefused, Edits, Reason, Step
+from viewer.engines.protocol import Contents, kind_of
+from viewer.host.jobs.environment import JobRefused
+from viewer.host.jobs.preflight import ask_next_units
+from viewer.launching import labels
+from viewer.launching.findings import CheckedLaunch, digest_of, find_redacted_parts, read_findings
+from viewer.launching.refusals import (
+    Code,
+    Refusal,
+    checkpoint_refusals,
+    messages_of,
+    project_refusals,
+    settings_refusals,
+    text_refusals,
+)
+from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, ForkRequest
+from viewer.messages.translation import translate
+from viewer.models import Checkpoint, Job
+
+# The plan preview: the steps of a fork or resume, its refusals and its estimated cost.
+
+
+RUNNING = (Action.AGAIN, Action.RUNS)
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """A step with its labels. ``choice`` is the checkbox it has: again, keep, or empty for none."""
+
+    step: Step
+    choice: str = ""
+    is_chosen: bool = False
+
+    @property
+    def sign(self) -> str:
+        return labels.action_sign(self.step.action)
+
+    @property
+    def action_label(self) -> str:
+        return labels.action_label(self.step.action)
+
+    @property
+    def reason(self) -> str:
+        return labels.reason_label(self.step.reason)
+
+    @property
+    def stale(self) -> str:
+        return labels.stale_text(self.step.stale)
+
+
+@dataclass(slots=True)
+class PlanPreview:
+    """``refusals`` say why these edits cannot start. ``calls`` and ``tokens`` estimate the cost."""
+
+    steps: list[Step] = field(default_factory=list)
+    shown: list[StepView] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    calls: int = 0
+    tokens: int = 0
+    # Decisions that only the run makes.
+    then: list[str] = field(default_factory=list)
+    decisions: tuple[Decision, ...] = ()
+
+    @property
+    def rerun(self) -> set[str]:
+        """The finished units whose stored output will be replaced."""
+        return {step.unit for step in self.steps if step.action is Action.AGAIN}
+
+    @property
+    def stale(self) -> list[Step]:
+        """The kept units whose outputs were made with an input that changed."""
+        return [step for step in self.steps if step.stale]
+
+    @property
+    def running_count(self) -> int:
+        return sum(step.action in RUNNING for step in self.steps)
+
+    @property
+    def may_run(self) -> bool:
+        """Whether any unit runs, or may run."""
+        return self.running_count > 0 or any(step.action is Action.MAY for step in self.steps)
+
+
+def preview_plan(
+    contents: Contents,
+    edits: Edits,
+    last: Contents | None = None,
+    is_fork: bool = True,
+    source: Any = None,
+) -> PlanPreview:
+    """The plan of these edits.
+
+    The cost is estimated from ``last``, the run's furthest checkpoint. ``source`` is what the engine read in
+    the entry point's source. If nothing is left to run, a fork creates a branch, and a resume is refused.
+    """
+    preview, engine = PlanPreview(), engine_of(contents)
+    kind = kind_of(engine, contents.kind)
+    try:
+        preview.steps = engine.plan(contents, edits, source, is_fork=is_fork)
+    except EditRefused as refused:
+        preview.refusals.append(translate(refused))
+        preview.steps = _plan_without_conflicts(contents, edits)
+    preview.shown = [_shown(step, kind, edits) for step in preview.steps]
+    outlook = engine.outlook(contents, source)
+    preview.decisions = outlook.decisions
+    preview.then = [labels.decision_text(decision) for decision in outlook.decisions]
+    preview.notes = [translate(note) for note in outlook.notes]
+    preview.notes += _notes(contents, kind, preview, edits, is_fork)
+    preview.calls, preview.tokens = engine.cost(contents, last, preview.steps)
+    return preview
+
+
+def _plan_without_conflicts(contents: Contents, edits: Edits) -> list[Step]:
+    """The plan without the refused edits, so that a person can undo a choice; empty if there is none."""
+    without = Edits(inputs=edits.inputs, again=edits.again, keep=edits.keep - edits.again)
+    try:
+        return engine_of(contents).plan(contents, without)
+    except EditRefused:
+        return []
+
+
+def _shown(step: Step, kind: RootKind, edits: Edits) -> StepView:
+    if not kind.can_rerun:
+        return StepView(step)
+    if step.action is Action.KEPT:
+        return StepView(step, "again")
+    if step.unit in edits.again and step.action is Action.AGAIN:
+        return StepView(step, "again", True)
+    if kind.can_hold and step.action is Action.AGAIN:
+        return StepView(step, "keep")
+    if step.action is Action.PINNED and step.reason is Reason.HELD:
+        return StepView(step, "keep", True)
+    return StepView(step)
+
+
+def _notes(
+    contents: Contents, kind: RootKind, preview: PlanPreview, edits: Edits, is_fork: bool
+) -> list[str]:
+    notes: list[str] = []
+    if kind.is_open_ended:
+        return notes
+    missing = engine_of(contents).missing_prompt(contents, edits)
+    unit = {"unit": _(kind.unit_label)}
+    if missing and preview.running_count:
+        preview.refusals.append(translate(missing))
+    elif preview.steps and not preview.may_run:
+        if edits.inputs or edits.outputs:
+            notes.append(_("No %(unit)s runs: the fork only contains your edits.") % unit)
+        elif is_fork:
+            text = _("No %(unit)s runs and no model is called: the fork is a new branch from here.")
+            notes.append(text % unit)
+        elif not preview.refusals:
+            preview.refusals.append(_("Nothing is left to run: fork it, or choose an earlier checkpoint."))
+    return notes
+
+
+# What a fork or resume would do, and why it may not start. Nothing is started here.
+
+
+@dataclass(slots=True, kw_only=True)
+class LaunchPreview(CheckedLaunch):
+    """The preview of a request, whose edits include those that ``again_stale`` adds."""
+
+    request: ForkRequest
+    plan: PlanPreview
+    redacted_parts: list[str] = field(default_factory=list)
+
+    @property
+    def needs_preflight(self) -> bool:
+        """Whether a preflight check is useful: no other refusal is final."""
+        passable = {Code.BRANCH, Code.REDACTED_PARTS}
+        return self.request.project is not None and all(one.code in passable for one in self.checks)
+
+    @property
+    def plan_digest(self) -> str:
+        """A digest of the plan. A form sends the digest of the plan that it showed."""
+        steps = "\n".join(f"{step.unit} {step.action}" for step in self.plan.steps)
+        return sha256(steps.encode()).hexdigest()[:16]
+
+    @property
+    def redacted_digest(self) -> str:
+        """The digest that a form sends to accept exactly these redacted parts."""
+        return digest_of(self.redacted_parts)
+
+    @property
+    def accepts_redacted(self) -> bool:
+        return self.request.accepted.redacted_parts in (ACCEPT_ALL, self.redacted_digest)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a person should know before it starts."""
+        return [one for one in (self.unrestored, self.stale_agents) if one]
+
+    @property
+    def unrestored(self) -> str:
+        """What a run without the project's code would lack; empty if a preflight check has the details."""
+        return "" if self.findings else unrestored(self.request)
+
+    @property
+    def stale_agents(self) -> str:
+        """The agents that would continue with the former value of an edited input."""
+        request = self.request
+        if request.entry_point or not self.plan.running_count:
+            return ""
+        former = engine_of(request.contents).former_values(request.contents, request.edits)
+        return translate(former) if former else ""
+
+
+def preview_launch(request: ForkRequest) -> LaunchPreview:
+    """The plan of a fork or resume, and its refusals. ``preview_fork`` checks the branch of a fork."""
+    contents, is_fork = request.contents, request.kind == Job.Kind.FORK
+    source = source_of(request)
+    plan = preview_plan(contents, request.edits, request.furthest, is_fork, source)
+    if is_fork and request.again_stale and plan.stale:
+        again = request.edits.again | {step.unit for step in plan.stale}
+        edits = replace(request.edits, again=again, keep=request.edits.keep - again)
+        request = replace(request, edits=edits)
+        plan = preview_plan(contents, edits, request.furthest, is_fork, source)
+    preview = LaunchPreview(request=request, plan=plan)
+    preview.checks = source_refusals(request)
+    if not request.checkpoint.has_no_copy:
+        preview.checks += [Refusal(Code.PLAN, message) for message in plan.refusals]
+    edits = request.edits
+    preview.checks += text_refusals(edits.inputs, edits.outputs, edits.state, edits.answers)
+    if request.checkpoint.state == Checkpoint.State.PRUNED:
+        preview.redacted_parts = find_redacted_parts(contents, request.edits, plan.steps)
+        if preview.redacted_parts and not preview.accepts_redacted:
+            preview.checks.append(redacted_refusal(preview.redacted_parts))
+    if request.preflight:
+        preview.findings = read_findings(request.preflight, request.answers, request.accepted.losses)
+    return preview
+
+
+def unrestored(request: CheckpointRequest) -> str:
+    """What a run without the project's code would lack; empty if nothing, or if it has the code."""
+    missing = None if request.entry_point else engine_of(request.contents).missing_code(request.contents)
+    return translate(missing) if missing else ""
+
+
+def source_refusals(request: CheckpointRequest) -> list[Refusal]:
+    """Why nothing can start from this checkpoint in this project."""
+    kind = kind_of(engine_of(request.contents), request.contents.kind)
+    found = checkpoint_refusals(request.checkpoint, request.entry_point, kind)
+    return [*found, *settings_refusals(request.settings, kind), *project_refusals(request.project)]
+
+
+def source_of(request: CheckpointRequest) -> Any:
+    """What the engine reads of the entry point's source; None without a project's folder."""
+    if request.folder is None:
+        return None
+    contents = request.contents
+    return engine_of(contents).read_source(request.folder, request.entry_point, contents.kind)
+
+
+def redacted_refusal(parts: Sequence[str]) -> Refusal:
+    """The refusal if a person has to edit or accept these redacted parts."""
+    message = _(
+        "This checkpoint was pruned, and its stored copy lacks what was redacted in: %(places)s. Edit these, "
+        "or accept sending them as they are."
+    ) % {"places": ", ".join(parts)}
+    return Refusal(Code.REDACTED_PARTS, message, "accept-hidden", _("Redacted parts"))
+
+
+# What would run next after a fork's edits, for each unit that they can be attributed to.
+
+
+@dataclass(frozen=True, slots=True)
+class NextUnits:
+    """``unit`` is empty if the engine decides. ``after`` has the edited entries of the state as texts."""
+
+    unit: str
+    following: tuple[str, ...]
+    error: str = ""
+    after: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The next units for each unit, or why they are unknown."""
+
+    units: tuple[NextUnits, ...] = ()
+    refused: str = ""
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def after(self) -> Mapping[str, str]:
+        """The values of the edited entries afterwards, equal for every unit; empty if unknown."""
+        return next((one.after for one in self.units if one.after), {})
+
+
+def ask_next(request: ForkRequest) -> Asked:
+    """Ask the project's code what runs next. Waits for the answer. Nothing runs or is written."""
+    kind = kind_of(engine_of(request.contents), request.contents.kind)
+    if not kind.adds_to_state or request.project is None:
+        return Asked(refused="")
+    if refusals := source_refusals(request):
+        return Asked(refused=" ".join(messages_of(refusals)), refusals=tuple(refusals))
+    try:
+        found = ask_next_units(request.checkpoint, request.project, request.entry_point, request.edits)
+    except JobRefused as refused:
+        return Asked(refused=translate(refused))
+    return Asked(tuple(_read(one) for one in found))
+
+
+def _read(one: Mapping[str, Any]) -> NextUnits:
+    return NextUnits(
+        str(one.get("node") or ""),
+        tuple(str(name) for name in one.get("next") or ()),
+        str(one.get("error") or ""),
+        {str(name): str(text) for name, text in (one.get("after") or {}).items()},
+    )

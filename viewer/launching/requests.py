@@ -1,0 +1,319 @@
+"""What a person asks to be started, as plain data: a fork, a resume, a new run or a sweep."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, ClassVar
+from uuid import UUID, uuid4
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer import validation
+from viewer.engines import engine_of
+from viewer.engines.editable import NO_SETTINGS, MessageEdit, RunSettings
+from viewer.engines.entry_points import RootKind
+from viewer.engines.plan import EditRefused, Edits
+from viewer.engines.protocol import Contents
+from viewer.host.jobs.request import CheckpointSettings, Options
+from viewer.launching.values import InvalidValue, same_value
+from viewer.messages.translation import translate
+from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
+from viewer.redaction import MARKER
+from viewer.validation import InvalidInput
+
+# Launch options: when a job may start, and the limits on what it uses.
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """``start_at`` None starts it as soon as a worker is free. ``limits``: see models/jobs/limits.py."""
+
+    start_at: datetime | None = None
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+
+def request_digest(request: Mapping[str, Any], options: LaunchOptions) -> str:
+    """A digest that identifies the request and reveals nothing of it."""
+    content = json.dumps([request, str(options.start_at), dict(options.limits)], sort_keys=True, default=str)
+    return salted_hmac("viewer.jobs.asked", content, algorithm="sha256").hexdigest()
+
+
+def is_same_request(job: Job, request: Mapping[str, Any], options: LaunchOptions) -> bool:
+    """Whether the job was stored for this request, as when a form is sent twice."""
+    return job.request_digest == request_digest(request, options)
+
+
+# What a person asks to be started, as plain data: a fork, a resume, a new run or a sweep.
+
+
+# Accepts all redacted parts, or all losses.
+ACCEPT_ALL = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What a person accepted before the start.
+
+    ``redacted_parts`` and ``losses`` are the digest that the preview showed, or ``ACCEPT_ALL``.
+    ``effects`` accepts all effects of the checkpoint for the project.
+    """
+
+    redacted_parts: str = ""
+    losses: str = ""
+    effects: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRequest:
+    """The fields that every request has.
+
+    A request with the ``key`` of an earlier one starts nothing new. ``seen_plan`` is the digest of the plan
+    that was shown to the person, or None. ``preflight`` is the check whose findings were shown; None in the
+    terminal.
+    """
+
+    project: Project | None
+    entry_point: str = ""
+    models: Mapping[str, str] = field(default_factory=dict)
+    cache_warmup: str = ""
+    checkpointing: CheckpointSettings = field(default_factory=CheckpointSettings)
+    settings: RunSettings = NO_SETTINGS
+    options: LaunchOptions = field(default_factory=LaunchOptions)
+    accepted: Accepted = field(default_factory=Accepted)
+    # The project's component for each stored component, by the stored component's id.
+    answers: Mapping[str, str] = field(default_factory=dict)
+    key: UUID = field(default_factory=uuid4)
+    requested_by: AbstractBaseUser | None = None
+    seen_plan: str | None = None
+    preflight: PreflightCheck | None = None
+
+    @property
+    def run_options(self) -> Options:
+        """The options that the runner reads, without those that were not chosen."""
+        chosen = Options()
+        if self.models:
+            chosen["models"] = dict(self.models)
+        if self.cache_warmup:
+            chosen["cache_warmup"] = self.cache_warmup
+        if self.checkpointing:
+            chosen["checkpoints"] = self.checkpointing
+        if self.settings.stop_before:
+            chosen["stop_before"] = list(self.settings.stop_before)
+        if self.settings.stop_after:
+            chosen["stop_after"] = list(self.settings.stop_after)
+        return chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRequest(LaunchRequest):
+    """A launch from a checkpoint.
+
+    ``contents`` is the checkpoint's contents, and ``furthest`` those of the run's furthest checkpoint, from
+    which the cost is estimated. The source in ``folder``, the project's, says which steps may follow.
+    """
+
+    checkpoint: Checkpoint
+    contents: Contents
+    furthest: Contents | None = None
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkRequest(CheckpointRequest):
+    """A fork with these edits, on a new branch. ``again_stale`` has all stale steps run again.
+
+    ``into`` is the fork target to which it is published when it has ended; empty for none.
+    """
+
+    kind: ClassVar[Job.Kind] = Job.Kind.FORK
+    branch: str
+    edits: Edits = field(default_factory=Edits)
+    again_stale: bool = False
+    into: str = ""
+
+    @property
+    def run_options(self) -> Options:
+        """The options that the runner reads, and where the fork is published."""
+        chosen = super(ForkRequest, self).run_options
+        if self.into:
+            chosen["into"] = self.into
+        return chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeRequest(ForkRequest):
+    """A resume. ``branch`` is the checkpoint's own."""
+
+    kind: ClassVar[Job.Kind] = Job.Kind.RESUME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishRequest(LaunchRequest):
+    """The publication of the fork that wrote this checkpoint to its scratch store.
+
+    ``thread`` is the name of the new thread; empty for the id of the fork's job.
+    """
+
+    checkpoint: Checkpoint
+    into: str
+    thread: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One thing that the forks of a sweep differ in, with a value for each.
+
+    ``group`` is input, state, output, model, configurable, context or answer; ``key`` is the name, unit, role
+    or question in it. The value None of an output is the stored one.
+    """
+
+    group: str
+    key: str
+    label: str
+    values: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRequest(CheckpointRequest):
+    """Forks of one checkpoint, one for each combination of values. Their branches begin with ``prefix``.
+
+    ``score`` is the function that scores the end result of each, as ``module:function``; empty for none.
+    """
+
+    prefix: str
+    dimensions: Sequence[Dimension]
+    again_stale: bool = False
+    # The unit that edited states are attributed to; empty if the engine decides.
+    as_node: str = ""
+    score: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRunRequest(LaunchRequest):
+    """A run from its start.
+
+    ``target`` is the location that it writes to, or the path of a new one, which must be in one of the
+    ``roots``; None allows any path. ``thread`` is the conversation that it continues; empty for a new one.
+    """
+
+    kind: RootKind
+    name: str
+    inputs: Mapping[str, Any]
+    target: Location | str
+    thread: str = ""
+    roots: Sequence[Path] | None = None
+
+
+# The values that edits write to entries of the state.
+
+
+def added_value(stored: Any, typed: Any) -> Any:
+    """What the reducer receives: the items that a typed list adds to the stored one, else the typed value."""
+    if isinstance(stored, list) and isinstance(typed, list) and same_value(typed[: len(stored)], stored):
+        return typed[len(stored) :]
+    return typed
+
+
+def written_messages(
+    contents: Contents, stored: Any, edits: Sequence[MessageEdit], *, by_id: bool
+) -> tuple[Any, str]:
+    """The value that edits of a conversation write, or None without edits; and an error, or an empty text."""
+    if not edits:
+        return None, ""
+    try:
+        return engine_of(contents).edited_messages(stored, edits, by_id=by_id), ""
+    except EditRefused as refused:
+        return None, translate(refused)
+
+
+# Parsing of a run's options: its limits, start time, models, and how many checkpoints it keeps.
+
+
+MAX_LIMIT = 10**12
+MAX_KEPT_CHECKPOINTS = 100_000
+MAX_MODEL_CHARACTERS = 200
+# The key of ``Options.models`` for every agent.
+ALL_AGENTS = "*"
+# One agent shares no prompt prefix with another.
+MIN_AGENTS_TO_WARM_UP = 2
+# Ways to warm the prompt cache, with their labels.
+STRATEGIES: dict[str, str | Promise] = {
+    "parallel": gettext_lazy("four agents at a time"),
+    "sequential": gettext_lazy("one agent after the other"),
+    "shared_prefix": gettext_lazy("first the common prefix, then four agents at a time"),
+}
+# The format in which browsers send a local time. It has no seconds, so the current minute is accepted.
+TIME_FORMAT = "%Y-%m-%dT%H:%M"
+MINUTE = timedelta(minutes=1)
+
+
+def parse_limit(measure: str, text: str) -> float:
+    """The limit as a number above 0; an integer unless ``measure`` is seconds. Raises InvalidValue."""
+    digits = "".join(text.split()).replace("_", "").replace(",", "")
+    try:
+        number = validation.number(digits, 0, MAX_LIMIT)
+    except InvalidInput:
+        number = 0
+    if not number:
+        raise InvalidValue(_("This must be a number above 0, or empty for no limit."))
+    if measure != "seconds" and number != int(number):
+        raise InvalidValue(_("This must be a whole number."))
+    return number if measure == "seconds" else int(number)
+
+
+def parse_start_time(text: str) -> datetime:
+    """The start time in UTC, from an ISO time. A time without a zone is in the server's time zone.
+
+    Raises InvalidValue for a time in the past and for one that the clock skips.
+    """
+    if not text:
+        raise InvalidValue(_("Enter a start time."))
+    try:
+        moment = datetime.fromisoformat(text)
+        if timezone.is_naive(moment):
+            moment = _in_server_zone(moment)
+        moment = moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        message = _("This is not a valid time. Write it as %(example)s.")
+        raise InvalidValue(message % {"example": timezone.localtime().strftime(TIME_FORMAT)}) from error
+    if moment < timezone.now() - MINUTE:
+        raise InvalidValue(_("This time has passed."))
+    return moment
+
+
+def parse_model(name: str) -> str:
+    """The name of a model. Raises InvalidValue."""
+    if len(name) > MAX_MODEL_CHARACTERS or not name.isprintable() or any(letter.isspace() for letter in name):
+        raise InvalidValue(_("A model's name is one word, such as openai/gpt-4.1-mini."))
+    if MARKER in name:
+        raise InvalidValue(_("%(marker)s is not a model's name.") % {"marker": MARKER})
+    return name
+
+
+def parse_kept_checkpoints(text: str) -> int:
+    """How many of a run's own checkpoints are kept, at least 1. Raises InvalidValue."""
+    try:
+        return validation.whole_number(text, 1, MAX_KEPT_CHECKPOINTS)
+    except InvalidInput:
+        message = _("This must be a whole number of at least 1, or empty to keep all.")
+        raise InvalidValue(message) from None
+
+
+def agent_roles(contents: Contents) -> list[str]:
+    """The roles of the checkpoint's agents, each once."""
+    return list(dict.fromkeys(agent.role for agent in contents.agents if agent.role))
+
+
+def _in_server_zone(moment: datetime) -> datetime:
+    zone = timezone.get_current_timezone()
+    aware = moment.replace(tzinfo=zone)
+    if aware.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != moment:
+        raise ValueError("this time does not exist on that day")
+    return aware

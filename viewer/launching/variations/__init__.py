@@ -1,1 +1,0 @@
-"""The variations of a sweep, and the dimensions in which they differ."""

@@ -1,1 +1,0 @@
-"""Live updates of open pages: what notifies a socket, and what it then sends."""

@@ -1,0 +1,387 @@
+"""Jobs: launches that a person has requested, their sweeps and limits."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.functional import cached_property
+from django.utils.translation import gettext_lazy as _
+
+from viewer.messages.message import UserMessage
+from viewer.models.columns import Metered, UserMessageField
+from viewer.models.locations import Location, Project
+from viewer.models.runs import Checkpoint, Run
+
+# Which jobs are queued, due, under way or ended.
+
+# The statuses of jobs that have not ended.
+UNFINISHED = ("queued", "starting", "running")
+
+
+class JobQuerySet(models.QuerySet["Job"]):
+    """Queries for jobs."""
+
+    def queued(self) -> JobQuerySet:
+        return self.filter(status=self.model.Status.QUEUED)
+
+    def under_way(self) -> JobQuerySet:
+        """Jobs that are starting or running."""
+        return self.filter(status__in=[self.model.Status.STARTING, self.model.Status.RUNNING])
+
+    def ended(self) -> JobQuerySet:
+        return self.filter(status__in=self.model.ENDED)
+
+    def unfinished(self) -> JobQuerySet:
+        return self.filter(status__in=UNFINISHED)
+
+    def failed_starts(self) -> JobQuerySet:
+        """New runs that ended before their first checkpoint, and therefore have no run."""
+        return self.filter(kind=self.model.Kind.RUN, run=None, status__in=self.model.ENDED)
+
+    def due(self) -> JobQuerySet:
+        """Queued jobs without a start time, or whose start time has been marked as due."""
+        return self.queued().filter(models.Q(start_at=None) | models.Q(became_due_at__isnull=False))
+
+    def mark_due(self) -> int:
+        """Mark the jobs whose start time has come. Return the number of marked jobs.
+
+        Jobs whose start time is before the grace period missed it: a person has to start them.
+        """
+        now = timezone.now()
+        grace = timedelta(seconds=settings.START_GRACE_SECONDS)
+        waiting = self.queued().filter(became_due_at=None, start_at__lte=now, start_at__gte=now - grace)
+        return waiting.update(became_due_at=now)
+
+
+# Sweeps: several forks of one checkpoint that start together.
+
+
+class Sweep(models.Model):
+    """The forks of one form. Each is a job, and so is the scoring of its end; all share the limits."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    idempotency_key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=300)
+    checkpoint = models.ForeignKey(Checkpoint, null=True, on_delete=models.SET_NULL, related_name="sweeps")
+    # As in Job.limits, for all its jobs together.
+    limits = models.JSONField(default=dict, blank=True)
+    # The project's function that scores the end result of each branch, as module:function; empty for none.
+    score = models.CharField(max_length=200, blank=True, default="", db_default="")
+    created_at = models.DateTimeField(default=timezone.now)
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    class Meta:
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def get_absolute_url(self) -> str:
+        return reverse("sweep", args=[self.id])
+
+    @property
+    def branches(self) -> JobQuerySet:
+        """Its forks, the first one first. Its other jobs score their end results."""
+        return self.jobs.exclude(kind=self.jobs.model.Kind.SCORE).order_by("created_at")
+
+
+# The measures of limits, and the daily limits of all jobs.
+
+
+# Limits are stored by measure, without the unset ones: {"tokens": 50000, "seconds": 600, "steps": 20}.
+MEASURES = ("tokens", "seconds", "steps")
+
+
+class DayLimits(models.Model):
+    """The daily limits of all jobs together. There is at most one row."""
+
+    # Always true, and unique, so that there is only one row.
+    is_current = models.BooleanField(default=True, unique=True, editable=False)
+    limits = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=models.Q(is_current=True), name="day_limits_are_current")
+        ]
+
+    def __str__(self) -> str:
+        return str(self.limits)
+
+    @classmethod
+    def current(cls) -> dict[str, Any]:
+        """Return the limits; empty if there are none."""
+        return cls.objects.values_list("limits", flat=True).first() or {}
+
+    @classmethod
+    def change(cls, limits: dict[str, Any]) -> None:
+        """Set and save the limits."""
+        cls.objects.update_or_create(is_current=True, defaults={"limits": limits})
+
+
+# Jobs: launches that a person has requested.
+
+
+# The keys of a request whose values a person typed.
+EDITS = ("inputs", "outputs", "state", "configurable", "context", "answers")
+
+logger = logging.getLogger("forkline.jobs")
+
+
+class Job(Metered):
+    """A fork, resume, new run or publication. It starts at most once; only a person starts another."""
+
+    class Kind(models.TextChoices):
+        RESUME = "resume", _("Resume")
+        FORK = "fork", _("Fork")
+        RUN = "run", _("New run")
+        PUBLISH = "publish", _("Publish")
+        SCORE = "score", _("Score")
+
+    class Status(models.TextChoices):
+        QUEUED = "queued", _("queued")
+        STARTING = "starting", _("starting")
+        RUNNING = "running", _("running")
+        SUCCEEDED = "succeeded", _("succeeded")
+        FAILED = "failed", _("failed")
+        CANCELLED = "cancelled", _("cancelled")
+        INTERRUPTED = "interrupted", _("interrupted")
+
+    ENDED = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    # Each rendered form has one, so that submitting it twice finds the same job.
+    idempotency_key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
+    kind = models.CharField(max_length=20, choices=Kind)
+    location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="jobs")
+    run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="jobs")
+    checkpoint = models.ForeignKey(Checkpoint, null=True, on_delete=models.SET_NULL, related_name="jobs")
+    project = models.ForeignKey(Project, null=True, on_delete=models.SET_NULL, related_name="jobs")
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="jobs"
+    )
+    branch = models.CharField(max_length=300, blank=True)
+    # The runner's request (viewer/host/jobs/runner_requests.py), and the plan that was shown.
+    request = models.JSONField(default=dict)
+    plan = models.JSONField(default=list)
+    status = models.CharField(max_length=20, choices=Status, default=Status.QUEUED)
+    created_at = models.DateTimeField(default=timezone.now)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    # The earliest start. If empty, it starts as soon as a worker slot is free.
+    start_at = models.DateTimeField(null=True, blank=True)
+    # When the job became due. A job with a start time starts only if this is set.
+    became_due_at = models.DateTimeField(null=True, blank=True)
+    # Detects whether a resubmitted form has the same content, even after the edits were deleted.
+    request_digest = models.CharField(max_length=64, blank=True)
+    # The sweep that it belongs to, and a description of its variation.
+    sweep = models.ForeignKey(Sweep, null=True, on_delete=models.SET_NULL, related_name="jobs")
+    variation = models.CharField(max_length=300, blank=True)
+    # Its limits (viewer/models/jobs.py), and its usage so far.
+    limits = models.JSONField(default=dict, blank=True)
+    tokens = models.PositiveBigIntegerField(default=0)
+    steps_used = models.PositiveIntegerField(default=0)
+    # The limit that stopped it (viewer/records/limits.py), or empty.
+    limit_hit = models.JSONField(default=dict, blank=True)
+    # The units before which it stopped at a breakpoint. A resume continues there.
+    stopped_before = models.JSONField(default=list, db_default=[], blank=True)
+    process_id = models.PositiveIntegerField(null=True, blank=True)
+    result = models.TextField(blank=True)
+    # Why it failed, or why checkpoints of a succeeded run could not be written.
+    error = UserMessageField(null=True, blank=True)
+    traceback = models.TextField(blank=True)
+    log_end = models.TextField(blank=True)
+
+    objects = JobQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at"]
+        indexes = [models.Index(fields=["status"])]
+        constraints = [
+            # A queued job reserves the branch that it will write to.
+            models.UniqueConstraint(
+                fields=["location", "branch"],
+                condition=models.Q(kind="fork", run__isnull=False, status__in=UNFINISHED),
+                name="unique_unfinished_fork",
+            ),
+            models.UniqueConstraint(
+                fields=["run", "branch"],
+                condition=models.Q(kind="resume", status__in=UNFINISHED),
+                name="unique_unfinished_resume",
+            ),
+        ]
+        permissions = [("can_run", "May start, cancel and answer runs, and change what they run with")]
+
+    def __str__(self) -> str:
+        name = self.request.get("name") if self.kind == self.Kind.RUN else self.branch
+        return f"{self.get_kind_display()} {name or self.checkpoint_id or ''}".rstrip()
+
+    def get_absolute_url(self) -> str:
+        return reverse("job", args=[self.id])
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its request, spool, log and lock."""
+        return Path(settings.DATA_DIR) / "jobs" / str(self.id)
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in self.ENDED
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether it succeeded, but some checkpoints could not be written. Its error says why."""
+        return self.status == self.Status.SUCCEEDED and bool(self.error)
+
+    @property
+    def is_at_breakpoint(self) -> bool:
+        """Whether it succeeded by reaching a breakpoint."""
+        return self.status == self.Status.SUCCEEDED and bool(self.stopped_before)
+
+    @property
+    def is_being_cancelled(self) -> bool:
+        return self.cancel_requested_at is not None and not self.has_ended
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a limit has stopped it or is stopping it."""
+        return bool(self.limit_hit) and self.status != self.Status.SUCCEEDED
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether its start time passed without a worker, and the grace period is over."""
+        if self.status != self.Status.QUEUED or self.start_at is None or self.became_due_at is not None:
+            return False
+        return timezone.now() - self.start_at > timedelta(seconds=settings.START_GRACE_SECONDS)
+
+    @cached_property
+    def is_waiting_for_an_answer(self) -> bool:
+        """Whether a question waited when this was first read. A page reads it several times."""
+        return self.status == self.Status.RUNNING and self.questions.waiting().exists()
+
+    def claim(self) -> bool:
+        """Claim a queued job for this process.
+
+        Return False if it was claimed before, was cancelled, or is not due.
+        """
+        start = {"status": Job.Status.STARTING, "started_at": timezone.now()}
+        claimed = Job.objects.due().filter(pk=self.pk).update(**start)
+        if claimed:
+            self.refresh_from_db()
+            logger.info(
+                "job %s started: %s at %s", self.pk, self.kind, self.location.path, extra=self._log_fields()
+            )
+        return bool(claimed)
+
+    def record_process(self, process_id: int) -> None:
+        """Record the id of its runner's process."""
+        Job.objects.under_way().filter(pk=self.pk).update(process_id=process_id)
+        self.process_id = process_id
+
+    def mark_running(self) -> bool:
+        """Mark a starting job as running. Return False if it was not starting."""
+        marked = Job.objects.filter(pk=self.pk, status=Job.Status.STARTING).update(status=Job.Status.RUNNING)
+        if marked:
+            self.status = Job.Status.RUNNING
+        return bool(marked)
+
+    def end(self, status: Job.Status, error: UserMessage | None = None, **texts: str) -> bool:
+        """End the job with this status and error; ``texts`` are its result, traceback and log_end.
+
+        Return False if it had ended before.
+        """
+        values: dict[str, Any] = {
+            "status": status,
+            "ended_at": timezone.now(),
+            "request": self.request_without_edits,
+        }
+        if status == self.Status.SUCCEEDED:
+            # The run finished before the limit could stop it.
+            values["limit_hit"] = {}
+        if error is not None:
+            values["error"] = error
+        ended = Job.objects.unfinished().filter(pk=self.pk).update(**values, **texts)
+        self.refresh_from_db()
+        if self.has_ended:
+            self.questions.all().withdraw()
+        if ended:
+            self._log_end()
+        return bool(ended)
+
+    def _log_end(self) -> None:
+        fields = self._log_fields() | {"status": self.status}
+        if self.started_at and self.ended_at:
+            fields["seconds"] = round((self.ended_at - self.started_at).total_seconds(), 3)
+        logger.info("job %s %s: %s at %s", self.pk, self.status, self.kind, self.location.path, extra=fields)
+
+    def _log_fields(self) -> dict[str, Any]:
+        """The fields of a log line. They contain nothing that a person or a model wrote."""
+        return {"job": str(self.pk), "kind": self.kind, "location": self.location.path}
+
+    def move_start(self, start_at: datetime | None) -> bool:
+        """Set its start time; None is now. Return False if it is no longer queued."""
+        updated = Job.objects.queued().filter(pk=self.pk).update(start_at=start_at, became_due_at=None)
+        self.refresh_from_db()
+        return bool(updated)
+
+    def record_breakpoint(self, units: Sequence[str]) -> None:
+        """Record the units before which it stopped."""
+        Job.objects.filter(pk=self.pk).update(stopped_before=list(units))
+        self.stopped_before = list(units)
+
+    def record_usage(self, *, tokens: int, steps: int) -> None:
+        """Record its usage so far."""
+        Job.objects.filter(pk=self.pk).update(tokens=tokens, steps_used=steps)
+        self.tokens, self.steps_used = tokens, steps
+
+    def stop(self, limit: dict[str, Any]) -> bool:
+        """Record the limit that stops it. Return False if a limit or a person stopped it before."""
+        stopped = (
+            Job.objects.under_way()
+            .filter(pk=self.pk, limit_hit={}, cancel_requested_at=None)
+            .update(limit_hit=limit)
+        )
+        self.refresh_from_db()
+        return bool(stopped)
+
+    @property
+    def request_without_edits(self) -> dict[str, Any]:
+        """The request that is stored after the end: with the names of edits, but without their values."""
+        return {
+            name: dict.fromkeys(value) if name in EDITS and isinstance(value, dict) else value
+            for name, value in self.request.items()
+        }
+
+    def request_cancel(self) -> bool:
+        """Cancel the job if it is queued, or request that if it is running. Return False if it has ended."""
+        now = timezone.now()
+        cancelled = (
+            Job.objects.queued()
+            .filter(pk=self.pk)
+            .update(
+                status=Job.Status.CANCELLED,
+                cancel_requested_at=now,
+                ended_at=now,
+                request=self.request_without_edits,
+            )
+        )
+        requested = (
+            Job.objects.under_way()
+            .filter(pk=self.pk, cancel_requested_at=None)
+            .update(cancel_requested_at=now)
+        )
+        self.refresh_from_db()
+        if cancelled:
+            self._log_end()
+        return bool(cancelled or requested)

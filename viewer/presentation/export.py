@@ -1,0 +1,297 @@
+"""A run as one file that needs neither Forkline nor a network, made of redacted copies."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import graphviz
+from django.db.models import F
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.safestring import mark_safe
+from django.utils.translation import gettext_lazy as _
+
+from viewer.engines import engine_of
+from viewer.engines.contents import Section
+from viewer.engines.protocol import Engine
+from viewer.host.locations.bodies import bodies_of
+from viewer.models import Checkpoint, Run
+from viewer.presentation.run.branches import edited_checkpoints
+from viewer.presentation.run.rows import trigger_label
+from viewer.presentation.run.window import nodes_of, run_styles
+from viewer.records.lineage.drawing import ROW, draw_window
+from viewer.records.lineage.graphs import literal_label
+from viewer.records.prices import price_runs
+from viewer.records.run_rows import branch_status
+
+# The contents of an export of a run, as plain values.
+
+
+# Inputs and outputs are exported of this many branches, those written last.
+MAX_BRANCHES = 100
+SECTIONS = (Section.INPUTS, Section.STATE, Section.OUTPUTS, Section.MESSAGES)
+
+
+def run_document(run: Run) -> dict[str, Any]:
+    """A run with its branches, checkpoints, inputs, outputs and cost. Times are ISO 8601."""
+    if not run.is_priced:
+        price_runs(run.location)
+        run.refresh_from_db()
+    rows = list(run.checkpoints.select_related("parent").order_by("row"))
+    heads = list(
+        run.checkpoints.filter(is_branch_head=True).select_related("location", "stored_copy").order_by("-row")
+    )
+    return {
+        "forkline": 1,
+        "exported_at": timezone.now().isoformat(timespec="seconds"),
+        "run": _run(run),
+        "branches": _branches(run, heads[:MAX_BRANCHES]),
+        "branches_left_out": max(0, len(heads) - MAX_BRANCHES),
+        "checkpoints": _checkpoints(run, rows),
+    }
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {
+        "id": run.key,
+        "name": str(run),
+        "kind": run.entity,
+        "engine": engine_of(run.location).title,
+        "location": run.location.name,
+        "started": _time(run.first_at),
+        "last_checkpoint": _time(run.last_at),
+        "seconds_worked": run.seconds,
+        "status": run.status,
+        "tokens": run.tokens,
+        "tokens_in": run.tokens_in,
+        "tokens_out": run.tokens_out,
+        "cost_in_dollars": run.cost,
+        "calls_without_price": run.unpriced_calls,
+        "models": [
+            {"model": model, "calls": calls, "tokens": tokens} for model, calls, tokens, *_ in run.usage
+        ],
+    }
+
+
+def _branches(run: Run, heads: Sequence[Checkpoint]) -> list[dict[str, Any]]:
+    """Each branch with the contents of its newest checkpoint; without sections if that cannot be read."""
+    engine = engine_of(run.location)
+    bodies = {row.pk: body for row, body in bodies_of(run.location, heads)}
+    return [
+        {
+            "name": head.branch,
+            "status": branch_status(head),
+            "newest_checkpoint": head.checkpoint_id,
+            "progress": head.progress,
+            **_sections(engine, bodies.get(head.pk)),
+        }
+        for head in heads
+    ]
+
+
+def _sections(engine: Engine[Any], body: dict[str, Any] | None) -> dict[str, Any]:
+    # A body beyond the limits of pages is empty.
+    if not body:
+        return {"is_readable": False}
+    contents = engine.contents_of(body)
+    parts = list(engine.comparable(contents))
+    return {
+        "is_readable": True,
+        "unreadable": list(contents.unreadable),
+        **{
+            section.value: [
+                {"name": part.name, "value": part.value}
+                for part in parts
+                if part.section == section and not part.trait
+            ]
+            for section in SECTIONS
+        },
+    }
+
+
+def _checkpoints(run: Run, rows: Sequence[Checkpoint]) -> list[dict[str, Any]]:
+    edited = edited_checkpoints(run)
+    return [
+        {
+            "id": row.checkpoint_id,
+            "parent": row.parent.checkpoint_id if row.parent else None,
+            "parent_link": row.parent_link,
+            "branch": row.branch,
+            "created": _time(row.created_at),
+            "trigger": row.trigger,
+            "label": trigger_label(row.trigger),
+            "subject": row.subject,
+            "units": [name for name, _status in row.units],
+            "units_done": row.units_done,
+            "units_total": row.units_total,
+            "tokens": row.tokens,
+            "is_edited": row.pk in edited,
+            "state": row.state,
+        }
+        for row in rows
+    ]
+
+
+def _time(at: Any) -> str | None:
+    return at.isoformat() if at else None
+
+
+# The lineage of a run as a picture: SVG with labels, and DOT for Graphviz.
+
+
+# A picture has this many of the newest checkpoints. A larger one would be unreadable.
+MAX_ROWS = 2_000
+TEXT_WIDTH = 620
+# Characters of a label.
+MAX_LABEL = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The text of a row of the picture, in pixels."""
+
+    y: float
+    text: str
+    branch: str
+
+
+def lineage_svg(run: Run) -> str:
+    """The lanes of a run with a label per checkpoint, newest on top, as a self-contained SVG."""
+    rows = list(
+        run.checkpoints.annotate(
+            parent_row=F("parent__row"), parent_lane=F("parent__lane"), parent_branch=F("parent__branch")
+        ).order_by("-row")[:MAX_ROWS]
+    )
+    drawing = draw_window(nodes_of(rows, run_styles(run)), (), run.lane_count)
+    labels = [
+        Label(
+            number * ROW + ROW / 2 + 4,
+            printable(f"{trigger_label(row.trigger)} {row.subject}".strip())[:MAX_LABEL],
+            printable(row.branch) if row.is_branch_head else "",
+        )
+        for number, row in enumerate(rows)
+    ]
+    context = {
+        "drawing": drawing,
+        "labels": labels,
+        "title": printable(str(run)),
+        "text_x": drawing.width + 12,
+    }
+    context |= {"width": drawing.width + TEXT_WIDTH, "height": max(ROW, drawing.height)}
+    context["left_out"] = max(0, run.checkpoint_count - MAX_ROWS)
+    return render_to_string("export/lineage.svg", context)
+
+
+def lineage_dot(run: Run) -> str:
+    """The checkpoints of a run and their parents, in Graphviz' language."""
+    graph = graphviz.Digraph(literal_label(printable(str(run))), node_attr={"shape": "box"})
+    for row in run.checkpoints.select_related("parent").order_by("row").iterator(2000):
+        text = f"{row.branch}\n{trigger_label(row.trigger)} {row.subject}".strip()
+        graph.node(f"c{row.pk}", literal_label(printable(text)))
+        if row.parent_id is not None:
+            is_recorded = row.parent_link == row.ParentLink.RECORDED
+            graph.edge(f"c{row.parent_id}", f"c{row.pk}", style="solid" if is_recorded else "dashed")
+    return str(graph.source)
+
+
+def printable(text: str) -> str:
+    """The text without characters that XML cannot hold."""
+    return "".join(one for one in text if one in "\n\t" or (one.isprintable() and one not in "\ufffe\uffff"))
+
+
+# The formats of an export, each as one file.
+
+
+T = TypeVar("T")
+_BACKTICKS = re.compile(r"`+")
+
+
+@dataclass(frozen=True, slots=True)
+class Format(Generic[T]):
+    """A format: its label, file name extension, media type, and the function that writes it."""
+
+    label: str | Promise
+    ending: str
+    media_type: str
+    write: Callable[[T], str]
+
+
+def as_json(run: Run) -> str:
+    """The document of a run."""
+    return json.dumps(run_document(run), indent=2, ensure_ascii=False, default=str) + "\n"
+
+
+def as_html(run: Run) -> str:
+    """An HTML page without scripts that loads nothing."""
+    document = run_document(run)
+    context = {"document": document, "run": run, "exported_at": document["exported_at"]}
+    # Made by our own template, which escapes what it shows.
+    context["picture"] = mark_safe(lineage_svg(run))  # noqa: S308
+    return render_to_string("export/run.html", context)
+
+
+def as_markdown(run: Run) -> str:
+    """The facts, inputs and outputs of a run. Texts are in code blocks, which keep them unchanged."""
+    document = run_document(run)
+    facts = document["run"]
+    lines = [f"# {plain_line(facts['name'])}", ""]
+    lines += [
+        f"- {name.replace('_', ' ')}: {plain_line(value)}"
+        for name, value in facts.items()
+        if _is_shown(value)
+    ]
+    for branch in document["branches"]:
+        lines += ["", f"## {plain_line(branch['name'])}", "", f"{plain_line(branch['progress'])}"]
+        if not branch["is_readable"]:
+            lines += ["", "Its newest checkpoint cannot be read."]
+        if unreadable := branch.get("unreadable"):
+            lines += ["", f"Cannot be decoded: {', '.join(map(plain_line, unreadable))}."]
+        for section in ("inputs", "state", "outputs", "messages"):
+            for part in branch.get(section, ()):
+                lines += ["", f"### {section}: {plain_line(part['name'])}", "", code_block(part["value"])]
+    lines += [
+        "",
+        "## Checkpoints",
+        "",
+        "| id | branch | parent | trigger | tokens |",
+        "|---|---|---|---|---|",
+    ]
+    for row in document["checkpoints"]:
+        cells = (row["id"], row["branch"], row["parent"] or "", row["label"], row["tokens"])
+        lines.append("| " + " | ".join(plain_line(cell).replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _is_shown(value: Any) -> bool:
+    return value not in (None, "", [], 0) and not isinstance(value, list)
+
+
+def plain_line(value: Any) -> str:
+    """The value on one line, with the syntax of Markdown and HTML escaped."""
+    text = " ".join(str(value).split())
+    return re.sub(r"([\\`*_\[\]<>#&~!])", r"\\\1", text)
+
+
+def code_block(value: Any) -> str:
+    """The value as a code block whose fence is longer than any in it."""
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    fence = "`" * max(3, 1 + max((len(run) for run in _BACKTICKS.findall(text)), default=0))
+    return f"{fence}\n{text}\n{fence}"
+
+
+FORMATS: Mapping[str, Format[Run]] = {
+    "html": Format(_("HTML page"), "html", "text/html", as_html),
+    "markdown": Format(_("Markdown"), "md", "text/markdown", as_markdown),
+    "json": Format(_("JSON"), "json", "application/json", as_json),
+    "dot": Format(_("DOT for Graphviz"), "dot", "text/vnd.graphviz", lineage_dot),
+    "svg": Format(_("SVG picture"), "svg", "image/svg+xml", lineage_svg),
+}
+
+
+def file_name(run: Run, wanted: Format[Run]) -> str:
+    """A file name that every system accepts."""
+    name = re.sub(r"[^\w.-]+", "_", f"{run}-{run.key}").strip("._")[:80] or "run"
+    return f"{name}.{wanted.ending}"

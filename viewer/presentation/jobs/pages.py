@@ -1,0 +1,202 @@
+"""The table of jobs, and the page of one job."""
+
+from dataclasses import dataclass
+
+from django.core.paginator import Paginator
+from django.db.models import DurationField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet
+from django.db.models.functions import Coalesce, Lower, Now
+from django.http import QueryDict
+from django.urls import reverse
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from viewer.formats import count_text
+from viewer.models import Checkpoint, Job, Question, uuid_of
+from viewer.presentation.jobs.events import EventList, Progress, add_events, advance, halt, progress_of
+from viewer.presentation.jobs.status import usage_label
+from viewer.presentation.listing import Column, Listing, Statuses, choices, filter_in, headings, order_of
+from viewer.records.limits import limits_in, seconds_of
+
+# The table of jobs. The address of the page holds its filter, order and page number.
+
+
+JOBS_A_PAGE = 50
+NEWEST_FIRST = "-requested"
+# ``waiting`` jobs wait for a person, not for their start.
+STATUSES: Statuses = {
+    "": _("All"),
+    "waiting": _("Waiting"),
+    "queued": _("Queued"),
+    "running": _("Running"),
+    "failed": _("Failed"),
+    "completed": _("Completed"),
+    "cancelled": _("Cancelled"),
+}
+_DURATION = ExpressionWrapper(Coalesce("ended_at", Now()) - F("started_at"), output_field=DurationField())
+COLUMNS = (
+    Column("job", _("Job"), Lower("branch"), starts_high=False, is_number=False),
+    Column("status", _("Status"), "status", starts_high=False, is_number=False),
+    Column("run", _("Run"), Lower(Coalesce("run__name", "run__key")), starts_high=False, is_number=False),
+    Column("person", _("Requested by"), "requested_by__username", starts_high=False, is_number=False),
+    Column("requested", _("Requested"), "created_at"),
+    Column("duration", _("Duration"), _DURATION),
+    Column("tokens", _("Tokens"), "tokens"),
+    Column("cost", _("Cost"), "cost"),
+)
+
+
+def job_list(address: QueryDict) -> Listing[Job]:
+    """Return the page of jobs for an address. ``asks`` of a job says whether it waits for an answer."""
+    wanted = filter_in(address, STATUSES, COLUMNS, NEWEST_FIRST)
+    jobs = Job.objects.select_related("run", "location", "requested_by").annotate(asks=_asks())
+    found = _with_status(_matching(jobs, wanted.query), wanted.only)
+    found = found.order_by(order_of(COLUMNS, wanted.sort), "-created_at", "-pk")
+    return Listing(
+        page=Paginator(found, JOBS_A_PAGE).get_page(address.get("page")),
+        filter=wanted,
+        headings=headings(COLUMNS, wanted.sort, address),
+        choices=choices(STATUSES, wanted.only, address),
+    )
+
+
+def _asks() -> Exists:
+    """Return the condition for jobs that wait for an answer."""
+    return Exists(Question.objects.waiting().filter(job=OuterRef("pk")))
+
+
+def _matching(jobs: QuerySet[Job], query: str) -> QuerySet[Job]:
+    """Return the jobs whose branch, run, entry point, person or ID matches."""
+    if not query:
+        return jobs
+    fields = ("branch", "variation", "run__name", "run__key", "requested_by__username", "request__name")
+    found = Q(*((f"{field}__icontains", query) for field in fields), _connector=Q.OR)
+    uid = uuid_of(query)
+    return jobs.filter(found | Q(pk=uid) if uid else found)
+
+
+def _with_status(jobs: QuerySet[Job], only: str) -> QuerySet[Job]:
+    match only:
+        case "waiting":
+            at_breakpoint = Q(status__in=Job.ENDED) & ~Q(stopped_before=[])
+            return jobs.filter(Q(_asks()) | at_breakpoint)
+        case "queued" | "cancelled":
+            return jobs.filter(status=only)
+        case "running":
+            return jobs.filter(~_asks(), status__in=(Job.Status.STARTING, Job.Status.RUNNING))
+        case "failed":
+            return jobs.filter(status__in=(Job.Status.FAILED, Job.Status.INTERRUPTED))
+        case "completed":
+            return jobs.filter(status=Job.Status.SUCCEEDED, stopped_before=[])
+    return jobs
+
+
+# The pages of a job: its progress, its events and its next steps.
+
+
+@dataclass(frozen=True, slots=True)
+class ShownJob:
+    """A job with its progress. ``event_list`` has all rows."""
+
+    job: Job
+    progress: Progress
+    event_list: EventList
+
+
+def shown_job(job: Job) -> ShownJob:
+    """Return the job with the progress computed from its events."""
+    progress, event_list = progress_of(job.plan), EventList()
+    for event in job.events.iterator(chunk_size=1000):
+        advance(progress, event.seq, event.kind, event.data)
+        add_events(event_list, [event])
+    if job.has_ended:
+        halt(
+            progress,
+            has_failed=job.status == Job.Status.FAILED,
+            has_succeeded=job.status == Job.Status.SUCCEEDED,
+        )
+    return ShownJob(job, progress, event_list)
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """A link to continue a job that did not succeed, or that is at a breakpoint."""
+
+    url: str
+    text: str
+
+
+def next_step(job: Job) -> NextStep | None:
+    """Return a link that resumes the job from its last checkpoint.
+
+    None if nothing is left to do or it wrote no checkpoint.
+    """
+    if not job.has_ended or (job.status == Job.Status.SUCCEEDED and not job.stopped_before):
+        return None
+    written = job.events.filter(kind="checkpoint").order_by("-seq").values_list("data__id", flat=True)[:1]
+    last = Checkpoint.objects.filter(location=job.location, checkpoint_id__in=list(written)).first()
+    if last:
+        words = (
+            gettext("Resume from the breakpoint")
+            if job.stopped_before
+            else gettext("Resume from its last checkpoint")
+        )
+        return NextStep(reverse("resume", args=[last.pk]), words)
+    return None
+
+
+def retry_url(job: Job) -> str:
+    """Return the address of the job's form with its values; empty if it succeeded or cannot be repeated."""
+    if not job.has_ended or job.status == Job.Status.SUCCEEDED or job.kind == Job.Kind.SCORE:
+        return ""
+    if job.kind == Job.Kind.RUN:
+        return f"{reverse('new-run', args=[job.location.uid])}?retry={job.pk}"
+    return f"{reverse(job.kind, args=[job.checkpoint.pk])}?retry={job.pk}" if job.checkpoint else ""
+
+
+def limits_shown(job: Job) -> list[str]:
+    """Return a sentence for each of the job's own limits, with its usage."""
+    waits = [
+        (one.asked_at, one.answered_at or one.withdrawn_at) for one in job.questions.order_by("asked_at")
+    ]
+    used = {"tokens": job.tokens, "steps": job.steps_used, "seconds": seconds_of(job, waits)}
+    return [usage_label(one, used[one.measure]) for one in limits_in("job", job.limits)]
+
+
+def branch_url(job: Job) -> str:
+    """Return the address of the newest checkpoint of the job's branch; empty if there is none."""
+    if job.run is None:
+        return ""
+    newest = (
+        job.run.checkpoints.filter(recorded_branch=job.branch).select_related("run").order_by("-row").first()
+    )
+    return newest.get_absolute_url() if newest else ""
+
+
+def start_url(job: Job) -> str:
+    """Return the address of the checkpoint that the job started from; empty if it is gone."""
+    return job.checkpoint.get_absolute_url() if job.checkpoint else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a job has written to a thread. ``url`` is empty if the thread is not listed."""
+
+    text: str
+    url: str
+
+
+def published(job: Job) -> Published | None:
+    """Return what the job published last; None if it published nothing."""
+    event = job.events.filter(kind="published").order_by("-seq").first()
+    if event is None:
+        return None
+    count, thread = int(event.data.get("checkpoints") or 0), str(event.data.get("thread"))
+    text = ngettext(
+        "%(count)s checkpoint written to %(thread)s.", "%(count)s checkpoints written to %(thread)s.", count
+    )
+    if not count:
+        text = gettext("%(thread)s has all of these checkpoints already.")
+    run = job.location.runs.filter(key=thread, parent=None).first()
+    return Published(
+        text % {"count": count_text(count), "thread": thread}, run.get_absolute_url() if run else ""
+    )

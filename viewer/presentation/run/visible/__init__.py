@@ -1,1 +1,0 @@
-"""Which rows of a run's list are visible: windows, filters and collapsed stretches."""

@@ -1,0 +1,267 @@
+"""The table of runs on the home page and on pages of locations: filters, order, pages and rows."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.core.paginator import Paginator
+from django.db.models import Case, F, Q, QuerySet, Value, When
+from django.db.models.expressions import OrderBy
+from django.db.models.functions import Coalesce, Lower
+from django.http import QueryDict
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from viewer.models import Annotation, Job, Question, Run
+from viewer.presentation.listing import (
+    Column,
+    Filter,
+    Listing,
+    Statuses,
+    choices,
+    filter_in,
+    headings,
+    order_of,
+)
+from viewer.records.annotations import annotations_of_runs, labelled, named, starred
+
+# Which runs a list shows, and in which order. The address of the page holds both.
+
+
+NEWEST_FIRST = "-updated"
+
+# ``forked`` and ``starred`` are not statuses, but filter like them.
+STATUSES: Statuses = {
+    "": _("All"),
+    "waiting": _("Waiting"),
+    "live": _("Live"),
+    "failed": _("Failed"),
+    "completed": _("Completed"),
+    "forked": _("Forked"),
+    "starred": _("Starred"),
+}
+
+
+def _status_order() -> Case:
+    """The sort key of statuses: runs that need a person first, then running ones."""
+    ranks = [Run.Status.WAITING, Run.Status.FAILED, Run.Status.UNFINISHED, "", Run.Status.COMPLETED]
+    return Case(
+        When(pk__in=asking_runs(), then=Value(0)),
+        When(_is_live(), then=Value(1)),
+        *(When(status=status, then=Value(2 + rank)) for rank, status in enumerate(ranks)),
+        default=Value(9),
+    )
+
+
+def columns() -> list[Column]:
+    """Return the columns, from left to right."""
+    return [
+        Column("status", _("Status"), _status_order(), starts_high=False, is_number=False),
+        Column("run", _("Run"), Lower(Coalesce("name", "key")), starts_high=False, is_number=False),
+        Column("location", _("Location"), "location__path", starts_high=False, is_number=False),
+        Column("started", _("Started"), "first_at"),
+        Column("updated", _("Updated"), "last_at"),
+        Column("duration", _("Duration"), "seconds"),
+        Column("tokens", _("Tokens"), "tokens"),
+        Column("cost", _("Cost"), "cost"),
+        Column("model", _("Model"), "model", starts_high=False, is_number=False),
+        Column("branches", _("Branches"), "branch_count"),
+        Column("checkpoints", _("Checkpoints"), "checkpoint_count"),
+    ]
+
+
+def filtered(runs: QuerySet[Run], wanted: Filter) -> QuerySet[Run]:
+    """Return the runs that match, in the order of the filter."""
+    if wanted.query:
+        renamed = named(Run.objects.all(), wanted.query).values("pk")
+        found = Q(key__icontains=wanted.query) | Q(name__icontains=wanted.query) | Q(pk__in=renamed)
+        runs = runs.filter(found)
+    if wanted.label:
+        runs = labelled(runs, wanted.label)
+    return _with_status(runs, wanted.only).order_by(*_order(wanted.sort))
+
+
+def _with_status(runs: QuerySet[Run], only: str) -> QuerySet[Run]:
+    match only:
+        case "waiting":
+            return runs.filter(Q(status=Run.Status.WAITING) | Q(pk__in=asking_runs()))
+        case "live":
+            return runs.filter(_is_live()).exclude(pk__in=asking_runs())
+        case "failed" | "completed":
+            return runs.filter(status=only).exclude(pk__in=running_runs())
+        case "starred":
+            return starred(runs)
+        case "forked":
+            return runs.filter(Q(is_forked=True) | Q(branch_count__gt=1))
+    return runs
+
+
+def _order(sort: str) -> list[str | OrderBy]:
+    """The sort expressions: its column with unknown values last, then the newest runs first."""
+    by, newest = order_of(columns(), sort), F("last_at").desc(nulls_last=True)
+    return [by, "-pk"] if sort.removeprefix("-") == "updated" else [by, newest, "-pk"]
+
+
+def _is_live() -> Q:
+    """Whether a job runs it, or another program writes it."""
+    return Q(pk__in=running_runs()) | Q(pk__in=Run.objects.being_written().order_by().values("pk"))
+
+
+def running_runs() -> QuerySet[Job, int]:
+    """Return the primary keys of runs with a running job."""
+    return Job.objects.under_way().filter(run__isnull=False).order_by().values_list("run", flat=True)
+
+
+def paused_runs() -> QuerySet[Run]:
+    """Return the runs that wait for an answer while no job runs them."""
+    waiting = Run.objects.top_level().filter(status=Run.Status.WAITING)
+    return waiting.exclude(pk__in=asking_runs()).exclude(pk__in=running_runs()).select_related("location")
+
+
+def asking_runs() -> QuerySet[Question, int]:
+    """Return the keys of the runs that ask a question."""
+    waiting = Question.objects.waiting().filter(job__run__isnull=False)
+    return waiting.order_by().values_list("job__run", flat=True)
+
+
+# The rows of a list of runs: their status, and what distinguishes runs of one name.
+
+
+# Inputs of one row, and the newest runs whose inputs are compared.
+MAX_INPUTS, MAX_COMPARED = 3, 2_000
+
+LABELS: dict[str, str | Promise] = {
+    "asking": _("waiting for you"),
+    "waiting": _("waiting for an answer"),
+    "running": _("running"),
+    # Another program writes it.
+    "live": _("live"),
+    "failed": _("failed"),
+    "completed": _("completed"),
+    "cancelled": _("cancelled"),
+    "interrupted": _("interrupted"),
+    "unknown": _("end not recorded"),
+    "unfinished": _("not finished"),
+    # A run that is only listed: it neither waits nor has failed.
+    "idle": _("idle"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunInput:
+    """An input in a row. A prompt has no name."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run of the list. ``inputs`` starts with those that distinguish it from runs with the same name."""
+
+    run: Run
+    status: str
+    inputs: tuple[RunInput, ...]
+    # The annotation of the run.
+    annotation: Annotation | None = None
+
+    @property
+    def status_label(self) -> str:
+        return str(LABELS[self.status])
+
+    @property
+    def all_inputs(self) -> str:
+        """All inputs, one per line."""
+        return "\n".join(f"{name}: {text}" if name else text for name, text in self.run.inputs)
+
+
+def rows_of(runs: Sequence[Run]) -> list[RunRow]:
+    """Return the row of each run, in a constant number of queries."""
+    running, asking = set(running_runs()), set(asking_runs())
+    shown = Run.objects.filter(pk__in=[run.pk for run in runs])
+    live = set(shown.being_written().values_list("pk", flat=True))
+    differing, annotations = _differing_inputs(runs), annotations_of_runs(runs)
+    return [
+        RunRow(
+            run,
+            status_of(run, running, asking, live),
+            _inputs(run, differing[run.location_id, run.name]),
+            annotations.get(run.pk),
+        )
+        for run in runs
+    ]
+
+
+def status_of(run: Run, running: set[int], asking: set[int], live: set[int]) -> str:
+    """Return the status of a run, as a key of LABELS."""
+    if run.pk in asking:
+        return "asking"
+    if run.pk in running:
+        return "running"
+    if run.pk in live:
+        return "live"
+    if run.status:
+        return run.status
+    if run.head and not run.indexed_fingerprint:
+        return "idle"
+    is_decided = run.newest_status == "unknown" or (run.branch_count == 1 and run.newest_status in LABELS)
+    return run.newest_status if is_decided else "unfinished"
+
+
+def _differing_inputs(runs: Sequence[Run]) -> dict[tuple[int, str], set[str]]:
+    """Return the names of inputs that differ among the runs of a name, by location and name."""
+    locations, names = {run.location_id for run in runs}, {run.name for run in runs if run.name}
+    others = Run.objects.top_level().filter(location__in=locations, name__in=names)
+    values: dict[tuple[int, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    found = others.order_by("-last_at", "-pk").values_list("location", "name", "inputs")[:MAX_COMPARED]
+    for location, run_name, inputs in found:
+        for name, text in inputs:
+            values[location, run_name][name].add(text)
+    differing: dict[tuple[int, str], set[str]] = defaultdict(set)
+    for key, inputs in values.items():
+        differing[key] = {name for name, texts in inputs.items() if len(texts) > 1}
+    return differing
+
+
+def _inputs(run: Run, differing: set[str]) -> tuple[RunInput, ...]:
+    """Return the inputs of a row: those that differ between runs, else the first ones."""
+    inputs = [RunInput(name, text) for name, text in run.inputs]
+    telling = [one for one in inputs if one.name in differing]
+    return tuple((telling or inputs)[:MAX_INPUTS])
+
+
+# One page of a list of runs, with the links of its headings and filters.
+
+
+RUNS_A_PAGE = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunListPage(Listing[Run]):
+    """A page of the list."""
+
+    rows: list[RunRow]
+    shows_location: bool
+
+    @property
+    def has_live_rows(self) -> bool:
+        """Whether a row stops being live without a change of its location."""
+        return any(row.status == "live" for row in self.rows)
+
+
+def run_list(runs: QuerySet[Run], address: QueryDict, *, shows_location: bool) -> RunListPage:
+    """Return the page of these runs for the query of an address."""
+    wanted = filter_in(address, STATUSES, columns(), NEWEST_FIRST)
+    found = filtered(runs, wanted)
+    if shows_location:
+        found = found.select_related("location")
+    page = Paginator(found, RUNS_A_PAGE).get_page(address.get("page"))
+    shown = [column for column in columns() if shows_location or column.key != "location"]
+    return RunListPage(
+        rows=rows_of(list(page.object_list)),
+        page=page,
+        filter=wanted,
+        headings=headings(shown, wanted.sort, address),
+        choices=choices(STATUSES, wanted.only, address),
+        shows_location=shows_location,
+    )

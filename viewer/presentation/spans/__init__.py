@@ -1,1 +1,0 @@
-"""The timeline of a run or a job: how it used time, tokens and money."""

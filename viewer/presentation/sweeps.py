@@ -1,0 +1,149 @@
+"""The branches of a sweep side by side: their progress, how their results differ, and their scores."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+from viewer.host.jobs.ending import scoring_of
+from viewer.models import Checkpoint, Job, Sweep
+from viewer.presentation.comparison_references import Reference, reference_to
+from viewer.presentation.comparison_sides import Score, best_of, by_score, score_of, score_text
+from viewer.presentation.diff import Piece, difference
+from viewer.presentation.jobs.events import Progress, advance, halt, progress_of
+from viewer.presentation.jobs.status import Wait, wait_of
+from viewer.presentation.listing import Column
+
+# The members of a sweep, as sides of a comparison.
+
+
+def members_of(sweep: Sweep) -> dict[str, str]:
+    """The label of each side by its reference, the baseline first.
+
+    The baseline is the branch that the sweep forked. Members without a checkpoint are left out.
+    """
+    origin = sweep.checkpoint
+    members = {str(_newest_of(origin)): ""} if origin else {}
+    jobs = sweep.branches.select_related("run").exclude(run=None)
+    for job in jobs:
+        if job.run and job.run.checkpoints.filter(branch=job.branch).exists():
+            members[str(Reference(job.run.uid, branch=job.branch))] = job.variation
+    return members
+
+
+def unfinished_members(sweep: Sweep) -> int:
+    """How many members have not ended."""
+    return sweep.branches.exclude(status__in=Job.ENDED).count()
+
+
+def _newest_of(origin: Checkpoint) -> Reference:
+    """The newest checkpoint of the forked branch, or the forked one if no branch names it."""
+    return Reference(origin.run.uid, branch=origin.branch) if origin.branch else reference_to(origin)
+
+
+# The branches of a sweep side by side: their progress, how their results differ, and their scores.
+
+
+# The columns of the table of scores, whose rows ``in_order`` sorts.
+COLUMNS = (
+    Column("branch", _("Branch"), "", starts_high=False, is_number=False),
+    Column("variation", _("Variation"), "", starts_high=False, is_number=False),
+    Column("status", _("Status"), "", starts_high=False, is_number=False),
+    Column("tokens", _("Tokens"), ""),
+    Column("score", _("Score"), ""),
+)
+# The kinds of waits that do not end soon.
+_LONG_WAITS = frozenset({"limit", "time", "person"})
+
+
+@dataclass(slots=True)
+class ComparedBranch:
+    """One branch. ``pieces`` are the parts of its result, with differences from the baseline marked.
+
+    ``scoring`` is the job that scores its end result, if any.
+    """
+
+    job: Job
+    progress: Progress
+    scoring: Job | None = None
+    is_base: bool = False
+    is_best: bool = False
+    pieces: list[Piece] = field(default_factory=list)
+
+    @property
+    def score(self) -> Score | None:
+        return score_of(self.scoring)
+
+    @property
+    def score_text(self) -> str:
+        return score_text(self.scoring)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether both the branch and its score have ended."""
+        return self.job.has_ended and (self.scoring is None or self.scoring.has_ended)
+
+
+def compared(group: Sweep, against: str = "") -> list[ComparedBranch]:
+    """Return the sweep's branches in order, compared with the job ``against``, else the first result."""
+    jobs = list(group.branches.select_related("run", "location", "checkpoint__run"))
+    scoring = scoring_of(jobs) if group.score else {}
+    found = [ComparedBranch(job, _progress(job), scoring.get(job.pk)) for job in jobs]
+    base = next((one for one in found if str(one.job.pk) == against), None) or _first_with_result(found)
+    for one in found:
+        one.is_base = one is base
+        is_other = base is not None and one is not base
+        text = one.job.result
+        one.pieces = difference(base.job.result, text)[1] if base and is_other else [Piece(text, False)]
+    for at in best_of([one.score for one in found]):
+        found[at].is_best = True
+    return found
+
+
+def in_order(branches: Sequence[ComparedBranch], sort: str) -> list[ComparedBranch]:
+    """The branches in the order of a sorted column, ``-`` for the highest first; unknown values last."""
+    column, is_high = sort.removeprefix("-"), sort.startswith("-")
+    if column == "score":
+        order = by_score([one.score for one in branches], highest_first=is_high)
+        return [branches[at] for at in order]
+    keys: dict[str, Callable[[ComparedBranch], Any]] = {
+        "branch": lambda one: one.job.branch.casefold(),
+        "variation": lambda one: one.job.variation.casefold(),
+        "status": lambda one: one.job.status,
+        "tokens": lambda one: one.progress.tokens,
+    }
+    return sorted(branches, key=keys[column], reverse=is_high) if column in keys else list(branches)
+
+
+def winners(branches: Sequence[ComparedBranch]) -> list[ComparedBranch]:
+    """The branches with the best score; empty until all have ended, or if all scores are equal."""
+    return [one for one in branches if one.is_best] if all(one.has_ended for one in branches) else []
+
+
+def held_back(branches: Sequence[ComparedBranch]) -> Wait | None:
+    """Why no branch goes on, if all that have not ended wait for a limit, a time or a person; else None."""
+    found = None
+    for job in (job for one in branches for job in (one.job, one.scoring) if job and not job.has_ended):
+        found = wait_of(job)
+        if found is None or found.kind not in _LONG_WAITS:
+            return None
+    return found
+
+
+def _first_with_result(found: Sequence[ComparedBranch]) -> ComparedBranch | None:
+    return next((one for one in found if one.job.result), None)
+
+
+def _progress(job: Job) -> Progress:
+    progress = progress_of(job.plan)
+    # Most events are streamed text, which is not shown here.
+    for event in job.events.exclude(kind="text").iterator(chunk_size=1000):
+        advance(progress, event.seq, event.kind, event.data)
+    if job.has_ended:
+        halt(
+            progress,
+            has_failed=job.status == Job.Status.FAILED,
+            has_succeeded=job.status == Job.Status.SUCCEEDED,
+        )
+    return progress

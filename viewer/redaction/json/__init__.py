@@ -1,1 +1,0 @@
-"""JSON: redacted as bytes where possible, and as texts that hold JSON themselves."""

@@ -1,3 +1,0 @@
-"""The text that replaces a secret."""
-
-MARKER = "[redacted]"

@@ -1,1 +1,0 @@
-"""How much Forkline stores itself, and removing what is old. Locations are never touched."""

@@ -1,1 +1,0 @@
-"""Finding what was added to a folder since it was listed, without listing it again."""

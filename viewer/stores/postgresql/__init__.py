@@ -1,1 +1,0 @@
-"""PostgreSQL databases as locations: named in the settings, read in reader processes only."""

@@ -1,1 +1,0 @@
-"""The screens that start something: fork, resume, sweep and new run."""

@@ -1,1 +1,0 @@
-"""Share links: making, listing and revoking them, and the pages that they lead to."""

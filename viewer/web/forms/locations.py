@@ -1,0 +1,191 @@
+"""The forms of a location, its project and its pruning."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.urls import reverse_lazy
+from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext_lazy as _
+
+from viewer.engines import all_engines
+from viewer.engines.protocol import Engine
+from viewer.host.locations.pruning import MAX_LATEST
+from viewer.host.projects import is_storable
+from viewer.models import Project
+from viewer.stores.postgresql_address import is_uri
+from viewer.validation import MAX_DAYS
+from viewer.web.forms.fields import WholeNumberField
+
+# The form of a location: its path.
+
+
+class LocationForm(forms.Form):
+    """The import checks whether the path may be opened and what is there."""
+
+    path = forms.CharField(
+        label=_("Folder or SQLite file"),
+        max_length=1000,
+        widget=forms.TextInput(
+            attrs={
+                "class": "input input-mono",
+                "placeholder": "/path/to/newsroom/.checkpoints",
+                "autocomplete": "off",
+                "spellcheck": "false",
+                "list": "paths",
+                "hx-get": reverse_lazy("location-paths"),
+                "hx-trigger": "focus once, input changed delay:100ms",
+                "hx-target": "#paths",
+                "hx-swap": "innerHTML",
+                "hx-sync": "this:replace",
+            }
+        ),
+    )
+
+    def clean_path(self) -> str:
+        """The path. A connection URI may hold a password, and is not shown again."""
+        path = str(self.cleaned_data["path"])
+        if is_uri(path):
+            self.data = {**self.data, "path": ""}
+        is_path = ":" not in path.partition("/")[0] and path not in settings.POSTGRESQL_LOCATIONS
+        if is_path and not path.startswith(("/", "~")):
+            # It would be relative to the folder in which the server was started.
+            raise forms.ValidationError(_("Enter an absolute path."))
+        return path
+
+
+def allowed_folders() -> str:
+    """The allowed folders, as one text."""
+    return ", ".join(str(root) for root in settings.CHECKPOINT_ROOTS)
+
+
+# The form of a project: its folder, interpreter, environment file and entry points.
+
+
+INTERPRETER = re.compile(r"(python|pypy)[0-9.]*(\.exe)?")
+MAX_ENTRY_POINTS = 50
+
+
+class ProjectForm(forms.Form):
+    """``cleaned_data`` has the arguments of ``Project.change``. Folders must be in the allowed roots.
+
+    The project may run several engines; the texts are those of the location's ``engine``.
+    """
+
+    folder = forms.CharField(max_length=1000, label=gettext_lazy("Folder"))
+    interpreter = forms.CharField(max_length=1000, label=gettext_lazy("Python"))
+    environment_file = forms.CharField(
+        max_length=1000, required=False, label=gettext_lazy("Environment file")
+    )
+    entry_points = forms.MultipleChoiceField(
+        required=False, label=gettext_lazy("Entry points"), widget=forms.CheckboxSelectMultiple
+    )
+    other_entry_points = forms.CharField(
+        required=False, max_length=5000, label=gettext_lazy("Other entry points"), widget=forms.Textarea
+    )
+
+    def __init__(self, engine: Engine[Any], found: list[str], *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.engine = engine
+        choices = [(name, name) for name in found]
+        self.fields["entry_points"].choices = choices  # type: ignore[attr-defined]
+
+    def clean_folder(self) -> str:
+        folder = _resolved(self.cleaned_data["folder"])
+        _refuse_outside(folder)
+        if not folder.is_dir():
+            raise forms.ValidationError(gettext("This folder does not exist."))
+        return str(folder)
+
+    def clean_interpreter(self) -> str:
+        # Not resolved: an environment's interpreter is a link to one that does not know its packages.
+        interpreter = _absolute(self.cleaned_data["interpreter"])
+        if not interpreter.is_file():
+            raise forms.ValidationError(gettext("This file does not exist."))
+        if not os.access(interpreter, os.X_OK):
+            raise forms.ValidationError(gettext("This file is not executable."))
+        if not INTERPRETER.fullmatch(interpreter.name):
+            raise forms.ValidationError(
+                gettext("This must be a Python interpreter, such as …/.venv/bin/python.")
+            )
+        return str(interpreter)
+
+    def clean_environment_file(self) -> str:
+        if not self.cleaned_data["environment_file"]:
+            return ""
+        path = _resolved(self.cleaned_data["environment_file"])
+        _refuse_outside(path)
+        if not path.is_file():
+            raise forms.ValidationError(
+                gettext("This file does not exist. Leave this empty if there is none.")
+            )
+        return str(path)
+
+    def clean_other_entry_points(self) -> list[str]:
+        names = [
+            line.strip() for line in self.cleaned_data["other_entry_points"].splitlines() if line.strip()
+        ]
+        for name in names:
+            if not any(engine.is_entry_point(name) for engine in all_engines()):
+                message = gettext("%(name)s is not an entry point: write %(form)s, one per line.")
+                form = gettext(self.engine.entry_point_labels.form)
+                raise forms.ValidationError(message % {"name": name, "form": form})
+        return names
+
+    def clean(self) -> dict[str, Any]:
+        """Merge both fields of entry points into one list without duplicates."""
+        values = dict(self.cleaned_data)
+        names = list(dict.fromkeys([*values.get("entry_points", []), *values.pop("other_entry_points", [])]))
+        if len(names) > MAX_ENTRY_POINTS:
+            self.add_error(
+                "other_entry_points",
+                gettext("Too many entry points: %(most)d at most.") % {"most": MAX_ENTRY_POINTS},
+            )
+        return {**values, "entry_points": names}
+
+
+def initial_of(project: Project, found: list[str]) -> dict[str, Any]:
+    """The form's initial values for a project; entry points found in its source become boxes."""
+    return {
+        "folder": project.folder,
+        "interpreter": project.interpreter,
+        "environment_file": project.environment_file,
+        "entry_points": [name for name in project.entry_points if name in found],
+        "other_entry_points": "\n".join(name for name in project.entry_points if name not in found),
+    }
+
+
+def _absolute(text: str) -> Path:
+    if "\0" in text or not Path(text).is_absolute():
+        raise forms.ValidationError(gettext("Enter an absolute path."))
+    # Removes ".." without following links.
+    return Path(os.path.normpath(text))
+
+
+def _resolved(text: str) -> Path:
+    path = _absolute(text).resolve()
+    # A link may lead to names that are not UTF-8.
+    if not is_storable(path):
+        raise forms.ValidationError(gettext("This path cannot be opened."))
+    return path
+
+
+def _refuse_outside(path: Path) -> None:
+    if not any(path.is_relative_to(root) for root in settings.CHECKPOINT_ROOTS):
+        message = gettext("This is outside the folders that this server allows: %(roots)s.")
+        raise forms.ValidationError(message % {"roots": allowed_folders()})
+
+
+# The form of the rules by which a location is pruned.
+
+
+class RulesForm(forms.Form):
+    """Age, number and branch, of which empty fields are no rules; and whether copies are deleted."""
+
+    days = WholeNumberField(0, MAX_DAYS, label=_("Older than, in days"))
+    latest = WholeNumberField(1, MAX_LATEST, label=_("Keep the newest of each branch"))
+    branch = forms.CharField(label=_("Only this branch"), required=False, max_length=300)
+    copies = forms.BooleanField(label=_("Delete the stored copies too"), required=False)

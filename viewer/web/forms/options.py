@@ -1,0 +1,347 @@
+"""The forms of a run's options: checkpoints, models, settings, start time and limits."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext_lazy as _
+
+from viewer.engines import engine_of
+from viewer.engines.editable import MISSING
+from viewer.engines.entry_points import EventPreset, InputName
+from viewer.engines.protocol import Contents, kind_of
+from viewer.host.jobs.request import CheckpointSettings
+from viewer.launching.requests import (
+    ALL_AGENTS,
+    MIN_AGENTS_TO_WARM_UP,
+    STRATEGIES,
+    agent_roles,
+    parse_kept_checkpoints,
+    parse_limit,
+    parse_model,
+    parse_start_time,
+)
+from viewer.launching.values import ValueKind, as_json
+from viewer.records.annotations import has_changed
+from viewer.redaction import MARKER
+from viewer.web.forms.fields import KINDS, ValueField, parsed, valid_values
+from viewer.web.forms.fork import ValuesForm
+
+# The form for the events that write checkpoints, and for how many checkpoints are kept.
+
+
+EVENTS = "checkpoint_events"
+PRESET = "checkpoint_preset"
+MAX_CHECKPOINTS = "max_checkpoints"
+EVERY = "*"
+
+
+class EventsField(forms.MultipleChoiceField):
+    """The names of events, each once. ``engine`` is the engine's title."""
+
+    engine = ""
+
+    def to_python(self, value: Any) -> list[str]:
+        return list(dict.fromkeys(super().to_python(value)))
+
+    def validate(self, value: Collection[str]) -> None:
+        unknown = [name for name in value if not self.valid_value(name)]
+        if unknown:
+            message = gettext("The project's %(engine)s does not know these events: %(names)s.")
+            raise forms.ValidationError(message % {"engine": self.engine, "names": ", ".join(unknown)})
+
+
+class CheckpointsForm(forms.Form):
+    """``known`` are the events of the project's engine, ``engine`` is the engine's title."""
+
+    checkpoint_preset = forms.ChoiceField(required=False, label=gettext_lazy("Checkpoints at"))
+    checkpoint_events = EventsField(
+        required=False,
+        label=gettext_lazy("Checkpoints at"),
+        widget=forms.SelectMultiple(attrs={"id": "checkpoint-events"}),
+    )
+    max_checkpoints = forms.CharField(
+        required=False,
+        initial="",
+        label=gettext_lazy("Keep latest"),
+        widget=forms.TextInput(attrs={"id": "max-checkpoints"}),
+    )
+
+    def __init__(
+        self, data: Any, known: Iterable[str], engine: str, presets: Iterable[EventPreset] = ()
+    ) -> None:
+        super().__init__(data)
+        preset = self.fields[PRESET]
+        assert isinstance(preset, forms.ChoiceField)
+        preset.choices = [("", ""), *((one.name, one.label) for one in presets)]
+        events = self.fields[EVENTS]
+        assert isinstance(events, EventsField)
+        events.choices = [(name, name) for name in (EVERY, *known)]
+        events.engine = engine
+
+    def clean_max_checkpoints(self) -> int | None:
+        text = self.cleaned_data[MAX_CHECKPOINTS]
+        if not text:
+            return None
+        return parsed(lambda: parse_kept_checkpoints(text))
+
+    @property
+    def settings(self) -> CheckpointSettings:
+        """The settings of a request: only those that were chosen."""
+        values, chosen = valid_values(self), CheckpointSettings()
+        preset = str(values.get(PRESET) or "")
+        events = [*(preset.split(",") if preset else ()), *(values.get(EVENTS) or ())]
+        if events:
+            chosen["events"] = list(dict.fromkeys(events))
+        if values.get(MAX_CHECKPOINTS) is not None:
+            chosen["max_checkpoints"] = values[MAX_CHECKPOINTS]
+        return chosen
+
+
+# The form for the models of agents and the prompt cache warm-up.
+
+
+CACHE_WARMUP = "cache_warmup"
+
+
+class ModelField(forms.CharField):
+    """The model of one role, or of all. It is unchanged if empty; ``stored`` is the checkpoint's."""
+
+    def __init__(self, role: str, html_id: str, stored: str) -> None:
+        self.role, self.stored = role, stored
+        widget = forms.TextInput(attrs={"id": html_id})
+        super().__init__(required=False, initial="", label=_("Model"), widget=widget)
+
+    @property
+    def is_all(self) -> bool:
+        return self.role == ALL_AGENTS
+
+    def clean(self, value: Any) -> str:
+        text = super().clean(value)
+        return parsed(lambda: parse_model(text))
+
+
+class ModelsForm(forms.Form):
+    """A field for each role in ``stored``, with its model, and the strategy to warm up the prompt cache."""
+
+    cache_warmup = forms.ChoiceField(
+        required=False,
+        initial="",
+        label=_("Prompt cache"),
+        widget=forms.Select(attrs={"id": CACHE_WARMUP}),
+        error_messages={"invalid_choice": _("Choose one of these.")},
+    )
+
+    def __init__(self, data: Any, stored: Mapping[str, str], *, may_warm_up: bool) -> None:
+        super().__init__(data)
+        self.may_warm_up = may_warm_up
+        roles = [role for role in stored if role != ALL_AGENTS]
+        numbers = {ALL_AGENTS: "all"} | {role: str(number) for number, role in enumerate(roles, 1)}
+        for role, model in stored.items():
+            self.fields[name_of(role)] = ModelField(role, f"model-{numbers[role]}", model)
+        cache_warmup = self.fields[CACHE_WARMUP]
+        assert isinstance(cache_warmup, forms.ChoiceField)
+        cache_warmup.choices = [("", _("Off")), *(STRATEGIES.items() if may_warm_up else ())]
+        self.order_fields([*map(name_of, stored), CACHE_WARMUP])
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """The models that differ from the stored ones, by role."""
+        values = valid_values(self)
+        fields = {name: field for name, field in self.fields.items() if isinstance(field, ModelField)}
+        return {
+            field.role: values[name]
+            for name, field in fields.items()
+            if values.get(name) and values[name] != field.stored
+        }
+
+    @property
+    def strategy(self) -> str:
+        """One of STRATEGIES, or empty."""
+        return str(valid_values(self).get(CACHE_WARMUP, ""))
+
+
+def models_form(contents: Contents, data: Any) -> ModelsForm:
+    """The form for a launch from this checkpoint, empty if its kind has no agents."""
+    kind = kind_of(engine_of(contents), contents.kind)
+    if not kind.has_models:
+        return no_models_form()
+    models = {agent.role: agent.model for agent in reversed(contents.agents) if agent.role}
+    stored = {role: models[role] for role in agent_roles(contents)}
+    may_warm_up = kind.can_warm_cache and len(stored) >= MIN_AGENTS_TO_WARM_UP
+    return ModelsForm(
+        data, {ALL_AGENTS: "", **stored} if len(stored) > 1 else stored, may_warm_up=may_warm_up
+    )
+
+
+def new_models_form(roles: Sequence[str], data: Any) -> ModelsForm:
+    """The form for a new run, whose agents are not known before it starts.
+
+    ``roles`` are those of an earlier run. Their models may have changed, so none is shown. A role with a
+    redacted part is left out.
+    """
+    whole = [role for role in roles if MARKER not in role]
+    return ModelsForm(data, dict.fromkeys([ALL_AGENTS, *whole], ""), may_warm_up=True)
+
+
+def no_models_form() -> ModelsForm:
+    """A form without fields of models, which nothing was sent to."""
+    return ModelsForm(None, {}, may_warm_up=False)
+
+
+def name_of(role: str) -> str:
+    """The name of the role's field."""
+    return f"model:{role}"
+
+
+# The forms of a run's settings: its breakpoints, and the values that its code reads.
+
+
+MAX_BREAKPOINTS = 200
+
+
+class UnitsField(forms.Field):
+    """The names of units, from boxes or from a text with commas."""
+
+    def __init__(self, label: Any, html_id: str) -> None:
+        super().__init__(required=False, label=label, widget=forms.SelectMultiple(attrs={"id": html_id}))
+
+    def clean(self, value: Any) -> tuple[str, ...]:
+        names = [name.strip() for text in value or () for name in str(text).split(",")]
+        found = tuple(dict.fromkeys(name for name in names if name))
+        if len(found) > MAX_BREAKPOINTS:
+            raise forms.ValidationError(
+                gettext("There are %(most)d breakpoints at most.") % {"most": MAX_BREAKPOINTS}
+            )
+        return found
+
+
+class BreakpointsForm(forms.Form):
+    """The units before and after which a run stops."""
+
+    stop_before = UnitsField(gettext_lazy("Stop before"), "stop-before")
+    stop_after = UnitsField(gettext_lazy("Stop after"), "stop-after")
+
+    def __init__(self, data: Any, units: Sequence[str]) -> None:
+        super().__init__(data)
+        self.units = tuple(units)
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        return tuple(valid_values(self).get("stop_before") or ())
+
+    @property
+    def after(self) -> tuple[str, ...]:
+        return tuple(valid_values(self).get("stop_after") or ())
+
+
+class NamedValuesForm(ValuesForm):
+    """Values that the project's code reads, by their names in its source. An empty field gives no value."""
+
+    def __init__(self, data: Any, group: str, names: Sequence[InputName]) -> None:
+        self.kinds = {one.name: KINDS[one.kind] for one in names if one.kind in KINDS}
+        # Shown in an empty field, and used by the project's code if the field stays empty.
+        self.defaults = {one.name: as_json(one.default) for one in names if one.has_default}
+        super().__init__(data, group, {one.name: MISSING for one in names})
+
+    def value_field(self, number: int, name: str, stored: Any) -> ValueField:
+        # A list on separate lines cannot be distinguished from a text that was left empty.
+        kind = self.kinds.get(name)
+        return ValueField(
+            self.group, number, name, stored, ValueKind.JSON if kind is ValueKind.LIST else kind
+        )
+
+
+# The form of the start time: now, or a time in the server's time zone.
+
+
+NOW, LATER = "now", "later"
+
+
+class StartTimeForm(forms.Form):
+    """A typed time applies whatever is chosen: starting too late is better than starting now."""
+
+    start = forms.ChoiceField(
+        required=False,
+        label=_("Start"),
+        choices=[(NOW, _("Now")), (LATER, _("At this time"))],
+        widget=forms.Select(attrs={"id": "when"}),
+    )
+    start_at = forms.CharField(
+        required=False, initial="", label=_("Start"), widget=forms.TextInput(attrs={"id": "start-at"})
+    )
+
+    def clean_start_at(self) -> datetime | None:
+        text = self.cleaned_data["start_at"]
+        if not text and self.cleaned_data.get("start") != LATER:
+            return None
+        return parsed(lambda: parse_start_time(text))
+
+    @property
+    def at(self) -> datetime | None:
+        """The start time, None for now."""
+        return valid_values(self).get("start_at")
+
+
+# The form of limits of tokens, minutes and steps.
+
+
+NAMES = {"tokens": "limit_tokens", "seconds": "limit_minutes", "steps": "limit_steps"}
+
+
+class LimitField(forms.CharField):
+    """A limit as rows store it, in seconds if it is typed in minutes; None if it is empty."""
+
+    def __init__(self, measure: str, label: Any) -> None:
+        self.measure = measure
+        widget = forms.TextInput(attrs={"id": NAMES[measure].replace("_", "-")})
+        super().__init__(required=False, label=label, initial="", widget=widget)
+
+    def clean(self, value: Any) -> float | None:
+        text = super().clean(value)
+        if not text:
+            return None
+        limit = parsed(lambda: parse_limit(self.measure, text))
+        return max(1, round(limit * 60)) if self.measure == "seconds" else limit
+
+
+class LimitsForm(forms.Form):
+    """An empty field is no limit."""
+
+    limit_tokens = LimitField("tokens", _("Tokens"))
+    limit_minutes = LimitField("seconds", _("Minutes"))
+    limit_steps = LimitField("steps", _("Steps"))
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The valid limits by measure, time in seconds; empty if nothing was sent."""
+        values = valid_values(self)
+        return {measure: values[name] for measure, name in NAMES.items() if values.get(name) is not None}
+
+
+class DailyLimitsForm(LimitsForm):
+    """Stored limits. Those that somebody has changed since the form was shown are an error."""
+
+    def __init__(self, data: Any = None, *, stored: Mapping[str, float], **options: Any) -> None:
+        super().__init__(data, **options)
+        self.stored = stored
+
+    def clean(self) -> dict[str, Any]:
+        if has_changed(self.data, self.stored):
+            texts = limit_texts(self.stored)
+            shown = ", ".join(f"{self[name].label}: {text}" for name, text in texts.items()) or "-"
+            text = gettext("Somebody changed these limits to: %(limits)s. Save again to replace theirs.")
+            raise forms.ValidationError(text % {"limits": shown})
+        return self.cleaned_data
+
+
+def limit_texts(limits: Mapping[str, float]) -> dict[str, str]:
+    """The texts of stored limits by field, time in minutes."""
+    return {NAMES[measure]: _text(measure, limits[measure]) for measure in NAMES if measure in limits}
+
+
+def _text(measure: str, limit: float) -> str:
+    number = limit / 60 if measure == "seconds" else limit
+    return f"{number:.2f}".rstrip("0").rstrip(".") if number < 1e6 else str(int(number))

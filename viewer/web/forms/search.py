@@ -1,0 +1,122 @@
+"""The forms of a search and of a share link."""
+
+from typing import Any
+
+from django import forms
+from django.utils.text import capfirst
+from django.utils.translation import gettext, ngettext, pgettext_lazy
+from django.utils.translation import gettext_lazy as _
+
+from viewer.engines import all_engines
+from viewer.models import Location, SavedSearch, SearchEntry, SearchFacet
+from viewer.presentation.run.rows import trigger_label
+from viewer.presentation.share_links import EXPIRY_DAYS
+from viewer.records.search_filters import COMPLETED, FAILED, PRUNED, WAITING, Filters
+
+# The form of a search. Whatever it holds is valid: what cannot be understood does not filter.
+
+
+# Values in one list.
+MAX_OFFERED = 200
+# The fields with a list of values, by their facet.
+_FACETS = {"agent": "agent", "unit": "unit", "model": "model", "version": "engine_version"}
+
+
+def _text(label: Any, **attributes: str) -> forms.CharField:
+    widget = forms.TextInput(attrs={"autocomplete": "off", "maxlength": "300", **attributes})
+    return forms.CharField(label=label, required=False, widget=widget)
+
+
+class SearchForm(forms.Form):
+    """The filters of a search, filled in with those of its address."""
+
+    kind = forms.ChoiceField(label=_("Text"))
+    location = forms.ChoiceField(label=_("Location"))
+    entity = forms.ChoiceField(label=_("Type"))
+    status = forms.ChoiceField(
+        label=_("Status"),
+        choices=[
+            ("", _("Any")),
+            (FAILED, _("failed")),
+            (WAITING, _("waiting for an answer")),
+            (COMPLETED, _("completed")),
+            (PRUNED, _("pruned at its source")),
+        ],
+    )
+    trigger = forms.ChoiceField(label=_("Written when"))
+    agent = _text(_("Agent"))
+    unit = _text("")
+    model = _text(_("Model"))
+    branch = _text(_("Branch"))
+    version = _text(_("Engine version"))
+    since = _text(pgettext_lazy("the first day of a period", "From"), type="date")
+    until = _text(_("To"), type="date")
+    tokens = _text(_("Tokens, at least"), inputmode="numeric")
+    cost = _text(_("Cost of the run in US$, at least"), inputmode="decimal")
+    unattended = forms.BooleanField(label=_("Failed and never re-run"), required=False)
+    edited = forms.BooleanField(label=_("Edited"), required=False)
+
+    def __init__(self, filters: Filters) -> None:
+        super().__init__(initial={name: getattr(filters, name) for name in self.base_fields}, prefix=None)
+        self.fields["unit"].label = units_text()
+        self._choose("kind", SearchEntry.Kind.choices)
+        self._choose("location", [(str(one.uid), one.path) for one in Location.objects.all()])
+        kinds = [kind for engine in all_engines() for kind in engine.kinds.values() if kind.name != "unknown"]
+        self._choose("entity", [(kind.name, gettext(kind.label)) for kind in kinds])
+        triggers = _values("trigger")
+        self._choose("trigger", [(value, trigger_label(value)) for value in triggers])
+        self.lists = {name: _values(facet) for name, facet in _FACETS.items()}
+        for name in self.lists:
+            self.fields[name].widget.attrs["list"] = f"{name}-values"
+
+    def _choose(self, name: str, choices: list[tuple[str, Any]]) -> None:
+        """Add these choices, and the present one even if it is not among them."""
+        value = str(self.initial[name])
+        known = {choice for choice, _label in choices}
+        extra = [(value, value)] if value and value not in known else []
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [("", _("Any")), *choices, *extra]
+
+
+def units_text() -> str:
+    """What the engines call their units of work, separated by commas."""
+    labels = dict.fromkeys(
+        gettext(kind.unit_label) for engine in all_engines() for kind in engine.kinds.values()
+    )
+    return capfirst(", ".join(labels))
+
+
+def _values(facet: str) -> list[str]:
+    rows = SearchFacet.objects.filter(name=facet).order_by("value")
+    return list(rows.values_list("value", flat=True).distinct()[:MAX_OFFERED])
+
+
+class SavedSearchForm(forms.ModelForm[SavedSearch]):
+    """The name of a search, and the query of its address."""
+
+    class Meta:
+        model = SavedSearch
+        fields = ("name", "query")
+
+
+# What a person chooses for a share link.
+
+
+def _choices() -> list[tuple[str, str]]:
+    return [
+        (str(days), ngettext("%(count)s day", "%(count)s days", days) % {"count": days})
+        for days in EXPIRY_DAYS
+    ]
+
+
+class ShareForm(forms.Form):
+    """How long a link works, and whether it unfurls in a chat."""
+
+    days = forms.ChoiceField(label=_("Expires after"), choices=_choices, initial=str(EXPIRY_DAYS[0]))
+    unfurls = forms.BooleanField(label=_("Show a preview where the link is pasted"), required=False)
+
+    @property
+    def days_chosen(self) -> int:
+        """How many days the link works."""
+        return int(self.cleaned_data["days"])

@@ -1,0 +1,304 @@
+"""The page of a fork or resume."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from django.forms import Form
+
+from viewer.engines import engine_of
+from viewer.engines.editable import Editable, Schema, StateEntry
+from viewer.engines.entry_points import RootKind
+from viewer.engines.plan import Edits
+from viewer.engines.protocol import kind_of
+from viewer.launching.naming import fork_branch
+from viewer.launching.preview import LaunchPreview, PlanPreview
+from viewer.launching.requests import ForkRequest, ResumeRequest, added_value
+from viewer.launching.start import fork, preview_fork, preview_resume, resume
+from viewer.models import Checkpoint, Job
+from viewer.web.forms.fork import EntryPointForm, ForkForm, OutputsForm, PreflightForm, StateForm, ValuesForm
+from viewer.web.forms.messages import ModesForm
+from viewer.web.forms.options import models_form
+from viewer.web.launch.answers import (
+    AnswersPart,
+    ConversationPart,
+    answers_part,
+    conversation_parts,
+    without_conversations,
+)
+from viewer.web.launch.edits import OutputView, ValuesPart, output_views, values_part
+from viewer.web.launch.options import OptionParts
+from viewer.web.launch.page import (
+    CheckpointPage,
+    Retry,
+    StartingPoint,
+    Submission,
+    preflight_for,
+    retry_of_fork,
+    source_at,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ForkParts:
+    """The parts of the page. ``inputs`` and ``state`` are None if there are none."""
+
+    target: EntryPointForm
+    inputs: ValuesPart | None
+    state: ValuesPart | None
+    outputs: list[OutputView]
+    outputs_form: OutputsForm
+    options: OptionParts
+    modes: ModesForm
+    conversations: list[ConversationPart] = field(default_factory=list)
+    answers: AnswersPart | None = None
+    # What is known of the project's code, and whether more is known than when the page was shown.
+    schema_digest: str = ""
+    is_new_schema: bool = False
+    # An edited value replaces the stored one where the engine would add it, unless its mode differs.
+    replaces: bool = False
+
+    @property
+    def values(self) -> list[ValuesPart]:
+        """The inputs and the state; either may be missing."""
+        return [part for part in (self.inputs, self.state) if part]
+
+    @property
+    def edits(self) -> Edits:
+        """The values that a person changed."""
+        target = self.target
+        state = self.edited_state
+        return Edits(
+            inputs=self.inputs.form.changes if self.inputs else {},
+            outputs=self.outputs_form.changes,
+            state=state or None,
+            again=target.units_again if isinstance(target, ForkForm) else frozenset(),
+            keep=target.units_kept if isinstance(target, ForkForm) else frozenset(),
+            replace=frozenset(name for name in state if self.replaces and not self.modes.adds(name)),
+            as_node=target.chosen_node if isinstance(target, ForkForm) else "",
+            answers=self.answers.form.answers if self.answers else {},
+        )
+
+    @property
+    def edited_state(self) -> dict[str, Any]:
+        """The value for each edited entry of the state: the new value, or the one for its reducer."""
+        typed = self.state.form.changes if self.state else {}
+        stored = {view.name: view.field.stored for view in self.state.fields} if self.state else {}
+        state = {
+            name: added_value(stored.get(name), value) if self.modes.adds(name) else value
+            for name, value in typed.items()
+        }
+        return state | {part.name: part.value for part in self.conversations if part.value is not None}
+
+    def id_of(self, part: str) -> str:
+        """The id of the field for a part that a link names (``editable_parts``); empty if it has none."""
+        group, _colon, name = part.partition(":")
+        fields = {"inputs": self.inputs, "state": self.state}.get(group)
+        found = {view.name: view.html_id for view in fields.fields} if fields else {}
+        if group == "outputs":
+            found = {view.unit: view.html_id for view in self.outputs}
+        if group == "state":
+            found |= {part.name: part.html_id for part in self.conversations}
+        for conversation in self.conversations if group == "messages" else ():
+            known = [one.form.message.position for one in conversation.messages if one.form.message]
+            ids = (message.html_id for message in conversation.messages)
+            found |= {f"{conversation.name}:{at}": one for at, one in zip(known, ids, strict=False)}
+        return found.get(name, "")
+
+    @property
+    def changed_ids(self) -> list[str]:
+        """The ids of the fields with an edit."""
+        values = [html_id for part in self.values for html_id in part.changed_ids]
+        values += [html_id for part in self.conversations for html_id in part.changed_ids]
+        return values + [output.html_id for output in self.outputs if output.changed]
+
+
+@dataclass(kw_only=True)
+class ForkPage(CheckpointPage[Job]):
+    """The page with the preview of its request."""
+
+    parts: ForkParts
+    preview: LaunchPreview
+    # The id of the field at which the form opens, if a link named one.
+    opened_id: str = ""
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        parts = self.parts
+        values = (part.form for part in parts.values)
+        messages = (form for part in parts.conversations for form in part.forms.forms)
+        answers = [parts.answers.form] if parts.answers else []
+        return (
+            *answers,
+            *values,
+            *messages,
+            parts.modes,
+            self.parts.outputs_form,
+            *self.parts.options.forms,
+            self.parts.target,
+        )
+
+    @property
+    def checked(self) -> LaunchPreview:
+        return self.preview
+
+    @property
+    def request(self) -> ForkRequest:
+        return self.preview.request
+
+    @property
+    def kind(self) -> Job.Kind:
+        return self.request.kind
+
+    @property
+    def is_fork(self) -> bool:
+        return self.kind == Job.Kind.FORK
+
+    @property
+    def plan(self) -> PlanPreview:
+        return self.preview.plan
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it starts from the stored copy because the checkpoint was pruned."""
+        return self.checkpoint.state == Checkpoint.State.PRUNED
+
+    @property
+    def redacted_parts(self) -> list[str]:
+        return self.preview.redacted_parts
+
+    @property
+    def waits_for_preflight(self) -> bool:
+        others = self.preview.checks or self.refused or self.form_errors
+        return bool(self.findings and self.findings.is_under_way and not self.can_start and not others)
+
+    @property
+    def sent_answer(self) -> str:
+        """The answer that a resume sends, for its button; empty if it sends none or several."""
+        views = self.parts.answers.views if self.parts.answers and not self.is_fork else []
+        return views[0].given if len(views) == 1 and self.request.edits.answers else ""
+
+    @property
+    def shares_its_branch(self) -> bool:
+        """Whether resuming gives this branch a second continuation."""
+        return (
+            not self.is_fork
+            and self.checkpoint.children.filter(recorded_branch=self.checkpoint.recorded_branch).exists()
+        )
+
+    def launch(self) -> Job:
+        request = self.request
+        return resume(request) if isinstance(request, ResumeRequest) else fork(request)
+
+
+def fork_page(
+    type_: type[ForkRequest], checkpoint: Checkpoint, submission: Submission, retried: Job | None
+) -> ForkPage:
+    """The page in its initial state, or with the submitted values."""
+    source, data, retry = source_at(checkpoint), submission.data, None
+    if retried:
+        retry = _retry(type_, source, retried)
+    # A resume continues the thread itself, so that nothing is chosen for a person.
+    must_choose = type_.kind == Job.Kind.RESUME and data is not None
+    sent = retry.data if retry and data is None else data
+    parts = fork_parts(type_, source, sent, must_choose, submission.chosen)
+    preflight = PreflightForm(data)
+    request = type_(
+        **source.request_values(parts.options, preflight, submission),
+        entry_point=parts.target.chosen_entry_point,
+        branch=parts.target.branch_name if isinstance(parts.target, ForkForm) else checkpoint.recorded_branch,
+        edits=parts.edits,
+        into=parts.target.target if isinstance(parts.target, ForkForm) else "",
+        again_stale=isinstance(parts.target, ForkForm) and parts.target.runs_stale_again,
+        accepted=preflight.accepted_by_person,
+        key=submission.key,
+    )
+    if not request.branch:
+        request = replace(request, branch=fork_branch(request))
+    preview = preview_of(request)
+    if preview.needs_preflight and not parts.target.errors:
+        preview = preview_of(replace(request, preflight=preflight_for(request, preflight)))
+    opened = parts.id_of(submission.opened) if submission.opened else ""
+    return ForkPage(**submission.page_values, parts=parts, preview=preview, retry=retry, opened_id=opened)
+
+
+def preview_of(request: ForkRequest) -> LaunchPreview:
+    """The preview of a fork or resume."""
+    return preview_resume(request) if isinstance(request, ResumeRequest) else preview_fork(request)
+
+
+def fork_parts(
+    type_: type[ForkRequest],
+    source: StartingPoint,
+    data: Any,
+    must_choose: bool = False,
+    chosen: Mapping[str, str] | None = None,
+) -> ForkParts:
+    """The parts, in their initial state if ``data`` is None. A resume has no edits."""
+    contents = source.contents
+    engine = engine_of(contents)
+    is_fork, edited = type_.kind == Job.Kind.FORK, engine.editable(contents)
+    edits = data if is_fork else None
+    kind = kind_of(engine, contents.kind)
+    target: EntryPointForm = EntryPointForm(data, source.entry_points, source.proposed)
+    schema = source.schema(target.chosen_entry_point)
+    if is_fork:
+        as_nodes = edited.as_nodes and schema.units
+        target = ForkForm(data, source.entry_points, source.proposed, as_nodes, kind.fork_targets)
+    inputs = state = None
+    if edited.inputs is not None:
+        inputs = values_part(ValuesForm(edits, "input", edited.inputs, can_add=kind.can_add_inputs))
+    modes = modes_form(edits, edited, schema, kind)
+    if edited.state is not None:
+        state = values_part(
+            StateForm(edits, without_conversations(edited), missing_entries(edited, schema)), modes
+        )
+    outputs = OutputsForm(edits, edited.outputs)
+    options = source.options(models_form(contents, edits), data, schema)
+    views = output_views(outputs, edited.outputs)
+    conversations = conversation_parts(edits, contents, edited, modes)
+    digest = schema.digest
+    return ForkParts(
+        target,
+        inputs,
+        state,
+        views,
+        outputs,
+        options,
+        modes,
+        conversations,
+        answers_part(data, edited, must_choose, chosen),
+        schema_digest=digest,
+        is_new_schema=data is not None and data.get("schema", digest) != digest,
+        replaces=kind.adds_to_state,
+    )
+
+
+def missing_entries(edited: Editable, schema: Schema) -> dict[str, StateEntry]:
+    """The entries of the schema that have no value and are not edited as a conversation."""
+    known = {*(edited.state or {}), *edited.opaque}
+    return {name: entry for name, entry in schema.entries.items() if name not in known}
+
+
+def modes_form(data: Any, edited: Editable, schema: Schema, kind: RootKind) -> ModesForm:
+    """A choice for each entry of the state that has a reducer, or may have one."""
+    reducers: dict[str, str | None] = {}
+    names = dict.fromkeys((*(edited.state or {}), *schema.entries))
+    for name in names if kind.adds_to_state else ():
+        entry = schema.entries.get(name)
+        if entry is None and isinstance((edited.state or {}).get(name), list):
+            # Not known from the code yet: most lists have a reducer.
+            reducers[name] = None
+        elif entry is not None and entry.reducer:
+            reducers[name] = entry.reducer
+    by_id = [name for name in edited.conversations if name in reducers and schema.merges_by_id(name)]
+    return ModesForm(data, reducers, by_id)
+
+
+def _retry(type_: type[ForkRequest], source: StartingPoint, job: Job) -> Retry:
+    first, taken = fork_parts(type_, source, None), source.checkpoint.location.taken_branches
+    values = [part.form for part in first.values]
+    if settings := first.options.settings:
+        values += [settings.configurable.form, settings.context.form]
+    conversations = {part.name for part in first.conversations}
+    return retry_of_fork(job, values, first.outputs_form, first.options.models.form, taken, conversations)

@@ -1,0 +1,199 @@
+"""The page of a new run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.forms import Form
+
+from viewer.engines import engine_of
+from viewer.engines.protocol import kind_of
+from viewer.launching.new_run import (
+    NewRunPreview,
+    agents_roles,
+    earlier_run,
+    entry_point_of_run,
+    kickoff_inputs,
+    new_run,
+    preview_new_run,
+)
+from viewer.launching.preflight import preflight_of_new_run, schema_of_new_run
+from viewer.launching.refusals import Code, Refusal
+from viewer.launching.requests import NewRunRequest
+from viewer.models import Job, Location, Project, Run
+from viewer.web.forms.fork import PreflightForm
+from viewer.web.forms.new_run import InputsForm, WriteTargetForm
+from viewer.web.forms.options import new_models_form, no_models_form
+from viewer.web.launch.edits import ValuesPart, values_part
+from viewer.web.launch.options import OptionParts, checkpoints_part, option_parts, run_settings_part
+from viewer.web.launch.page import LaunchPage, Submission, retry_of_run
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The entry point of the new run. ``again`` is the run to repeat, ``found`` an earlier run of it."""
+
+    entry_point: str
+    entity: str
+    again: Run | None
+    found: Run | None
+    retried: Job | None
+
+    @property
+    def name(self) -> str:
+        """The name of the earlier run; empty if there is none."""
+        return self.found.name if self.found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class NewRunParts:
+    """The parts of the page."""
+
+    inputs: ValuesPart
+    inputs_form: InputsForm
+    options: OptionParts
+    target: WriteTargetForm
+
+    @property
+    def not_given(self) -> list[str]:
+        """The names of required inputs that are empty."""
+        return self.inputs_form.not_given
+
+
+@dataclass(kw_only=True)
+class NewRunPage(LaunchPage[Job]):
+    """``preview`` is None without an entry point, and if the chosen location is not the project's."""
+
+    location: Location
+    project: Project
+    chosen: Chosen
+    parts: NewRunParts
+    preview: NewRunPreview | None
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        return (self.parts.inputs_form, *self.parts.options.forms, self.parts.target)
+
+    @property
+    def checked(self) -> NewRunPreview | None:
+        return self.preview
+
+    @property
+    def entry_point(self) -> str:
+        return self.chosen.entry_point
+
+    @property
+    def entity(self) -> str:
+        return self.chosen.entity
+
+    @property
+    def again(self) -> Run | None:
+        return self.chosen.again
+
+    @property
+    def is_blocked(self) -> bool:
+        return bool(self.against)
+
+    @property
+    def new_location_error(self) -> str:
+        return self.error_at("new_location")
+
+    def start(self) -> Job | None:
+        return super().start() if self.preview else None
+
+    def launch(self) -> Job:
+        assert self.preview is not None, "The page has a request."
+        return new_run(self.preview.request)
+
+
+def new_run_page(location: Location, project: Project, chosen: Chosen, submission: Submission) -> NewRunPage:
+    """The page in its initial state, or with the submitted values."""
+    parts, retry = new_run_parts(location, project, chosen, submission.data), None
+    if chosen.retried:
+        retry = retry_of_run(chosen.retried, parts.inputs_form, parts.options.models.form)
+        if submission.data is None:
+            parts = new_run_parts(location, project, chosen, retry.data)
+    preview = _preview(location, project, chosen, parts, submission)
+    if preview and parts.inputs_form.is_bound:
+        _show_refused_inputs(parts.inputs_form, preview.checks)
+    return NewRunPage(
+        **submission.page_values,
+        location=location,
+        project=project,
+        chosen=chosen,
+        parts=parts,
+        preview=preview,
+        retry=retry,
+    )
+
+
+def _preview(
+    location: Location, project: Project, chosen: Chosen, parts: NewRunParts, submission: Submission
+) -> NewRunPreview | None:
+    target, engine, preflight = parts.target.target, engine_of(location), PreflightForm(submission.data)
+    if not chosen.entry_point or target is None:
+        return None
+    request = NewRunRequest(
+        project=project,
+        entry_point=chosen.entry_point,
+        kind=kind_of(engine, chosen.entity),
+        name=chosen.name or engine.entry_point_title(chosen.entry_point),
+        inputs=parts.inputs_form.given,
+        target=target,
+        roots=settings.CHECKPOINT_ROOTS,
+        key=submission.key,
+        requested_by=submission.user,
+        **parts.options.request_values,
+    )
+    preview = preview_new_run(request)
+    check = preflight_of_new_run(preview, may_start=preflight.is_bound, again=preflight.starts_check)
+    return preview_new_run(replace(request, preflight=check)) if check else preview
+
+
+def _show_refused_inputs(form: InputsForm, refusals: Sequence[Refusal]) -> None:
+    """Add the error of a missing prompt to its field."""
+    name = next(iter(form.value_fields), "")
+    for one in refusals:
+        if one.code == Code.INPUTS and name not in form.errors:
+            form.add_error(name, one.message)
+
+
+def chosen_for(
+    location: Location,
+    project: Project,
+    kinds: Mapping[str, str],
+    sent: Mapping[str, str],
+    repeated: Run | None,
+    retried: Job | None,
+) -> Chosen:
+    """Return the requested entry point and entity, else those of the run that is repeated.
+
+    ``kinds`` maps the project's entry points to their root kinds; empty if its source does not say.
+    """
+    entry_point = sent.get("entry_point", "") or (retried.request["entry_point"] if retried else "")
+    if entry_point not in kinds:
+        known = entry_point_of_run(project, repeated) if repeated else ""
+        entry_point = known or (next(iter(kinds)) if len(kinds) == 1 else "")
+    entity = kinds.get(entry_point) or sent.get("entity", "")
+    names = list(engine_of(location).kinds)
+    entity = entity if entity in names else names[0]
+    found = repeated or (earlier_run(location, entry_point, entity) if entry_point else None)
+    return Chosen(entry_point, entity, repeated, found, retried)
+
+
+def new_run_parts(location: Location, project: Project, chosen: Chosen, data: Any) -> NewRunParts:
+    """The parts, in their initial state if ``data`` is None."""
+    entity, folder, engine = chosen.entity, Path(project.folder), engine_of(location)
+    kind = kind_of(engine, entity)
+    found = chosen.found if chosen.found and chosen.found.entity == entity else None
+    names = engine.input_names(folder, chosen.entry_point, entity) if chosen.entry_point else ()
+    inputs = InputsForm(data, kind, names, kickoff_inputs(found, entity) if found else {})
+    models = no_models_form()
+    if kind.can_warm_cache:
+        models = new_models_form(agents_roles(found) if found else [], data)
+    checkpointing = checkpoints_part(engine, project, entity, (), data)
+    settings = run_settings_part(kind, schema_of_new_run(kind, project, chosen.entry_point), data)
+    options = option_parts(models, checkpointing, data, settings)
+    return NewRunParts(values_part(inputs), inputs, options, WriteTargetForm(data, project, location))

@@ -1,0 +1,372 @@
+"""What all launch pages share: errors, refusals, the start, and the fields of a job that is retried."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from uuid import UUID, uuid4
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.forms import Form
+from django.http import QueryDict
+from django.utils.datastructures import MultiValueDict
+
+from viewer.engines import engine_of
+from viewer.engines.editable import NO_SCHEMA, Schema
+from viewer.engines.protocol import Contents, kind_of
+from viewer.host.locations.bodies import stored_contents
+from viewer.launching.findings import UNCHECKED, CheckedLaunch, Findings
+from viewer.launching.naming import edits_not_kept, edits_to_repeat
+from viewer.launching.preflight import preflight_of, schema_at
+from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal
+from viewer.launching.requests import CheckpointRequest
+from viewer.launching.values import as_json, text_of
+from viewer.launching.values import kind_of as value_kind_of
+from viewer.models import Checkpoint, Job, PreflightCheck, Project
+from viewer.records.lineage.branch_names import free_name
+from viewer.web.forms.fork import OutputsForm, PreflightForm, ValuesForm, output_name
+from viewer.web.forms.options import CACHE_WARMUP, EVENTS, MAX_CHECKPOINTS, ModelsForm, limit_texts, name_of
+from viewer.web.launch.options import OptionParts, checkpoints_part, option_parts, run_settings_part
+
+# The fields that a form would have sent for a job's request, to retry it.
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """``data`` are the fields; ``missing`` names the edits that were not stored."""
+
+    job: Job
+    data: MultiValueDict[str, str]
+    missing: list[str]
+
+
+def retry_of_fork(
+    job: Job,
+    values: Iterable[ValuesForm],
+    outputs: OutputsForm,
+    models: ModelsForm,
+    taken: set[str],
+    conversations: Collection[str] = (),
+) -> Retry:
+    """The retry of a fork or resume. The forms are as first shown, ``taken`` are branches.
+
+    Edits of ``conversations`` have to be typed again: a request holds only what they write.
+    """
+    kept = edits_to_repeat(job)
+    options = job.request.get("options") or {}
+    typed_again = [name for name in kept["state"] if name in conversations]
+    kept["state"] = {name: value for name, value in kept["state"].items() if name not in conversations}
+    sent = {f"mode:{name}": "add" for name in kept["state"] if name not in (options.get("replace") or ())}
+    sent["as_node"] = str(options.get("as_node") or "")
+    for form in values:
+        sent |= _values(form, kept["inputs" if form.group == "input" else form.group])
+    for unit, edit in kept["outputs"].items():
+        if output_name(unit) in outputs.fields:
+            text = as_json(edit["json"]) if "json" in edit else str(edit.get("text", ""))
+            sent[output_name(unit)] = text
+    sent |= {"branch": free_name(job.branch, taken), "entry_point": job.request.get("entry_point", "")}
+    data = _data(job, sent | _options(job, models))
+    data.setlist("again", [step["unit"] for step in job.plan if step.get("reason") == "requested"])
+    data.setlist("keep", [step["unit"] for step in job.plan if step.get("reason") == "held"])
+    return Retry(job, data, [*edits_not_kept(job), *typed_again])
+
+
+def retry_of_run(job: Job, inputs: ValuesForm, models: ModelsForm) -> Retry:
+    """The retry of a new run. The forms are as first shown."""
+    sent = _values(inputs, edits_to_repeat(job)["inputs"], all_of=True) | _options(job, models)
+    return Retry(job, _data(job, sent | {"location": str(job.location.uid)}), edits_not_kept(job))
+
+
+def _values(form: ValuesForm, typed: Mapping[str, Any], all_of: bool = False) -> dict[str, str]:
+    """Each value in its field, as JSON if it has another type, else in the field of further values.
+
+    ``all_of``: whether missing values are sent as empty fields.
+    """
+    sent: dict[str, str] = {}
+    fields = form.value_fields
+    for name, one in fields.items():
+        if one.name not in typed:
+            sent |= {name: ""} if all_of and one.is_missing else {}
+        elif value_kind_of(typed[one.name]) == one.kind or not one.json_name:
+            sent[name] = text_of(typed[one.name], one.kind)
+        else:
+            sent |= {name: one.stored_text, one.json_name: as_json(typed[one.name])}
+    named = {one.name for one in fields.values()}
+    others = {name: value for name, value in typed.items() if name not in named}
+    return sent | ({form.more_name: as_json(others)} if others and form.more_name in form.fields else {})
+
+
+def _options(job: Job, models: ModelsForm) -> dict[str, str]:
+    """Models, the prompt cache, checkpoints and limits."""
+    options = job.request.get("options") or {}
+    chosen = options.get("models") or {}
+    sent = {name_of(role): model for role, model in chosen.items() if name_of(role) in models.fields}
+    sent[CACHE_WARMUP] = options.get("cache_warmup", "")
+    latest = (options.get("checkpoints") or {}).get("max_checkpoints")
+    return sent | ({MAX_CHECKPOINTS: str(latest)} if latest else {}) | limit_texts(job.limits)
+
+
+def _data(job: Job, sent: Mapping[str, str]) -> MultiValueDict[str, str]:
+    """The texts as a form sends them, with the events that write checkpoints."""
+    data: MultiValueDict[str, str] = MultiValueDict({name: [text] for name, text in sent.items()})
+    checkpoints = (job.request.get("options") or {}).get("checkpoints") or {}
+    for name in ("stop_before", "stop_after"):
+        data.setlist(name, list((job.request.get("options") or {}).get(name) or []))
+    data.setlist(EVENTS, list(checkpoints.get("events") or []))
+    return data
+
+
+# The common parts of all launch pages: errors, refusals, and the start.
+
+
+Started = TypeVar("Started")
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A submitted form and its user. ``data`` is None if the page is shown for the first time.
+
+    ``chosen`` are the answers that the link to the page named, by their field, and ``opened`` is the part at
+    which the form opens.
+    """
+
+    data: QueryDict | None
+    user: AbstractBaseUser | None
+    key: UUID
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    opened: str = ""
+
+    @property
+    def page_values(self) -> dict[str, Any]:
+        """The values that every page uses."""
+        return {"key": self.key, "is_sent": self.data is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """An error, with the id and label of its field."""
+
+    html_id: str
+    label: str
+    message: str
+
+
+@dataclass(kw_only=True)
+class LaunchPage(Generic[Started]):
+    """``notice`` asks the person to submit again. ``refused`` are the reasons why a start was refused.
+
+    ``retry`` is about the job that the page repeats.
+    """
+
+    key: UUID
+    is_sent: bool
+    retry: Retry | None = None
+    notice: str = ""
+    refused: list[Refusal] = field(default_factory=list)
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        """The forms, in the order of the page."""
+        raise NotImplementedError
+
+    @property
+    def checked(self) -> CheckedLaunch | None:
+        """The preview of the request; None if there is no request yet."""
+        raise NotImplementedError
+
+    def launch(self) -> Started:
+        """Start the request. Raises LaunchRefused."""
+        raise NotImplementedError
+
+    @property
+    def findings(self) -> Findings | None:
+        return self.checked.findings if self.checked else None
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """Each reason once, including those of an attempted start."""
+        found = self.checked.refusals if self.checked else []
+        return list(dict.fromkeys([*found, *self.refused]))
+
+    @property
+    def against(self) -> list[str]:
+        """The reasons that no field of the page can resolve."""
+        return list(dict.fromkeys(one.message for one in self.refusals if not one.field))
+
+    @property
+    def form_errors(self) -> list[FieldError]:
+        """The errors of all forms, in the order of the page."""
+        return [error for form in self.forms for error in errors_of(form)]
+
+    @property
+    def errors(self) -> list[FieldError]:
+        """What a person has to correct, answer or accept. A field's own error precedes a refusal."""
+        found = self.form_errors
+        named = {error.html_id for error in found}
+        fields = [one for one in self.refusals if one.field and one.field not in named]
+        return [*found, *(FieldError(one.field, one.label, one.message) for one in fields)]
+
+    @property
+    def can_start(self) -> bool:
+        return not (self.refusals or self.form_errors)
+
+    @property
+    def waits_for_preflight(self) -> bool:
+        """Whether only a running preflight check prevents the start."""
+        return False
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the start button is disabled."""
+        return not self.can_start
+
+    @property
+    def is_unchecked(self) -> bool:
+        """Whether only a preflight check is missing, which nobody has asked for yet."""
+        missing = [one for one in self.refusals if one.field == UNCHECKED]
+        return bool(missing) and self.refusals == missing and not (self.refused or self.form_errors)
+
+    @property
+    def shows_refusal(self) -> bool:
+        """Whether the page lists the reasons against a start next to the button."""
+        return self.is_blocked and not (self.waits_for_preflight or self.is_unchecked)
+
+    @property
+    def branch_error(self) -> str:
+        return self.error_at("branch")
+
+    @property
+    def entry_point_error(self) -> str:
+        return self.error_at("entry-point")
+
+    def error_at(self, html_id: str) -> str:
+        """The first error at this field; empty if there is none."""
+        return next((error.message for error in self.errors if error.html_id == html_id), "")
+
+    def start(self) -> Started | None:
+        """Start the launch. Return what was started, or None if it was refused, as the page then shows."""
+        if self.form_errors:
+            return None
+        try:
+            return self.launch()
+        except LaunchRefused as refused:
+            if isinstance(refused, AlreadyStarted):
+                self.key = uuid4()
+            again = [one.message for one in refused.refusals if one.code == Code.SEND_AGAIN]
+            self.notice = " ".join(again)
+            self.refused = [] if again else refused.refusals
+            return None
+
+
+def errors_of(form: Form) -> Iterator[FieldError]:
+    """Yield the errors of the form's fields."""
+    for name, messages in form.errors.items():
+        for message in messages:
+            yield FieldError(form[name].id_for_label, str(form[name].label), str(message))
+
+
+def preflight_for(request: CheckpointRequest, form: PreflightForm) -> PreflightCheck | None:
+    """The preflight check of this request, after starting it or accepting its effects if the form asks."""
+    return preflight_of(
+        request,
+        may_start=form.is_bound,
+        again=form.starts_check,
+        accepted_effects=form.accepted_effects,
+    )
+
+
+# The common parts of the pages for launches from a checkpoint.
+
+
+# Reading a larger checkpoint only for the cost would take too long.
+MAX_BYTES_FOR_COST = 4 * 1024 * 1024
+
+
+class CheckpointPage(LaunchPage[Started]):
+    """The page of a launch from a checkpoint."""
+
+    @property
+    def request(self) -> CheckpointRequest:
+        """The request that the page shows."""
+        raise NotImplementedError
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return self.request.checkpoint
+
+    @property
+    def project(self) -> Project | None:
+        return self.request.project
+
+    @property
+    def contents(self) -> Contents:
+        return self.request.contents
+
+
+@dataclass(frozen=True, slots=True)
+class StartingPoint:
+    """The checkpoint from which something starts, and its project."""
+
+    checkpoint: Checkpoint
+    contents: Contents
+    project: Project | None
+
+    @property
+    def folder(self) -> Path | None:
+        return Path(self.project.folder) if self.project else None
+
+    @property
+    def entry_points(self) -> list[str]:
+        return list(self.project.entry_points) if self.project else []
+
+    @property
+    def proposed(self) -> dict[str, str]:
+        """The proposed entry point, by field."""
+        entry_point, contents = "", self.contents
+        if self.folder:
+            engine = engine_of(contents)
+            entry_point = engine.entry_point_for(self.folder, self.entry_points, contents.kind, contents.name)
+        return {"entry_point": entry_point}
+
+    def schema(self, entry_point: str) -> Schema:
+        """The schema of a run, from a stored preflight check with this entry point, if there is one."""
+        return schema_at(self.checkpoint, self.contents, self.project, entry_point)
+
+    def options(self, models: ModelsForm, data: Any, schema: Schema = NO_SCHEMA) -> OptionParts:
+        """The option parts of the page, in their initial state if ``data`` is None."""
+        contents = self.contents
+        kind = kind_of(engine_of(contents), contents.kind)
+        events = contents.checkpoint_events
+        part = checkpoints_part(engine_of(contents), self.project, contents.kind, events, data)
+        return option_parts(models, part, data, run_settings_part(kind, schema, data))
+
+    def request_values(
+        self, options: OptionParts, preflight: PreflightForm, submission: Submission
+    ) -> dict[str, Any]:
+        """The fields that every request from a checkpoint has."""
+        return {
+            "checkpoint": self.checkpoint,
+            "contents": self.contents,
+            "furthest": furthest(self.checkpoint),
+            "project": self.project,
+            "folder": self.folder,
+            **options.request_values,
+            "answers": preflight.answers,
+            "requested_by": submission.user,
+            "seen_plan": None if submission.data is None else submission.data.get("shown"),
+        }
+
+
+def source_at(checkpoint: Checkpoint) -> StartingPoint:
+    """The checkpoint with its contents and the project of its location."""
+    return StartingPoint(checkpoint, stored_contents(checkpoint), checkpoint.location.project)
+
+
+def furthest(checkpoint: Checkpoint) -> Contents | None:
+    """The contents of the run's furthest checkpoint; None if it is this one."""
+    rows = checkpoint.run.checkpoints.filter(size__lte=MAX_BYTES_FOR_COST).select_related("stored_copy")
+    readable = rows.exclude(state=Checkpoint.State.NO_COPY)
+    row = readable.order_by("-units_done", "-event_count").first()
+    if row is None or row.pk == checkpoint.pk:
+        return None
+    return stored_contents(row)

@@ -1,0 +1,266 @@
+"""The page of a sweep, with the values of each dimension."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+from uuid import UUID
+
+from django.forms import BoundField, Form
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from viewer.engines import engine_of
+from viewer.engines.editable import NO_SCHEMA, Schema
+from viewer.engines.entry_points import InputName
+from viewer.engines.protocol import Contents, kind_of
+from viewer.launching.naming import sweep_prefix
+from viewer.launching.preview import unrestored
+from viewer.launching.refusals import Code, Refusal
+from viewer.launching.requests import SweepRequest
+from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
+from viewer.launching.values import ValueKind
+from viewer.launching.variations import MAX_VARIATIONS
+from viewer.models import Checkpoint, Job, Sweep
+from viewer.web.forms.fork import EntryPointForm, OutputsForm, PreflightForm, ValuesForm
+from viewer.web.forms.options import ModelField, ModelsForm, NamedValuesForm, models_form
+from viewer.web.forms.sweep import (
+    AnswersField,
+    DimensionField,
+    ModelsField,
+    SettingsField,
+    SweepForm,
+    TextsField,
+    ValuesField,
+)
+from viewer.web.launch.edits import KIND_LABELS, FieldView, shown_text
+from viewer.web.launch.options import OptionParts
+from viewer.web.launch.page import CheckpointPage, FieldError, Submission, preflight_for, source_at
+
+# The parts of a sweep's page: the values of each dimension, as typed.
+
+
+# The number of text fields of an output, before more are added.
+TEXTS_AT_FIRST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class VariationPart(FieldView):
+    """The typed values of one dimension."""
+
+    field: DimensionField
+    texts: list[str]
+
+    @property
+    def group(self) -> str:
+        return self.field.group
+
+    @property
+    def key(self) -> str:
+        return self.field.key
+
+    @property
+    def label(self) -> str:
+        return str(self.bound.label)
+
+    @property
+    def stored(self) -> str:
+        """The stored value as text."""
+        field = self.field
+        if isinstance(field, TextsField):
+            return field.stored
+        if isinstance(field, ModelsField):
+            return field.model.stored
+        return shown_text(field.value) if isinstance(field, ValuesField) else ""
+
+    @property
+    def kind_label(self) -> str:
+        field = self.field
+        if not isinstance(field, ValuesField | SettingsField):
+            return ""
+        # The label of a list explains the format of a fork's form, which differs here.
+        return gettext("list") if field.value.kind is ValueKind.LIST else str(KIND_LABELS[field.value.kind])
+
+    @property
+    def hint(self) -> str:
+        """How to type several values; for an output, the unit that produced it."""
+        field = self.field
+        if isinstance(field, TextsField):
+            return field.output.title
+        if isinstance(field, ModelsField):
+            return gettext("one model per line")
+        if isinstance(field, ValuesField | SettingsField) and field.value.kind in (
+            ValueKind.LIST,
+            ValueKind.JSON,
+        ):
+            return gettext("a JSON list of values, such as %(example)s") % {"example": '[["a"], ["b", "c"]]'}
+        return gettext("One value per line")
+
+    @property
+    def keeps_stored(self) -> bool:
+        """Whether the stored output is also one of the values."""
+        return isinstance(self.field, TextsField) and self.bound.value().keeps_stored
+
+    @property
+    def text(self) -> str:
+        return self.texts[0] if self.texts else ""
+
+    @property
+    def rows(self) -> int:
+        return min(8, max(2, self.text.count("\n") + 1))
+
+    @property
+    def is_open(self) -> bool:
+        return any(text.strip() for text in self.texts) or bool(self.error)
+
+
+def dimension_fields(
+    contents: Contents, models: ModelsForm, schema: Schema = NO_SCHEMA
+) -> list[DimensionField]:
+    """The fields that can vary: inputs or state, answers, run settings, outputs and models."""
+    engine = engine_of(contents)
+    editable, unit = engine.editable(contents), kind_of(engine, contents.kind).unit_label
+    group, stored = ("state", editable.state) if editable.inputs is None else ("input", editable.inputs)
+    values = ValuesForm(None, group, stored or {}).value_fields.values()
+    too_long = OutputsForm(None, editable.outputs).too_long
+    return [
+        *(ValuesField(group, value) for value in values),
+        *(AnswersField(question, number) for number, question in enumerate(editable.questions, 1)),
+        *_settings_fields("configurable", schema.configurable),
+        *_settings_fields("context", schema.context),
+        *(TextsField(unit, output) for output in editable.outputs if output.unit not in too_long),
+        *(ModelsField(field) for field in models.fields.values() if isinstance(field, ModelField)),
+    ]
+
+
+def _settings_fields(group: str, names: Sequence[InputName]) -> list[SettingsField]:
+    fields = NamedValuesForm(None, group, names).value_fields.values()
+    return [SettingsField(group, field) for field in fields]
+
+
+def variation_parts(form: SweepForm, data: Any) -> list[VariationPart]:
+    """The part of each dimension. An output has one more text field if that was requested."""
+    fields = {name: field for name, field in form.fields.items() if isinstance(field, DimensionField)}
+    another = data.getlist("another") if data is not None else []
+    return [
+        VariationPart(form[name], field, _texts(form[name], field, name in another))
+        for name, field in fields.items()
+    ]
+
+
+def _texts(bound: BoundField, field: DimensionField, is_added: bool) -> list[str]:
+    if not isinstance(field, TextsField):
+        return [str(bound.value() or "")]
+    texts = list(bound.value().texts)
+    return texts + [""] * max(int(is_added), TEXTS_AT_FIRST - len(texts))
+
+
+# The page of a sweep.
+
+
+TITLES = {
+    "input": _("Inputs"),
+    "state": _("State"),
+    "answer": _("Answers"),
+    "configurable": _("Configurable values"),
+    "context": _("Context"),
+    "output": _("Outputs"),
+    "model": _("Models"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SweepParts:
+    """The parts of the page. ``dimensions`` is what the forks differ in, ordered by group."""
+
+    target: SweepForm
+    dimensions: list[VariationPart]
+    options: OptionParts
+
+    @property
+    def sections(self) -> list[tuple[str, str, list[VariationPart]]]:
+        """The dimensions by group: its name, its title and its parts."""
+        groups = groupby(self.dimensions, attrgetter("group"))
+        return [(group, str(TITLES[group]), list(parts)) for group, parts in groups]
+
+
+@dataclass(kw_only=True)
+class SweepPage(CheckpointPage[Sweep]):
+    """``parts`` holds the common values of all forks, and the varied ones."""
+
+    parts: SweepParts
+    preview: SweepPreview
+    # Used by templates shared with the fork page.
+    is_fork: bool = True
+    kind: str = Job.Kind.FORK
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        return (*self.parts.options.forms, self.parts.target)
+
+    @property
+    def checked(self) -> SweepPreview:
+        return self.preview
+
+    @property
+    def request(self) -> SweepRequest:
+        return self.preview.request
+
+    @property
+    def shows_refusal(self) -> bool:
+        return bool(self.against or (self.is_sent and not self.can_start))
+
+    @property
+    def max_variations(self) -> int:
+        return MAX_VARIATIONS
+
+    @property
+    def unrestored(self) -> str:
+        return "" if self.findings else unrestored(self.request)
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """Each reason once. Invalid values are not also reported as a lack of variations."""
+        found = super().refusals
+        if any(part.error for part in self.parts.dimensions) and not self.preview.count:
+            return [one for one in found if one.code != Code.VARIATIONS]
+        return found
+
+    @property
+    def form_errors(self) -> list[FieldError]:
+        """The errors of all forms, those of the variations first, as on the page."""
+        first = {part.html_id for part in self.parts.dimensions}
+        return sorted(super().form_errors, key=lambda error: error.html_id not in first)
+
+    def launch(self) -> Sweep:
+        return sweep(self.request)
+
+
+def sweep_page(checkpoint: Checkpoint, submission: Submission, sweep_key: UUID) -> SweepPage:
+    """The page in its initial state, or with the submitted values. ``sweep_key`` identifies the sweep."""
+    source, data = source_at(checkpoint), submission.data
+    models, preflight = models_form(source.contents, data), PreflightForm(data)
+    chosen = EntryPointForm(data, source.entry_points, source.proposed).chosen_entry_point
+    schema = source.schema(chosen)
+    as_nodes = engine_of(source.contents).editable(source.contents).as_nodes and schema.units
+    fields = dimension_fields(source.contents, models, schema)
+    target = SweepForm(data, source.entry_points, source.proposed, fields, as_nodes)
+    parts = SweepParts(target, variation_parts(target, data), source.options(models, data, schema))
+    request = SweepRequest(
+        **source.request_values(parts.options, preflight, submission),
+        entry_point=target.chosen_entry_point,
+        prefix=target.branch_name,
+        dimensions=target.dimensions,
+        again_stale=target.runs_stale_again,
+        as_node=target.chosen_node,
+        score=target.score_function,
+        accepted=replace(preflight.accepted_by_person, redacted_parts=""),
+        key=sweep_key,
+    )
+    if not request.prefix:
+        request = replace(request, prefix=sweep_prefix(request))
+    preview = preview_sweep(request)
+    if preview.needs_preflight and not target.errors.get("entry_point"):
+        preview = preview_sweep(replace(request, preflight=preflight_for(request, preflight)))
+    return SweepPage(**submission.page_values, parts=parts, preview=preview)

@@ -1,0 +1,61 @@
+"""Links that log a user in, once, and values in addresses, which anybody may have written."""
+
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from sesame.utils import get_parameters
+
+from viewer.records.permissions import May, allow
+from viewer.validation import InvalidInput, whole_number
+
+# Values in URLs, which anybody may have written.
+
+
+def number_in(text: str, max_digits: int = 9) -> int | None:
+    """Return the text as an integer of at most ``max_digits`` digits, at least 0; None for any other text."""
+    try:
+        return whole_number(text, 0, 10**max_digits - 1)
+    except InvalidInput:
+        return None
+
+
+# Links that log a user in, once.
+
+
+# The user created when there is no superuser. It has no password: only links log it in.
+OWNER = "owner"
+
+
+def owner() -> User:
+    """Return the first active superuser, created if there is none."""
+    users = User.objects
+    found = users.filter(is_superuser=True, is_active=True).order_by("pk").first()
+    return found or users.create_superuser(OWNER)
+
+
+def teammate(name: str, may: May | None = None) -> User:
+    """Return the user of this name with this permission. A new user may only view, unless ``may`` says "run".
+
+    Raises ValidationError if the name is invalid or the user is deactivated.
+    """
+    found = User.objects.filter(username=name).first()
+    if found is None:
+        found = User(username=name)
+        found.set_unusable_password()
+        found.full_clean(exclude=["password"])
+        found.save()
+    if not found.is_active:
+        raise ValidationError(_("%(name)s can no longer log in.") % {"name": name})
+    if may:
+        allow(found, may)
+    return found
+
+
+def login_link(user: User, next_path: str = "/") -> str:
+    """Return a URL that logs the user in, once, and redirects to ``next_path``."""
+    query = urlencode({**get_parameters(user), "next": next_path})
+    return f"{settings.ALLOWED_ORIGINS[0]}{reverse('login-link')}?{query}"

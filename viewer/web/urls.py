@@ -1,0 +1,165 @@
+"""The URLs of the viewer, grouped by screen."""
+
+from django.urls import URLPattern, path
+
+from viewer.web.views import (
+    annotations,
+    checkpoints,
+    compare,
+    exports,
+    forks,
+    home,
+    inbox,
+    jobs,
+    locations,
+    new_runs,
+    projects,
+    pruning,
+    runs,
+    search,
+    server,
+    shares,
+    sweeps,
+    timeline,
+)
+from viewer.web.views import reader as reader_settings
+
+
+def moved(route: str, name: str) -> URLPattern:
+    """Return a path that redirects this old address to the URL with this name."""
+    return path(route, server.moved, {"name": name}, name=f"moved-{name}")
+
+
+location_urls = [
+    path("", home.show, name="home"),
+    path("notice/", server.show_site_notice, name="site-notice"),
+    path("settings/", reader_settings.show_settings, name="settings"),
+    path("settings/save/", reader_settings.save, name="settings-save"),
+    path("locations/", locations.index, name="locations"),
+    path("locations/add/", locations.add, name="location-add"),
+    path("locations/found/", locations.found, name="locations-found"),
+    # ?path=<beginning of a path>
+    path("locations/paths/", locations.paths, name="location-paths"),
+    path("locations/<uuid:uid>/", locations.show, name="location"),
+    path("locations/<uuid:uid>/path/", locations.change, name="location-path"),
+    path("locations/<uuid:uid>/refresh/", locations.refresh, name="location-refresh"),
+    path("locations/<uuid:uid>/import/cancel/", locations.cancel_import, name="location-cancel-import"),
+    path("locations/<uuid:uid>/replaced/", locations.accept_replacement, name="location-replaced"),
+    path("locations/<uuid:uid>/remove/", locations.remove, name="location-remove"),
+    # ?days=<number>&latest=<number>&branch=<name> choose what is listed.
+    path("locations/<uuid:uid>/prune/", pruning.show, name="prune"),
+    path("locations/<uuid:uid>/project/", projects.edit, name="project"),
+    path("locations/<uuid:uid>/project/limits/", projects.limits, name="project-limits"),
+    # ?entry_point=<module:name>&again=<run> fills in the form.
+    path("locations/<uuid:uid>/run/", new_runs.new, name="new-run"),
+    path("locations/<uuid:uid>/run/plan/", new_runs.plan, name="new-run-plan"),
+]
+
+run_urls = [
+    # ?at=<checkpoint id>&tab=<tab> is the selection.
+    path("runs/<uuid:uid>/", runs.show, name="run"),
+    path("runs/<uuid:uid>/rows/", runs.rows, name="run-rows"),
+    # ?named=<part of a name>
+    path("runs/<uuid:uid>/branches/", runs.branches, name="run-branches"),
+    # ?branch=<name>&span=<id>&from=<percent>&to=<percent>
+    path("runs/<uuid:uid>/timeline/", timeline.of_run, name="run-timeline"),
+    # ?format=<a name of FORMATS>
+    path("runs/<uuid:uid>/export/", exports.of_run, name="run-export"),
+    # ?to=head, fork or failure, and ?branch=<name>
+    path("runs/<uuid:uid>/jump/", runs.jump, name="run-jump"),
+    # ?branch=<name> or ?at=<checkpoint id> names what is annotated, else the run itself is.
+    path("runs/<uuid:uid>/note/", annotations.edit, name="annotation"),
+    path("runs/<uuid:uid>/star/", annotations.star, name="annotation-star"),
+    path("runs/<uuid:uid>/again/", new_runs.again, name="run-again"),
+]
+
+checkpoint_urls = [
+    path("checkpoints/<int:pk>/", checkpoints.show, name="checkpoint"),
+    path("checkpoints/<int:pk>/raw/", checkpoints.raw, name="checkpoint-raw"),
+    # ?part=<id of a part>&older=<key of the checkpoint at which it continues>
+    path("checkpoints/<int:pk>/history/", checkpoints.show_history, name="checkpoint-history"),
+    path("checkpoints/<int:pk>/graph/", checkpoints.draw_graph, name="checkpoint-graph"),
+    path("checkpoints/<int:pk>/fork/", forks.fork, name="fork"),
+    path("checkpoints/<int:pk>/fork/plan/", forks.plan, name="fork-plan"),
+    path("checkpoints/<int:pk>/fork/next/", forks.next_units, name="fork-next"),
+    path("checkpoints/<int:pk>/resume/", forks.resume, name="resume"),
+    path("checkpoints/<int:pk>/resume/plan/", forks.plan, {"kind": "resume"}, name="resume-plan"),
+    path("checkpoints/<int:pk>/publish/", forks.publish, name="publish"),
+    path("preflight/<uuid:pk>/", forks.show_preflight, name="preflight"),
+    path("checkpoints/<int:pk>/sweep/", sweeps.new, name="new-sweep"),
+    path("checkpoints/<int:pk>/sweep/plan/", sweeps.plan, name="new-sweep-plan"),
+]
+
+compare_urls = [
+    # ?a=<baseline>&b=<another>&b=<another>&row=<row> is the whole comparison.
+    # viewer/presentation/comparison_references.py says what names a checkpoint.
+    path("compare/", compare.show, name="compare"),
+    # With the same ?a= and b=, and ?format=<a name of COMPARISON_FORMATS>
+    path("compare/export/", compare.export, name="compare-export"),
+    path("compare/score/", compare.score, name="compare-score"),
+]
+
+job_urls = [
+    path("jobs/", jobs.index, name="jobs"),
+    path("data/", server.show_stored_data, name="stored-data"),
+    path("jobs/waiting/", jobs.waiting_now, name="jobs-waiting"),
+    path("jobs/limits/", jobs.day_limits, name="day-limits"),
+    path("jobs/<uuid:pk>/", jobs.show, name="job"),
+    path("jobs/<uuid:pk>/timeline/", timeline.of_job, name="job-timeline"),
+    path("jobs/<uuid:pk>/wait/", jobs.wait, name="job-wait"),
+    path("jobs/<uuid:pk>/start/", jobs.start, name="job-start"),
+    path("sweeps/<uuid:uid>/", sweeps.show, name="sweep"),
+    path("jobs/<uuid:pk>/cancel/", jobs.cancel, name="job-cancel"),
+]
+
+inbox_urls = [
+    path("inbox/", inbox.index, name="inbox"),
+    path("inbox/waiting/", inbox.waiting_now, name="inbox-waiting"),
+    path("inbox/count/", inbox.count, name="inbox-count"),
+    # ?at=<checkpoint id>
+    path("runs/<uuid:uid>/questions/", inbox.of_run, name="run-questions"),
+    path("jobs/<uuid:job>/questions/<int:number>/", inbox.show, name="question"),
+    path("jobs/<uuid:job>/questions/<int:number>/answer/", inbox.answer, name="question-answer"),
+]
+
+search_urls = [
+    # The query is the whole search (viewer/records/search_filters.py).
+    path("search/", search.index, name="search"),
+    path("palette/", search.palette, name="palette"),
+    path("search/saved/", search.save, name="search-save"),
+    path("search/saved/<int:pk>/remove/", search.remove, name="search-remove"),
+]
+
+share_urls = [
+    path("shares/", shares.index, name="shares"),
+    # ?kind=<kind>&target=<what names the object> (viewer/presentation/shared_objects.py).
+    path("shares/new/", shares.new, name="share"),
+    path("shares/preview/<str:what>/", shares.preview, name="share-preview"),
+    path("shares/preview/<str:what>/rows/", shares.preview_rows, name="share-preview-rows"),
+    path("shares/preview/<str:what>/picture.png", shares.preview_picture, name="share-preview-picture"),
+    path("shares/<int:pk>/revoke/", shares.revoke, name="share-revoke"),
+]
+
+# Addresses of version 0.1.0. Links to them are in terminals, notes and bookmarks.
+moved_urls = [
+    moved("locations/<uuid:uid>/forget/", "location-remove"),
+    moved("looks/<uuid:pk>/", "preflight"),
+    moved("checkpoints/<int:pk>/variations/", "new-sweep"),
+    moved("checkpoints/<int:pk>/variations/plan/", "new-sweep-plan"),
+    moved("variations/<uuid:uid>/", "sweep"),
+    moved("questions/", "inbox"),
+    moved("questions/waiting/", "inbox-waiting"),
+    moved("questions/count/", "inbox-count"),
+]
+
+urlpatterns = (
+    location_urls
+    + run_urls
+    + checkpoint_urls
+    + compare_urls
+    + job_urls
+    + inbox_urls
+    + search_urls
+    + share_urls
+    + moved_urls
+)

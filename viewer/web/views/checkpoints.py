@@ -1,0 +1,271 @@
+"""The history of one output or value of the state, as a part of the checkpoint's page."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.functional import Promise
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_GET, require_POST
+
+from viewer.engines import engine_of
+from viewer.engines.contents import EVENTS_A_PAGE, Tab
+from viewer.engines.protocol import Contents, Engine, kind_of
+from viewer.host.locations.bodies import NotReadable, contents_at, shown_body, stored_body, stored_bytes
+from viewer.launching.preflight import code_graph_of
+from viewer.launching.publish import published_as
+from viewer.messages.translation import translate
+from viewer.models import Annotation, Checkpoint, Run
+from viewer.presentation.history import history_of
+from viewer.presentation.listing import MAX_QUERY
+from viewer.presentation.run.branches import branch_colours, origin_of
+from viewer.presentation.run.rows import is_failure
+from viewer.presentation.run.units import unit_graph_of
+from viewer.presentation.values import json_tree
+from viewer.records.annotations import annotations_in
+from viewer.records.lineage.drawing import NoLayout
+from viewer.records.permissions import can_run, viewer_allowed
+from viewer.web.launch.answers import conversations_in
+from viewer.web.launch.edits import editable_parts
+from viewer.web.login_links import number_in
+from viewer.web.views.exports import download
+from viewer.web.views.forks import is_from_our_page
+from viewer.web.views.inbox import asked_context
+
+
+@viewer_allowed
+@require_GET
+def show_history(request: HttpRequest, pk: int) -> HttpResponse:
+    """Return the changes of ``?part=`` to htmx, from the ancestor ``?older=`` on; redirect anybody else."""
+    checkpoint = get_object_or_404(Checkpoint.objects.select_related("run__location"), pk=pk)
+    if not request.headers.get("HX-Request"):
+        query = {**request.GET.dict(), "at": checkpoint.checkpoint_id}
+        query.pop("older", None)
+        return redirect(f"{checkpoint.run.get_absolute_url()}?{urlencode(query)}")
+    start = number_in(request.GET.get("older", ""))
+    first = get_object_or_404(checkpoint.run.checkpoints, pk=start) if start else checkpoint
+    found = history_of(first, request.GET.get("part", ""))
+    context = {"checkpoint": checkpoint, "run": checkpoint.run, "history": found, "first": first}
+    context |= {"colours": branch_colours(checkpoint.run), "part": request.GET.get("part", "")}
+    return render(request, "history/_changes.html", context)
+
+
+# One checkpoint: its detail next to the list, and its stored copy as a download.
+
+
+# The tabs that engines share.
+SHARED_TABS: dict[str, str | Promise] = {"overview": _("Overview"), "events": _("Events"), "raw": _("Raw")}
+# Maximum numbers of characters of outputs that one page renders as Markdown: unasked, and on request. Hostile
+# Markdown of the first length takes a second.
+MAX_MARKDOWN, MAX_REQUESTED_MARKDOWN = 50_000, 200_000
+
+
+@viewer_allowed
+@require_GET
+def show(request: HttpRequest, pk: int) -> HttpResponse:
+    """Redirect to the checkpoint in its run."""
+    return redirect(get_object_or_404(Checkpoint.objects.select_related("run"), pk=pk))
+
+
+@viewer_allowed
+@require_GET
+def raw(request: HttpRequest, pk: int) -> HttpResponse:
+    """Return the redacted copy as a download, which a browser never displays; the reason if there is none."""
+    checkpoint = get_object_or_404(Checkpoint.objects.select_related("location", "stored_copy"), pk=pk)
+    try:
+        data = stored_bytes(checkpoint)
+    except NotReadable as error:
+        return HttpResponse(translate(error), status=404, content_type="text/plain; charset=utf-8")
+    name = re.sub(r"[^\w.-]+", "_", checkpoint.checkpoint_id).strip("._") or "checkpoint"
+    return download(data, f"{name}.json", "application/json")
+
+
+def selected_checkpoint(run: Run, at: str, branch: str = "") -> Checkpoint | None:
+    """Return the checkpoint of the address, or else the newest of the branch or run.
+
+    None where it is not there.
+    """
+    rows = run.checkpoints.select_related("location", "parent", "stored_copy").order_by("-row")
+    if at:
+        return rows.filter(checkpoint_id=at).first()
+    return (rows.filter(branch=branch).first() if branch else None) or rows.first()
+
+
+def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None) -> dict[str, Any]:
+    """Return the template context of the checkpoint's selected tab."""
+    engine = engine_of(run.location)
+    context: dict[str, Any] = {
+        "run": run,
+        "location": run.location,
+        "checkpoint": checkpoint,
+        "at": checkpoint.checkpoint_id if checkpoint else "",
+        "is_open": bool(request.GET.get("at")),
+        "opened_part": request.GET.get("part", ""),
+    }
+    if checkpoint is None:
+        return context
+    try:
+        body, context["copy_reason"] = shown_body(checkpoint)
+    except NotReadable as error:
+        body, context["not_readable"] = {}, error.message
+    contents = contents_at(checkpoint, body)
+    context |= _surroundings(run, checkpoint, engine, contents)
+    labels = {**SHARED_TABS, **{tab.name: gettext(tab.label) for tab in engine.tabs}}
+    context |= tab_choice(request, engine, contents, labels, context["called_runs"])
+    context["reads_markdown"] = reads_markdown(request, engine, contents)
+    is_too_deep = not body and "not_readable" not in context
+    context |= {"contents": contents, "is_too_deep": is_too_deep, "colours": branch_colours(run)}
+    context |= {"engine": engine, **_engine_tab(request, engine, context["tab"], checkpoint, contents)}
+    if "not_readable" not in context:
+        context |= asked_context(checkpoint, contents)
+        context["editable_parts"] = _editable_parts(request, checkpoint, contents, context["is_runnable"])
+    if is_failure(checkpoint.trigger) and not context.get("shows_failure"):
+        context["failure"] = contents.failure
+    if context.get("shows_lineage") or context["tab"] == "overview":
+        context["children"] = checkpoint.children.order_by("row")[:20]
+    if context["tab"] == "raw" and body:
+        node, find = (request.GET.get(name, "") for name in ("node", "find"))
+        context["tree"] = json_tree(body, node, find.strip()[:MAX_QUERY])
+    if context["tab"] == "events":
+        context |= event_page(request, contents.events)
+    return context
+
+
+def _surroundings(
+    run: Run, checkpoint: Checkpoint, engine: Engine[Any], contents: Contents
+) -> dict[str, Any]:
+    """What can be done with a checkpoint, and what belongs to it, whichever tab is selected."""
+    kind = kind_of(engine, checkpoint.entity)
+    # A called run continues only within its caller.
+    can_edit = run.parent_id is None or engine.editable(contents).state is not None
+    is_lost = checkpoint.is_pruned if kind.needs_source else checkpoint.has_no_copy
+    return {
+        "is_runnable": kind.is_runnable and can_edit and not is_lost,
+        "is_resumable": not kind.resumes_last_only or checkpoint.is_last,
+        "published": published_as(checkpoint),
+        "annotations": annotated_parts(run, checkpoint),
+        "called_runs": run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk"),
+    }
+
+
+def _editable_parts(
+    request: HttpRequest, checkpoint: Checkpoint, contents: Contents, is_runnable: bool
+) -> frozenset[str]:
+    """The parts beside which a page links to the form that edits them."""
+    if not (is_runnable and can_run(request.user)):
+        return frozenset()
+    engine = engine_of(contents)
+    edited = engine.editable(contents)
+    can_edit_outputs = kind_of(engine, checkpoint.entity).can_edit_outputs
+    return editable_parts(edited, conversations_in(edited), can_edit_outputs)
+
+
+def annotated_parts(run: Run, checkpoint: Checkpoint) -> list[tuple[str, Annotation]]:
+    """Return what people wrote about the checkpoint and its branch."""
+    written = annotations_in(run)
+    parts = (
+        ("checkpoint", written.checkpoints.get(checkpoint.checkpoint_id)),
+        ("branch", written.branches.get(checkpoint.branch)),
+    )
+    return [(about, one) for about, one in parts if one]
+
+
+def tab_choice(
+    request: HttpRequest,
+    engine: Engine[Any],
+    contents: Contents,
+    labels: Mapping[str, str | Promise],
+    called_runs: Iterable[Run] = (),
+) -> dict[str, Any]:
+    """Return the tabs with these labels that have something to show, in the engine's order.
+
+    ``kept_tab`` is the requested one, even if it is empty here: the next checkpoint opens on it, and with the
+    same ``kept_reading``.
+    """
+    empty = {tab.name for tab in engine.tabs if tab.shows_called_runs and not any(called_runs)}
+    empty |= {name for name in engine.tab_order if engine.is_tab_empty(name, contents)}
+    tabs = {name: labels[name] for name in engine.tab_order if name in labels and name not in empty}
+    asked, first = request.GET.get("tab", ""), next(iter(tabs), "")
+    kept = asked if asked in labels and asked != engine.tab_order[0] else ""
+    reading = "as=source" if request.GET.get("as") == "source" else ""
+    selected = asked if asked in tabs else first
+    return {"tabs": tabs, "tab": selected, "kept_tab": kept, "kept_reading": reading}
+
+
+def reads_markdown(request: HttpRequest, engine: Engine[Any], contents: Contents) -> bool:
+    """Return whether texts are shown as Markdown, unless they are too long or their source is requested."""
+    asked = request.GET.get("as", "")
+    values = (part.value for part in engine.followed_parts(contents))
+    length = sum(len(value) for value in values if isinstance(value, str))
+    return asked != "source" and length <= (MAX_REQUESTED_MARKDOWN if asked == "markdown" else MAX_MARKDOWN)
+
+
+def _engine_tab(
+    request: HttpRequest, engine: Engine[Any], tab: str, checkpoint: Checkpoint, contents: Contents
+) -> dict[str, Any]:
+    """The template of a tab that the engine adds, and what it is given; empty for another tab."""
+    engine_tab = next((one for one in engine.tabs if one.name == tab), None)
+    if engine_tab is None:
+        return {}
+    before = contents_before(engine, engine_tab, checkpoint)
+    shown: dict[str, Any] = {"tab_template": engine_tab.template, "shows_lineage": engine_tab.shows_lineage}
+    shown["shows_failure"] = engine_tab.shows_failure
+    if engine_tab.shows_unit_graph:
+        shown |= _unit_graph(request, checkpoint)
+    return {**shown, **engine.tab_context(tab, contents, before)}
+
+
+def contents_before(engine: Engine[Any], tab: Tab, checkpoint: Checkpoint) -> Contents | None:
+    """Return the contents of the checkpoint that a tab compares with; None if it compares with none."""
+    if not tab.compares_with:
+        return None
+    compared = checkpoint.parent if tab.compares_with == "parent" else origin_of(checkpoint)
+    return engine.contents_of(stored_body(compared)) if compared else None
+
+
+def _unit_graph(request: HttpRequest, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The graph that the project's code defines, if it has been asked, else the one that the rows show."""
+    code = code_graph_of(checkpoint.run, request.GET.get("entry_point", ""))
+    shown: dict[str, Any] = {"code_graph": code}
+    # Importing the project's code needs a click, or a page of ours that led here.
+    shown["asks_on_load"] = code is not None and code.is_unchecked and is_from_our_page(request)
+    try:
+        shown["unit_graph"] = unit_graph_of(checkpoint.run, checkpoint, code.graph if code else None)
+    except NoLayout as error:
+        shown["no_layout"] = error.message
+    return shown
+
+
+@require_POST
+def draw_graph(request: HttpRequest, pk: int) -> HttpResponse:
+    """Ask the project's code for its graph, and redirect to the tab that shows it."""
+    checkpoint = get_object_or_404(
+        Checkpoint.objects.select_related("run__location__project", "run__parent"), pk=pk
+    )
+    wanted = request.POST.get("entry_point", "")
+    code = code_graph_of(checkpoint.run, wanted, may_start=True, again=True)
+    query = {"at": checkpoint.checkpoint_id, "tab": request.POST.get("tab", "")}
+    if code and code.entry_point:
+        query["entry_point"] = code.entry_point
+    return redirect(f"{checkpoint.run.get_absolute_url()}?{urlencode(query)}")
+
+
+def event_page(request: HttpRequest, events: Sequence[Any]) -> dict[str, Any]:
+    """Return one page of the timeline, by default without internal events."""
+    external = [event for event in events if not event.is_internal]
+    shows_internal = request.GET.get("internal") == "1"
+    shown = list(events) if shows_internal else external
+    first = number_in(request.GET.get("event", "")) or 0
+    return {
+        "events": shown[first : first + EVENTS_A_PAGE],
+        "began_at": events[0].at if events else None,
+        "earlier": max(first - EVENTS_A_PAGE, 0) if first else None,
+        "later": first + EVENTS_A_PAGE if first + EVENTS_A_PAGE < len(shown) else None,
+        "internal_count": len(events) - len(external),
+        "shows_internal": shows_internal,
+        "event_total": len(shown),
+    }

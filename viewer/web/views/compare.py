@@ -1,0 +1,174 @@
+"""Two or more checkpoints side by side."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4, uuid5
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.cache import patch_vary_headers
+from django.views.decorators.http import require_GET, require_POST
+
+from viewer.launching.refusals import LaunchRefused
+from viewer.launching.score import score as start_score
+from viewer.models import Job, Sweep, uuid_of
+from viewer.presentation.comparison import detail_of, row_in, table_of
+from viewer.presentation.comparison_sides import (
+    Comparison,
+    Side,
+    candidates_for,
+    candidates_like,
+    compared,
+    sides_by_score,
+)
+from viewer.presentation.export_comparison import COMPARISON_FORMATS, comparison_file_name
+from viewer.presentation.listing import MAX_QUERY
+from viewer.presentation.sweeps import members_of, unfinished_members
+from viewer.records.permissions import viewer_allowed
+from viewer.web.views.exports import download
+
+
+@viewer_allowed
+@require_GET
+def show(request: HttpRequest) -> HttpResponse:
+    """Show the page, or return only the comparison to htmx. Its address is its whole state."""
+    sweep = _sweep(request.GET.get("sweep", ""))
+    members = members_of(sweep) if sweep else {}
+    found = _compared(request.GET, members)
+    context: dict[str, Any] = {"compared": found, "shows_same": request.GET.get("show") == "all"}
+    context |= {"export_formats": COMPARISON_FORMATS, "sort": request.GET.get("sort", "")}
+    context |= {"sweep": sweep, "unfinished": unfinished_members(sweep) if sweep else 0}
+    is_adding = request.GET.get("add") == "1"
+    if len(found.sides) > 1 and not is_adding:
+        context["heads"] = [_head(request.GET, found, side, members) for side in found.sides]
+        context |= table_context(request, found, context["heads"])
+        context |= {"key": uuid4(), "function": _function(found)}
+        keys = [side.checkpoint.pk for side in found.sides]
+        context["scoring"] = Job.objects.unfinished().filter(kind="score", checkpoint__in=keys).count()
+        target = _query(QueryDict(), found.sides)
+        context["export_query"] = target
+        context["share_url"] = reverse("share", query={"kind": "comparison", "target": target})
+        context["add_url"] = f"?{_query(request.GET, found.sides)}&add=1"
+    else:
+        text = request.GET.get("find", "").strip()[:MAX_QUERY]
+        context |= {"find": text, "candidates": _candidates(request.GET, found, text)}
+    is_part = request.headers.get("HX-Target") == "comparison"
+    response = render(request, f"compare/{'_comparison' if is_part else 'page'}.html", context)
+    patch_vary_headers(response, ["HX-Request", "HX-Target"])
+    return response
+
+
+def table_context(request: HttpRequest, found: Comparison, heads: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the context of the table, with the details of the selected row."""
+    groups = table_of(found.sides, shows_same=request.GET.get("show") == "all")
+    row = row_in(groups, request.GET.get("row", ""))
+    detail = detail_of(row) if row else None
+    return {
+        "groups": groups,
+        "row": row,
+        "detail": detail,
+        "columns": zip(heads, detail.columns, strict=True) if detail else [],
+        "differs": any(one.differs and one.section for group in groups for one in group.rows),
+        "same_count": sum(len(group.same) for group in groups),
+    }
+
+
+@viewer_allowed
+@require_GET
+def export(request: HttpRequest) -> HttpResponse:
+    """Return a comparison in a format as a download, which a browser never displays here."""
+    wanted = COMPARISON_FORMATS.get(request.GET.get("format", "html"))
+    sweep = _sweep(request.GET.get("sweep", ""))
+    found = _compared(request.GET, members_of(sweep) if sweep else {})
+    if wanted is None:
+        raise Http404
+    if len(found.sides) < 2:
+        # There is nothing to compare yet: the page offers what to choose.
+        return redirect(f"{reverse('compare')}?{request.GET.urlencode()}")
+    name = comparison_file_name(found, wanted)
+    return download(wanted.write(found), name, f"{wanted.media_type}; charset=utf-8")
+
+
+def _compared(query: QueryDict, members: Mapping[str, str]) -> Comparison:
+    """The sides that an address names, in its order."""
+    found = compared([*query.getlist("a")[:1], *members, *query.getlist("b")])
+    return replace(found, sides=sides_by_score(found.sides, query.get("sort", "")))
+
+
+def _sweep(text: str) -> Sweep | None:
+    """The sweep with this id; None if there is none."""
+    uid = uuid_of(text)
+    return Sweep.objects.select_related("checkpoint__run").filter(pk=uid).first() if uid else None
+
+
+def _function(found: Comparison) -> str:
+    """The function that scored the baseline last, or another side; empty if none has."""
+    keys = [side.checkpoint.pk for side in found.sides]
+    job = Job.objects.filter(kind=Job.Kind.SCORE, checkpoint__in=keys).order_by("-created_at").first()
+    return str(job.request.get("function") or "") if job else ""
+
+
+def _head(query: QueryDict, found: Comparison, side: Side, members: Mapping[str, str]) -> dict[str, Any]:
+    """A side, its label in a sweep, and the queries with it as the baseline and without it."""
+    others = [one for one in found.sides if one is not side]
+    return {
+        "side": side,
+        "label": members.get(str(side.reference), ""),
+        "is_base": side is found.sides[0],
+        "as_base": _query(query, [side, *others]),
+        "without": _query(query, others) if len(others) > 1 else "",
+    }
+
+
+def _candidates(query: QueryDict, found: Comparison, text: str) -> list[dict[str, Any]]:
+    """What this text finds, else what belongs to the baseline, each with the query that adds it."""
+    known = {side.checkpoint.pk for side in found.sides}
+    groups = candidates_like(text) if text else []
+    if found.sides and not text:
+        groups = candidates_for(found.sides[0])
+    return [
+        {
+            "label": group.label,
+            "found": [
+                {"heading": one.heading, "query": _query(query, found.sides, str(one.reference))}
+                for one in group.found
+                if one.key not in known
+            ],
+        }
+        for group in groups
+    ]
+
+
+def _query(query: QueryDict, sides: list[Side], *more: str) -> str:
+    """The query with these sides, the baseline first, and with more references."""
+    changed = query.copy()
+    # The sides are named one by one from now on.
+    for name in ("sweep", "add", "find"):
+        changed.pop(name, None)
+    first, *others = [*(str(side.reference) for side in sides), *more]
+    changed["a"] = first
+    changed.setlist("b", others)
+    return changed.urlencode()
+
+
+@require_POST
+def score(request: HttpRequest) -> HttpResponse:
+    """Score every side of a comparison with a function of its project, in jobs. The same form starts once."""
+    found = compared([*request.POST.getlist("a")[:1], *request.POST.getlist("b")])
+    function = request.POST.get("function", "").strip()
+    # Nothing is found by the key of an altered form.
+    key = uuid_of(request.POST.get("key", "")) or uuid4()
+    user = request.user if isinstance(request.user, User) else None
+    for side in found.sides:
+        try:
+            start_score(
+                side.checkpoint, function, requested_by=user, key=uuid5(key, f"{side.reference} {function}")
+            )
+        except LaunchRefused as refused:
+            messages.error(request, str(refused))
+            break
+    return redirect(f"{reverse('compare')}?{_query(QueryDict(), found.sides)}" if found.sides else "compare")

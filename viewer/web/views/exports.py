@@ -1,0 +1,33 @@
+"""A run as a file, and the response of every download."""
+
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.utils.http import content_disposition_header
+from django.views.decorators.http import require_GET
+
+from viewer.host.locations.importing import import_run
+from viewer.models import Run
+from viewer.presentation.export import FORMATS, file_name
+from viewer.records.permissions import viewer_allowed
+
+
+@viewer_allowed
+@require_GET
+def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Return a run in a format as a download, which a browser never displays here."""
+    if (wanted := FORMATS.get(request.GET.get("format", "html"))) is None:
+        raise Http404
+    run = get_object_or_404(Run.objects.select_related("location__project", "parent"), uid=uid)
+    if import_run(run).is_news:
+        run.refresh_from_db()
+    return download(wanted.write(run), file_name(run, wanted), f"{wanted.media_type}; charset=utf-8")
+
+
+def download(data: str | bytes, name: str, media_type: str) -> HttpResponse:
+    """Return the response with this file, which a browser saves and never displays."""
+    response = HttpResponse(data, content_type=media_type)
+    response["Content-Disposition"] = content_disposition_header(True, name)
+    response["X-Content-Type-Options"] = "nosniff"
+    return response

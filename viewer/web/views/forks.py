@@ -1,0 +1,252 @@
+"""The pages of a fork, a resume and a publication, and what all launch pages read of a request."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID, uuid4
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from viewer.engines import engine_of
+from viewer.engines.protocol import kind_of
+from viewer.host.jobs import prewarm
+from viewer.host.projects import engine_version, python_version
+from viewer.launching.findings import Findings
+from viewer.launching.preview import Asked, ask_next
+from viewer.launching.publish import NEW_THREAD, SCRATCH, preview_publish, proposed_thread
+from viewer.launching.publish import publish as queue
+from viewer.launching.refusals import AlreadyStarted, LaunchRefused
+from viewer.launching.requests import ForkRequest, PublishRequest, ResumeRequest
+from viewer.models import Checkpoint, Job, Location, PreflightCheck, uuid_of
+from viewer.presentation.run.branches import branch_colours
+from viewer.web.launch.fork_page import ForkPage, fork_page
+from viewer.web.launch.page import LaunchPage, Started, Submission
+from viewer.web.launch.sweep_page import SweepPage
+
+# The origin of a request, on which depends what a page starts without a click.
+
+
+def is_from_our_page(request: HttpRequest) -> bool:
+    """Whether a page of this server led here. False for links of other sites and for typed addresses.
+
+    Browsers say so in Sec-Fetch-Site, which no page can set. Over plain HTTP they leave it out; there the
+    referrer of one of our own pages counts, which other sites cannot send either.
+    """
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        return site == "same-origin"
+    # Not parsed, as any client may send malformed ones.
+    return request.headers.get("Referer", "").startswith(f"{request.scheme}://{request.get_host()}/")
+
+
+# What the launch pages read of a request.
+
+
+INCOMPLETE = _("Some fields are missing. Check the form, and press the button again.")
+
+
+def submission_of(request: HttpRequest) -> Submission:
+    """What was sent and by whom.
+
+    A form starts once, even if it is sent twice. Its key is new if it has none.
+    """
+    return Submission(
+        data=request.POST if request.method == "POST" else None,
+        user=request.user if request.user.is_authenticated else None,
+        key=uuid_of(request.POST.get("key", "")) or uuid4(),
+        chosen={name: str(value) for name, value in request.GET.items() if name.startswith("choice:")},
+        opened=request.GET.get("edit", ""),
+    )
+
+
+def retried_job(request: HttpRequest, **values: object) -> Job | None:
+    """The ended job with these values that the form repeats, if any."""
+    sent = request.POST if request.method == "POST" else request.GET
+    pk = uuid_of(sent.get("retry", ""))
+    return Job.objects.ended().filter(pk=pk, **values).first() if pk else None
+
+
+def before_form(request: HttpRequest, location: Location) -> HttpResponse | None:
+    """Redirect to the project if nobody has given permission to run its code; else prewarm its engine."""
+    project = location.project
+    if request.method == "POST":
+        return None
+    if project is None or not project.is_confirmed:
+        return redirect_to_project(location, request.get_full_path())
+    if is_from_our_page(request):
+        prewarm.request_prewarm(project)
+    return None
+
+
+def launch_response(
+    request: HttpRequest,
+    page: LaunchPage[Started],
+    template: str,
+    context_of: Callable[[], dict[str, Any]],
+    address_of: Callable[[Started], str],
+) -> HttpResponse:
+    """Start what was sent, once, and redirect to it. Without a start, render the page."""
+    if page.is_sent and request.POST.get("key") != str(page.key):
+        page.notice = str(INCOMPLETE)
+    elif page.is_sent and (started := page.start()):
+        return redirect(address_of(started))
+    context = context_of() | {"checks_itself": checks_on_load(request, page.findings)}
+    return render(request, template, context, status=422 if page.is_sent else 200)
+
+
+def redirect_to_project(location: Location, back: str) -> HttpResponse:
+    """Redirect to the page on which a person confirms the project, and from there to ``back``."""
+    return redirect(f"{reverse('project', args=[location.uid])}?{urlencode({'next': back})}")
+
+
+def checks_on_load(request: HttpRequest, findings: Findings | None) -> bool:
+    """Whether the page starts the preflight check as it loads: only if a page of ours led to it."""
+    return findings is not None and findings.is_unchecked and is_from_our_page(request)
+
+
+# Polled by a form while its preflight check runs.
+
+
+@require_GET
+def show_preflight(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Return nothing; once the check has ended, trigger an update of the form's plan."""
+    check = get_object_or_404(PreflightCheck, pk=pk)
+    return HttpResponse(status=204, headers={"HX-Trigger": "preflight"} if check.has_ended else {})
+
+
+# The pages of a fork and a resume.
+
+
+TYPES: dict[str, type[ForkRequest]] = {Job.Kind.FORK: ForkRequest, Job.Kind.RESUME: ResumeRequest}
+
+
+@require_http_methods(["GET", "POST"])
+def fork(request: HttpRequest, pk: int) -> HttpResponse:
+    """The form of a fork. Sending it starts the job, once."""
+    return _form(request, pk, Job.Kind.FORK)
+
+
+@require_http_methods(["GET", "POST"])
+def resume(request: HttpRequest, pk: int) -> HttpResponse:
+    """The form of a resume. Sending it starts the job, once."""
+    return _form(request, pk, Job.Kind.RESUME)
+
+
+@require_POST
+def plan(request: HttpRequest, pk: int, kind: str = Job.Kind.FORK) -> HttpResponse:
+    """The plan preview of the form. Nothing starts."""
+    page = _page(request, get_checkpoint(pk), kind)
+    template = "_plan.html" if request.headers.get("HX-Request") else "page.html"
+    return render(request, f"forks/{template}", context_of(page) | {"is_update": True})
+
+
+@require_POST
+def next_units(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show what would run next after the form's edits, for each unit. Nothing runs."""
+    page = _page(request, get_checkpoint(pk), Job.Kind.FORK)
+    asked = Asked() if page.form_errors else ask_next(page.request)
+    template = "_next.html" if request.headers.get("HX-Request") else "page.html"
+    return render(request, f"forks/{template}", context_of(page) | {"asked": asked})
+
+
+def _form(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
+    checkpoint = get_checkpoint(pk)
+    if response := before_form(request, checkpoint.location):
+        return response
+    page = _page(request, checkpoint, kind)
+
+    def address_of(job: Job) -> str:
+        return f"{checkpoint.get_absolute_url()}&{urlencode({'job': job.pk})}"
+
+    return launch_response(request, page, "forks/page.html", lambda: context_of(page), address_of)
+
+
+def _page(request: HttpRequest, checkpoint: Checkpoint, kind: str) -> ForkPage:
+    retried = retried_job(request, checkpoint=checkpoint, kind=kind)
+    return fork_page(TYPES[kind], checkpoint, submission_of(request), retried)
+
+
+def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
+    """The context of the templates that forks and sweeps share."""
+    checkpoint, project = page.checkpoint, page.project
+    interpreter = Path(project.interpreter) if project else None
+    address = reverse(page.kind, args=[checkpoint.pk])
+    engine = engine_of(page.contents)
+    return {
+        "page": page,
+        "address": address,
+        "page_address": f"{address}?retry={page.retry.job.pk}" if page.retry else address,
+        "plan_address": reverse(f"{page.kind}-plan", args=[checkpoint.pk]),
+        "form": page.parts,
+        "plan": page.plan if isinstance(page, ForkPage) else None,
+        "checkpoint": checkpoint,
+        "location": checkpoint.location,
+        "run": checkpoint.run,
+        "project": project,
+        "contents": page.contents,
+        "engine": engine,
+        "kind": kind_of(engine, page.contents.kind),
+        "python_version": python_version(interpreter) if interpreter else "",
+        "engine_version": engine_version(interpreter, engine.name) if interpreter else "",
+        "colours": branch_colours(checkpoint.run),
+    }
+
+
+def get_checkpoint(pk: int) -> Checkpoint:
+    """The row with what a form needs of it. Raises Http404."""
+    related = ("location__project", "run__location", "stored_copy")
+    return get_object_or_404(Checkpoint.objects.select_related(*related), pk=pk)
+
+
+# The page on which a person publishes a fork.
+
+
+@require_http_methods(["GET", "POST"])
+def publish(request: HttpRequest, pk: int) -> HttpResponse:
+    """What would be written, and the form that writes it, once."""
+    checkpoint, submission = get_checkpoint(pk), submission_of(request)
+    if response := before_form(request, checkpoint.location):
+        return response
+    publishing = PublishRequest(
+        checkpoint=checkpoint,
+        into=str((request.POST or request.GET).get("into") or NEW_THREAD),
+        thread=request.POST.get("thread", "") if request.method == "POST" else proposed_thread(checkpoint),
+        project=checkpoint.location.project,
+        key=submission.key,
+        requested_by=submission.user,
+    )
+    key, notice = submission.key, ""
+    if request.method == "POST" and request.POST.get("agreed"):
+        try:
+            return redirect(queue(publishing))
+        except LaunchRefused as refused:
+            key, notice = _after(refused, key)
+    elif request.method == "POST":
+        notice = gettext("Confirm what is written, and press the button again.")
+    context = _context(publishing) | {"key": key, "notice": notice}
+    return render(request, "publishing/page.html", context, status=422 if notice else 200)
+
+
+def _after(refused: LaunchRefused, key: UUID) -> tuple[UUID, str]:
+    """The key of the form that is shown again, and why it is."""
+    return (uuid4() if isinstance(refused, AlreadyStarted) else key), str(refused)
+
+
+def _context(publishing: PublishRequest) -> dict[str, object]:
+    preview, checkpoint = preview_publish(publishing), publishing.checkpoint
+    return {
+        "preview": preview,
+        "targets": [one for one in preview.kind.fork_targets if one[0] != SCRATCH],
+        "is_same_run": preview.key == checkpoint.run.key,
+        "checkpoint": checkpoint,
+        "location": checkpoint.location,
+        "run": checkpoint.run,
+        "into": publishing.into,
+        "thread": publishing.thread,
+    }

@@ -1,0 +1,200 @@
+"""Locations: the list, one location, adding, refreshing and removing."""
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.db.models import Case, When
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_GET, require_POST
+
+from viewer.engines import all_engines, engine_of
+from viewer.formats import count_text
+from viewer.host.locations.adding import (
+    UnknownLocation,
+    WouldBeLost,
+    addable_databases,
+    change_path,
+    open_location,
+    overlaps,
+    removal_blocker,
+    remove_location,
+)
+from viewer.host.locations.addresses import is_indexed
+from viewer.host.locations.finding import find_stores, paths_like
+from viewer.host.locations.importing import import_added, import_location
+from viewer.host.locations.pruning import is_prunable
+from viewer.host.locations.updating import prepare_import
+from viewer.messages.translation import translate
+from viewer.models import Location, Problem
+from viewer.presentation.run_list import run_list
+from viewer.records.permissions import viewer_allowed
+from viewer.web.forms.locations import LocationForm, allowed_folders
+
+# The key of the session for a path that was refused.
+REFUSED = "refused_location"
+MAX_SHOWN_PATH = 1000
+PROBLEMS_SHOWN = 200
+FAILED_STARTS_SHOWN = 20
+LAST_WHAT_IS_FOREIGN = Case(When(kind=Problem.Kind.FOREIGN, then=1), default=0)
+
+
+@viewer_allowed
+@require_GET
+def index(request: HttpRequest) -> HttpResponse:
+    """Show every location with its counts, and the form that adds one."""
+    prepare_import()
+    context = {"locations": Location.objects.with_counts(), **adding_context(request)}
+    return render(request, "locations/list.html", context)
+
+
+def adding_context(request: HttpRequest) -> dict[str, Any]:
+    """Return the context of the form that adds a location, with a path that was just refused."""
+    refused = request.session.pop(REFUSED, None)
+    form = LocationForm(initial={"path": refused["path"]} if refused else None)
+    if refused:
+        form.fields["path"].widget.attrs |= {
+            "autofocus": True,
+            "aria-invalid": "true",
+            "aria-describedby": "path-error",
+        }
+    return {
+        "form": form,
+        "refused": refused,
+        "roots": allowed_folders(),
+        "databases": addable_databases(),
+        "snippets": [engine.snippet_template for engine in all_engines()],
+    }
+
+
+@require_POST
+def add(request: HttpRequest) -> HttpResponse:
+    """Add a location and import it, a large one in the background. A refused path is shown again once."""
+    is_home = request.POST.get("from") == "home"
+    form = LocationForm(request.POST)
+    if form.is_valid():
+        try:
+            location = open_location(form.cleaned_data["path"], settings.CHECKPOINT_ROOTS)
+        except UnknownLocation as error:
+            form.add_error("path", str(error))
+        else:
+            import_added(location)
+            messages.success(request, _("Added %(path)s.") % {"path": location.path})
+            for sentence in overlaps(location):
+                messages.warning(request, sentence)
+            return redirect("home" if is_home and location.runs.exists() else location)
+    reason = " ".join(map(str, form["path"].errors))
+    request.session[REFUSED] = {"path": str(form.data.get("path", ""))[:MAX_SHOWN_PATH], "error": reason}
+    return redirect(reverse("home" if is_home else "locations") + "#add")
+
+
+@require_GET
+def found(request: HttpRequest) -> HttpResponse:
+    """Return the stores in the allowed folders that are no locations, each with a button that adds it."""
+    context = {"stores": find_stores(settings.CHECKPOINT_ROOTS), "from": request.GET.get("from", "")}
+    return render(request, "locations/adding/_found.html", context)
+
+
+@require_GET
+def paths(request: HttpRequest) -> HttpResponse:
+    """Return the paths in the allowed folders that begin with what was typed."""
+    offered = paths_like(request.GET.get("path", "")[:MAX_SHOWN_PATH], settings.CHECKPOINT_ROOTS)
+    return render(request, "locations/adding/_paths.html", {"paths": offered})
+
+
+@require_POST
+def change(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Change the path of a location that was moved, and import it there."""
+    location = get_object_or_404(Location, uid=uid)
+    try:
+        change_path(location, request.POST.get("path", "").strip(), settings.CHECKPOINT_ROOTS)
+    except UnknownLocation as error:
+        messages.error(request, str(error))
+    else:
+        import_location(location)
+        messages.success(request, _("This location is now at %(path)s.") % {"path": location.path})
+    return redirect(location)
+
+
+@viewer_allowed
+@require_GET
+def show(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Show a location: its runs, problems and project."""
+    location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
+    engine = engine_of(location)
+    context = {
+        "location": location,
+        "snippet": engine.snippet_template,
+        "runs": run_list(location.runs.top_level(), request.GET, shows_location=False),
+        "is_prunable": is_prunable(location),
+        "undescribed": location.runs.undescribed().count() if is_indexed(location) else 0,
+        "is_listing": is_indexed(location) and not location.listed_fingerprint,
+        "is_runnable": any(kind.is_runnable for kind in engine.kinds.values()),
+        # Where there are many, those that lost something come first.
+        "problems": location.problems.order_by(LAST_WHAT_IS_FOREIGN, "source_key")[:PROBLEMS_SHOWN],
+        "problem_count": location.problems.count(),
+        "would_be_lost": removal_blocker(location),
+        "failed_starts": location.jobs.failed_starts().order_by("-created_at")[:FAILED_STARTS_SHOWN],
+    }
+    part = request.headers.get("HX-Target") == "location-contents"
+    return render(request, f"locations/{'_contents' if part else 'page'}.html", context)
+
+
+@viewer_allowed
+@require_POST
+def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Import what is new at a location, and show how much that was."""
+    location = get_object_or_404(Location, uid=uid)
+    if location.import_state:
+        # It goes on in the background.
+        location.request_import()
+        return redirect(location)
+    before = location.checkpoints.count()
+    import_location(location)
+    location.refresh_from_db()
+    found = location.checkpoints.count() - before
+    if location.read_error:
+        reason = translate(location.read_error)
+        messages.error(request, _("This location cannot be read: %(reason)s") % {"reason": reason})
+    elif found > 0:
+        text = ngettext("%(count)s new checkpoint.", "%(count)s new checkpoints.", found)
+        messages.success(request, text % {"count": count_text(found)})
+    else:
+        messages.info(request, _("Up to date."))
+    return redirect(location)
+
+
+@require_POST
+def cancel_import(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """End an import in the background. What it has stored stays."""
+    location = get_object_or_404(Location, uid=uid)
+    location.cancel_import()
+    return redirect(location)
+
+
+@require_POST
+def accept_replacement(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Accept the folder or file that replaced the location, as confirmed by a person."""
+    location = get_object_or_404(Location, uid=uid)
+    if not location.accept_replacement(request.POST.get("identity", "")):
+        messages.error(request, _("It changed after this page was loaded. Nothing was accepted."))
+    import_added(location)
+    return redirect(location)
+
+
+@require_POST
+def remove(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Remove a location, unless something would be lost."""
+    location = get_object_or_404(Location, uid=uid)
+    try:
+        remove_location(location)
+    except WouldBeLost as refused:
+        messages.error(request, str(refused))
+        return redirect(location)
+    messages.success(request, _("Removed %(path)s.") % {"path": location.path})
+    return redirect("locations")

@@ -1,0 +1,213 @@
+"""The page on which the project of a location is proposed, changed and confirmed."""
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST
+
+from viewer.engines import engine_of
+from viewer.engines.entry_points import EntryPoint
+from viewer.engines.protocol import Engine
+from viewer.host.jobs.environment import conflict_of
+from viewer.host.jobs.redact_again import redact_jobs_again
+from viewer.host.locations.importing import redact_stored
+from viewer.host.projects import (
+    INTERPRETERS,
+    PROJECT_FILES,
+    ProposedProject,
+    engine_version,
+    propose_project,
+    python_version,
+)
+from viewer.messages.translation import translate
+from viewer.models import Location, Project
+from viewer.records.annotations import has_changed, mark_of
+from viewer.web.forms.locations import ProjectForm, initial_of
+from viewer.web.forms.options import DailyLimitsForm
+from viewer.web.views.server import limits_of_project
+
+
+@require_http_methods(["GET", "POST"])
+def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Show and change a location's project. Confirming it permits its code to run."""
+    location = _location(uid)
+    proposed = propose_project(Path(location.path), location.engine)
+    found = [point.name for point in _entry_points(location, proposed)]
+    form = None
+    if request.method == "POST":
+        form = _sent_form(request, engine_of(location), found)
+        stored = location.project
+        is_same = stored is not None and form.is_valid() and form.cleaned_data["folder"] == stored.folder
+        if stored and is_same and has_changed(request.POST, *stored.code):
+            form.add_error(None, _changed_meanwhile(stored))
+        if form.is_valid() and (conflict := conflict_of(Project(**form.cleaned_data))):
+            form.add_error(None, translate(conflict))
+        if form.is_valid():
+            _confirm(location, form, request)
+            _hide_secrets_of(location)
+            return redirect(_back(request, location))
+    return _page(request, location, proposed, form)
+
+
+@require_POST
+def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Change the daily limits of the location's project."""
+    location = _location(uid)
+    project = location.project
+    if project is None:
+        raise Http404
+    form = DailyLimitsForm(request.POST, stored=project.limits)
+    if not form.is_valid():
+        return _page(request, location, propose_project(Path(location.path), location.engine), None, form)
+    project.change_limits(form.limits)
+    messages.success(request, _("Limits saved."))
+    back = urlencode({"next": _safe_next(request)})
+    return redirect(f"{reverse('project', args=[location.uid])}?{back}#limits")
+
+
+def _location(uid: UUID) -> Location:
+    """The location. Raises Http404."""
+    return get_object_or_404(Location.objects.select_related("project"), uid=uid)
+
+
+def _page(
+    request: HttpRequest,
+    location: Location,
+    proposed: ProposedProject,
+    sent: ProjectForm | None,
+    sent_limits: DailyLimitsForm | None = None,
+) -> HttpResponse:
+    known = location.project or Project.objects.filter(folder=str(proposed.folder)).first()
+    points = _entry_points(location, proposed)
+    found = [point.name for point in points]
+    form = sent or ProjectForm(engine_of(location), found, initial=_initial(known, proposed, found))
+    interpreter = Path(str(form["interpreter"].value() or "/"))
+    context = {
+        "location": location,
+        "project": known,
+        "looked_for": _looked_for(proposed) if known is None else "",
+        "others": known.locations.exclude(pk=location.pk) if known else [],
+        "form": form,
+        "kinds": {point.name: point.kind for point in points},
+        "conflict": _conflict(form),
+        "is_outside": not _is_allowed(interpreter),
+        "link_target": os.path.realpath(interpreter) if interpreter.is_symlink() else "",
+        "python_version": python_version(interpreter),
+        "engine_version": engine_version(interpreter, location.engine),
+        "engine": engine_of(location),
+        "back": _back(request, location),
+        "next": _safe_next(request),
+        "seen": mark_of(*known.code) if known else "",
+        "day": limits_of_project(location.project, sent_limits) if location.project else None,
+    }
+    is_wrong = form.errors or sent_limits is not None
+    return render(request, "projects/page.html", context, status=422 if is_wrong else 200)
+
+
+def _changed_meanwhile(stored: Project) -> str:
+    """What somebody else stored while the form was open."""
+    values = (stored.interpreter, stored.environment_file, *stored.entry_points)
+    text = _("Somebody changed this project meanwhile. It now has: %(values)s. Confirm again to replace it.")
+    return text % {"values": ", ".join(filter(None, values))}
+
+
+def _looked_for(proposed: ProposedProject) -> str:
+    """What was looked for in vain around the location; empty if the project and its Python were found."""
+    names = {
+        "files": ", ".join(PROJECT_FILES),
+        "pythons": ", ".join(INTERPRETERS[:2]),
+        "folder": proposed.folder,
+    }
+    if not proposed.is_found:
+        text = _(
+            "No project was found: neither %(files)s nor %(pythons)s is in %(folder)s or a folder above it."
+        )
+        return text % names
+    if proposed.interpreter is None:
+        text = _("No Python environment was found: %(pythons)s is not in %(folder)s or a folder above it.")
+        return text % names
+    return ""
+
+
+def _conflict(form: ProjectForm) -> str:
+    """Why the project's code could not be imported; empty if it could, or if the form has the error."""
+    if form.is_bound:
+        return ""
+    names = ("folder", "interpreter", "environment_file", "entry_points")
+    shown = {name: form[name].value() or "" for name in names}
+    conflict = conflict_of(Project(**shown))
+    return translate(conflict) if conflict else ""
+
+
+def _is_allowed(interpreter: Path) -> bool:
+    """Whether the interpreter's environment is in the allowed folders. Its link may lead anywhere."""
+    folder = Path(os.path.realpath(interpreter.parent))
+    return any(folder.is_relative_to(root) for root in settings.CHECKPOINT_ROOTS)
+
+
+def _entry_points(location: Location, proposed: ProposedProject) -> tuple[EntryPoint, ...]:
+    """The entry points in the source of the location's project, else of the proposed one."""
+    if location.project and location.project.folder != str(proposed.folder):
+        return engine_of(location).find_entry_points(Path(location.project.folder))
+    return proposed.entry_points
+
+
+def _back(request: HttpRequest, location: Location) -> str:
+    return _safe_next(request) or location.get_absolute_url()
+
+
+def _sent_form(request: HttpRequest, engine: Engine[Any], found: list[str]) -> ProjectForm:
+    """The form as sent. Entry points that have vanished since it was shown may still be chosen."""
+    typed = [name for name in request.POST.getlist("entry_points") if engine.is_entry_point(name)]
+    return ProjectForm(engine, list(dict.fromkeys(found + typed)), request.POST)
+
+
+def _initial(known: Project | None, proposed: ProposedProject, found: list[str]) -> dict[str, object]:
+    if known:
+        return initial_of(known, found)
+    return {
+        "folder": str(proposed.folder),
+        "interpreter": str(proposed.interpreter or ""),
+        "environment_file": str(proposed.environment_file or ""),
+        "entry_points": found,
+    }
+
+
+@transaction.atomic
+def _confirm(location: Location, form: ProjectForm, request: HttpRequest) -> None:
+    """Store and confirm the project of the form's folder, and assign it to the location."""
+    values = dict(form.cleaned_data)
+    folder = values.pop("folder")
+    project = Project.objects.filter(folder=folder).first() or Project(folder=folder)
+    project.change(**values)
+    project.confirm(request.user)
+    location.project = project
+    location.save(update_fields=["project"])
+    location.ask_source_again()
+
+
+def _hide_secrets_of(location: Location) -> None:
+    """Redact the values of the project's environment file in what is stored already."""
+    project = location.project
+    assert project is not None, "It was just confirmed."
+    redact_jobs_again(project)
+    for one in project.locations.all():
+        redact_stored(one)
+
+
+def _safe_next(request: HttpRequest) -> str:
+    """The address to return to if it is on this server; else empty."""
+    address = request.POST.get("next") or request.GET.get("next") or ""
+    ours = url_has_allowed_host_and_scheme(address, {request.get_host()}, require_https=request.is_secure())
+    return address if ours else ""

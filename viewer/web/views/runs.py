@@ -1,0 +1,179 @@
+"""A run: its lineage as lanes and a list, and the selected checkpoint."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.cache import patch_vary_headers
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from viewer.host.locations.importing import import_run
+from viewer.messages.translation import translate
+from viewer.models import Run
+from viewer.presentation.export import FORMATS
+from viewer.presentation.listing import MAX_QUERY
+from viewer.presentation.run import visible
+from viewer.presentation.run.branches import branch_list
+from viewer.presentation.run.graph import WantedGraph, graph_of
+from viewer.presentation.run.head import (
+    copy_texts,
+    fault_texts,
+    jump_target,
+    listing_texts,
+    offered_jumps,
+    run_head,
+)
+from viewer.presentation.run.visible import Wanted
+from viewer.presentation.run.window import window_of
+from viewer.records.lineage.drawing import NoLayout
+from viewer.records.permissions import viewer_allowed
+from viewer.web.login_links import number_in
+from viewer.web.views.checkpoints import detail_context, selected_checkpoint
+from viewer.web.views.timeline import timeline_branches
+
+FILTERS = ("failed", "starred")
+# Maximum number of checkpoints whose folded forks an address opens.
+MAX_OPENED = 20
+
+
+@viewer_allowed
+@require_GET
+def show(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Show the page, or return only the checkpoint's detail to htmx."""
+    # A page without a selection shows the newest rows.
+    run = _imported(uid, newest_first=not request.GET)
+    checkpoint = selected_checkpoint(run, request.GET.get("at", ""), request.GET.get("branch", ""))
+    context = detail_context(request, run, checkpoint)
+    if request.headers.get("HX-Target") == "detail":
+        response = render(request, "checkpoints/_detail.html", context)
+    else:
+        context |= _lineage_context(request, run, context["at"])
+        context["jumps"] = offered_jumps(run, context["branch"], checkpoint)
+        response = render(request, "runs/page.html", context)
+    patch_vary_headers(response, ["HX-Request", "HX-Target"])
+    return response
+
+
+@viewer_allowed
+@require_GET
+def rows(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Return more rows of the list, or update the rows on the page."""
+    run = _imported(uid)
+    context = _lineage_context(request, run, request.GET.get("at", "")) | {"run": run}
+    context |= {"is_part": True, "refreshes": "to" in request.GET}
+    return render(request, "runs/_rows.html", context)
+
+
+@viewer_allowed
+@require_GET
+def branches(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Return the list of the branch picker with the branches whose names contain ``?named=``.
+
+    They lead to the run's page, or with ``?of=timeline`` to its timeline.
+    """
+    run = get_object_or_404(Run, uid=uid)
+    at = request.GET.get("at", "")
+    context = {"run": run, "at": at, "branch": request.GET.get("branch", "")}
+    context |= branch_list(run, request.GET.get("named", "").strip()[:MAX_QUERY])
+    if request.GET.get("of") == "timeline":
+        return render(request, "runs/_branches.html", context | timeline_branches(run))
+    context |= _branch_links(run, request)
+    context |= {"collapsing": visible.Collapsing.from_query(request.GET)}
+    context["others"] = kept_query(request, (*visible.PARAMETERS, "named"))
+    return render(request, "runs/_branches.html", context)
+
+
+def _branch_links(run: Run, request: HttpRequest) -> dict[str, Any]:
+    """Return where the branch picker of the run's page finds branches, and what its links open."""
+    finder = reverse("run-branches", args=[run.uid], query=request.GET)
+    is_graph = request.GET.get("view") == "graph"
+    return {
+        "branch_page": run.get_absolute_url(),
+        "branch_query": "&view=graph" if is_graph else "",
+        "branch_finder": finder,
+        "toggles_branches": not is_graph,
+    }
+
+
+@viewer_allowed
+@require_GET
+def jump(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Redirect to a checkpoint of a branch or run, such as its head, if it has one."""
+    run = _imported(uid)
+    branch = request.GET.get("of") or request.GET.get("branch", "")
+    found = jump_target(run, request.GET.get("to", ""), branch)
+    if found is None:
+        messages.info(request, _("There is no such checkpoint."))
+    # What is collapsed stays so, apart from the selected checkpoint.
+    kept = request.GET.copy()
+    for name in ("to", "of", "at", "from"):
+        kept.pop(name, None)
+    if found:
+        kept["at"] = found.checkpoint_id
+    return redirect(reverse("run", args=[run.uid], query=kept))
+
+
+def _imported(uid: UUID, *, newest_first: bool = False) -> Run:
+    """Return the run, with its checkpoints up to date if its location is only indexed. Raises Http404.
+
+    With ``newest_first``, it may be partly listed.
+    """
+    runs = Run.objects.select_related("location__project", "parent")
+    run = get_object_or_404(runs, uid=uid)
+    summary = import_run(run, newest_first=newest_first)
+    if summary.is_news:
+        run = get_object_or_404(runs, uid=uid)
+    # Shown on this page only.
+    run.location.read_error = summary.read_error or run.location.read_error
+    return run
+
+
+def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
+    """Return the context of the list or the picture of the lineage, with the checkpoint ``at`` selected."""
+    only = request.GET.get("only", "")
+    only = only if only in FILTERS else ""
+    branch = request.GET.get("branch", "")
+    context: dict[str, Any] = {"only": only, "branch": branch, "at": at, "view": "rows"}
+    context |= {"faults": [*listing_texts(run), *copy_texts(run), *fault_texts(run)]}
+    if run.is_partly_listed:
+        # The next request lists the other checkpoints, unless the worker already has.
+        context["listing_trigger"] = ", load delay:2s" if "to" in request.GET else ", load"
+    context["keep"] = kept_query(request)
+    context["others"] = kept_query(request, visible.PARAMETERS)
+    context["collapsing"] = collapsing = visible.Collapsing.from_query(request.GET)
+    context["mutes"] = mutes = request.GET.get("muted") == "others"
+    context |= run_head(run) | {"export_formats": FORMATS} | _branch_links(run, request)
+    if request.GET.get("view") == "graph":
+        try:
+            opened = _opened(request)
+            graph = graph_of(run, WantedGraph(at, only, branch, opened))
+            return context | {"view": "graph", "graph": graph, "opened": opened}
+        except NoLayout as error:
+            context["no_layout"] = translate(error)
+    top, bottom = (number_in(request.GET.get(name, "")) for name in ("from", "to"))
+    pruned = request.GET.get("pruned") == "shown"
+    attempts = request.GET.get("attempts") == "shown"
+    wanted = Wanted(at, only, branch, top, bottom, pruned, attempts, collapsing, mutes)
+    return context | {"window": window_of(run, wanted), "pruned_shown": pruned}
+
+
+def _opened(request: HttpRequest) -> dict[str, int]:
+    """Return how many folded forks of which checkpoints the address opens: counts and ids with colons."""
+    pairs = (value.partition(":") for value in request.GET.getlist("opened")[:MAX_OPENED])
+    found = ((number_in(count), key) for count, _colon, key in pairs)
+    return {key: count for count, key in found if count}
+
+
+def kept_query(request: HttpRequest, besides: Sequence[str] = ()) -> str:
+    """Return the parameters that a row's link keeps, apart from the selection and those ``besides``."""
+    kept = request.GET.copy()
+    for name in ("at", "from", "to", *besides):
+        kept.pop(name, None)
+    if kept.get("only") not in FILTERS:
+        kept.pop("only", None)
+    return f"&{kept.urlencode()}" if kept else ""
