@@ -1,6 +1,5 @@
 """A SQLite file with a table of checkpoints."""
 
-import hashlib
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from viewer.stores.errors import (
     too_large,
 )
 from viewer.stores.protocol import DatabaseFile, Entry, RawCheckpoint, ReadLimits, ReadProblem, StoreFormat
+from viewer.stores.row_digest import COLUMNS, MAX_SHORT_BYTES, row_digest
 from viewer.stores.sqlite_file import (
     ChangedWhileReading,
     ReadonlyDatabase,
@@ -34,17 +34,6 @@ from viewer.stores.sqlite_file import (
 # A digest of a row of checkpoints, which differs for a changed row with the same fingerprint.
 
 
-# The columns besides the checkpoint that are part of the digest. A table may lack any of them.
-COLUMNS = ("created_at", "parent_id", "branch")
-
-
-def row_digest(kind: str, data: bytes, columns: Sequence[bytes | float | None]) -> str:
-    """The digest of a row: the type and bytes of its data, and the values of ``COLUMNS``, texts as bytes."""
-    digest = hashlib.sha256(f"{kind}\0{tuple(columns)!r}\0".encode())
-    digest.update(data)
-    return digest.hexdigest()
-
-
 # Reads plain tables of an SQLite file without changing the file or its folder.
 
 
@@ -52,8 +41,6 @@ def row_digest(kind: str, data: bytes, columns: Sequence[bytes | float | None]) 
 MAX_ATTEMPTS = 50
 # How many times a read is repeated after an error that a writer may cause by opening or closing the file.
 MAX_PASSING_ERRORS = 5
-# Far longer than any id, date or branch.
-MAX_SHORT_BYTES = 4096
 _Result = TypeVar("_Result")
 
 

@@ -21,8 +21,8 @@ from viewer.sqlite_pragmas import COLUMNS_OF_TABLE
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
 from viewer.stores.json_folder import fingerprint_of
 from viewer.stores.protocol import Entry
+from viewer.stores.row_digest import COLUMNS, MAX_SHORT_BYTES, row_digest
 from viewer.stores.safe_open import Found, found_at, identity_of, open_folder
-from viewer.stores.sqlite_store import COLUMNS, MAX_SHORT_BYTES, row_digest
 
 TABLE = "checkpoints"
 # Whether an entry was read from a row with this digest (``row_digest``).

@@ -25,8 +25,9 @@ from viewer.engines.langgraph.tables.protocol import (
     WriteRow,
 )
 from viewer.stores.errors import LocationUnreadable, Unavailable, too_large
+from viewer.stores.row_digest import MAX_SHORT_BYTES
 from viewer.stores.sqlite_file import row_error
-from viewer.stores.sqlite_store import MAX_SHORT_BYTES, SqliteFile, short_text, text_of
+from viewer.stores.sqlite_store import SqliteFile, short_text, text_of
 
 # Finds what was appended to a thread in a SQLite file, without reading its other rows again.
 
