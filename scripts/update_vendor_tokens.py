@@ -1,4 +1,4 @@
-"""Writes viewer/redaction/rules/vendor_tokens.toml from the rules that kingfisher-secret-scanner ships.
+"""Writes viewer/redaction/vendor_tokens.toml from the rules that kingfisher-secret-scanner ships.
 
 Run it with that package installed (`pip install kingfisher-secret-scanner`). Forkline does not depend on it.
 Only rules whose tokens have a distinctive prefix are used: one pass over a text finds them.
@@ -11,7 +11,7 @@ from typing import Any
 
 import re2
 
-TARGET = Path(__file__).resolve().parent.parent / "viewer/redaction/rules/vendor_tokens.toml"
+TARGET = Path(__file__).resolve().parent.parent / "viewer/redaction/vendor_tokens.toml"
 HEADER = """\
 # Tokens of vendors: what each begins with, and its pattern for RE2; and names of vendors whose tokens have no
 # form of their own, so that only such a label before a random text tells what it is.

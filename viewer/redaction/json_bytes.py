@@ -10,11 +10,11 @@ import msgspec
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from viewer.redaction import MARKER
+from viewer.redaction.keywords import KeywordSearch, keywords
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.redaction.names import Secrecy, is_secret_text, secrecy_of
 from viewer.redaction.obscured import INVISIBLE
-from viewer.redaction.rules.keywords import KeywordSearch, keywords
-from viewer.redaction.rules.pairs import NAME_FIELDS, VALUE_FIELDS
+from viewer.redaction.pairs import NAME_FIELDS, VALUE_FIELDS
 from viewer.redaction.shapes import is_distinctive
 from viewer.redaction.values import is_clean, redact
 

@@ -7,10 +7,9 @@ from typing import Literal
 import re2
 
 from viewer.redaction import MARKER
+from viewer.redaction.keywords import ADDRESS_WORDS, FOREIGN_LABELS, may_hold_secret
 from viewer.redaction.obscured import without_invisible
 from viewer.redaction.patterns import words
-from viewer.redaction.rules.keywords import ADDRESS_WORDS, FOREIGN_LABELS, may_hold_secret
-from viewer.redaction.rules.vendor_tokens import labels
 from viewer.redaction.shapes import (
     has_digit,
     has_secret_path,
@@ -26,6 +25,7 @@ from viewer.redaction.shapes import (
     is_words,
     looks_random,
 )
+from viewer.redaction.vendor_tokens import labels
 
 # What a field hides:
 # - "hard": everything but null, booleans and placeholders;

@@ -3,14 +3,14 @@
 import zlib
 
 from viewer.redaction import MARKER
+from viewer.redaction.credentials import credential_spans, private_key_spans, url_spans
+from viewer.redaction.keywords import may_hold_secret
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
+from viewer.redaction.named_values import named_spans
 from viewer.redaction.obscured import obscured_spans
+from viewer.redaction.pairs import pair_spans
 from viewer.redaction.patterns import TextSpan, anchored, merged, without_spans
-from viewer.redaction.rules.credentials import credential_spans, private_key_spans, url_spans
-from viewer.redaction.rules.keywords import may_hold_secret
-from viewer.redaction.rules.named_values import named_spans
-from viewer.redaction.rules.pairs import pair_spans
-from viewer.redaction.rules.vendor_tokens import token_spans
+from viewer.redaction.vendor_tokens import token_spans
 
 _MARKER = MARKER.encode()
 # A text without any sign or blank, in which only a token can be found.

@@ -15,11 +15,10 @@ that is assigned counts unless it is a placeholder, a word of prose only if it l
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from viewer.redaction.keywords import FOREIGN_LABELS
 from viewer.redaction.names import Secrecy, is_harmless_owner, is_secret_text, secrecy_of
+from viewer.redaction.pairs import MAX_VALUE, ValueSpan, ascii_at, complete_span, value_at
 from viewer.redaction.patterns import TextSpan, anchored, compiled, words_search
-from viewer.redaction.rules.keywords import FOREIGN_LABELS
-from viewer.redaction.rules.pairs import MAX_VALUE, ValueSpan, ascii_at, complete_span, value_at
-from viewer.redaction.rules.vendor_tokens import labels
 from viewer.redaction.shapes import (
     has_digit,
     has_known_format,
@@ -31,6 +30,7 @@ from viewer.redaction.shapes import (
     is_words,
     looks_random,
 )
+from viewer.redaction.vendor_tokens import labels
 
 # Words in the names of secrets, in lower case. The longest that matches counts.
 SECRET_WORDS = (

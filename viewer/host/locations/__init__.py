@@ -1,0 +1,1 @@
+"""Import, index, copy, write and prune what locations hold."""

@@ -1,0 +1,1 @@
+"""Pages: their addresses, views and forms, and the messages that update open pages."""

@@ -1,0 +1,1 @@
+"""Send open pages what has changed."""
