@@ -15,10 +15,12 @@ from django.apps import apps
 from django.core.management import call_command
 
 from tests.imported import imported_location
+from tests.opened_files import opened_files
 from tests.real_stores import copy_of, write_checkpoint
 from viewer.engines.crewai.store_format import STORE_FORMAT
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
+from viewer.host.locations.updating import MAX_FOREIGN
 from viewer.host.reading.snapshots import read_packed
 from viewer.models import Checkpoint, Location, Problem
 from viewer.stores import json_folder
@@ -173,3 +175,17 @@ def test_a_refused_file_is_read_again_with_larger_limits(tmp_path: Path, setting
     settings.CHECKPOINT_MAX_BYTES = 64 * 1024 * 1024  # type: ignore[attr-defined]
     assert import_location(location).added == 2
     assert Location.objects.get().problems.count() == 0
+
+
+@pytest.mark.django_db
+def test_a_folder_without_checkpoints_is_read_again_only_after_a_change(tmp_path: Path) -> None:
+    for number in range(MAX_FOREIGN):
+        (tmp_path / f"{number}.json").write_text("{}")
+    location = open_location(tmp_path)
+    # With the same result each time.
+    for name in ("first.json", "second.json"):
+        (tmp_path / name).write_text("{}")
+        assert "checkpoint" in str(import_location(location).read_error)
+        with opened_files(tmp_path) as opened:
+            assert "checkpoint" in str(import_location(location).read_error)
+        assert opened == []

@@ -1,5 +1,6 @@
 """Slices: the checkpoints that are stored together."""
 
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -35,6 +36,14 @@ def test_a_checkpoint_with_a_pruned_parent_begins_a_run(monkeypatch: pytest.Monk
     assert isinstance(pruned[0], Packed) and pruned[0].snapshot.parent_id
     runs = [read("1.15.30/json"), pruned]
     assert list(updating.slices(chain.from_iterable(runs))) == runs
+
+
+def test_checkpoints_without_a_kickoff_do_not_belong_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(updating, "MIN_SLICE", 1)
+    found = [result for result in read("1.14.1/json") if isinstance(result, Packed)]
+    assert len(found) > 1
+    unknown = [replace(one, snapshot=replace(one.snapshot, run_key="", parent_id=None)) for one in found]
+    assert list(updating.slices(iter(unknown))) == [[one] for one in unknown]
 
 
 def test_a_small_slice_is_not_split_and_a_full_one_is(monkeypatch: pytest.MonkeyPatch) -> None:

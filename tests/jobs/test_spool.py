@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
-from viewer.host.jobs.spool import EVENTS, MAX_EVENT_BYTES, MAX_READ_BYTES, Spool, read_events
+import pytest
+
+from viewer.host.jobs.spool import EVENTS, MAX_EVENT_BYTES, MAX_READ_BYTES, MIN_HIDDEN, Spool, read_events
 
 
 def test_events_are_read_as_written_from_any_offset(tmp_path: Path) -> None:
@@ -32,6 +34,21 @@ def test_secrets_are_hidden_at_any_depth(tmp_path: Path) -> None:
     )
     data = read_events(tmp_path, 0)[0][0]["data"]
     assert data == {"a": ["is [hidden]."], "b": {"c": "[hidden]"}}
+
+
+SECRET = "sk-a1b2c3d4e5"
+
+
+@pytest.mark.parametrize("length", [MIN_HIDDEN, MIN_HIDDEN + 1, len(SECRET) - 1])
+def test_the_start_of_a_secret_at_the_end_of_a_text_is_hidden(length: int, tmp_path: Path) -> None:
+    Spool(tmp_path, hide=[SECRET]).write("text", text=f"is {SECRET[:length]}")
+    assert read_events(tmp_path, 0)[0][0]["data"] == {"text": "is [hidden]"}
+
+
+def test_a_short_start_of_a_secret_may_be_a_word_and_stays(tmp_path: Path) -> None:
+    text = f"is {SECRET[: MIN_HIDDEN - 1]}"
+    Spool(tmp_path, hide=[SECRET]).write("text", text=text)
+    assert read_events(tmp_path, 0)[0][0]["data"] == {"text": text}
 
 
 def test_an_event_that_is_too_long_is_replaced(tmp_path: Path) -> None:

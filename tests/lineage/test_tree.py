@@ -118,6 +118,15 @@ def test_of_two_nodes_with_one_id_the_parent_is_on_the_same_branch() -> None:
     ]
 
 
+def test_of_two_nodes_with_one_id_the_parent_is_of_the_same_run_rather_than_of_the_same_branch() -> None:
+    nodes = [
+        node("a", key="other run", branch="fork", run="two"),
+        node("a", key="other branch", branch="main", run="one"),
+        node("b", "a", branch="fork", run="one", second=3),
+    ]
+    assert by_key(build_forest(nodes))["b"].parent == "other branch"
+
+
 def test_two_nodes_with_one_key_are_refused() -> None:
     with pytest.raises(ValueError, match="key"):
         build_forest([node("a", key="same"), node("b", key="same")])

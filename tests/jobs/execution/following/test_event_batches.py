@@ -7,10 +7,14 @@ from uuid import UUID
 
 import pytest
 from django.db import IntegrityError, connection
+from django.test.utils import CaptureQueriesContext
 
-from tests.jobs.conftest import MakeJob, wait_until
-from viewer.host.jobs.events import EventBatches, FollowerEvents, RedactedEvent, insert
+from tests.jobs.conftest import MakeJob, finished, wait_until
+from viewer.host.jobs.events import EventBatches, FollowerEvents, RedactedEvent, insert, redactor_of, rows_of
+from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.followed_job import MAX_PAUSE_SECONDS, POLL_SECONDS, Pace
+from viewer.host.jobs.spool import read_events
+from viewer.host.jobs.starting import launch
 from viewer.models import Job, JobEvent
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -55,6 +59,22 @@ def test_an_event_that_is_stored_already_stays_as_it_is(make_job: MakeJob) -> No
     insert([row._replace(kind="other") for row in rows(job, 2, 3)])
     kinds = JobEvent.objects.filter(job=job).order_by("seq").values_list("seq", "kind")
     assert list(kinds) == [(1, "text"), (2, "text"), (3, "other")]
+
+
+def test_who_adopts_a_job_writes_only_the_events_that_are_not_stored(make_job: MakeJob) -> None:
+    job = make_job("succeeds.py")
+    storage_of(job).create()
+    child = launch(job)
+    assert child is not None and child.wait() == 0
+    events = read_events(job.folder, 0)[0]
+    insert(rows_of(job, events[:4], redactor_of(job.project)))
+    with CaptureQueriesContext(connection) as queries:
+        finished(job)
+    writes = [
+        one["sql"] for one in queries if f"INTO {JobEvent._meta.db_table}" in one["sql"].replace('"', "")
+    ]
+    assert [sql.partition(" times")[0] for sql in writes] == [str(len(events) - 4)]
+    assert len(stored(job)) == len(events)
 
 
 class CountedBatches(EventBatches):
