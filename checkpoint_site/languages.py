@@ -3,9 +3,18 @@
 from pathlib import Path
 
 # By the name of their catalogue's folder. A page names its language, so only complete catalogues are listed.
-COMPLETE: tuple[str, ...] = ("ar", "ko", "pt_BR")
+COMPLETE: tuple[str, ...] = ("ar", "de", "es", "fr", "ja", "ko", "pt_BR", "zh_Hans")
 # Each in the language itself.
-NAMES = {"ar": "العربية", "ko": "한국어", "pt_BR": "Português (Brasil)"}
+NAMES = {
+    "ar": "العربية",
+    "de": "Deutsch",
+    "es": "Español",
+    "fr": "Français",
+    "ja": "日本語",
+    "ko": "한국어",
+    "pt_BR": "Português (Brasil)",
+    "zh_Hans": "简体中文",
+}
 
 
 def languages_in(locales: Path) -> list[tuple[str, str]]:

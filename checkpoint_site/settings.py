@@ -320,6 +320,7 @@ WHITENOISE_USE_FINDERS = True
 LANGUAGE_CODE = "en"
 LOCALE_PATHS = [ROOT / "viewer" / "locale"]
 LANGUAGES = languages_in(LOCALE_PATHS[0])
+FORMAT_MODULE_PATH = "checkpoint_site.number_formats"
 USE_I18N = True
 TIME_ZONE = env_zone(
     "TIME_ZONE", "UTC", "Time zone of the times on pages and in forms. Daily limits reset at its midnight."

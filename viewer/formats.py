@@ -110,7 +110,10 @@ def moment_text(at: datetime, name: str) -> str:
     clock = f"{here:{time}}" if time else ""
     if has_zone:
         clock += f" {here.tzname()}"
-    return ", ".join(filter(None, [_day_text(here.date(), day, get_language()) if day else "", clock]))
+    if not day:
+        return clock
+    date_text = _day_text(here.date(), day, get_language())
+    return gettext("%(day)s, %(time)s") % {"day": date_text, "time": clock} if clock else date_text
 
 
 def short_name(at: datetime) -> str:

@@ -37,14 +37,21 @@ def read_catalogue(language: str) -> Catalog:
     """Return the stored catalogue of a language; an empty one if there is none."""
     path = catalogue_file(language)
     if not path.exists():
-        return Catalog(locale=language)
+        return empty_catalogue(language)
     with path.open("rb") as file:
         return read_po(file)
 
 
+def empty_catalogue(language: str) -> Catalog:
+    """Return a catalogue without texts, with our plural forms: Babel's own may be fewer."""
+    catalog = Catalog(locale=language)
+    catalog.mime_headers = [("Plural-Forms", PLURALS[language])]
+    return catalog
+
+
 def updated(texts: Catalog, former: Catalog, language: str) -> Catalog:
     """Return a catalogue of exactly these texts, with the former translations of those that are unchanged."""
-    catalog = Catalog(locale=language)
+    catalog = empty_catalogue(language)
     for text in texts:
         if text.id:
             kept = translation_of(former, text) or empty(text, language)

@@ -16,7 +16,7 @@ MACHINE = ("'c'", "'U'", r"'Y-m-d\TH:i'", '"j M Y, H:i O"')
 FORMATTING = re.compile(r"\b(number_format|date_format|time_format|dateformat|strftime)\b|\{[^{}]*:,\}")
 # Readers do not import Django, and a day's budget is a value of a field, not a text.
 OTHERS = (
-    "viewer/formats/",
+    "viewer/formats.py",
     "viewer/stores/",
     "viewer/runners/",
     "viewer/engines/",

@@ -1,13 +1,16 @@
-"""A page names the language that it is written in: the browser's, or the one that its reader has chosen."""
+"""The languages that users can choose, and the one in which a page is written."""
 
 from pathlib import Path
 
 import pytest
 from django.test import Client
+from django.utils.translation import gettext, override, pgettext
 from pytest_django import Settings
 
 from checkpoint_site import languages
 from checkpoint_site import settings as site
+from checkpoint_site.languages import COMPLETE, NAMES
+from scripts.catalogues.files import PLURALS
 from tests.messages.catalogue import write_catalogue
 
 ARABIC = {"Settings": "الإعدادات", "Saved.": "تم الحفظ."}
@@ -21,7 +24,7 @@ def arabic(tmp_path: Path, settings: Settings) -> None:
 
 def test_a_language_without_a_catalogue_is_not_announced(runner: Client, settings: Settings) -> None:
     settings.LANGUAGES = site.LANGUAGES
-    answer = runner.get("/", headers={"Accept-Language": "de"})
+    answer = runner.get("/", headers={"Accept-Language": "nl"})
     assert answer["Content-Language"] == "en" and '<html lang="en" dir="ltr"' in answer.content.decode()
 
 
@@ -48,3 +51,43 @@ def test_without_a_choice_the_browser_decides(runner: Client) -> None:
     assert '<html lang="ar" dir="rtl"' in page
     page = runner.post("/settings/save/", {"language": "xx"}, follow=True).content.decode()
     assert '<html lang="en" dir="ltr"' in page
+
+
+def test_every_catalogue_is_complete_and_named() -> None:
+    assert set(COMPLETE) == set(PLURALS) == set(NAMES)
+    assert len(set(NAMES.values())) == len(NAMES)
+
+
+@pytest.mark.parametrize(("code", "name"), site.LANGUAGES)
+def test_a_page_in_each_language_is_translated_and_names_it(
+    runner: Client, settings: Settings, code: str, name: str
+) -> None:
+    settings.LANGUAGES = site.LANGUAGES
+    page = runner.get("/settings/", headers={"Accept-Language": code}).content.decode()
+    assert f'<html lang="{code}" dir="{"rtl" if code == "ar" else "ltr"}"' in page and name in page
+    assert ("<h1>Settings</h1>" in page) == (code == "en")
+
+
+@pytest.mark.parametrize(
+    ("announced", "code"),
+    [
+        ("de-AT", "de"),
+        ("es-MX", "es"),
+        ("fr-CA", "fr"),
+        ("ja-JP", "ja"),
+        ("zh-CN", "zh-hans"),
+        ("zh", "zh-hans"),
+    ],
+)
+def test_a_browser_with_a_variant_of_a_language_gets_the_language(
+    runner: Client, settings: Settings, announced: str, code: str
+) -> None:
+    settings.LANGUAGES = site.LANGUAGES
+    assert runner.get("/", headers={"Accept-Language": announced})["Content-Language"] == code
+
+
+def test_buttons_and_pages_of_lists_have_texts_of_their_own() -> None:
+    with override("de"):
+        assert (gettext("Answer"), pgettext("on a button", "Answer")) == ("Antwort", "Antworten")
+        assert (gettext("Next"), pgettext("page of a list", "Next")) == ("Als Nächstes", "Weiter")
+        assert pgettext("a key", "Ctrl") == "Strg"

@@ -30,4 +30,4 @@ def test_days_are_in_the_order_of_the_language(
     run = crew_location.runs.get()
     for address in (run.get_absolute_url(), run.checkpoints.earliest("row").get_absolute_url()):
         page = reader.get(address, headers={"Accept-Language": "ko"}, follow=True).content.decode()
-        assert "2026년 11월 20일, 23:28:26 UTC" in page and "20 11월" not in page, address
+        assert "2026년 11월 20일 23:28:26 UTC" in page and "20 11월" not in page, address

@@ -1,0 +1,5 @@
+"""How numbers are written in Spanish."""
+
+DECIMAL_SEPARATOR = ","
+THOUSAND_SEPARATOR = "."
+NUMBER_GROUPING = 3
