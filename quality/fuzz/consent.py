@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer/runners"))
 
 from forkline_crewai.restore.effects import effects_of
 from forkline_crewai.restore.sanitizing import SECRET_FIELDS
-from forkline_runner.loaded_code.effects import Effect, unaccepted
+from forkline_runner.effects import Effect, unaccepted
 
 ROOT = Path(__file__).resolve().parents[2]
 GRAPH_PYTHON = ROOT / "demo/support/.venv/bin/python"

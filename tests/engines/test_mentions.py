@@ -57,7 +57,7 @@ ALLOWED: dict[str, tuple[int, str]] = {
     "viewer/models/locations.py": (1, REGISTRY),
     "viewer/redaction/names.py": (2, WORDS),
     "viewer/redaction/shapes.py": (1, WORDS),
-    "viewer/runners/forkline_prewarm/surroundings.py": (1, STORED),
+    "viewer/runners/forkline_prewarm/__init__.py": (1, STORED),
     "viewer/runners/prewarm_runner.py": (2, ASYNCIO),
 }
 

@@ -12,7 +12,7 @@ from django.db import connection
 from checkpoint_site.sqlite_backend.base import DatabaseWrapper
 from forkline_crewai.restore import original
 from forkline_langgraph.restore import unlocked_file
-from forkline_runner import pruning
+from forkline_runner import own_checkpoints
 from tests.real_stores import copy_of
 from viewer.data_folder import backups, identity
 from viewer.host.locations.deleting import delete_entries
@@ -62,4 +62,4 @@ def test_runners_open_a_store(store: Path) -> None:
     ) as database:
         assert count(database)
         (key,) = database.execute("SELECT id FROM checkpoints").fetchone()
-    assert pruning.delete(pruning.written(f"{store}#{key}", "sqlite"), "sqlite")
+    assert own_checkpoints.delete(own_checkpoints.written(f"{store}#{key}", "sqlite"), "sqlite")

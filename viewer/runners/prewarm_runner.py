@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-from forkline_prewarm import child, surroundings
+import forkline_prewarm
 
 LIFELINE = 0
 # How often to check whether the worker is running, after it closed the lifeline.
@@ -49,7 +49,7 @@ class PrewarmState:
     idle_seconds: float
     runner: Path
     prepared: ModuleType
-    found: surroundings.Surroundings
+    found: forkline_prewarm.Surroundings
     installed: dict[str, int]
     worker: int = field(default_factory=os.getppid)
     children: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> PrewarmState:
     listener, lock, idle_seconds, runner, module = arguments
     sys.path[0] = str(Path(runner).parent)
     installed = installed_packages()
-    with surroundings.watched() as found:
+    with forkline_prewarm.watched() as found:
         prepared = loaded(module)
     refuse_unsafe()
     # Keep the garbage collector from touching, and so copying, these objects in each child.
@@ -113,7 +113,7 @@ def refuse_unsafe() -> None:
     names = other_threads()
     if names:
         raise Unfit(f"the engine starts threads as it is imported ({', '.join(names)})")
-    module = surroundings.module_within(Path.cwd())
+    module = forkline_prewarm.module_within(Path.cwd())
     if module:
         raise Unfit(f"with the engine, {module} of the project is imported")
 
@@ -220,4 +220,4 @@ if __name__ == "__main__":
         sys.exit(f"Not started warm: {unfit}.")
     if connection is not None:
         state.close_in_child()
-        child.become(connection, state.runner, state.prepared, state.found)
+        forkline_prewarm.become(connection, state.runner, state.prepared, state.found)

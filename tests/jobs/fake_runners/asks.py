@@ -2,8 +2,7 @@
 
 import tiny
 
-from forkline_runner.questions import Questions
-from forkline_runner.reporting import Reporter
+from forkline_runner.reporting import Questions, Reporter
 
 spool = tiny.begin()
 reporter = Reporter(spool)

@@ -10,8 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from forkline_runner.questions import Questions, Withdrawn, fitting
-from forkline_runner.reporting import Reporter
+from forkline_runner.reporting import Questions, Reporter, Withdrawn, fitting
 from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks, status, wait_until
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.files import storage_of

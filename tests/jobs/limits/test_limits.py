@@ -12,8 +12,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from forkline_runner.limits import LimitCounter
-from forkline_runner.reporting import Reporter
+from forkline_runner.reporting import LimitCounter, Reporter
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import ensure_finished
@@ -227,7 +226,7 @@ def test_limits_are_enforced_without_a_worker(make_job: MakeJob) -> None:
     job = limited(make_job, steps=1)
     run_here(job)
     assert job.status == "cancelled"
-    used = r"Stopped at its limit of 1 step\. It had used \d steps, \d steps? more\."
+    used = r"Stopped at its limit of 1 step\. It had used \d+ steps, \d+ steps? more\."
     assert re.fullmatch(used, limit_label(job))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from forkline_langgraph.restore.effects import DATA_CLASSES
-from forkline_runner.loaded_code.own_data_classes import is_data_class
+from forkline_runner.own_code import is_data_class
 
 HEAD = """
 from __future__ import annotations

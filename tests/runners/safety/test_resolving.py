@@ -17,7 +17,7 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 sys.path[:0] = json.loads(sys.argv[2])
 {before}
-from forkline_runner.loaded_code import resolving
+from forkline_runner import resolving
 known = set(sys.modules)
 found = {{}}
 for name in json.loads(sys.argv[3]):
@@ -192,7 +192,7 @@ def test_a_finder_of_the_environment_runs_nothing(tmp_path: Path, action: str) -
     write(tmp_path, loud="open('ran', 'w')", **{"ns.leaf": ""})
     before = f"""
         import subprocess, sys
-        from forkline_runner.loaded_code import resolving
+        from forkline_runner import resolving
         class Finder:
             @staticmethod
             def find_spec(name, path=None, target=None):

@@ -9,8 +9,8 @@ import pytest
 from forkline_crewai.restore.effects import effects_of
 from forkline_crewai.restore.sanitizing import clean_crew
 from forkline_crewai.run.tools import may_import
-from forkline_runner.loaded_code.effects import Effect, unaccepted
-from forkline_runner.refusal import Refused
+from forkline_runner.effects import Effect, unaccepted
+from forkline_runner.messages import Refused
 
 TOOLS = """
 from crewai import Agent

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from forkline_crewai.restore import edits, effects, original, sanitizing
 from forkline_crewai.run import tools
-from forkline_runner import engine_version, project
-from forkline_runner.loaded_code import effects as accepted_effects
-from forkline_runner.refusal import Refused
+from forkline_runner import effects as accepted_effects
+from forkline_runner import project
+from forkline_runner.messages import Refused
 from forkline_runner.reporting import shortened
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
+
 
 # The first version whose checkpoints contain their parent and branch.
 MIN_ENGINE = "1.14.2"
@@ -62,7 +63,7 @@ def _preflight(request: Request, scratch: Path, reporter: Reporter) -> str:
 
 def report_start(reporter: Reporter) -> str:
     """Report the installed versions. Return the engine's. Raises Refused if it is missing or too old."""
-    return engine_version.report_start(
+    return project.report_start(
         reporter,
         ["crewai"],
         MIN_ENGINE,

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from forkline_crewai import job
 from forkline_crewai.restore import components, edits, effects, original, sanitizing
 from forkline_crewai.run import entry_points, tools
+from forkline_runner import effects as accepted_effects
 from forkline_runner import project
 from forkline_runner.findings import Report, recorded_imports, report_findings
-from forkline_runner.loaded_code import effects as accepted_effects
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 from forkline_runner.reporting import shortened
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Any
 import forkline_crewai
 from forkline_crewai.patches import secrets_at_import
 from forkline_crewai.restore import original
-from forkline_runner.loaded_code import placeholders
-from forkline_runner.refusal import Refused
+from forkline_runner import findings
+from forkline_runner.messages import Refused
 
 # Imported only by a first task or a restore, depending on the version of the engine.
 LATE = (
@@ -55,7 +55,7 @@ def load() -> None:
 
 def begin() -> None:
     """Read the environment files that the engine requested at import. Call it in a job's process."""
-    placeholders.forbid()
+    findings.forbid_keys_and_hosts()
     with suppress(ImportError):
         dotenv: Any = importlib.import_module("dotenv")
         for caller, arguments, named in dotenv_calls:

@@ -17,9 +17,9 @@ from forkline_langgraph.restore import scratch_store, source_store, subgraphs
 from forkline_langgraph.restore.effects import Loadable
 from forkline_langgraph.restore.source_store import Address, LoadedValue, Source
 from forkline_langgraph.run.run_settings import settings_of
-from forkline_runner import engine_version
-from forkline_runner.loaded_code import effects as accepted_effects
-from forkline_runner.refusal import Refused
+from forkline_runner import effects as accepted_effects
+from forkline_runner import project
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_langgraph.run.running import Running
@@ -284,7 +284,7 @@ def report_start(reporter: Reporter) -> str:
 
     Raises Refused if it, or its SQLite saver, is missing, or if it is too old.
     """
-    return engine_version.report_start(
+    return project.report_start(
         reporter,
         [ENGINE, SAVER],
         MIN_ENGINE,

@@ -16,9 +16,9 @@ from forkline_langgraph.graphs.compiled_graph import compiled_graph
 from forkline_langgraph.restore import scratch_store, source_store, subgraphs
 from forkline_langgraph.restore.effects import Loadable
 from forkline_langgraph.restore.source_store import Address, Source
+from forkline_runner import effects as accepted_effects
 from forkline_runner.findings import MAX_NAMES, Report, recorded_imports, report_findings
-from forkline_runner.loaded_code import effects as accepted_effects
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter

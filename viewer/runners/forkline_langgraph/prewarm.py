@@ -8,7 +8,7 @@ import pkgutil
 from contextlib import nullcontext, suppress
 
 import forkline_langgraph
-from forkline_runner.loaded_code import placeholders
+from forkline_runner import findings
 
 PACKAGE = "langgraph"
 # Imported only by a first run.
@@ -35,4 +35,4 @@ def load() -> None:
 
 def begin() -> None:
     """Keep keys out of a preflight check. Call it in a job's process."""
-    placeholders.forbid()
+    findings.forbid_keys_and_hosts()

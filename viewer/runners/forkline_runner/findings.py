@@ -1,23 +1,29 @@
-"""The report of a preflight check: one event, even if the check was refused."""
+"""A preflight check: its report is one event, even if the check was refused, and it gets no keys.
+
+The environment of its process has placeholders already. Here, the environment files that the project's code
+or the engine reads yield placeholders as well, and no host is contacted.
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
 import shutil
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forkline_runner import project
-from forkline_runner.loaded_code import placeholders
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
+
 
 Report = dict[str, Any]
 # Ends the process if an import does not return. The page that requested the check stops waiting
@@ -25,6 +31,11 @@ Report = dict[str, Any]
 MAX_SECONDS = 600
 MAX_COMPONENTS = 300
 MAX_NAMES = 60
+# Set in the environment of a preflight check: the path of the project's environment file, or a dash.
+PREFLIGHT = "FORKLINE_PREFLIGHT"
+PLACEHOLDER = "placeholder-of-a-preflight-check"
+_reading = threading.local()
+_is_installed = False
 
 
 def report_findings(reporter: Reporter, scratch: Path, find: Callable[[Report], None]) -> str:
@@ -49,7 +60,7 @@ def report_findings(reporter: Reporter, scratch: Path, find: Callable[[Report], 
         "notes": [],
     }
     try:
-        placeholders.forbid()
+        forbid_keys_and_hosts()
         find(report)
     except Refused as refused:
         report["blocks"].append(refused.message)
@@ -74,3 +85,58 @@ def recorded_imports(report: Report) -> Iterator[None]:
 def _is_in_project(name: str) -> bool:
     file = getattr(sys.modules.get(name), "__file__", None)
     return bool(file) and project.is_in_project(Path(str(file)))
+
+
+def forbid_keys_and_hosts() -> None:
+    """In a preflight check, hide the values of environment files and refuse connections."""
+    global _is_installed  # noqa: PLW0603
+    if _is_installed or not os.environ.get(PREFLIGHT):
+        return
+    _is_installed = True
+    with suppress(ImportError):
+        _replace_values(importlib.import_module("dotenv.main").DotEnv)
+    sys.addaudithook(_audit)
+
+
+@contextmanager
+def environment_files_allowed() -> Iterator[None]:
+    """Allow this thread to read environment files in the block, even in a preflight check."""
+    _reading.is_allowed = True
+    try:
+        yield
+    finally:
+        _reading.is_allowed = False
+
+
+def _replace_values(reader: Any) -> None:
+    """Make python-dotenv, which pydantic uses too, return placeholders for all values."""
+    parse = reader.parse
+
+    def placeholders(self: Any) -> Iterator[tuple[str, str | None]]:
+        with environment_files_allowed():
+            pairs = list(parse(self))
+        for name, value in pairs:
+            yield name, value and os.environ.get(name, PLACEHOLDER)
+
+    reader.parse = placeholders
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open" and isinstance(arguments[0], (str, bytes)):
+        path = os.fsdecode(arguments[0])
+        if _is_environment_file(path) and not getattr(_reading, "is_allowed", False):
+            raise FileNotFoundError(2, "A preflight check reads no environment file", path)
+    elif event == "socket.connect":
+        connecting, _address = arguments
+        if connecting.family in (socket.AF_INET, socket.AF_INET6):
+            raise ConnectionRefusedError(111, "A preflight check contacts no host")
+    elif event == "socket.getaddrinfo":
+        raise socket.gaierror(socket.EAI_AGAIN, "A preflight check contacts no host")
+
+
+def _is_environment_file(path: str) -> bool:
+    name = Path(path).name
+    if name == ".env" or name.startswith(".env."):
+        return True
+    given = os.environ.get(PREFLIGHT, "")
+    return name == Path(given).name and os.path.realpath(path) == os.path.realpath(given)

@@ -59,3 +59,11 @@ def texts() -> dict[str, str]:
         spec.loader.exec_module(module)
         found |= module.MESSAGES
     return found
+
+
+class Refused(Exception):
+    """The run was refused: nothing has run and nothing was paid. ``message`` says why, and what to do."""
+
+    def __init__(self, code: str, /, **values: object) -> None:
+        self.message = message(code, **values)
+        super().__init__(english(self.message))

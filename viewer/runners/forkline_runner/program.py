@@ -37,15 +37,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 from forkline_guard import guard
-from forkline_runner import interrupts, program_input, scoring
-from forkline_runner.limits import LimitCounter
-from forkline_runner.messages import Message, message
-from forkline_runner.questions import Questions
-from forkline_runner.refusal import Refused
-from forkline_runner.reporting import NO_SPACE, Reporter, secrets_of
+from forkline_runner import process, project
+from forkline_runner.messages import Message, Refused, message
+from forkline_runner.reporting import NO_SPACE, LimitCounter, Questions, Reporter, secrets_of
 
 if TYPE_CHECKING:
     from viewer.host.jobs.request import Request
+
 
 SUCCEEDED, FAILED, CANCELLED, TERMINATED = 0, 1, 130, 143
 CLEAN_UP_SECONDS = 2
@@ -86,17 +84,19 @@ def run_job(engine: EngineProgram, folder: Path) -> int:
     reporter = Reporter(spool.Spool(folder, hide=secrets_of(os.environ)), folder)
     reporter.questions = Questions(folder, reporter, spool.answer_name)
     if request["kind"] == "preflight":
-        program_input.refuse_during_preflight()
+        process.refuse_during_preflight()
     else:
-        program_input.ask_a_person(reporter.questions)
+        process.ask_a_person(reporter.questions)
     flush = partial(_flush, engine)
-    interrupts.listen(partial(_cancel, reporter, flush), partial(_leave, reporter, flush, TERMINATED))
+    process.listen_for_signals(
+        partial(_cancel, reporter, flush), partial(_leave, reporter, flush, TERMINATED)
+    )
     maximum = (request.get("options") or {}).get("limits") or {}
     reporter.limits = LimitCounter(maximum, folder / spool.STOP, reporter.questions.is_waiting, engine.steps)
     reporter.limits.watch_time(reporter)
     try:
         if request["kind"] == "score":
-            result = scoring.run(request, reporter)
+            result = project.score_checkpoint(request, reporter)
         else:
             result = engine.run(request, folder / spool.SCRATCH, reporter)
     except BaseException as error:
@@ -114,7 +114,7 @@ def _end(reporter: Reporter, error: BaseException, folder: Path) -> int:
         reporter.end("cancelled")
         return CANCELLED
     ending: str | Message = f"{type(error).__name__}: {error}"
-    if isinstance(error, Refused | program_input.InputDuringPreflight):
+    if isinstance(error, Refused | process.InputDuringPreflight):
         ending = error.message
     elif isinstance(error, SystemExit):
         ending = message("runner.project_exited", code=repr(error.code))

@@ -1,20 +1,34 @@
-"""The project's own code: its folder on the import path, and what its entry points name."""
+"""The project's own code and interpreter: its entry points, its scores, and the version of its engine."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
+import json
+import math
 import os
+import platform
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from forkline_runner.loaded_code import missing_modules
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+    from viewer.host.jobs.request import Request
+
 
 # The folder of the runners; a project's modules take precedence over those in it.
 RUNNERS = Path(__file__).resolve().parents[1]
 ENVIRONMENT = Path(sys.prefix).resolve()
+# Bounds for finding a module that could not be imported.
+MAX_FOLDERS = 500
+MAX_FOLDER_DEPTH = 3
+# Characters of a score that is a text.
+MAX_TEXT = 1_000
 
 
 def enter(folder: str) -> None:
@@ -29,12 +43,6 @@ def enter(folder: str) -> None:
     sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != RUNNERS]
     sys.path[:0] = [str(path) for path in (root, root / "src") if path.is_dir()]
     importlib.invalidate_caches()
-
-
-def is_older(version: str, than: str) -> bool:
-    """Return whether a version such as 1.14.0a4 is older than another, by its first three numbers."""
-    have, wanted = (tuple(map(int, re.findall(r"\d+", text)[:3])) for text in (version, than))
-    return have < wanted
 
 
 def load(entry_point: str) -> Any:
@@ -68,10 +76,49 @@ def load(entry_point: str) -> Any:
 
 def _not_found(entry_point: str, error: ModuleNotFoundError) -> Refused:
     """Return the refusal for a missing module, with the folder near the project that has it."""
-    folder = missing_modules.folder_with(error.name or "")
+    folder = folder_with(error.name or "")
     if folder is None:
         return Refused("runner.module_missing", entry_point=entry_point, module=error.name)
     return Refused("runner.module_in_other_folder", entry_point=entry_point, module=error.name, folder=folder)
+
+
+def folder_with(module: str) -> Path | None:
+    """Return a folder near the working folder from which the module can be imported, or None.
+
+    Folders below are searched first, nearest first; then the two above.
+    """
+    name = module.partition(".")[0]
+    if not name.isidentifier():
+        return None
+    here = Path.cwd()
+    below = sorted(_folders_below(here), key=lambda path: len(path.parts))
+    for folder in [*below, *here.parents[:2]]:
+        if (folder / f"{name}.py").is_file() or _is_package(folder / name):
+            return folder
+    return None
+
+
+def _folders_below(root: Path) -> Iterator[Path]:
+    count = 0
+    for current, folders, files in os.walk(root):
+        depth = len(Path(current).relative_to(root).parts)
+        folders[:] = [] if depth >= MAX_FOLDER_DEPTH or "pyvenv.cfg" in files else _source_folders(folders)
+        if "pyvenv.cfg" in files:
+            continue
+        count += 1
+        if count > MAX_FOLDERS:
+            return
+        if depth:
+            yield Path(current)
+
+
+def _source_folders(folders: list[str]) -> list[str]:
+    """Return the names of folders that may contain source."""
+    return sorted(name for name in folders if name.isidentifier() and name != "__pycache__")
+
+
+def _is_package(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.glob("*.py"))
 
 
 def is_in_project(path: Path) -> bool:
@@ -80,3 +127,51 @@ def is_in_project(path: Path) -> bool:
     if "site-packages" in resolved.parts or resolved.is_relative_to(ENVIRONMENT):
         return False
     return resolved.is_relative_to(Path.cwd())
+
+
+def report_start(
+    reporter: Reporter, packages: Sequence[str], oldest: str, *, label: str, missing: str, too_old: str
+) -> str:
+    """Report the versions, and return that of the engine, which is the first of the packages.
+
+    Raises Refused with the code ``missing`` or ``too_old`` if a package is missing, or the engine is older
+    than ``oldest``.
+    """
+    try:
+        version, *_ = [importlib.metadata.version(package) for package in packages]
+    except importlib.metadata.PackageNotFoundError as error:
+        raise Refused(missing, package=error.name, python=sys.executable) from error
+    if is_older(version, oldest):
+        raise Refused(too_old, version=version, oldest=oldest, python=sys.executable)
+    reporter.write(
+        "started",
+        pid=os.getpid(),
+        engine=label,
+        engine_version=version,
+        python_version=platform.python_version(),
+    )
+    return version
+
+
+def is_older(version: str, than: str) -> bool:
+    """Return whether a version such as 1.14.0a4 is older than another, by its first three numbers."""
+    have, wanted = (tuple(map(int, re.findall(r"\d+", text)[:3])) for text in (version, than))
+    return have < wanted
+
+
+def score_checkpoint(request: Request, reporter: Reporter) -> str:
+    """Return the score as JSON: a number, a boolean or a text. Raises Refused for anything else."""
+    reporter.write(
+        "started", pid=os.getpid(), engine="", engine_version="", python_version=platform.python_version()
+    )
+    enter(request["folder"])
+    function = load(request["function"])
+    if not callable(function):
+        raise Refused("runner.score_not_callable", function=request["function"])
+    score = function(request["contents"])
+    # Numbers of other libraries, such as numpy's, are numbers as well.
+    plain = score.item() if hasattr(score, "item") and not isinstance(score, int | float | str) else score
+    is_number = isinstance(plain, int | float) and math.isfinite(plain)
+    if not is_number and not isinstance(plain, str):
+        raise Refused("runner.score_of_other_type", function=request["function"], type=type(score).__name__)
+    return json.dumps(plain[:MAX_TEXT] if isinstance(plain, str) else plain)

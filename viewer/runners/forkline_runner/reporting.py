@@ -1,24 +1,27 @@
-"""Reports a run to its spool: from several threads, and with exactly one last event."""
+"""What a run reports to its spool, what it asks a person, and the limits that stop it.
+
+Events come from several threads, and exactly one is the last. A question is an event, and a file holds its
+answer. Limits are enforced inside the run's process, so that they hold even if the worker dies.
+"""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forkline_runner.messages import Message, english, message
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from forkline_runner.limits import LimitCounter
-    from forkline_runner.questions import Questions
     from viewer.host.jobs.spool import Spool
+
 
 # Streamed text is collected for this long, so that a fast model does not flood the spool.
 SECONDS_BETWEEN_TEXTS = 0.05
@@ -31,6 +34,27 @@ _NAMES_WHAT_FOLLOWS = re.compile(r"(?:[:=]|[Bb]earer|[Bb]asic)\s*\Z")
 _BEGUN_VALUE = re.compile(r"""[\w-]+["']?\s*[:=]\s*(["'])(?:(?!\1).)*\Z""", re.DOTALL)
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
+ANSWER_POLL_SECONDS = 0.1
+# Measured as JSON, so that a question always fits into one event.
+MAX_OUTPUT_BYTES = 160_000
+MAX_PROMPT_BYTES = 40_000
+MAX_SCHEMA_BYTES = 40_000
+MAX_CHARACTERS = 2000
+MAX_CHOICES = 50
+# The fields of ``Limit`` in viewer/records/limits.py: ``whose``, ``measure`` and ``max_amount``.
+Limit = dict[str, Any]
+LIMIT_POLL_SECONDS = 0.2
+# Providers and libraries have several names for each number of tokens.
+_TOKENS_IN = ("prompt_tokens", "input_tokens")
+_TOKENS_OUT = ("completion_tokens", "output_tokens")
+_CACHED = (
+    "cached_prompt_tokens",
+    "cached_tokens",
+    "cache_read",
+    "cache_read_input_tokens",
+    "cache_read_tokens",
+)
+_DETAILS = ("prompt_tokens_details", "input_token_details", "input_tokens_details")
 
 
 class Reporter:
@@ -147,3 +171,214 @@ def secrets_of(environment: Mapping[str, str]) -> list[str]:
     return [
         value for name, value in environment.items() if any(word in name.upper() for word in SECRET_NAMES)
     ]
+
+
+class Questions:
+    """Asks questions, numbered from 1, from any thread."""
+
+    def __init__(self, folder: Path, reporter: Reporter, answer_name: Callable[[int], str]) -> None:
+        self._folder = folder
+        self._reporter = reporter
+        self._answer_name = answer_name
+        self._lock = threading.Lock()
+        self._asked = 0
+        # The askers of the open questions, by number.
+        self._waiting: dict[int, Any] = {}
+
+    def ask(self, kind: str, prompt: str, asker: Any = None, **context: Any) -> str:
+        """Ask, and wait without a time limit. Return the answer; empty if a person accepts the output.
+
+        Raises Withdrawn if ``withdraw`` is called for the asker.
+        """
+        with self._lock:
+            self._asked += 1
+            number = self._asked
+            self._waiting[number] = asker
+            self._reporter.write(
+                "question",
+                number=number,
+                kind=kind,
+                prompt=cut(prompt, MAX_PROMPT_BYTES),
+                context=fitting(context),
+            )
+        try:
+            text = self._answer(number)
+        finally:
+            with self._lock:
+                self._waiting.pop(number, None)
+        self._reporter.write("answered", number=number)
+        return text
+
+    def is_waiting(self) -> bool:
+        """Return whether a question is open."""
+        return bool(self._waiting)
+
+    def withdraw(self, asker: Any) -> None:
+        """Withdraw the questions of this asker, which continues without an answer."""
+        with self._lock:
+            withdrawn = [number for number, one in self._waiting.items() if one == asker]
+            for number in withdrawn:
+                del self._waiting[number]
+                self._reporter.write("withdrawn", number=number)
+
+    def _answer(self, number: int) -> str:
+        path = self._folder / self._answer_name(number)
+        while True:
+            if number not in self._waiting:
+                raise Withdrawn
+            try:
+                return str(json.loads(path.read_text(encoding="utf-8"))["text"])
+            except FileNotFoundError:
+                time.sleep(ANSWER_POLL_SECONDS)
+
+
+class Withdrawn(Exception):
+    """The question was withdrawn: its asker continues without an answer."""
+
+
+def fitting(context: dict[str, Any]) -> dict[str, Any]:
+    """Return a question's context, short enough for one event. ``is_cut``: the output was shortened."""
+    fit: dict[str, Any] = {}
+    for name, value in context.items():
+        if name == "output" and value is None:
+            continue
+        if name == "output":
+            whole = as_text(value)
+            fit["output"] = cut(whole, MAX_OUTPUT_BYTES)
+            if len(fit["output"]) < len(whole):
+                fit["is_cut"] = True
+        elif name == "schema":
+            # A part of it is not a schema.
+            if value and len(json.dumps(value)) <= MAX_SCHEMA_BYTES:
+                fit["schema"] = value
+        elif isinstance(value, list):
+            fit[name] = [shortened(str(one), MAX_CHARACTERS) for one in value[:MAX_CHOICES]]
+        elif value not in (None, ""):
+            fit[name] = value if isinstance(value, int) else shortened(str(value), MAX_CHARACTERS)
+    return fit
+
+
+def as_text(value: Any) -> str:
+    """Return an output as readable text: texts unchanged, models and values as indented JSON."""
+    if isinstance(value, str):
+        return value
+    if hasattr(value, "model_dump"):
+        value = value.model_dump(mode="json")
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def cut(text: str, max_bytes: int) -> str:
+    """Return as much of the text as fits into this many bytes as JSON."""
+    if len(json.dumps(text)) <= max_bytes:
+        return text
+    fits, too_long = 0, len(text)
+    while too_long - fits > 1:
+        middle = (fits + too_long) // 2
+        if len(json.dumps(text[:middle])) <= max_bytes:
+            fits = middle
+        else:
+            too_long = middle
+    return shortened(text, fits)
+
+
+class LimitCounter:
+    """Counts what the run's events report, and interrupts the run before it starts more than a limit allows.
+
+    ``maximum`` holds the run's own limits (tokens, seconds, steps). The file ``stop`` appears when a limit
+    that the run shares with others is reached. Time spent waiting for a person does not count.
+    """
+
+    def __init__(
+        self,
+        maximum: Mapping[str, float],
+        stop: Path,
+        is_waiting: Callable[[], bool],
+        steps: Collection[str] = (),
+    ) -> None:
+        # Only these events are refused: a run that has nothing left to start may end.
+        self._started = {"model_started", *(f"{step}_started" for step in steps)}
+        self._completed = {f"{step}_completed" for step in steps}
+        self._maximum = dict(maximum)
+        self._stop = stop
+        self._is_waiting = is_waiting
+        self._lock = threading.Lock()
+        self._used: dict[str, float] = {"tokens": 0, "seconds": 0, "steps": 0}
+        self._is_over = False
+
+    def lift(self) -> None:
+        """Stop enforcing: the run has ended, or is interrupted already."""
+        with self._lock:
+            self._is_over = True
+
+    def watch_time(self, reporter: Reporter) -> None:
+        """Interrupt the run when its time is used up."""
+        if "seconds" in self._maximum:
+            threading.Thread(target=self._watch, args=(reporter,), daemon=True).start()
+
+    def check(self, reporter: Reporter, kind: str, data: Mapping[str, Any]) -> None:
+        """Count an event before it is written. Raises KeyboardInterrupt if what it starts is over a limit."""
+        if kind in self._completed:
+            self._used["steps"] += 1
+        self._used["tokens"] = max(self._used["tokens"], data.get("total_tokens") or 0)
+        if kind not in self._started:
+            return
+        limit = next((one for one in ("tokens", "steps") if self._is_reached(one)), None)
+        reached = self._job_limit(limit) if limit else self._shared_limit()
+        if reached is not None:
+            self._interrupt(reporter, reached)
+            # The signal reaches the main thread; this may be another one.
+            raise KeyboardInterrupt
+
+    def _job_limit(self, measure: str) -> Limit:
+        return {"whose": "job", "measure": measure, "max_amount": self._maximum[measure]}
+
+    def _shared_limit(self) -> Limit | None:
+        """Return the shared limit that was reached: None if none was, empty if the file is unreadable."""
+        try:
+            found = json.loads(self._stop.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError):
+            # The file exists: that is enough to stop.
+            found = None
+        return found if isinstance(found, dict) else {}
+
+    def _is_reached(self, measure: str) -> bool:
+        return measure in self._maximum and self._used[measure] >= self._maximum[measure]
+
+    def _watch(self, reporter: Reporter) -> None:
+        before = time.monotonic()
+        while not (self._is_over or self._is_reached("seconds")):
+            time.sleep(LIMIT_POLL_SECONDS)
+            now = time.monotonic()
+            if not self._is_waiting():
+                self._used["seconds"] += now - before
+            before = now
+        self._interrupt(reporter, self._job_limit("seconds"))
+
+    def _interrupt(self, reporter: Reporter, reached: Limit) -> None:
+        """Interrupt the run as a cancel does, once."""
+        with self._lock:
+            if self._is_over:
+                return
+            self._is_over = True
+        reporter.write("limit", **reached)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+def used_tokens(usage: Mapping[str, Any]) -> dict[str, int]:
+    """Return ``tokens``, ``tokens_in``, ``tokens_out`` and ``cached`` of one call; 0 if not reported."""
+    reported = (usage.get(name) for name in _DETAILS)
+    details: Mapping[str, Any] = next((one for one in reported if isinstance(one, Mapping)), {})
+    tokens_in, tokens_out = _first(usage, _TOKENS_IN), _first(usage, _TOKENS_OUT)
+    return {
+        "tokens": _first(usage, ("total_tokens",)) or tokens_in + tokens_out,
+        "tokens_in": tokens_in,
+        "tokens_out": tokens_out,
+        "cached": _first(usage, _CACHED) or _first(details, _CACHED),
+    }
+
+
+def _first(usage: Mapping[str, Any], names: Iterable[str]) -> int:
+    values = (usage.get(name) for name in names)
+    return next((value for value in values if isinstance(value, int) and value > 0), 0)

@@ -8,8 +8,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 import tiny
 
 from forkline_runner.messages import message, plain_text
-from forkline_runner.questions import Questions
-from forkline_runner.reporting import Reporter
+from forkline_runner.reporting import Questions, Reporter
 
 spool = tiny.begin()
 reporter = Reporter(spool)

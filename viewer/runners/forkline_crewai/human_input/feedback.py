@@ -11,7 +11,7 @@ from crewai.flow.flow_context import current_flow_method_name
 if TYPE_CHECKING:
     from crewai.flow.async_feedback.types import PendingFeedbackContext
 
-    from forkline_runner.questions import Questions
+    from forkline_runner.reporting import Questions
 
 
 def feedback_for(questions: Questions, context: PendingFeedbackContext, flow: Any) -> str:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from crewai.utilities.agent_utils import format_message_for_llm
 from crewai.utilities.i18n import I18N_DEFAULT
 
-from forkline_runner.questions import as_text
+from forkline_runner.reporting import as_text
 
 if TYPE_CHECKING:
-    from forkline_runner.questions import Questions
+    from forkline_runner.reporting import Questions
 
 
 def ask_about_output(questions: Questions, answer: Any, context: Any) -> str:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 from crewai.state.checkpoint_config import CheckpointEventType
 
 from forkline_crewai.patches.checkpoints import pruned_checkpoints
-from forkline_runner import pruning
-from forkline_runner.refusal import Refused
+from forkline_runner import own_checkpoints
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import CheckpointSettings, Request
+
 
 # The engine's name for all events.
 EVERY = "*"
@@ -39,11 +40,13 @@ def keep_latest(request: Request, reporter: Reporter) -> None:
     """Keep only the latest checkpoints that this run writes, if a person chose how many."""
     latest = _chosen(request).get("max_checkpoints")
     if latest:
-        kept: list[pruning.Written] = []
+        kept: list[own_checkpoints.Written] = []
         pruned_checkpoints.apply(lambda path: _prune(kept, latest, path, request, reporter))
 
 
-def _prune(kept: list[pruning.Written], count: int, path: str, request: Request, reporter: Reporter) -> None:
+def _prune(
+    kept: list[own_checkpoints.Written], count: int, path: str, request: Request, reporter: Reporter
+) -> None:
     """Add the checkpoint at ``path`` to ``kept``, and delete the oldest ones beyond ``count``.
 
     ``path`` is a file, or ``store.db#id`` in SQLite.
@@ -52,9 +55,9 @@ def _prune(kept: list[pruning.Written], count: int, path: str, request: Request,
     store_kind: Literal["sqlite", "json"] = "sqlite" if is_sqlite else "json"
     try:
         if _is_at_location(path, request):
-            kept.append(pruning.written(path, store_kind))
+            kept.append(own_checkpoints.written(path, store_kind))
         while len(kept) > count:
-            if not pruning.delete(kept.pop(0), store_kind):
+            if not own_checkpoints.delete(kept.pop(0), store_kind):
                 reporter.warn("crewai.checkpoint_replaced")
     except (OSError, sqlite3.Error) as error:
         reporter.warn("crewai.pruning_failed", error=error)

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from forkline_runner.model_usage import used_tokens
-from forkline_runner.reporting import shortened
+from forkline_runner.reporting import shortened, used_tokens
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
+
 
 MAX_OUTPUT = 2000
 MAX_ARGUMENTS = 1000

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from forkline_crewai.restore import context_links
 from forkline_crewai.restore.sanitizing import ENGINE_TOOLS, LOST, MADE_OF_FUNCTIONS, ToolCheck
 from forkline_runner.findings import MAX_COMPONENTS
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 from forkline_runner.reporting import shortened
 
 if TYPE_CHECKING:
     from forkline_crewai.restore.matching import Matching
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
+
 
 Component = dict[str, Any]
 MAX_NAME = 120

@@ -22,11 +22,12 @@ from forkline_crewai.restore.sanitizing import (
     restored_fields,
 )
 from forkline_guard import guard
-from forkline_runner.loaded_code import own_values, resolving
-from forkline_runner.loaded_code.effects import MAX_NAME, Effect, digest_of, value_effect
+from forkline_runner import own_code, resolving
+from forkline_runner.effects import MAX_NAME, Effect, digest_of, value_effect
 
 if TYPE_CHECKING:
     from viewer.host.jobs.request import Request
+
 
 # The engine's own fields of a tool that hold no text, and change while it is used.
 ENGINE_FIELDS = frozenset(
@@ -91,7 +92,7 @@ def _of_tools(
             if field not in ENGINE_FIELDS
         }
         given = digest_of(fields)
-        for path, value in own_values.differing(module, name, fields, imported):
+        for path, value in own_code.differing_values(module, name, fields, imported):
             yield value_effect(kind, path, value, given)
 
 

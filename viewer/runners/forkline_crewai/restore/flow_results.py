@@ -15,6 +15,7 @@ from forkline_crewai.restore import flow_types
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
+
 UNTYPED = "crewai.result_class_unknown"
 
 

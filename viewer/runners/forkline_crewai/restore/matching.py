@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from forkline_crewai.run.interpolation import PLACEHOLDER
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 from forkline_runner.reporting import shortened
 
 # The answer for a saved task or agent that the project no longer has.

@@ -13,7 +13,7 @@ from crewai.flow.persistence import SQLiteFlowPersistence
 from forkline_crewai.human_input.feedback import feedback_config, feedback_for
 from forkline_crewai.patches.questions import pending_method
 from forkline_crewai.restore import restoring
-from forkline_runner.questions import Questions
+from forkline_runner.reporting import Questions
 
 if TYPE_CHECKING:
     from crewai.flow.async_feedback.types import PendingFeedbackContext

@@ -15,12 +15,12 @@ from crewai.tasks.task_output import TaskOutput
 from forkline_crewai.restore import components, matching
 from forkline_crewai.restore.matching import GONE, CrewPart, Matching, MatchQuestion
 from forkline_crewai.run import entry_points, model_providers
-from forkline_runner.messages import Message, message
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Message, Refused, message
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
+
 
 CALLED = {"again", "runs", "may"}
 # The text of a question, by its kind and its reason.

@@ -20,10 +20,11 @@ from pydantic import ValidationError
 
 from forkline_crewai.report import checkpointing
 from forkline_crewai.restore import old_stores
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from viewer.host.jobs.request import Request
+
 
 # The events that trigger checkpoints if an entity's own settings are unknown.
 USUAL_EVENTS = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 Entity = dict[str, Any]
 ToolCheck = Callable[[str], bool]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from viewer.host.jobs.request import Request
 
+
 UNFINISHED = {"runs", "may"}
 UNCHANGED = {"kept", *UNFINISHED}
 

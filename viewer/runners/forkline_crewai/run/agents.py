@@ -12,11 +12,12 @@ from crewai.events.types.agent_events import LiteAgentExecutionStartedEvent
 
 from forkline_crewai.restore import components, restoring
 from forkline_crewai.run import entry_points, models, tools
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
+
 
 # The name of the agent's input: a text, or a list of messages.
 MESSAGES = "messages"

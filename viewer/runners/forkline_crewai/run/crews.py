@@ -13,11 +13,12 @@ from forkline_crewai.restore import components, context_links, restoring, skippe
 from forkline_crewai.restore.project_crew import project_crew
 from forkline_crewai.run import cache_warmup, kickoff_hooks, models, tools
 from forkline_crewai.run.interpolation import interpolate_agent, interpolate_task, placeholders
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
+
 
 CALLED = {"again", "runs", "may"}
 

@@ -10,7 +10,7 @@ import importlib.metadata
 from pathlib import Path
 from typing import Any
 
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 JSON_SUFFIXES = (".jsonc", ".json")
 SUFFIXES = (*JSON_SUFFIXES, ".yaml", ".yml")

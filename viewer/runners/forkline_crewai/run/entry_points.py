@@ -7,7 +7,7 @@ from typing import Any
 
 from forkline_crewai.run import declared
 from forkline_runner import project
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 OTHER = {
     "crew": "crewai.entry_point_not_crew",

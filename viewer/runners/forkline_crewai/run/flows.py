@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from forkline_crewai.patches import replayed_methods
 from forkline_crewai.restore import components, flow_results, restoring
 from forkline_crewai.run import entry_points, flow_replay, inner_crews, model_providers
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
+
 
 CALLED = {"again", "runs"}
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from crewai import LLM
 
 from forkline_crewai.run.interpolation import can_become, filled
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from viewer.host.jobs.request import Request
+
 
 # The key for all agents.
 ALL = "*"

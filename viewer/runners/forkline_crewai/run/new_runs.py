@@ -21,7 +21,7 @@ from forkline_crewai.run import (
     models,
 )
 from forkline_crewai.run.interpolation import filled, placeholders
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 from forkline_runner.reporting import shortened
 
 if TYPE_CHECKING:

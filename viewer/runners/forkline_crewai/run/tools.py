@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from forkline_runner import project
-from forkline_runner.loaded_code import resolving
+from forkline_runner import project, resolving
 
 
 def may_import(tool_type: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from forkline_langgraph.graphs import event_loop
 from forkline_runner import project
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 
 @contextlib.contextmanager

@@ -7,8 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from forkline_runner import project
-from forkline_runner.loaded_code import placeholders
+from forkline_runner import findings, project
 
 CONFIGURATION = "langgraph.json"
 MAX_BYTES = 512 * 1024
@@ -37,7 +36,7 @@ def _dependencies(folder: Path) -> list[str]:
     path = folder / CONFIGURATION
     try:
         # If the file holds environment variables, a preflight check hides it from the project's code.
-        with placeholders.allowed():
+        with findings.environment_files_allowed():
             if path.stat().st_size > MAX_BYTES:
                 return []
             found = json.loads(path.read_text(encoding="utf-8", errors="replace"))

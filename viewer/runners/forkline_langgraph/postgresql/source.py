@@ -15,7 +15,7 @@ from psycopg.rows import tuple_row
 from forkline_langgraph.postgresql import connection as connections
 from forkline_langgraph.restore.inert_values import packed, unpacked
 from forkline_langgraph.restore.source_store import TASKS, Address, LoadedValue, SqliteRow, WriteRow
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 TIMEOUT_MILLISECONDS = "60000"

@@ -12,7 +12,7 @@ from forkline_langgraph.publishing.inert import InertCheckpoint, InertSerializer
 from forkline_langgraph.publishing.write_store import put_writes
 from forkline_langgraph.restore.inert_values import SNAPSHOT, InertObject, unpacked
 from forkline_langgraph.restore.source_store import Address
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 TIMEOUT_MILLISECONDS = "10000"
 

@@ -18,7 +18,7 @@ from forkline_langgraph.publishing import rows as scratch_rows
 from forkline_langgraph.publishing.rows import ScratchRow, TaskWrites
 from forkline_langgraph.restore import scratch_store
 from forkline_langgraph.restore.source_store import Address
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_langgraph.publishing.write_store import WriteStore

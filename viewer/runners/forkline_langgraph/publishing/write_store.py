@@ -15,7 +15,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from forkline_langgraph.postgresql import connection
 from forkline_langgraph.publishing.inert import InertCheckpoint, InertSerializer
 from forkline_langgraph.restore.source_store import Address, refuse_foreign
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from viewer.host.jobs.request import LocationTarget

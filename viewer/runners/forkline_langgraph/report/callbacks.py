@@ -9,8 +9,7 @@ from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 
-from forkline_runner.model_usage import used_tokens
-from forkline_runner.reporting import shortened
+from forkline_runner.reporting import shortened, used_tokens
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter

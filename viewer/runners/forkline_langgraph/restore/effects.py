@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from forkline_guard import guard
 from forkline_langgraph.restore.named_types import Encrypted, NamedType, Pickled, UnreadableValue, named_in
-from forkline_runner.loaded_code import own_data_classes, resolving
-from forkline_runner.loaded_code.effects import MAX_NAME, Effect, refusal_of
-from forkline_runner.refusal import Refused
+from forkline_runner import own_code, resolving
+from forkline_runner.effects import MAX_NAME, Effect, refusal_of
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_langgraph.restore.source_store import LoadedValue
@@ -173,7 +173,7 @@ class Loadable:
             self._is_own[called] = (
                 named.module in self._own
                 and named.module.partition(".")[0] not in ENGINE_PACKAGES
-                and own_data_classes.is_data_class(named.module, named.name, DATA_CLASSES)
+                and own_code.is_data_class(named.module, named.name, DATA_CLASSES)
             )
         return self._is_own[called]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from forkline_runner.loaded_code.effects import HIDDEN, is_secret, shortened_text
+from forkline_runner.effects import HIDDEN, is_secret, shortened_text
 
 # The engine's extension types (langgraph/checkpoint/serde/jsonplus.py) whose payload is module, name,
 # argument and, for some, a method.

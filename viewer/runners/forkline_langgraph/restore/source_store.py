@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from forkline_langgraph.postgresql import connection
 from forkline_langgraph.restore.unlocked_file import address_of_file, state_of
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from viewer.host.jobs.request import Request

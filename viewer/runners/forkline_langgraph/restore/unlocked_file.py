@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 # Bytes 18 and 19 of a database's header are the versions of its format: 2 means WAL mode.
 WRITE_VERSION, IN_WAL_MODE = slice(18, 20), b"\x02\x02"

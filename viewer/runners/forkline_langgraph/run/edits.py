@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from forkline_langgraph.restore.named_types import NamedType
 from forkline_langgraph.restore.source_store import TASKS
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_langgraph.restore.effects import Loadable

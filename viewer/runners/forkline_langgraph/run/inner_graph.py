@@ -8,7 +8,7 @@ from forkline_langgraph.restore import source_store
 from forkline_langgraph.restore.source_store import Address, Source
 from forkline_langgraph.restore.subgraphs import inner_checkpoints, unfinished_tasks
 from forkline_langgraph.run import edits
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_langgraph.restore.effects import Loadable

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from forkline_langgraph.report.events import plain
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
-    from forkline_runner.questions import Questions
+    from forkline_runner.reporting import Questions
 
 # The keys of an interrupt's value that usually hold the question.
 PROMPTS = ("question", "prompt", "message", "instruction", "description", "text")

@@ -17,7 +17,7 @@ from forkline_langgraph.report.events import shown
 from forkline_langgraph.restore import scratch_store, source_store, subgraphs
 from forkline_langgraph.run import edits
 from forkline_langgraph.run.running import Running, units_of
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 from forkline_runner.reporting import shortened
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from crewai.state.provider.json_provider import JsonProvider
 from crewai.state.provider.sqlite_provider import SqliteProvider
 
 from forkline_crewai.restore import old_stores
-from forkline_runner.loaded_code.pinning import Pins
+from forkline_runner.own_checkpoints import Pins
 
 if TYPE_CHECKING:
     from viewer.host.jobs.request import Request

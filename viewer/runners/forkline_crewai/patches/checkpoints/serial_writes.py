@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from crewai.state import checkpoint_listener
 
-from forkline_runner.loaded_code.pinning import Moved
+from forkline_runner.own_checkpoints import Moved
 from forkline_runner.reporting import shortened
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
+
 
 MAX_REASON = 300
 # ``event``: the engine's event that triggered the checkpoint being written in this thread.

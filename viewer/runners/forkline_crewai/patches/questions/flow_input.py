@@ -16,10 +16,10 @@ from crewai.flow.async_feedback.providers import ConsoleProvider
 from crewai.flow.flow import Flow
 
 from forkline_crewai.human_input.feedback import running_method
-from forkline_runner.questions import Withdrawn
+from forkline_runner.reporting import Withdrawn
 
 if TYPE_CHECKING:
-    from forkline_runner.questions import Questions
+    from forkline_runner.reporting import Questions
 
 
 def apply(questions: Questions) -> None:

@@ -17,7 +17,7 @@ from crewai.core.providers.human_input import SyncHumanInputProvider
 from forkline_crewai.human_input.output_review import ask_about_output, restart_with
 
 if TYPE_CHECKING:
-    from forkline_runner.questions import Questions
+    from forkline_runner.reporting import Questions
 
 
 def apply(questions: Questions) -> None:

@@ -23,7 +23,7 @@ from forkline_crewai.human_input.feedback import feedback_for
 if TYPE_CHECKING:
     from crewai.flow.async_feedback.types import PendingFeedbackContext
 
-    from forkline_runner.questions import Questions
+    from forkline_runner.reporting import Questions
 
 
 def apply(questions: Questions) -> None:

@@ -10,10 +10,11 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from forkline_runner.refusal import Refused
+from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from viewer.host.jobs.request import Request
+
 
 MAX_EFFECTS = 300
 MAX_NAME = 300
