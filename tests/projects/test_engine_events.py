@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+from django.utils.translation import override
+
 from viewer.engines.crewai.checkpoint_events import USUAL, checkpoint_events
+from viewer.engines.crewai.labels import LABELS
+from viewer.presentation.run.rows import trigger_label
 
 
 def test_the_events_of_the_installed_version_are_found_in_groups(engine_python: Path) -> None:
@@ -14,6 +18,18 @@ def test_the_events_of_the_installed_version_are_found_in_groups(engine_python: 
     assert "SIGTERM" in groups["system"]
     for usual in USUAL:
         assert set(usual.events) <= set(groups[usual.name])
+
+
+def test_every_event_of_the_installed_version_has_a_label_in_each_language(engine_python: Path) -> None:
+    events = {name for group in checkpoint_events(engine_python) for name in group.events}
+    assert events - LABELS.keys() == set()
+    with override("ja"):
+        same = {name for name in events if trigger_label(name) in (LABELS[name], name.replace("_", " "))}
+    assert same == set()
+
+
+def test_an_event_of_a_later_version_is_shown_by_its_name() -> None:
+    assert trigger_label("crew_dreamed_of_sheep") == "crew dreamed of sheep"
 
 
 def test_without_a_readable_engine_common_events_are_offered(tmp_path: Path) -> None:
