@@ -12,14 +12,14 @@ from django.utils import timezone
 from tests.forms.samples import task
 from tests.launching.refused import Refusing, name_of, project_of, pruned
 from tests.views.forking import CREW, FLOW, checked, filled, page, stored
-from viewer.host.jobs import starting as job_start
+from viewer.host.jobs import environment
 from viewer.host.locations.bodies import stored_contents
 from viewer.host.locations.importing import import_location
 from viewer.launching import start
 from viewer.launching.findings import effects_refusal
+from viewer.launching.preview import preview_launch
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import ForkRequest, ResumeRequest
-from viewer.launching.start import fork, resume
 from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, DayLimits, Job, Location, Project
 
@@ -103,7 +103,7 @@ def test_a_conflict_of_edits_is_refused(refusing: Refusing, location: Location) 
 def test_the_project_inside_a_protected_folder_is_refused(
     refusing: Refusing, location: Location, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    monkeypatch.setattr(job_start, "conflict_of", lambda _: plain_text("It is in a protected folder."))
+    monkeypatch.setattr(environment, "conflict_of", lambda _: plain_text("It is in a protected folder."))
     assert refusing.both(command, stored(location, CREW)) == "It is in a protected folder."
 
 
@@ -192,7 +192,7 @@ def test_launching_refuses_a_project_that_is_not_confirmed(location: Location, c
         "branch": "fork/new",
     }
     with pytest.raises(LaunchRefused, match="is not confirmed"):
-        fork(ForkRequest(**values)) if command == "fork" else resume(ResumeRequest(**values))
+        start.start(preview_launch((ForkRequest if command == "fork" else ResumeRequest)(**values)))
     assert not Job.objects.exists()
 
 

@@ -1,9 +1,8 @@
 """The project of a run, from the arguments of a command. Starting a run in a project confirms it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
@@ -13,10 +12,8 @@ from viewer.cli.edits import CODE_NAME, FILE, FOLDER, NAME, PROGRAM
 from viewer.engines import all_engines, engine_of
 from viewer.engines.protocol import Contents, Engine
 from viewer.host.projects import find_environment_file, find_interpreter, is_storable, propose_project
-from viewer.launching.requests import CheckpointRequest
 from viewer.models import Location, Project
 
-R = TypeVar("R", bound=CheckpointRequest)
 KINDS = tuple(dict.fromkeys(name for engine in all_engines() for name in engine.kinds))
 
 
@@ -47,8 +44,7 @@ def project_for(location: Location, options: Mapping[str, Any]) -> Project:
 
     The location may be an unsaved row.
     """
-    named = [options[name] for name in ("project", "python", "env_file")]
-    if location.project and not any(named):
+    if location.project and not _named(options):
         if not location.project.is_confirmed:
             location.project.confirm(None)
         return location.project
@@ -70,27 +66,6 @@ def project_for(location: Location, options: Mapping[str, Any]) -> Project:
     return project
 
 
-def entry_point_of(project: Project, contents: Contents, options: Mapping[str, Any]) -> str:
-    """The named entry point, else the project's only one for this checkpoint; empty if unclear.
-
-    Raises CommandError if ``--kind`` is not the checkpoint's or ``--graph`` is unknown.
-    """
-    folder, engine, kind = Path(project.folder), engine_of(contents), options["kind"]
-    if kind and kind != contents.kind:
-        message = _("This is a checkpoint of a %(found)s: it does not match --kind %(kind)s.")
-        raise CommandError(message % {"found": contents.kind, "kind": kind})
-    named = named_entry_point(engine, folder, options)
-    if named is not None:
-        return named
-    found = engine.entry_point_for(folder, project.entry_points, contents.kind, contents.name)
-    unknown = [
-        name for name, one in engine.entry_point_kinds(folder, project.entry_points).items() if not one
-    ]
-    if not found and kind and len(unknown) == 1:
-        return unknown[0]
-    return found
-
-
 def named_entry_point(engine: Engine[Any], folder: Path, options: Mapping[str, Any]) -> str | None:
     """The entry point that ``--entrypoint`` or ``--graph`` names. Raises CommandError for an unknown name."""
     if options["graph"] is None:
@@ -103,25 +78,46 @@ def named_entry_point(engine: Engine[Any], folder: Path, options: Mapping[str, A
     return found[options["graph"]]
 
 
-def with_project(request: R, options: Mapping[str, Any]) -> R:
-    """The request with its project and entry point. Raises CommandError."""
-    project = project_for(request.checkpoint.location, options)
-    entry_point = entry_point_of(project, request.contents, options)
-    return replace(request, project=project, folder=Path(project.folder), entry_point=entry_point)
-
-
 def source_of(location: Location, contents: Contents, options: Mapping[str, Any]) -> tuple[Path, str]:
-    """The project's folder and entry point that a run would use. Stores nothing, unlike ``project_for``."""
-    own, engine = location.project, engine_of(contents)
-    folder = _absolute(options["project"]) or Path(
-        own.folder if own else propose_project(Path(location.path), location.engine).folder
-    )
+    """The folder and the entry point of a run from a checkpoint. Stores nothing, unlike ``project_for``.
+
+    The entry point is the named one, else the project's only one for this checkpoint; empty if unclear.
+    Raises CommandError if ``--kind`` is not the checkpoint's or ``--graph`` is unknown.
+    """
+    engine, kind = engine_of(contents), options["kind"]
+    if kind and kind != contents.kind:
+        message = _("This is a checkpoint of a %(found)s: it does not match --kind %(kind)s.")
+        raise CommandError(message % {"found": contents.kind, "kind": kind})
+    folder, points = _folder_and_entry_points(location, options)
     named = named_entry_point(engine, folder, options)
     if named is not None:
         return folder, named
-    known = own.entry_points if own and str(folder) == own.folder else []
-    points = known or [point.name for point in engine.find_entry_points(folder)]
-    return folder, engine.entry_point_for(folder, points, contents.kind, contents.name)
+    points = points or [point.name for point in engine.find_entry_points(folder)]
+    found = engine.entry_point_for(folder, points, contents.kind, contents.name)
+    if not found and kind:
+        unknown = [name for name, one in engine.entry_point_kinds(folder, points).items() if not one]
+        found = unknown[0] if len(unknown) == 1 else ""
+    return folder, found
+
+
+def _folder_and_entry_points(location: Location, options: Mapping[str, Any]) -> tuple[Path, list[str]]:
+    """Those of the project that ``project_for`` would return; no entry points if it is not stored."""
+    own = location.project
+    if own and not _named(options):
+        return Path(own.folder), own.entry_points
+    try:
+        values = _values(location, options)
+    except CommandError:
+        # Reported by ``project_for``. A plan needs no interpreter.
+        proposed = own.folder if own else propose_project(Path(location.path), location.engine).folder
+        return _absolute(options["project"]) or Path(proposed), []
+    stored = Project.objects.filter(**values).first()
+    return Path(values["folder"]), stored.entry_points if stored else []
+
+
+def _named(options: Mapping[str, Any]) -> bool:
+    """Whether an option names a project or a part of it."""
+    return any(options[name] for name in ("project", "python", "env_file"))
 
 
 def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:

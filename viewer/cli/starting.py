@@ -1,7 +1,7 @@
 """Starts a fork or resume from the terminal, and reports its outcome or why it was refused."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ from viewer.cli.options import (
     run_settings_of,
 )
 from viewer.cli.output import Output, lines_of
-from viewer.cli.projects import add_project_arguments, source_of, with_project
+from viewer.cli.projects import add_project_arguments, project_for, source_of
 from viewer.cli.prompt import pending_document, questions_asked, waiting_lines, waiting_questions
 from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
@@ -33,10 +33,10 @@ from viewer.engines.protocol import Contents, kind_of
 from viewer.host.locations.bodies import stored_contents
 from viewer.launching.enqueue import run_here
 from viewer.launching.labels import loss_label, step_text
-from viewer.launching.preview import LaunchPreview, ask_next
+from viewer.launching.preview import LaunchPreview, ask_next, in_project, preview_launch
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, messages_of
 from viewer.launching.requests import ForkRequest
-from viewer.launching.start import EffectsRefused
+from viewer.launching.start import EffectsRefused, start
 from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, Checkpoint, Job, Question
 from viewer.presentation.jobs.status import hint, limit_label, status_label, warnings_of
@@ -152,23 +152,18 @@ def request_from(type_: type[R], checkpoint: Checkpoint, branch: str, options: M
     )
 
 
-def started(
-    request: R,
-    preview_of: Callable[[R], LaunchPreview],
-    start: Callable[[R], Job],
-    options: Mapping[str, Any],
-) -> Output:
+def started(request: ForkRequest, options: Mapping[str, Any]) -> Output:
     """The job, and its outcome if it was waited for. Raises CommandError for invalid arguments."""
-    preview = preview_of(request)
+    preview = preview_launch(request)
     steps = preview.plan.steps
     early = [one for one in preview.refusals if one.code in EARLY]
     if early:
         return refusal(request.branch, steps, LaunchRefused(early))
     if options["plan"]:
         return _planned(preview)
-    request = with_project(request, options)
+    project = project_for(request.checkpoint.location, options)
     try:
-        job = start(request)
+        job = start(in_project(preview, project))
     except LaunchRefused as refused:
         return refusal(request.branch, steps, refused)
     return outcome_of(job, steps, options["wait"])
@@ -176,7 +171,8 @@ def started(
 
 def next_units_of(request: ForkRequest, options: Mapping[str, Any]) -> Output:
     """What would run next for each unit that the edits can be attributed to. Raises CommandError."""
-    next_units = ask_next(with_project(request, options))
+    project = project_for(request.checkpoint.location, options)
+    next_units = ask_next(replace(request, project=project))
     refused = " ".join([next_units.refused, *hints_of(next_units.refusals)]).strip()
     document = {
         "error": refused,

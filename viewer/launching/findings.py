@@ -15,7 +15,7 @@ from viewer.engines.protocol import Contents, Engine
 from viewer.host.jobs.request import Options
 from viewer.launching.labels import component_label, loss_label, match_texts, note_text
 from viewer.launching.refusals import Code, Refusal
-from viewer.launching.requests import ACCEPT_ALL
+from viewer.launching.requests import ACCEPT_ALL, LaunchRequest
 from viewer.launching.values import has_redacted_part
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
@@ -181,6 +181,7 @@ class Findings:
 class CheckedLaunch:
     """Why a launch cannot start: ``checks`` of the request, and ``findings`` of its preflight check."""
 
+    request: LaunchRequest
     checks: list[Refusal] = field(default_factory=list)
     findings: Findings | None = None
 
@@ -188,6 +189,25 @@ class CheckedLaunch:
     def refusals(self) -> list[Refusal]:
         """Every reason why it cannot start, including those of the preflight check."""
         return [*self.checks, *(self.findings.refusals if self.findings else [])]
+
+    @property
+    def options(self) -> Options:
+        """The options that the runner reads, with the accepted losses and the answers."""
+        request = self.request
+        options = request.run_options
+        if self.findings:
+            options.update(self.findings.options)
+            return options
+        # Nothing was checked. The runner refuses whatever is missing.
+        options["accepted"] = [ACCEPT_ALL] if request.accepted.losses == ACCEPT_ALL else []
+        if request.answers:
+            options["matches"] = dict(request.answers)
+        return options
+
+    def add_findings(self, check: PreflightCheck | None) -> None:
+        """Add the findings of the request's preflight check, if there is one."""
+        if check:
+            self.findings = read_findings(check, self.request.answers, self.request.accepted.losses)
 
 
 def read_findings(check: PreflightCheck, answers: Mapping[str, str], accepted: str) -> Findings:

@@ -21,7 +21,7 @@ from viewer.host.locations.write_targets import (
     write_target_of,
 )
 from viewer.launching.enqueue import start_run
-from viewer.launching.findings import CheckedLaunch, read_findings
+from viewer.launching.findings import CheckedLaunch
 from viewer.launching.refusals import (
     Code,
     LaunchRefused,
@@ -31,7 +31,7 @@ from viewer.launching.refusals import (
     text_refusals,
 )
 from viewer.launching.requests import NewRunRequest, agent_roles
-from viewer.launching.start import earlier_job, unchecked_options
+from viewer.launching.start import earlier_job
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project, Run
 
@@ -127,8 +127,6 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
         preview.checks.append(Refusal(Code.TARGET, translate(error), "new_location", _("New location")))
     if preview.target:
         preview.checks += _target_refusals(preview.target, kind)
-    if request.preflight:
-        preview.findings = read_findings(request.preflight, {}, "")
     return preview
 
 
@@ -144,15 +142,13 @@ def _target_refusals(target: WriteTarget, kind: RootKind) -> list[Refusal]:
     return [Refusal(Code.TARGET, message, "new_location", _("New location"))] if message else []
 
 
-def new_run(request: NewRunRequest) -> Job:
+def new_run(preview: NewRunPreview) -> Job:
     """Queue the run, once per request key. Creates a missing location. Raises LaunchRefused."""
-    preview = preview_new_run(request)
-    project, target = request.project, preview.target
+    request, project, target = preview.request, preview.request.project, preview.target
     if preview.refusals or project is None or target is None:
         raise LaunchRefused(preview.refusals)
-    options = request.run_options
-    if not request.preflight:
-        options.update(unchecked_options(request))
+    # A new run loses nothing, so a checked one has nothing to accept.
+    options = request.run_options if preview.findings else preview.options
     if request.thread:
         options["thread"] = request.thread
     job_request = request_for_run(

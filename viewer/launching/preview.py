@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from django.utils.translation import gettext as _
 
@@ -14,10 +14,11 @@ from viewer.engines.protocol import Contents, kind_of
 from viewer.host.jobs.environment import JobRefused
 from viewer.host.jobs.preflight import ask_next_units
 from viewer.launching import labels
-from viewer.launching.findings import CheckedLaunch, digest_of, find_redacted_parts, read_findings
+from viewer.launching.findings import CheckedLaunch, digest_of, find_redacted_parts
 from viewer.launching.refusals import (
     Code,
     Refusal,
+    branch_refusals,
     checkpoint_refusals,
     messages_of,
     project_refusals,
@@ -26,11 +27,12 @@ from viewer.launching.refusals import (
 )
 from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, ForkRequest
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Job
+from viewer.models import Checkpoint, Job, Project
 
 # The plan preview: the steps of a fork or resume, its refusals and its estimated cost.
 
 
+P = TypeVar("P", bound=CheckedLaunch)
 RUNNING = (Action.AGAIN, Action.RUNS)
 
 
@@ -219,7 +221,7 @@ class LaunchPreview(CheckedLaunch):
 
 
 def preview_launch(request: ForkRequest) -> LaunchPreview:
-    """The plan of a fork or resume, and its refusals. ``preview_fork`` checks the branch of a fork."""
+    """The plan of a fork or resume, the reasons why it cannot start, and its warnings."""
     contents, is_fork = request.contents, request.kind == Job.Kind.FORK
     source = source_of(request)
     plan = preview_plan(contents, request.edits, request.furthest, is_fork, source)
@@ -238,9 +240,23 @@ def preview_launch(request: ForkRequest) -> LaunchPreview:
         preview.redacted_parts = find_redacted_parts(contents, request.edits, plan.steps)
         if preview.redacted_parts and not preview.accepts_redacted:
             preview.checks.append(redacted_refusal(preview.redacted_parts))
-    if request.preflight:
-        preview.findings = read_findings(request.preflight, request.answers, request.accepted.losses)
+    if is_fork:
+        preview.checks += branch_refusals(request.branch, request.checkpoint.location.taken_branches)
+    elif _kind(request).resumes_last_only and not request.checkpoint.is_last:
+        message = _("Only the last checkpoint of a thread can be resumed. Fork this one instead.")
+        preview.checks.append(Refusal(Code.CHECKPOINT, message))
     return preview
+
+
+def in_project(preview: P, project: Project) -> P:
+    """The preview in a project that became known after its plan."""
+    checks = [one for one in preview.checks if one.code != Code.PROJECT]
+    request = replace(preview.request, project=project)
+    return replace(preview, request=request, checks=[*checks, *project_refusals(project)])
+
+
+def _kind(request: CheckpointRequest) -> RootKind:
+    return kind_of(engine_of(request.contents), request.contents.kind)
 
 
 def unrestored(request: CheckpointRequest) -> str:
@@ -251,7 +267,7 @@ def unrestored(request: CheckpointRequest) -> str:
 
 def source_refusals(request: CheckpointRequest) -> list[Refusal]:
     """Why nothing can start from this checkpoint in this project."""
-    kind = kind_of(engine_of(request.contents), request.contents.kind)
+    kind = _kind(request)
     found = checkpoint_refusals(request.checkpoint, request.entry_point, kind)
     return [*found, *settings_refusals(request.settings, kind), *project_refusals(request.project)]
 
@@ -302,8 +318,7 @@ class Asked:
 
 def ask_next(request: ForkRequest) -> Asked:
     """Ask the project's code what runs next. Waits for the answer. Nothing runs or is written."""
-    kind = kind_of(engine_of(request.contents), request.contents.kind)
-    if not kind.adds_to_state or request.project is None:
+    if not _kind(request).adds_to_state or request.project is None:
         return Asked(refused="")
     if refusals := source_refusals(request):
         return Asked(refused=" ".join(messages_of(refusals)), refusals=tuple(refusals))

@@ -110,11 +110,10 @@ def published_as(checkpoint: Checkpoint) -> list[str]:
     return sorted({str(event.data.get("thread")) for event in [*published, *later]})
 
 
-def publish(request: PublishRequest) -> Job:
+def publish(preview: PublishPreview) -> Job:
     """Queue the publication, once per request key. Raises LaunchRefused."""
-    preview = preview_publish(request)
-    checkpoint = request.checkpoint
-    job_request = request_for_publication(checkpoint, request.into, new_thread_of(request))
+    request = preview.request
+    job_request = request_for_publication(request.checkpoint, request.into, new_thread_of(request))
     if earlier := earlier_job(request, job_request):
         return earlier
     if preview.checks:

@@ -24,7 +24,7 @@ from viewer.engines.protocol import Contents
 from viewer.host.jobs.request import CheckpointSettings, Options
 from viewer.launching.values import InvalidValue, same_value
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
+from viewer.models import Checkpoint, Job, Location, Project
 from viewer.redaction import MARKER
 from viewer.validation import InvalidInput
 
@@ -75,8 +75,7 @@ class LaunchRequest:
     """The fields that every request has.
 
     A request with the ``key`` of an earlier one starts nothing new. ``seen_plan`` is the digest of the plan
-    that was shown to the person, or None. ``preflight`` is the check whose findings were shown; None in the
-    terminal.
+    that was shown to the person, or None.
     """
 
     project: Project | None
@@ -92,7 +91,6 @@ class LaunchRequest:
     key: UUID = field(default_factory=uuid4)
     requested_by: AbstractBaseUser | None = None
     seen_plan: str | None = None
-    preflight: PreflightCheck | None = None
 
     @property
     def run_options(self) -> Options:

@@ -14,11 +14,10 @@ from django.utils.translation import gettext as _
 
 from viewer.engines.plan import plain_steps
 from viewer.host.jobs.environment import JobRefused, runnable
-from viewer.host.jobs.request import Options
 from viewer.host.jobs.runner_requests import request_for
 from viewer.host.jobs.worker import enqueue_if_ready
 from viewer.launching.enqueue import refuse_taken
-from viewer.launching.findings import CheckedLaunch, find_redacted_parts, read_findings
+from viewer.launching.findings import CheckedLaunch, find_redacted_parts
 from viewer.launching.preview import source_refusals
 from viewer.launching.refusals import (
     Code,
@@ -30,7 +29,7 @@ from viewer.launching.refusals import (
 )
 from viewer.launching.requests import ACCEPT_ALL, LaunchOptions, SweepRequest
 from viewer.launching.score import function_refusals
-from viewer.launching.start import check_effects, unchecked_options
+from viewer.launching.start import check_effects
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project, Sweep
@@ -89,16 +88,14 @@ def preview_sweep(request: SweepRequest) -> SweepPreview:
         preview.checks += _variation_refusals(request, preview.variations)
     if request.score:
         preview.checks += function_refusals(request.score)
-    if request.preflight:
-        preview.findings = read_findings(request.preflight, request.answers, request.accepted.losses)
     return preview
 
 
-def sweep(request: SweepRequest) -> Sweep:
+def sweep(preview: SweepPreview) -> Sweep:
     """Queue all forks in one transaction, once per request key. Raises LaunchRefused."""
+    request = preview.request
     if earlier := _started(request):
         return earlier
-    preview = preview_sweep(request)
     if request.seen_plan not in (None, preview.plan_digest):
         raise plan_changed()
     if preview.refusals:
@@ -106,7 +103,8 @@ def sweep(request: SweepRequest) -> Sweep:
         if earlier := _started(request):
             return earlier
         raise LaunchRefused(preview.refusals)
-    check_effects(request)
+    if not preview.findings:
+        check_effects(request)
     planned = [_planned(preview, variation) for variation in preview.variations]
     try:
         return start_variations(
@@ -161,10 +159,9 @@ class Planned:
 
 def _planned(preview: SweepPreview, variation: Variation) -> Planned:
     request, steps = preview.request, variation.plan.steps
-    options = Options(**request.run_options)
+    options = preview.options
     # The sweep decides which of its jobs warms the prompt cache.
     options.pop("cache_warmup", None)
-    options.update(preview.findings.options if preview.findings else unchecked_options(request))
     if variation.models:
         options["models"] = variation.models
     job_request = request_for(

@@ -12,9 +12,9 @@ from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import kind_of
 from viewer.launching.naming import fork_branch
-from viewer.launching.preview import LaunchPreview, PlanPreview
-from viewer.launching.requests import ForkRequest, ResumeRequest, added_value
-from viewer.launching.start import fork, preview_fork, preview_resume, resume
+from viewer.launching.preview import LaunchPreview, PlanPreview, preview_launch
+from viewer.launching.requests import ForkRequest, added_value
+from viewer.launching.start import start
 from viewer.models import Checkpoint, Job
 from viewer.web.forms.fork import EntryPointForm, ForkForm, OutputsForm, PreflightForm, StateForm, ValuesForm
 from viewer.web.forms.messages import ModesForm
@@ -187,8 +187,7 @@ class ForkPage(CheckpointPage[Job]):
         )
 
     def launch(self) -> Job:
-        request = self.request
-        return resume(request) if isinstance(request, ResumeRequest) else fork(request)
+        return start(self.preview)
 
 
 def fork_page(
@@ -215,16 +214,11 @@ def fork_page(
     )
     if not request.branch:
         request = replace(request, branch=fork_branch(request))
-    preview = preview_of(request)
+    preview = preview_launch(request)
     if preview.needs_preflight and not parts.target.errors:
-        preview = preview_of(replace(request, preflight=preflight_for(request, preflight)))
+        preview.add_findings(preflight_for(request, preflight))
     opened = parts.id_of(submission.opened) if submission.opened else ""
     return ForkPage(**submission.page_values, parts=parts, preview=preview, retry=retry, opened_id=opened)
-
-
-def preview_of(request: ForkRequest) -> LaunchPreview:
-    """The preview of a fork or resume."""
-    return preview_resume(request) if isinstance(request, ResumeRequest) else preview_fork(request)
 
 
 def fork_parts(

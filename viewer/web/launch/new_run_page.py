@@ -1,7 +1,7 @@
 """The page of a new run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,7 @@ class NewRunPage(LaunchPage[Job]):
 
     def launch(self) -> Job:
         assert self.preview is not None, "The page has a request."
-        return new_run(self.preview.request)
+        return new_run(self.preview)
 
 
 def new_run_page(location: Location, project: Project, chosen: Chosen, submission: Submission) -> NewRunPage:
@@ -148,8 +148,10 @@ def _preview(
         **parts.options.request_values,
     )
     preview = preview_new_run(request)
-    check = preflight_of_new_run(preview, may_start=preflight.is_bound, again=preflight.starts_check)
-    return preview_new_run(replace(request, preflight=check)) if check else preview
+    preview.add_findings(
+        preflight_of_new_run(preview, may_start=preflight.is_bound, again=preflight.starts_check)
+    )
+    return preview
 
 
 def _show_refused_inputs(form: InputsForm, refusals: Sequence[Refusal]) -> None:

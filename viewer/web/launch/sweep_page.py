@@ -234,7 +234,7 @@ class SweepPage(CheckpointPage[Sweep]):
         return sorted(super().form_errors, key=lambda error: error.html_id not in first)
 
     def launch(self) -> Sweep:
-        return sweep(self.request)
+        return sweep(self.preview)
 
 
 def sweep_page(checkpoint: Checkpoint, submission: Submission, sweep_key: UUID) -> SweepPage:
@@ -262,5 +262,5 @@ def sweep_page(checkpoint: Checkpoint, submission: Submission, sweep_key: UUID) 
         request = replace(request, prefix=sweep_prefix(request))
     preview = preview_sweep(request)
     if preview.needs_preflight and not target.errors.get("entry_point"):
-        preview = preview_sweep(replace(request, preflight=preflight_for(request, preflight)))
+        preview.add_findings(preflight_for(request, preflight))
     return SweepPage(**submission.page_values, parts=parts, preview=preview)

@@ -221,27 +221,18 @@ def publish(request: HttpRequest, pk: int) -> HttpResponse:
         key=submission.key,
         requested_by=submission.user,
     )
-    key, notice = submission.key, ""
+    preview, key, notice = preview_publish(publishing), submission.key, ""
     if request.method == "POST" and request.POST.get("agreed"):
         try:
-            return redirect(queue(publishing))
+            return redirect(queue(preview))
         except LaunchRefused as refused:
-            key, notice = _after(refused, key)
+            key, notice = (uuid4() if isinstance(refused, AlreadyStarted) else key), str(refused)
     elif request.method == "POST":
         notice = gettext("Confirm what is written, and press the button again.")
-    context = _context(publishing) | {"key": key, "notice": notice}
-    return render(request, "publishing/page.html", context, status=422 if notice else 200)
-
-
-def _after(refused: LaunchRefused, key: UUID) -> tuple[UUID, str]:
-    """The key of the form that is shown again, and why it is."""
-    return (uuid4() if isinstance(refused, AlreadyStarted) else key), str(refused)
-
-
-def _context(publishing: PublishRequest) -> dict[str, object]:
-    preview, checkpoint = preview_publish(publishing), publishing.checkpoint
-    return {
+    context = {
         "preview": preview,
+        "key": key,
+        "notice": notice,
         "targets": [one for one in preview.kind.fork_targets if one[0] != SCRATCH],
         "is_same_run": preview.key == checkpoint.run.key,
         "checkpoint": checkpoint,
@@ -250,3 +241,4 @@ def _context(publishing: PublishRequest) -> dict[str, object]:
         "into": publishing.into,
         "thread": publishing.thread,
     }
+    return render(request, "publishing/page.html", context, status=422 if notice else 200)

@@ -14,7 +14,6 @@ from viewer.cli.output import Output
 from viewer.cli.starting import add_run_arguments, next_units_of, request_from, started
 from viewer.launching.naming import fork_branch
 from viewer.launching.requests import ForkRequest
-from viewer.launching.start import fork, preview_fork
 
 TARGETS = ("scratch", "new-thread", "thread")
 HELP = _("Continue from a checkpoint on a new branch, with your edits.")
@@ -53,4 +52,4 @@ def handle(options: Mapping[str, Any]) -> Output:
         return next_units_of(request, options)
     if options["into"] != "scratch":
         request = replace(request, into=target_of(request.contents, options["into"]))
-    return started(request, preview_fork, fork, options)
+    return started(request, options)

@@ -52,7 +52,7 @@ def handle(options: Mapping[str, Any]) -> Output:
     if options["plan"]:
         return _planned(preview)
     try:
-        job = publish(request)
+        job = publish(preview)
     except LaunchRefused as refused:
         return refusal(checkpoint.recorded_branch, [], refused)
     return outcome_of(job, [], options["wait"])

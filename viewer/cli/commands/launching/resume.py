@@ -10,7 +10,6 @@ from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
 from viewer.cli.starting import add_run_arguments, request_from, started
 from viewer.launching.requests import ResumeRequest
-from viewer.launching.start import preview_resume, resume
 
 HELP = _("Continue from a checkpoint on its own branch.")
 
@@ -22,4 +21,4 @@ def add_arguments(parser: CommandParser) -> None:
 def handle(options: Mapping[str, Any]) -> Output:
     checkpoint = checkpoint_at(options["checkpoint"])
     request = request_from(ResumeRequest, checkpoint, checkpoint.recorded_branch, options)
-    return started(request, preview_resume, resume, options)
+    return started(request, options)

@@ -29,7 +29,7 @@ from viewer.engines import all_engines, engine_of, kinds_that
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Engine, kind_of
 from viewer.host.jobs.runner_requests import FIRST_BRANCH
-from viewer.launching.new_run import new_run
+from viewer.launching.new_run import new_run, preview_new_run
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import NewRunRequest
 from viewer.models import Location, Project
@@ -103,7 +103,7 @@ def handle(options: Mapping[str, Any]) -> Output:
         accepted=accepted_in(options),
     )
     try:
-        job = new_run(request)
+        job = new_run(preview_new_run(request))
     except LaunchRefused as refused:
         return refusal(FIRST_BRANCH, [], refused)
     return outcome_of(job, [], options["wait"])

@@ -23,7 +23,7 @@ from viewer.cli.options import (
     run_settings_of,
 )
 from viewer.cli.output import Output, lines_of
-from viewer.cli.projects import add_project_arguments, source_of, with_project
+from viewer.cli.projects import add_project_arguments, project_for, source_of
 from viewer.cli.prompt import pending_document, questions_asked, waiting_lines, waiting_questions
 from viewer.cli.starting import (
     EARLY,
@@ -40,6 +40,7 @@ from viewer.host.jobs.processes import request_cancel
 from viewer.launching.enqueue import run_here
 from viewer.launching.labels import step_text
 from viewer.launching.naming import sweep_prefix
+from viewer.launching.preview import in_project
 from viewer.launching.refusals import Code, LaunchRefused
 from viewer.launching.requests import SweepRequest
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
@@ -91,7 +92,7 @@ def handle(options: Mapping[str, Any]) -> Output:
         lines = [line for variation in preview.variations for line in _plan_lines(variation)]
         return Output(_document(None, preview, []), [*lines, _("Nothing has been started.")])
     try:
-        started = sweep(with_project(request, options))
+        started = sweep(in_project(preview, project_for(request.checkpoint.location, options)))
     except LaunchRefused as refused:
         return _refusal(preview, refused)
     jobs = list(started.branches)
