@@ -1,6 +1,6 @@
 """What an engine provides. Only ``viewer/engines/<name>`` and its runner know more of an engine."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -166,6 +166,13 @@ class CheckpointReader(Protocol[C]):
 
         The name of a prompt is empty.
         """
+
+    def edited_inputs(self, before: C, after: C, names: Collection[str]) -> Mapping[str, Any]:
+        """The inputs by name that distinguish a published fork: the edited values of these names in ``after``.
+
+        ``before`` is the checkpoint that was forked. Empty if they are not there any more.
+        """
+        return {}
 
     def unit_graph(self, contents: C, source: Any = None) -> UnitGraph | None:
         """The graph of the units; None if no checkpoint records it. ``source`` is from ``read_source``."""

@@ -1,5 +1,6 @@
 """Forks of LangGraph's threads are published in the browser and the terminal."""
 
+import re
 import uuid
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from django.urls import reverse
 from tests.engine_runs.graphs import digests
 from tests.langgraph.launching.test_running import address, rows, threads
 from tests.terminal import Terminal
+from viewer.engines import engine_named
+from viewer.engines.langgraph.contents import Contents
 from viewer.launching.enqueue import run_here
 from viewer.models import Checkpoint, Job, Location, Run
 
@@ -97,6 +100,9 @@ def test_a_fork_is_published_under_a_name_and_its_job_opens_the_thread(
     page = runner.get(job.get_absolute_url()).content.decode()
     assert "4 checkpoints written to dogs, 2nd." in page and run.get_absolute_url() in page
     assert len(rows(threads, "dogs, 2nd")) == 4
+    assert run.inputs == [["topic", "dogs"]]
+    home = runner.get("/").content.decode()
+    assert re.search(r"dogs, 2nd.*?topic.*?dogs", home, re.S), home
     assert 'value="dogs"' in runner.get(link).content.decode()
 
 
@@ -109,3 +115,17 @@ def test_a_thread_that_has_continued_is_refused_before_anything_is_written(
     terminal.document("run", threads.path, *turn)
     rows(threads, "fan")
     assert "has continued" in terminal.refused("publish", address(row), "--into", "thread")["error"]
+
+
+def said(*texts: str) -> Contents:
+    """A checkpoint of a conversation in which the user wrote these texts."""
+    messages = [{"role": "user", "content": text} for text in texts]
+    return Contents({"checkpoint": {"channel_values": {"messages": messages, "topic": texts[-1]}}})
+
+
+def test_a_published_fork_is_listed_with_the_message_that_was_edited() -> None:
+    before, engine = said("Hello", "Where is it?"), engine_named("langgraph")
+    after = said("Hello", "Where is order 7?", "Thanks")
+    assert engine.edited_inputs(before, after, ["messages"]) == {"": "Where is order 7?"}
+    assert engine.edited_inputs(before, after, ["topic"]) == {"topic": "Thanks"}
+    assert engine.edited_inputs(before, before, ["messages", "gone"]) == {}

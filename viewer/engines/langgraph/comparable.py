@@ -1,7 +1,7 @@
 """What comparisons, the search and lists of runs read of a LangGraph checkpoint."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from viewer.engines.contents import Part, SearchText, Section, TextKind, parts_of, settings_of
@@ -188,9 +188,28 @@ def run_inputs(contents: Contents) -> Mapping[str, Any]:
     return start
 
 
+def edited_inputs(before: Contents, after: Contents, names: Collection[str]) -> Mapping[str, Any]:
+    """The first message of the user that an edit changed, under an empty name, or else the edited values."""
+    found = {name: after.channels[name] for name in names if name in after.channels}
+    start = mapping(mapping(before.checkpoint.get("channel_values")).get("__start__"))
+    for name, value in found.items():
+        former = {*_user_texts(before.channels.get(name)), *_user_texts(start.get(name))}
+        texts = _user_texts(value)
+        if edited := next((text for text in texts if text not in former), ""):
+            return {"": edited}
+        if texts:
+            return {}
+    return found
+
+
 def _first_user_text(value: Any) -> str:
     """The text of the user's first message in a conversation; empty for any other value."""
-    content = next((one.text for one in messages_in(value) if one.role == "user" and one.text), "")
+    return next(iter(_user_texts(value)), "")
+
+
+def _user_texts(value: Any) -> list[str]:
+    """The texts of the user's messages in a conversation; none for any other value."""
+    texts = [one.text for one in messages_in(value) if one.role == "user" and one.text]
     # LangChain also accepts pairs of a role and a text.
     pairs = [one for one in map(sequence, sequence(value)) if len(one) == 2 and one[0] in ("user", "human")]
-    return content or next((str(text) for _role, text in pairs), "")
+    return texts or [str(text) for _role, text in pairs]

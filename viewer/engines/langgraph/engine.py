@@ -7,6 +7,7 @@ from viewer.engines.langgraph import identifiers, labels, plan, project_source
 from viewer.engines.langgraph.answers import asked_question
 from viewer.engines.langgraph.comparable import (
     comparable,
+    edited_inputs,
     followed_parts,
     model_calls,
     run_inputs,
@@ -55,6 +56,7 @@ class LangGraph(Engine[Contents]):
     info = staticmethod(info)
     search_texts = staticmethod(search_texts)
     run_inputs = staticmethod(run_inputs)
+    edited_inputs = staticmethod(edited_inputs)
 
     trigger_labels = labels.TRIGGER_LABELS
     failure_suffixes = (labels.FAILED,)

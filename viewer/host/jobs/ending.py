@@ -209,6 +209,8 @@ def import_and_log(job: Job, source: str = "") -> None:
 def _import_published(job: Job) -> None:
     """Import the run to which the job published a fork, if any."""
     for event in job.events.filter(kind="published"):
+        # Another process may have described it before the event was stored.
+        job.location.runs.filter(key=str(event.data.get("thread"))).update(is_described=False)
         import_location(job.location)
         for run in job.location.runs.filter(key=str(event.data.get("thread"))).select_related("location"):
             import_run(run)

@@ -7,7 +7,7 @@ All are stored with the run, because a list has hundreds of rows.
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from viewer.engines.protocol import Engine
 from viewer.host.locations.addresses import import_lock, is_indexed
 from viewer.host.locations.bodies import decoded_copy, stored_body
 from viewer.host.projects import propose_project
-from viewer.models import Checkpoint, Location, Run
+from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 from viewer.models.columns import update_many
 from viewer.models.jobs import UNFINISHED
 from viewer.records.prices import current_prices, price_runs
@@ -148,17 +148,41 @@ def _proposed_source(path: str, engine: str) -> tuple[Path, list[str]]:
     return found.folder, [point.name for point in found.entry_points]
 
 
-def describe_indexed(engine: Engine[Any], read: Mapping[int, Sequence[bytes]]) -> None:
-    """Describe runs, by primary key, by compressed copies of their first and newest checkpoints."""
-    found = {pk: described_inputs(engine, map(decoded_copy, copies)) for pk, copies in read.items()}
+def describe_indexed(
+    engine: Engine[Any], read: Mapping[int, Sequence[bytes]], edited: Mapping[int, Collection[str]]
+) -> None:
+    """Describe runs, by primary key, by compressed copies of their first and newest checkpoints.
+
+    ``edited`` are the names of the values that were edited in the forks which some of them are.
+    """
+    found = {
+        pk: described_inputs(engine, map(decoded_copy, copies), edited.get(pk, ()))
+        for pk, copies in read.items()
+    }
     rows = [(json.dumps(inputs), True, pk) for pk, inputs in found.items()]
     update_many(Run, ("inputs", "is_described"), rows)
 
 
-def described_inputs(engine: Engine[Any], bodies: Iterable[dict[str, Any]]) -> list[list[str]]:
-    """The inputs of the first of these checkpoints that names any."""
-    found = (engine.run_inputs(engine.contents_of(body)) for body in bodies)
-    inputs = next(filter(None, found), {})
+def edited_names(location: Location, pks: Mapping[str, int]) -> dict[int, list[str]]:
+    """The names of the edited values of the runs, by key, as which forks were published."""
+    events = JobEvent.objects.filter(kind="published", job__location=location, data__thread__in=list(pks))
+    found: dict[int, list[str]] = {}
+    for event in events.select_related("job", "job__checkpoint").order_by("job__created_at"):
+        job = event.job
+        if job.kind == Job.Kind.PUBLISH and job.checkpoint is not None:
+            job = Job.objects.filter(pk=job.checkpoint.scratch_job or None).first() or job
+        names = [name for part in ("inputs", "state") for name in job.request.get(part) or {}]
+        found[pks[str(event.data["thread"])]] = names
+    return found
+
+
+def described_inputs(
+    engine: Engine[Any], bodies: Iterable[dict[str, Any]], edited: Collection[str] = ()
+) -> list[list[str]]:
+    """The inputs of the first of these checkpoints that names any, or the edited values of a fork."""
+    contents = [engine.contents_of(body) for body in bodies]
+    inputs = engine.edited_inputs(contents[0], contents[-1], edited) if edited and contents else {}
+    inputs = inputs or next(filter(None, map(engine.run_inputs, contents)), {})
     return [[name[:MAX_CHARACTERS], short_text(value)] for name, value in inputs.items()][:MAX_INPUTS]
 
 

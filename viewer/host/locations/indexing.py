@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Case, Q, When
 
 from viewer.engines import engine_of
-from viewer.host.locations.describing import describe_indexed
+from viewer.host.locations.describing import describe_indexed, edited_names
 from viewer.host.locations.updating import ImportSummary, Problems, collection_paused
 from viewer.host.reading.location_reader import LocationReader
 from viewer.host.reading.new_entries import digests_of, part_of
@@ -236,7 +236,7 @@ def _describe_inputs(location: Location, reader: LocationReader) -> bool:
         entries = [Entry(copy, "", 0) for some in copies.values() for copy in some]
         read = {one.key: one.data for one in reader.read_all(entries, 1) if isinstance(one, Packed)}
         found = {pk: [read[copy] for copy in copies.get(key, ()) if copy in read] for key, pk in pks.items()}
-        describe_indexed(engine_of(location), found)
+        describe_indexed(engine_of(location), found, edited_names(location, pks))
         is_news = True
     return is_news
 
