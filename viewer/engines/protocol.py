@@ -168,7 +168,7 @@ class CheckpointReader(Protocol[C]):
         """
 
     def edited_inputs(self, before: C, after: C, names: Collection[str]) -> Mapping[str, Any]:
-        """The inputs by name that distinguish a published fork: the edited values of these names in ``after``.
+        """The inputs by name that distinguish a published fork: the edited values of these names.
 
         ``before`` is the checkpoint that was forked. Empty if they are not there any more.
         """

@@ -169,8 +169,8 @@ def edited_names(location: Location, pks: Mapping[str, int]) -> dict[int, list[s
     found: dict[int, list[str]] = {}
     for event in events.select_related("job", "job__checkpoint").order_by("job__created_at"):
         job = event.job
-        if job.kind == Job.Kind.PUBLISH and job.checkpoint is not None:
-            job = Job.objects.filter(pk=job.checkpoint.scratch_job or None).first() or job
+        if job.kind == Job.Kind.PUBLISH and job.checkpoint is not None and job.checkpoint.is_scratch:
+            job = Job.objects.filter(pk=job.checkpoint.scratch_job).first() or job
         names = [name for part in ("inputs", "state") for name in job.request.get(part) or {}]
         found[pks[str(event.data["thread"])]] = names
     return found
