@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer/runners"))
 
 import ormsgpack
 
-from forkline_langgraph.restore import effects, saver, source_store
+from forkline_langgraph import checkpoints, effects, savers
 
 PACKAGES = ("langchain_core", "langgraph")
 METHODS = ("construct", "model_construct", "model_validate_json", "parse_file", "from_file", "__init__")
@@ -86,7 +86,7 @@ def accepted_of(
 
 def build_all(accepted: set[tuple[str, str]], texts: tuple[str, ...], watch: Watch, is_thorough: bool) -> int:
     """Build each accepted class with each text as each argument, watched. Return the number of values."""
-    serde, built = saver.serializer(LOADABLE), 0
+    serde, built = savers.serializer(LOADABLE), 0
     # Classes that this version of Python or of the engine lacks cannot be built.
     for module, name in sorted(one for one in accepted if exists(*one)):
         # Building one imports what the engine imports when it is first used.
@@ -187,7 +187,7 @@ LOADABLE = loadable()
 
 def is_accepted(kind: str, data: bytes) -> bool:
     """Return whether this value needs no consent."""
-    return not LOADABLE.effects_in([source_store.LoadedValue(kind, data, "x")])
+    return not LOADABLE.effects_in([checkpoints.LoadedValue(kind, data, "x")])
 
 
 def load(serde: Any, kind: str, data: bytes) -> None:
@@ -199,7 +199,7 @@ def load(serde: Any, kind: str, data: bytes) -> None:
 def control_effects(path: Path) -> list[str]:
     """Build a class that opens its file, which the watch must notice. Return the effects that it has."""
     data = packed(ormsgpack.Ext(1, packed([*CONTROL, [str(path), "w"]])))
-    found = LOADABLE.effects_in([source_store.LoadedValue("msgpack", data, "x")])
+    found = LOADABLE.effects_in([checkpoints.LoadedValue("msgpack", data, "x")])
     getattr(importlib.import_module(CONTROL[0]), CONTROL[1])(str(path), "w")
     return [f"{one.kind} {one.name}" for one in found]
 

@@ -60,7 +60,7 @@ class RunQuerySet(models.QuerySet["Run"]):
 # Runs and their checkpoints.
 
 
-# In a job's folder (viewer/runners/forkline_langgraph/restore/scratch_store.py).
+# In a job's folder (viewer/runners/forkline_langgraph/scratch_store.py).
 SCRATCH_STORE = "threads.sqlite"
 
 

@@ -4,7 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from forkline_langgraph.restore.effects import DATA_CLASSES
+from forkline_langgraph.effects import DATA_CLASSES
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = ROOT / "quality/fuzz/engine_classes_program.py"

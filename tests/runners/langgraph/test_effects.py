@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from forkline_langgraph.restore.effects import Loadable
-from forkline_langgraph.restore.named_types import UnreadableValue, named_in
-from forkline_langgraph.restore.source_store import LoadedValue
+from forkline_langgraph.checkpoints import LoadedValue
+from forkline_langgraph.effects import Loadable, UnreadableValue, named_in
 from tests.engine_runs.graphs import PROJECT, Graphs
 
 CRAFT = """

@@ -168,7 +168,7 @@ def test_a_publication_that_is_killed_half_way_leaves_nothing(graphs: Graphs) ->
 import os, sys
 sys.path.insert(0, {str(RUNNER.parent)!r})
 from pathlib import Path
-from forkline_langgraph.publishing import publish, write_store
+from forkline_langgraph import publishing
 from langgraph.checkpoint.sqlite import SqliteSaver
 put, calls = SqliteSaver.put, []
 def killed(self, *arguments):
@@ -179,7 +179,7 @@ def killed(self, *arguments):
 SqliteSaver.put = killed
 request = {request!r}
 store = Path(request["checkpoint"]["source"].rpartition("#")[0])
-publish.publish(request, store, "new-thread", "half", None)
+publishing.publish(request, store, "new-thread", "half", None)
 """
     done = subprocess.run([graphs.python, "-c", program], env={"PATH": os.environ["PATH"]}, check=False)
     assert done.returncode == 9

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from forkline_langgraph.restore import source_store
+from forkline_langgraph import checkpoints
 from forkline_runner.messages import Refused
 
 TABLES = """
@@ -42,7 +42,7 @@ def killed(tmp_path: Path) -> Path:
 
 
 def heads(store: Path, scratch: Path) -> str:
-    with source_store.opened(store, scratch) as source:
+    with checkpoints.opened(store, scratch) as source:
         return source.head_of("t")
 
 
@@ -87,7 +87,7 @@ def test_a_file_that_was_written_while_it_was_read_without_a_lock_is_refused(
     assert not Path(f"{killed}-wal").exists()
     with (
         pytest.raises(Refused) as refused,
-        source_store.opened(killed, tmp_path) as source,
+        checkpoints.opened(killed, tmp_path) as source,
         closing(sqlite3.connect(killed)) as connection,
     ):
         assert source.head_of("t") == "3"
@@ -98,7 +98,7 @@ def test_a_file_that_was_written_while_it_was_read_without_a_lock_is_refused(
 def test_a_source_shows_one_state_while_another_program_writes(killed: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(killed)) as connection:
         add(connection, "3")
-        with source_store.opened(killed, tmp_path) as source:
+        with checkpoints.opened(killed, tmp_path) as source:
             assert source.head_of("t") == "3"
             add(connection, "4")
             assert source.head_of("t") == "3"

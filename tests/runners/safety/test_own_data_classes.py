@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forkline_langgraph.restore.effects import DATA_CLASSES
+from forkline_langgraph.effects import DATA_CLASSES
 from forkline_runner.own_code import is_data_class
 
 HEAD = """

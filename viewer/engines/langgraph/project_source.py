@@ -142,7 +142,7 @@ def is_entry_point(text: str) -> bool:
 MESSAGE_STATES = {"MessagesState", "AgentState"}
 # The functions that make an agent, whose state has messages although no class is named.
 AGENTS = {"create_agent", "create_react_agent", "create_supervisor", "create_swarm"}
-# The field of an input that is not an object (viewer/runners/forkline_langgraph/run/inputs.py).
+# The field of an input that is not an object (viewer/runners/forkline_langgraph/running.py).
 INPUT = "input"
 
 

@@ -19,8 +19,8 @@ def main(runners: str, folder: str) -> None:
     sys.path.insert(0, runners)
     from langgraph.checkpoint.conformance import checkpointer_test, validate
 
-    from forkline_langgraph.restore import saver
-    from forkline_langgraph.restore.effects import Loadable
+    from forkline_langgraph import savers
+    from forkline_langgraph.effects import Loadable
 
     loadable = Loadable({"entry_point": "", "entry_points": [], "accepted_effects": ["*"]})  # type: ignore[typeddict-item]
     numbers = count()
@@ -29,7 +29,7 @@ def main(runners: str, folder: str) -> None:
     async def made() -> AsyncIterator[Any]:
         path = Path(folder) / f"store_{next(numbers)}.sqlite"
         connection = sqlite3.connect(path, check_same_thread=False)
-        yield saver.saver_on(connection, path, loadable, None, "")
+        yield savers.saver_on(connection, path, loadable, None, "")
         connection.close()
 
     report = asyncio.run(validate(made, capabilities=CAPABILITIES))

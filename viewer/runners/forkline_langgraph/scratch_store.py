@@ -13,16 +13,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from forkline_langgraph.restore.source_store import (
+from forkline_langgraph.checkpoints import (
     ANSWERS,
     INTERRUPTS,
+    NULL_TASK,
     TASKS,
     Address,
     Source,
     WriteRow,
     columns_of,
+    continued_checkpoints,
+    unfinished_tasks,
 )
-from forkline_langgraph.restore.subgraphs import NULL_TASK, continued_checkpoints, unfinished_tasks
 
 # In the job's folder. It remains after the job has ended, because it holds the fork's checkpoints.
 STORE = "threads.sqlite"
@@ -70,6 +72,11 @@ def fill(
         target.execute(f"CREATE TABLE IF NOT EXISTS {ANCESTORS} (copied INTEGER)")
         _copy_ancestors(source, target, address)
     target.commit()
+
+
+def stores_changes_only(graph: Any) -> bool:
+    """Return whether a channel of the graph stores only its changes in each checkpoint."""
+    return any(type(channel).__name__ == "DeltaChannel" for channel in graph.channels.values())
 
 
 def forget_last_answer(target: sqlite3.Connection) -> None:

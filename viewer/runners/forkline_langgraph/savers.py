@@ -1,9 +1,13 @@
-"""The engine's savers: they report checkpoints, load only what is allowed, and serve async graphs."""
+"""The engine's savers, which report checkpoints, load only what is allowed, and serve async graphs.
+
+Savers with an ``InertSerializer`` write stored values unchanged, and load none of them.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import json
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -13,11 +17,52 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from forkline_langgraph.restore.source_store import Address, key_of
+from forkline_langgraph.checkpoints import Address, has_last_only, key_of, packed
 
 if TYPE_CHECKING:
-    from forkline_langgraph.restore.effects import Loadable
+    from forkline_langgraph.effects import Loadable
     from forkline_runner.reporting import Reporter
+
+
+SNAPSHOT_CLASS = "_DeltaSnapshot"
+
+
+class InertValue:
+    """A stored value: its type and its bytes."""
+
+    def __init__(self, kind: str, data: bytes) -> None:
+        self.kind, self.data = kind, data
+
+
+class InertCheckpoint(dict[str, Any]):
+    """A stored checkpoint. As a dictionary it has only its id, which is all that a saver reads."""
+
+    def __init__(self, identifier: str, kind: str, data: bytes) -> None:
+        super().__init__(id=identifier)
+        self.kind, self.data = kind, data
+
+
+class InertSerializer:
+    """Writes stored values unchanged. Metadata is plain JSON."""
+
+    def dumps_typed(self, value: Any) -> tuple[str, bytes]:
+        """Return the type and bytes of a stored value, or of a value without objects. Raises TypeError."""
+        if isinstance(value, InertValue | InertCheckpoint):
+            return value.kind, value.data
+        if type(value).__name__ == SNAPSHOT_CLASS:
+            return "msgpack", packed(value.value)
+        if value is None:
+            return "null", b""
+        return ("bytes", value) if isinstance(value, bytes) else ("msgpack", packed(value))
+
+    def loads_typed(self, data: tuple[str, bytes]) -> InertValue:
+        return InertValue(*data)
+
+    def dumps(self, metadata: Any) -> bytes:
+        return json.dumps(metadata, ensure_ascii=False).encode("utf-8", "ignore")
+
+    def loads(self, data: bytes) -> Any:
+        return json.loads(data)
 
 
 class CheckedSerializer(JsonPlusSerializer):  # type: ignore[misc]
@@ -125,3 +170,30 @@ def saver_on(
     made.store, made.branch, made.reporter = store, branch, reporter
     made.setup()
     return made
+
+
+def database_saver(connection: Any, serde: Any) -> Any:
+    """Return the engine's own saver for the tables of a database."""
+    return _database_saver_class(connection)(connection, serde=serde)
+
+
+def database_saver_on(
+    connection: Any, store: Path, loadable: Loadable, reporter: Reporter, branch: str
+) -> Any:
+    """Return a reporting saver for a database. Its tables must exist."""
+    import psycopg
+
+    class ReportingDatabaseSaver(Reporting, _database_saver_class(connection)):  # type: ignore[misc]
+        errors = (psycopg.Error,)
+
+    made = ReportingDatabaseSaver(connection, serde=serializer(loadable))
+    made.store, made.branch, made.reporter = store, branch, reporter
+    return made
+
+
+def _database_saver_class(connection: Any) -> Any:
+    """Return the engine's class for tables with all checkpoints of a thread, or with only the newest."""
+    from langgraph.checkpoint.postgres import PostgresSaver
+    from langgraph.checkpoint.postgres.shallow import ShallowPostgresSaver
+
+    return ShallowPostgresSaver if has_last_only(connection) else PostgresSaver

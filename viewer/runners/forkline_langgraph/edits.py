@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from forkline_langgraph.restore.named_types import NamedType
-from forkline_langgraph.restore.source_store import TASKS
+from forkline_langgraph.checkpoints import TASKS
+from forkline_langgraph.effects import NamedType
 from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
-    from forkline_langgraph.restore.effects import Loadable
-    from forkline_langgraph.run.inner_graph import InnerGraph
-    from forkline_langgraph.run.running import Running
+    from forkline_langgraph.effects import Loadable
+    from forkline_langgraph.running import Running
+    from viewer.host.jobs.request import Request
 
 # The keys with which viewer/engines/langgraph/decoding.py represents an object.
 TYPE, FIELDS, OPAQUE = "__type__", "fields", "__opaque__"
@@ -243,6 +243,11 @@ def nodes_of(graph: Any) -> list[str]:
     return [name for name in graph.nodes if name != "__start__"]
 
 
+def typed_values(values: Mapping[str, Any], loadable: Loadable) -> dict[str, Any]:
+    """Return edited JSON values by channel or input, as ``typed`` does. Raises Refused."""
+    return {name: typed(value, loadable) for name, value in values.items()}
+
+
 def typed(value: Any, loadable: Loadable) -> Any:
     """Return an edited JSON value with its objects restored. Raises Refused for a forbidden class."""
     if isinstance(value, list):
@@ -271,3 +276,45 @@ def _made(module: str, name: str, fields: Any, title: str) -> Any:
         return made(*fields) if takes_several else made(fields)
     except Exception as error:
         raise Refused("langgraph.type_not_editable", type=title) from error
+
+
+def subgraph_at(graph: Any, namespace: str) -> Any:
+    """Return the subgraph of this namespace. Raises Refused if the graph has none there."""
+    names = "|".join(part.partition(":")[0] for part in namespace.split("|"))
+    found = dict(graph.get_subgraphs(recurse=True)).get(names)
+    if found is None:
+        raise Refused("langgraph.no_such_node", node=names)
+    return found
+
+
+class InnerGraph:
+    """The subgraph of a namespace, with the part of ``Running`` that an edit needs."""
+
+    def __init__(self, outer: Running, namespace: str) -> None:
+        self.graph = subgraph_at(outer.graph, namespace).copy(
+            update={"checkpointer": outer.graph.checkpointer}
+        )
+        configurable = {**outer.config["configurable"], "checkpoint_ns": namespace}
+        self.config = {**outer.config, "configurable": configurable}
+        self._outer = outer
+
+    def state(self) -> Any:
+        """Return the state of the subgraph's last checkpoint."""
+        return self._outer.graph.get_state(self.config)
+
+    def update(self, values: Any, as_node: str | None) -> None:
+        """Write a checkpoint of the subgraph, with ``update_state`` of the graph that calls it."""
+        self._outer.update(values, as_node, self.config)
+
+
+def edit_inner_graph(outer: Running, namespace: str, request: Request, loadable: Loadable) -> None:
+    """Apply a request's edits to a subgraph. Raises Refused."""
+    options = request.get("options") or {}
+    values = typed_values(request["state"] or {}, loadable)
+    if request.get("answers"):
+        raise Refused("langgraph.edit_and_answer")
+    inner = InnerGraph(outer, namespace)
+    apply(inner, values, set(options.get("replace") or []), options.get("as_node") or None)
+    if not inner.state().next:
+        raise Refused("langgraph.nothing_follows")
+    outer.report_steps(list(outer.state().next))

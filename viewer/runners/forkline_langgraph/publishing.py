@@ -1,0 +1,345 @@
+"""Writes a fork from its scratch store to the user's store: as a new thread, or into the thread it forked.
+
+The engine's own saver writes, in one transaction: after a crash, either nothing or everything was written.
+Checkpoints keep their ids, because the ids of tasks are derived from them. Those that the thread already has
+are therefore recognised, and nothing is written twice. No stored value is loaded.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from forkline_langgraph import opening, scratch_store
+from forkline_langgraph.checkpoints import (
+    SNAPSHOT,
+    TASKS,
+    Address,
+    InertObject,
+    PostgresqlSource,
+    columns_of,
+    has_last_only,
+    has_tables,
+    refuse_foreign,
+    unpacked,
+)
+from forkline_langgraph.savers import InertCheckpoint, InertSerializer, InertValue, database_saver
+from forkline_runner.messages import Refused
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+    from viewer.host.jobs.request import LocationTarget, Request
+
+
+@dataclass(frozen=True)
+class ScratchRow:
+    """A checkpoint of the scratch store. ``parent`` is empty if it has none."""
+
+    address: Address
+    parent: str
+    checkpoint: InertCheckpoint
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TaskWrites:
+    """What one task wrote at a checkpoint, in order."""
+
+    address: Address
+    task: str
+    path: str
+    writes: tuple[tuple[str, InertValue], ...]
+
+    @property
+    def sends_tasks(self) -> bool:
+        return any(channel == TASKS for channel, _value in self.writes)
+
+
+def checkpoints_in(scratch: sqlite3.Connection) -> list[ScratchRow]:
+    """Return every checkpoint, oldest first."""
+    rows = scratch.execute(
+        "SELECT thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata"
+        " FROM checkpoints ORDER BY checkpoint_id"
+    )
+    return [
+        ScratchRow(
+            Address(thread, namespace, identifier),
+            parent or "",
+            InertCheckpoint(identifier, kind, data),
+            json.loads(metadata or b"{}"),
+        )
+        for thread, namespace, identifier, parent, kind, data, metadata in rows
+    ]
+
+
+def writes_in(scratch: sqlite3.Connection) -> list[TaskWrites]:
+    """Return the writes of every task, oldest checkpoint first."""
+    path = "task_path" if "task_path" in columns_of(scratch, "writes") else "''"
+    found: dict[tuple[Address, str, str], list[tuple[str, InertValue]]] = defaultdict(list)
+    rows = scratch.execute(
+        f"SELECT thread_id, checkpoint_ns, checkpoint_id, task_id, {path}, channel, type, value"  # noqa: S608
+        " FROM writes ORDER BY checkpoint_id, task_id, idx"
+    )
+    for thread, namespace, identifier, task, own_path, channel, kind, value in rows:
+        at = Address(thread, namespace, identifier), task, own_path
+        found[at].append((channel, InertValue(kind, value)))
+    return [TaskWrites(*at, tuple(writes)) for at, writes in found.items()]
+
+
+LOCK_SECONDS = 10
+
+
+class WriteStore(Protocol):
+    """A store within a transaction, to which the engine's saver writes stored values unchanged."""
+
+    # Whether the store has only the newest checkpoint of a thread.
+    has_last_only: bool
+
+    def checkpoints(self, thread: str) -> set[tuple[str, str]]:
+        """Return the namespaces and ids of a thread's checkpoints."""
+
+    def tasks_at(self, address: Address) -> set[str]:
+        """Return the tasks that have written something at a checkpoint."""
+
+    def put(self, config: Any, checkpoint: InertCheckpoint, metadata: dict[str, Any]) -> None:
+        """Store a checkpoint with the engine's saver. Raises Refused."""
+
+    def put_writes(self, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
+        """Store what a task wrote with the engine's saver."""
+
+
+def opened(location: LocationTarget) -> Any:
+    """Return a context manager that yields the location's store. It commits unless the block raises."""
+    if opening.is_database(location["path"]):
+        return _database(location["path"])
+    return _sqlite(Path(location["path"]))
+
+
+class OneTransaction(sqlite3.Connection):
+    """A connection that ignores the commits of a saver, which commits after each checkpoint."""
+
+    def commit(self) -> None:
+        pass
+
+    def commit_all(self) -> None:
+        super().commit()
+
+
+class SqliteWriteStore:
+    """A ``WriteStore`` for a SQLite file."""
+
+    has_last_only = False
+
+    def __init__(self, connection: OneTransaction) -> None:
+        self._connection = connection
+        self.saver = SqliteSaver(connection, serde=InertSerializer())
+        self.saver.jsonplus_serde = self.saver.serde
+
+    def checkpoints(self, thread: str) -> set[tuple[str, str]]:
+        rows = self._connection.execute(
+            "SELECT checkpoint_ns, checkpoint_id FROM checkpoints WHERE thread_id = ?", (thread,)
+        )
+        return {(str(namespace), str(identifier)) for namespace, identifier in rows}
+
+    def tasks_at(self, address: Address) -> set[str]:
+        rows = self._connection.execute(
+            "SELECT DISTINCT task_id FROM writes"
+            " WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
+            address,
+        )
+        return {str(task) for (task,) in rows}
+
+    def put(self, config: Any, checkpoint: InertCheckpoint, metadata: dict[str, Any]) -> None:
+        self.saver.put(config, checkpoint, metadata, {})
+
+    def put_writes(self, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
+        put_writes(self.saver, config, writes, task, path)
+
+
+def put_writes(saver: Any, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
+    """Store what a task wrote with a saver of any version. Old savers do not accept a task's path."""
+    known = inspect.signature(saver.put_writes).parameters
+    saver.put_writes(config, writes, task, *([path] if "task_path" in known else []))
+
+
+@contextmanager
+def _sqlite(path: Path) -> Iterator[SqliteWriteStore]:
+    if not path.exists():
+        raise Refused("langgraph.store_unreadable", path=path, error="no such file")
+    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        raise Refused("langgraph.store_not_writable", path=path)
+    file = sqlite3.connect(path, timeout=LOCK_SECONDS, factory=OneTransaction, check_same_thread=False)
+    try:
+        refuse_foreign(file, path)
+        store = SqliteWriteStore(file)
+        # Adds what this version of the engine needs, as any of its runs does.
+        store.saver.setup()
+        file.execute("BEGIN IMMEDIATE")
+        yield store
+        file.commit_all()
+    except sqlite3.Error as error:
+        raise Refused("langgraph.store_write_failed", path=path, error=error) from error
+    finally:
+        # Without a commit, nothing was written.
+        file.close()
+
+
+TIMEOUT_MILLISECONDS = "10000"
+
+
+@contextmanager
+def _database(path: object) -> Iterator[PostgresqlWriteStore]:
+    """Yield the database within a transaction, which is committed at the end. Raises Refused."""
+    with opening.connected(path) as connection, opening.refusing(path), connection.transaction():
+        for name in ("lock_timeout", "statement_timeout"):
+            connection.execute("SELECT set_config(%s, %s, true)", (name, TIMEOUT_MILLISECONDS))
+        if not has_tables(connection):
+            raise Refused("langgraph.foreign_database", path=path)
+        # No other process continues a thread between the check of its head and the commit.
+        connection.execute("LOCK TABLE checkpoints IN SHARE ROW EXCLUSIVE MODE")
+        yield PostgresqlWriteStore(connection)
+
+
+class PostgresqlWriteStore:
+    """A ``WriteStore`` for a PostgreSQL database."""
+
+    def __init__(self, connection: Any) -> None:
+        self._source = PostgresqlSource(connection)
+        self._saver = database_saver(connection, InertSerializer())
+        self.has_last_only = has_last_only(connection)
+
+    def checkpoints(self, thread: str) -> set[tuple[str, str]]:
+        return self._source.checkpoints(thread)
+
+    def tasks_at(self, address: Address) -> set[str]:
+        return {write.task for write in self._source.write_rows(address)}
+
+    def put(self, config: Any, checkpoint: InertCheckpoint, metadata: dict[str, Any]) -> None:
+        """Store a checkpoint with the engine's saver, each channel's value unchanged. Raises Refused."""
+        if checkpoint.kind != "msgpack":
+            raise Refused("langgraph.value_not_copied", channel="the checkpoint", type=checkpoint.kind)
+        decoded = unpacked(checkpoint.data)
+        values = {name: _for_saver(value) for name, value in decoded["channel_values"].items()}
+        whole = {"pending_sends": [], **decoded, "channel_values": values}
+        self._saver.put(config, whole, metadata, dict(decoded["channel_versions"]))
+
+    def put_writes(self, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
+        put_writes(self._saver, config, writes, task, path)
+
+
+def _for_saver(value: Any) -> Any:
+    """Return the value, wrapped if it is a snapshot of a channel: savers recognise those by their class."""
+    if isinstance(value, InertObject) and value.code == SNAPSHOT:
+        from langgraph.checkpoint.serde.types import _DeltaSnapshot
+
+        return _DeltaSnapshot(value)
+    return value
+
+
+NEW_THREAD, THREAD = "new-thread", "thread"
+
+
+@dataclass(frozen=True)
+class Fork:
+    """The contents of a scratch store. ``stores_changes``: whether checkpoints hold only changes."""
+
+    rows: Sequence[ScratchRow]
+    writes: Sequence[TaskWrites]
+    stores_changes: bool
+
+    @property
+    def thread(self) -> str:
+        """The thread that was forked."""
+        return self.rows[0].address.thread
+
+
+def publish(request: Request, scratch: Path, into: str, new_thread: str, reporter: Reporter) -> int:
+    """Write the fork of a scratch store. Return the number of written checkpoints.
+
+    It is 0 if the thread has all of them already. Raises Refused before anything is written.
+    """
+    fork = read(scratch)
+    thread = fork.thread if into == THREAD else new_thread
+    with opened(request["location"]) as store:
+        missing = _missing(fork, store, thread, into)
+        if missing:
+            _write(fork, store, thread, {row.address for row in missing})
+    reporter.write("published", thread=thread, into=into, checkpoints=len(missing))
+    return len(missing)
+
+
+def read(path: Path) -> Fork:
+    """Return the contents of a scratch store. Raises Refused if it has been deleted."""
+    if not path.exists():
+        raise Refused("langgraph.scratch_deleted")
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        rows, writes = checkpoints_in(connection), writes_in(connection)
+        return Fork(rows, writes, scratch_store.has_ancestors(connection))
+
+
+def _missing(fork: Fork, store: WriteStore, thread: str, into: str) -> list[ScratchRow]:
+    """Return the checkpoints that the thread lacks. Raises Refused if they cannot be added to it."""
+    existing = store.checkpoints(thread)
+    missing = [row for row in fork.rows if (row.address.namespace, row.address.id) not in existing]
+    if not missing or (into != THREAD and not existing):
+        return missing
+    if into != THREAD:
+        raise Refused("langgraph.thread_exists", thread=thread)
+    first = next(row for row in missing if not row.address.namespace)
+    if not first.parent or ("", first.parent) not in existing:
+        raise Refused("langgraph.thread_lacks_parent")
+    if max(identifier for namespace, identifier in existing if not namespace) > first.address.id:
+        raise Refused("langgraph.thread_continued")
+    if store.has_last_only:
+        raise Refused("langgraph.shallow_thread")
+    return missing
+
+
+def _write(fork: Fork, store: WriteStore, thread: str, missing: set[Address]) -> None:
+    for row in fork.rows:
+        if row.address in missing:
+            store.put(_config(fork, row, thread), row.checkpoint, _metadata(row, thread))
+    for writes in fork.writes:
+        at = writes.address._replace(thread=thread)
+        if writes.address not in missing and writes.task in store.tasks_at(at):
+            # Writes that the user's thread already has are never changed.
+            if fork.stores_changes or writes.sends_tasks:
+                raise Refused("langgraph.writes_differ")
+            continue
+        _write_task(store, writes, at)
+    written = store.checkpoints(thread)
+    if not all(
+        (row.address.namespace, row.address.id) in written for row in fork.rows if row.address in missing
+    ):
+        raise Refused("langgraph.not_all_written")
+
+
+def _config(fork: Fork, row: ScratchRow, thread: str) -> dict[str, Any]:
+    """Return a saver's config for writing a checkpoint. A parent that a new thread lacks is left out."""
+    configurable = {"thread_id": thread, "checkpoint_ns": row.address.namespace}
+    parent = row.address._replace(id=row.parent)
+    has_parent = parent in {*(one.address for one in fork.rows), *(one.address for one in fork.writes)}
+    if row.parent and (has_parent or thread == fork.thread):
+        configurable["checkpoint_id"] = row.parent
+    return {"configurable": configurable}
+
+
+def _metadata(row: ScratchRow, thread: str) -> dict[str, Any]:
+    """Return the metadata, with the id of the thread that some versions record in it."""
+    named = {"thread_id": thread} if row.metadata.get("thread_id") == row.address.thread else {}
+    return {**row.metadata, **named}
+
+
+def _write_task(store: WriteStore, writes: TaskWrites, at: Address) -> None:
+    configurable = {"thread_id": at.thread, "checkpoint_ns": at.namespace, "checkpoint_id": at.id}
+    store.put_writes({"configurable": configurable}, list(writes.writes), writes.task, writes.path)

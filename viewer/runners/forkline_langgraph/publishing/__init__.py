@@ -1,1 +1,0 @@
-"""Writes forks from their scratch stores to the user's store."""
