@@ -37,6 +37,8 @@ def one_line(text: str) -> str:
 
 # Characters of a text that is one line, such as a name; and of a typed path.
 MAX_NAME, MAX_PATH = 300, 4_096
+# Characters of a typed value.
+MAX_CHARACTERS = 500_000
 # Characters of a quoted text that are shown.
 MAX_QUOTED = 80
 # Characters of a message, and of a word of it, such as a path.
@@ -230,3 +232,23 @@ def _mode(found: Path) -> int:
         return found.stat().st_mode
     except (OSError, ValueError):
         return 0
+
+
+# The types of arguments that take a text. ``quality.fuzz.terminal_calls`` tests them by kind.
+
+
+def _pair(text: str) -> str:
+    name, mark, _value = text_value(text, MAX_CHARACTERS).partition("=")
+    try:
+        one_line_text(name if mark else "")
+    except InvalidInput:
+        raise InvalidInput(text, UserMessage("validation.pair", {"most": MAX_NAME})) from None
+    return text
+
+
+NAME = OptionType("text", one_line_text)
+# Empty for none.
+CODE_NAME = OptionType("text", lambda text: one_line_text(text, MAX_PATH, may_be_empty=True))
+OPTIONAL_NAME = OptionType("text", lambda text: one_line_text(text, may_be_empty=True))
+TEXT = OptionType("text", lambda text: text_value(text, MAX_CHARACTERS))
+PAIR = OptionType("pair", _pair)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from viewer.launching.requests import parse_start_time
+from viewer.launching.options import parse_start_time
 from viewer.web.forms.options import LimitsForm, StartTimeForm, limit_texts
 
 

@@ -22,6 +22,7 @@ from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, DayLimits, Job, Location, Project
+from viewer.redaction import MARKER
 
 pytestmark = pytest.mark.django_db
 FINISHED = {**CREW, "tasks": [task(1, "The research"), task(2, "The article")]}
@@ -70,6 +71,30 @@ def test_values_that_are_not_utf8_start_nothing(
     command, *options = arguments
     error = refusing.terminal(command, name_of(ready(location, CREW)), *options)
     assert error.isprintable() and "a text in UTF-8" in error
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "field", "message"),
+    [
+        ("--at", "2020-01-01T00:00", "start_at", "This time has passed."),
+        ("--at", "soon", "start_at", "This is not a valid time."),
+        ("--model", "gpt 4", "model:*", "A model's name is one word"),
+        ("--limit", "0", "limit_tokens", "This must be a number above 0, or empty for no limit."),
+        ("--input", f"the {MARKER}", "input:topic", "replace the whole value"),
+        ("--input", f'["{MARKER}"]', "input-json:topic", "replace the whole value"),
+        ("--input", '["[r\\u0065dacted]"]', "input-json:topic", "cannot be a value's text."),
+        ("--input", "[1e999]", "input-json:topic", "A number in this JSON is too large."),
+    ],
+)
+def test_an_option_has_one_parser(
+    refusing: Refusing, location: Location, option: str, text: str, field: str, message: str
+) -> None:
+    agents = [{"id": number, "role": f"Agent {number}", "llm": {"model": "o3"}} for number in "ab"]
+    checkpoint = ready(location, {**CREW, "agents": agents})
+    named = {"--limit": "tokens=", "--input": "topic="}.get(option, "")
+    assert message in refusing.terminal("fork", name_of(checkpoint), option, named + text)
+    assert message in refusing.browser("fork", checkpoint, **{field: text})
     assert not Job.objects.exists()
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from viewer.launching.values import (
-    MAX_CHARACTERS,
     InvalidValue,
     ValueKind,
     has_redacted_part,
@@ -18,6 +17,7 @@ from viewer.launching.values import (
     text_of,
 )
 from viewer.launching.variations import setting_dimension
+from viewer.validation import MAX_CHARACTERS
 
 
 @pytest.mark.parametrize(

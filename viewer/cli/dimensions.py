@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from viewer.cli.edits import INTERRUPT, NAME, PAIR, TEXT, pair_of, read_text, unit_named
+from viewer.cli.edits import INTERRUPT, pair_of, read_text, unit_named
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
-from viewer.launching.requests import ALL_AGENTS, Dimension, agent_roles
+from viewer.launching.options import named_role, stored_models
+from viewer.launching.requests import Dimension
 from viewer.launching.values import InvalidValue, ValueKind
 from viewer.launching.variations import (
     answer_dimension,
@@ -20,25 +21,6 @@ from viewer.launching.variations import (
     setting_dimension,
     value_dimension,
 )
-
-
-def add_dimension_arguments(parser: CommandParser) -> None:
-    """Add --vary, --vary-output, --vary-model and --as-it-is."""
-    for name, form, text in (
-        ("--vary", "KEY=JSON-LIST", _("The values of an input, or of an entry of the state.")),
-        ("--vary-answer", "[ID=]JSON-LIST", _("LangGraph: the answers to an interrupt.")),
-        ("--vary-configurable", "KEY=JSON-LIST", _("LangGraph: the values of a configurable.")),
-        ("--vary-context", "KEY=JSON-LIST", _("LangGraph: the values of an entry of the context.")),
-        (
-            "--vary-output",
-            "TASK=TEXT|@FILE",
-            _("One variation of a finished task's output."),
-        ),
-        ("--vary-model", "[ROLE=]A,B", _("The models of an agent's role, or of all.")),
-        ("--as-it-is", "TASK", _("The stored output of this task is a variation as well.")),
-    ):
-        kind = NAME if form.isalpha() else PAIR if "[" not in form else TEXT
-        parser.add_argument(name, action="append", default=[], type=kind, metavar=form, help=text)
 
 
 def dimensions_of(options: Mapping[str, Any], contents: Contents) -> list[Dimension]:
@@ -105,12 +87,11 @@ def _outputs(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimensi
 
 
 def _models(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimension]:
-    kind = kind_of(engine_of(contents), contents.kind)
-    roles = agent_roles(contents) if kind.has_models else []
+    stored = stored_models(contents)
     for text in options["vary_model"]:
         role, _mark, models = text.rpartition("=")
-        name = role.strip() or (roles[0] if len(roles) == 1 else ALL_AGENTS)
-        if name not in roles and not (name == ALL_AGENTS and len(roles) > 1):
+        name = named_role(role, stored)
+        if name not in stored:
             raise _nothing_named(name)
         yield model_dimension(name, models.split(","))
 

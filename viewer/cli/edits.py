@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
@@ -16,9 +16,9 @@ from viewer.engines.editable import EditableMessage, MessageEdit, OpenQuestion
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.requests import written_messages
-from viewer.launching.values import same_value
-from viewer.messages.message import UserMessage
+from viewer.launching.values import InvalidValue, checked_json, same_value, unredacted
 from viewer.validation import (
+    MAX_CHARACTERS,
     MAX_DIGITS,
     MAX_NAME,
     MAX_PATH,
@@ -40,31 +40,14 @@ from viewer.validation import (
 # Values of options: texts, files and JSON.
 
 
-# Characters of a value, and bytes of the file of one.
-MAX_CHARACTERS, MAX_FILE_BYTES = 500_000, 16 * 1024 * 1024
-
-
-def _pair(text: str) -> str:
-    name, mark, _value = text_value(text, MAX_CHARACTERS).partition("=")
-    try:
-        one_line_text(name if mark else "")
-    except InvalidInput:
-        raise InvalidInput(text, UserMessage("validation.pair", {"most": MAX_NAME})) from None
-    return text
-
-
-# The types of arguments that take a value. ``quality.fuzz.terminal_calls`` tests them by kind.
+# Bytes of the file of a value.
+MAX_FILE_BYTES = 16 * 1024 * 1024
+# The types of arguments that name something. ``quality.fuzz.terminal_calls`` tests them by kind.
 # A location to write to, which need not exist.
 TARGET = OptionType("target", lambda text: named_path(text, MAX_PATH))
 LOCATION = OptionType("location", lambda text: named_path(text, MAX_PATH + MAX_NAME))
 CHECKPOINT = OptionType("checkpoint", lambda text: named_path(text, MAX_PATH + MAX_NAME))
 JOB = OptionType("job", one_line_text)
-NAME = OptionType("text", one_line_text)
-# Empty for none.
-CODE_NAME = OptionType("text", lambda text: one_line_text(text, MAX_PATH, may_be_empty=True))
-OPTIONAL_NAME = OptionType("text", lambda text: one_line_text(text, may_be_empty=True))
-TEXT = OptionType("text", lambda text: text_value(text, MAX_CHARACTERS))
-PAIR = OptionType("pair", _pair)
 # The text of a day, as an address has it.
 DAY = OptionType("day", lambda text: day(text).isoformat())
 FOLDER = OptionType("folder", lambda text: str(existing_folder(text)))
@@ -113,11 +96,21 @@ def pair_of(text: str, option: str) -> tuple[str, str]:
 def json_value(text: str, option: str) -> Any:
     """The value of a JSON text. Raises CommandError."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         hint = json.dumps(shortened(text), ensure_ascii=False)
         message = _("%(option)s must be JSON (%(error)s). A text is written in quotes: %(hint)s")
         raise CommandError(message % {"option": option, "error": error, "hint": hint}) from None
+    return storable(text, value, option)
+
+
+def storable(text: str, value: Any, option: str) -> Any:
+    """The value of a text. Raises CommandError if it is one that a form refuses as well."""
+    try:
+        unredacted(text)
+        return checked_json(value)
+    except InvalidValue as invalid:
+        raise CommandError(f"{option}: {invalid}") from None
 
 
 # Edits of messages, from ``--message``.
@@ -201,67 +194,6 @@ def _stored(wanted: Any, messages: Sequence[EditableMessage]) -> EditableMessage
 
 # The id of an interrupt.
 INTERRUPT = re.compile("[0-9a-f]{32}")
-
-
-def add_edit_arguments(parser: CommandParser) -> None:
-    """Add --input, --output, --state and the choices that go with them."""
-    parser.add_argument(
-        "--input", action="append", default=[], type=PAIR, metavar="KEY=JSON", help=_("A kickoff input.")
-    )
-    parser.add_argument(
-        "--output",
-        action="append",
-        default=[],
-        type=PAIR,
-        metavar="TASK=TEXT|@FILE",
-        help=_("A finished task's output. TASK is its id, or its number from 1."),
-    )
-    parser.add_argument("--state", type=TEXT, metavar="JSON|@FILE", help=_("Fields of the state."))
-    _add_graph_arguments(parser)
-    parser.add_argument(
-        "--again", action="append", default=[], type=NAME, metavar="TASK", help=_("Run it again.")
-    )
-    parser.add_argument(
-        "--keep", action="append", default=[], type=NAME, metavar="TASK", help=_("Do not run it again.")
-    )
-
-
-def _add_graph_arguments(parser: CommandParser) -> None:
-    """Add the edits that only a graph has."""
-    parser.add_argument(
-        "--message",
-        action="append",
-        default=[],
-        type=PAIR,
-        metavar="CHANNEL=JSON|@FILE",
-        help=_(
-            'LangGraph: an edit of a message, or a list of them: {"edit": 2, "content": "…"}, '
-            '{"remove": 2} or {"add": "user", "content": "…", "before": 2}. 2 is a position from 1, or an id '
-            "of a message."
-        ),
-    )
-    parser.add_argument(
-        "--replace",
-        action="append",
-        default=[],
-        type=NAME,
-        metavar="CHANNEL",
-        help=_("LangGraph: --state replaces this channel's value; else a reducer adds to it."),
-    )
-    parser.add_argument(
-        "--as-node",
-        type=NAME,
-        metavar="NODE",
-        help=_("LangGraph: the node that --state is attributed to."),
-    )
-    parser.add_argument(
-        "--answer",
-        action="append",
-        default=[],
-        type=TEXT,
-        metavar="JSON|ID=JSON",
-        help=_("LangGraph: the answer to an interrupt, by its id if several wait."),
-    )
 
 
 def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
@@ -360,7 +292,7 @@ def _output(contents: Contents, unit: str, text: str) -> Any:
     outputs = engine_of(contents).editable(contents).outputs
     output = next((one for one in outputs if one.unit == unit), None)
     if output is None or output.value is None:
-        return text
+        return storable(text, text, f"--output {unit}")
     return {"json": json_value(text, f"--output {output.position}")}
 
 
@@ -382,7 +314,7 @@ def _json_or_text(text: str, option: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except ValueError:
-        return text
+        return storable(text, text, option)
 
 
 def _refuse_constant(name: str) -> Any:

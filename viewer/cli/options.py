@@ -7,48 +7,59 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.cli.edits import NAME, PAIR, TEXT, named_values, unit_named
+from viewer.cli.edits import named_values, unit_named
 from viewer.engines import engine_of, kinds_that
 from viewer.engines.editable import RunSettings
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Contents, kind_of
 from viewer.host.jobs.request import CheckpointSettings, Options
-from viewer.launching.requests import (
-    ACCEPT_ALL,
+from viewer.launching.options import (
     ALL_AGENTS,
-    MAX_KEPT_CHECKPOINTS,
-    MIN_AGENTS_TO_WARM_UP,
-    STRATEGIES,
-    Accepted,
-    LaunchOptions,
-    agent_roles,
+    AT,
+    CHECKPOINTS,
+    KEPT_CHECKPOINTS,
+    MODEL,
+    STOP_AFTER,
+    STOP_BEFORE,
+    Option,
+    Parsed,
+    can_warm_cache,
+    changed_models,
+    named_role,
     parse_limit,
-    parse_model,
-    parse_start_time,
+    stored_models,
 )
+from viewer.launching.requests import ACCEPT_ALL, Accepted, LaunchOptions
 from viewer.launching.values import InvalidValue
 from viewer.models.jobs import MEASURES
-from viewer.validation import number_option
+from viewer.validation import NAME
 
-# The start time and limits of a run, from the arguments of a command.
+# Arguments, derived from the options of a run.
 
 
-def add_launch_arguments(parser: CommandParser) -> None:
-    """Add --at and --limit."""
-    parser.add_argument(
-        "--at",
-        type=NAME,
-        metavar="TIME",
-        help=_("The start time, as an ISO time; in the server's time zone unless it names one."),
-    )
-    parser.add_argument(
-        "--limit",
-        action="append",
-        default=[],
-        type=PAIR,
-        metavar="MEASURE=NUMBER",
-        help=_("Stop at this many tokens, seconds or steps (finished tasks or methods): tokens=20000."),
-    )
+def add_options(parser: CommandParser, *options: Option[Any]) -> None:
+    """Add an argument for each option."""
+    for one in options:
+        if one.choices:
+            derived: dict[str, Any] = {"choices": one.choices, "default": one.default}
+        elif one.metavar:
+            derived = {"type": one.type, "metavar": one.metavar}
+        else:
+            derived = {"action": "store_true"}
+        if one.is_list:
+            derived |= {"action": "append", "default": []}
+        parser.add_argument(f"--{one.name}", help=str(one.help), **derived)
+
+
+def parsed(option: Option[Parsed], given: Any, named: str = "") -> Parsed:
+    """The value of what was given. Raises CommandError that names it, or ``named``."""
+    try:
+        return option.parse(given)
+    except InvalidValue as invalid:
+        raise CommandError(f"--{option.name} {named or given}: {invalid}") from None
+
+
+# The values of a run's options, from the arguments of a command.
 
 
 def launch_options_of(options: Mapping[str, Any]) -> LaunchOptions:
@@ -63,33 +74,14 @@ def launch_options_of(options: Mapping[str, Any]) -> LaunchOptions:
             limits[measure] = parse_limit(measure, number)
         except ValueError as error:
             raise CommandError(f"--limit {text}: {error}") from error
-    try:
-        return LaunchOptions(parse_start_time(options["at"]) if options["at"] else None, limits)
-    except ValueError as error:
-        raise CommandError(f"--at {options['at']}: {error}") from error
-
-
-# The events that write checkpoints and how many are kept, from the arguments of a command.
+    return LaunchOptions(parsed(AT, options["at"]) if options["at"] else None, limits)
 
 
 def add_checkpoint_arguments(parser: CommandParser) -> None:
     """Add --events and --max-checkpoints. The runner refuses events that the engine does not know."""
-    parser.add_argument(
-        "--events",
-        type=TEXT,
-        metavar="A,B",
-        help=_("The engine's events at which it writes a checkpoint; * for all."),
-    )
-    parser.add_argument(
-        "--max-checkpoints",
-        type=number_option(1, MAX_KEPT_CHECKPOINTS),
-        metavar="N",
-        help=_("Keep only the latest N of the checkpoints that this run writes."),
-    )
+    add_options(parser, *CHECKPOINTS)
     # Scripts written for earlier versions use this name.
-    parser.add_argument(
-        "--most", type=number_option(1, MAX_KEPT_CHECKPOINTS), dest="max_checkpoints", help=SUPPRESS
-    )
+    parser.add_argument("--most", type=KEPT_CHECKPOINTS, dest="max_checkpoints", help=SUPPRESS)
 
 
 def checkpoint_settings_of(options: Mapping[str, Any]) -> CheckpointSettings:
@@ -104,25 +96,9 @@ def checkpoint_settings_of(options: Mapping[str, Any]) -> CheckpointSettings:
     return settings
 
 
-# The models and the prompt cache warm-up of a run, from the arguments of a command.
-
-
-def add_choice_arguments(parser: CommandParser) -> None:
-    """Add --model and --cache-warmup."""
-    parser.add_argument(
-        "--model",
-        action="append",
-        default=[],
-        type=NAME,
-        metavar="[ROLE=]MODEL",
-        help=_("Another model, for an agent's role or for all."),
-    )
-    add_cache_warmup_argument(parser, _("Warm up the model provider's prompt cache before the first call."))
-
-
-def add_cache_warmup_argument(parser: CommandParser, help_text: str) -> None:
+def add_cache_warmup_argument(parser: CommandParser, option: Option[str]) -> None:
     """Add --cache-warmup, and refuse its former name with the new one."""
-    parser.add_argument("--cache-warmup", choices=list(STRATEGIES), help=help_text)
+    add_options(parser, option)
     parser.add_argument("--preload", type=NAME, action=FormerOption, new_name="--cache-warmup", help=SUPPRESS)
 
 
@@ -139,21 +115,16 @@ class FormerOption(Action):
 
 
 def choices_of(options: Mapping[str, Any], contents: Contents) -> Options:
-    """The options of a run from this checkpoint. Raises CommandError."""
-    kind = kind_of(engine_of(contents), contents.kind)
-    roles = agent_roles(contents) if kind.has_models else []
-    stored = {agent.role: agent.model for agent in reversed(contents.agents)}
-    models: dict[str, str] = {}
+    """The models and the warm-up of a run from this checkpoint. Raises CommandError."""
+    stored, models = stored_models(contents), {}
     for role, model in _models(options):
-        name = role or (roles[0] if len(roles) == 1 else ALL_AGENTS)
-        if name not in roles and not (name == ALL_AGENTS and len(roles) > 1):
+        name = named_role(role, stored)
+        if name not in stored:
             raise CommandError(_("This checkpoint has no agent %r.") % name)
         models[name] = model
-    chosen = {role: model for role, model in models.items() if model != stored.get(role)}
-    may_warm_up = kind.can_warm_cache and len(roles) >= MIN_AGENTS_TO_WARM_UP
-    if options.get("cache_warmup") and not may_warm_up:
+    if options.get("cache_warmup") and not can_warm_cache(contents):
         raise CommandError(_("The prompt cache can only be warmed up for several agents."))
-    return _options(chosen, options)
+    return _options(changed_models(models, stored), options)
 
 
 def new_choices_of(options: Mapping[str, Any], kind: RootKind) -> Options:
@@ -181,42 +152,17 @@ def _models(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         role, mark, model = text.rpartition("=")
         if not model.strip() or (mark and not role.strip()):
             raise CommandError(_("--model needs MODEL or ROLE=MODEL, not %s.") % text)
-        try:
-            yield role.strip(), parse_model(model.strip())
-        except InvalidValue as invalid:
-            raise CommandError(f"--model {text}: {invalid}") from None
-
-
-# Breakpoints, configurable values and context, from the arguments of a command.
-
-
-def add_run_settings_arguments(parser: CommandParser) -> None:
-    """Add --stop-before, --stop-after, --configurable and --context."""
-    for option, text in (
-        ("--stop-before", _("LangGraph: stop before this node; * is every node.")),
-        ("--stop-after", _("LangGraph: stop after this node; * is every node.")),
-    ):
-        parser.add_argument(option, action="append", default=[], type=NAME, metavar="NODE", help=text)
-    for option, text in (
-        ("--configurable", _("LangGraph: a value of the config's configurable.")),
-        ("--context", _("LangGraph 0.6 and newer: a value of the runtime's context.")),
-    ):
-        parser.add_argument(
-            option, action="append", default=[], type=PAIR, metavar="KEY=JSON|@FILE", help=text
-        )
+        yield role.strip(), parsed(MODEL, model.strip(), text)
 
 
 def run_settings_of(options: Mapping[str, Any]) -> RunSettings:
     """The settings. Raises CommandError."""
     return RunSettings(
-        stop_before=tuple(dict.fromkeys(options["stop_before"])),
-        stop_after=tuple(dict.fromkeys(options["stop_after"])),
+        stop_before=parsed(STOP_BEFORE, options["stop_before"], "…"),
+        stop_after=parsed(STOP_AFTER, options["stop_after"], "…"),
         configurable=named_values(options["configurable"], "--configurable"),
         context=named_values(options["context"], "--context"),
     )
-
-
-# Where a fork is written to, from the arguments of ``fork`` and ``publish``.
 
 
 def target_of(contents: Contents, target: str) -> str:
@@ -226,43 +172,10 @@ def target_of(contents: Contents, target: str) -> str:
     return target
 
 
-# What a person accepts and answers before a start, from the arguments of a command.
+# What a person accepts and answers before a start.
 #
 # The terminal runs no preflight check, which would double the time to the start. The run's own runner checks
 # the same before it runs anything, and refuses what was not accepted.
-
-
-def add_accept_arguments(parser: CommandParser) -> None:
-    """Add --accept-losses, --accept-effects, --accept-hidden and --match."""
-    add_accept_losses_argument(parser)
-    parser.add_argument(
-        "--accept-effects",
-        action="store_true",
-        help=_("Accept the checkpoint's effects for the project."),
-    )
-    parser.add_argument(
-        "--accept-hidden",
-        action="store_true",
-        help=_("Send the redacted parts of a pruned checkpoint's stored copy as they are."),
-    )
-    parser.add_argument(
-        "--match",
-        action="append",
-        default=[],
-        type=PAIR,
-        metavar="SAVED=TASKNUMBER",
-        help=_(
-            "The project's task for a stored task without a certain match; - if it was removed. SAVED is its "
-            "number from 1 or its id; for an agent, its id, followed by the project's role."
-        ),
-    )
-
-
-def add_accept_losses_argument(parser: CommandParser) -> None:
-    """Add --accept-losses."""
-    parser.add_argument(
-        "--accept-losses", action="store_true", help=_("Start even if components would be lost.")
-    )
 
 
 def accepted_in(options: Mapping[str, Any]) -> Accepted:

@@ -8,11 +8,12 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from viewer.cli.edits import CODE_NAME, FILE, FOLDER, NAME, PROGRAM
+from viewer.cli.edits import FILE, FOLDER, PROGRAM
 from viewer.engines import all_engines, engine_of
 from viewer.engines.protocol import Contents, Engine
 from viewer.host.projects import find_environment_file, find_interpreter, is_storable, propose_project
 from viewer.models import Location, Project
+from viewer.validation import CODE_NAME, NAME
 
 KINDS = tuple(dict.fromkeys(name for engine in all_engines() for name in engine.kinds))
 

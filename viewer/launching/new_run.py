@@ -22,6 +22,7 @@ from viewer.host.locations.write_targets import (
 )
 from viewer.launching.enqueue import start_run
 from viewer.launching.findings import CheckedLaunch
+from viewer.launching.options import agent_roles
 from viewer.launching.refusals import (
     Code,
     LaunchRefused,
@@ -30,7 +31,7 @@ from viewer.launching.refusals import (
     settings_refusals,
     text_refusals,
 )
-from viewer.launching.requests import NewRunRequest, agent_roles
+from viewer.launching.requests import NewRunRequest
 from viewer.launching.start import earlier_job
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project, Run

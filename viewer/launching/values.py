@@ -10,9 +10,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from viewer.redaction import MARKER
+from viewer.validation import MAX_CHARACTERS
 
-# Limits of one edit: characters, levels of nested JSON, digits of a whole number.
-MAX_CHARACTERS = 500_000
+# Limits of one edit: levels of nested JSON, digits of a whole number.
 MAX_DEPTH = 50
 MAX_DIGITS = 300
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
@@ -67,12 +67,17 @@ def parse_value(text: str, kind: ValueKind) -> Any:
     """
     if len(text) > MAX_CHARACTERS:
         raise InvalidValue(_("This is too long: %(most)d characters at most.") % {"most": MAX_CHARACTERS})
+    return PARSERS[kind](unredacted(text).replace("\r\n", "\n"))
+
+
+def unredacted(text: str) -> str:
+    """The text. Raises InvalidValue if it contains the marker of a redacted secret."""
     if MARKER in text:
         raise InvalidValue(
             _("%(marker)s marks a redacted secret: replace the whole value, or leave it unchanged.")
             % {"marker": MARKER}
         )
-    return PARSERS[kind](text.replace("\r\n", "\n"))
+    return text
 
 
 def parse_values(text: str, kind: ValueKind) -> list[Any]:
@@ -179,6 +184,11 @@ def _json(text: str) -> Any:
         ) from None
     except (ValueError, RecursionError):
         raise InvalidValue(_("This JSON cannot be stored: a number or the nesting is too large.")) from None
+    return checked_json(value)
+
+
+def checked_json(value: Any) -> Any:
+    """The JSON value, if it can be stored. Raises InvalidValue."""
     if _depth(value) > MAX_DEPTH:
         raise InvalidValue(
             _("This is nested too deeply. The limit is %(most)d levels.") % {"most": MAX_DEPTH}

@@ -14,8 +14,9 @@ from viewer.engines import engine_of
 from viewer.engines.editable import MISSING, EditableOutput, OpenQuestion, RunSettings
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, kind_of
+from viewer.launching.options import ALL_AGENTS, parse_model
 from viewer.launching.preview import PlanPreview, preview_plan, source_of
-from viewer.launching.requests import ALL_AGENTS, Dimension, SweepRequest, parse_model
+from viewer.launching.requests import Dimension, SweepRequest
 from viewer.launching.values import (
     ValueKind,
     as_json,

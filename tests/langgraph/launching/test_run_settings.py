@@ -3,15 +3,18 @@
 from collections.abc import Callable
 
 import pytest
+from django.core.management import CommandError
 from django.http import QueryDict
 
 from tests.langgraph.conftest import opened
+from viewer.cli.options import run_settings_of
 from viewer.engines import engine_named
 from viewer.engines.editable import NO_SETTINGS, RunSettings, Schema
 from viewer.engines.entry_points import InputName
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import kind_of
 from viewer.host.jobs.runner_requests import request_for
+from viewer.launching.options import MAX_BREAKPOINTS
 from viewer.launching.refusals import settings_refusals
 from viewer.models import Job, Location
 from viewer.presentation.jobs.status import hint, status_label
@@ -43,6 +46,14 @@ def test_an_empty_form_gives_no_settings() -> None:
 def test_a_wrong_value_is_an_error_of_its_field() -> None:
     part = part_of("context:tries=many")
     assert part.is_open and "whole number" in part.context.fields[0].error
+
+
+def test_too_many_breakpoints_are_refused_in_the_form_and_at_the_terminal() -> None:
+    names = [f"node-{number}" for number in range(MAX_BREAKPOINTS + 1)]
+    part = part_of("&".join(f"stop_before={name}" for name in names))
+    assert part.error == "There are 200 breakpoints at most."
+    with pytest.raises(CommandError, match=part.error):
+        run_settings_of({"stop_before": names, "stop_after": []})
 
 
 def test_kinds_without_run_settings_have_no_part_and_refuse_them() -> None:

@@ -7,11 +7,10 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from viewer.cli.edits import NAME
 from viewer.data_folder import prepare_data_folder
 from viewer.management.command import ForklineCommand
 from viewer.records.permissions import May
-from viewer.validation import OptionType
+from viewer.validation import NAME, OptionType
 from viewer.web.login_links import login_link, owner, teammate
 
 # Values that --may has accepted before.

@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.engines.editable import MISSING, EditableOutput
+from viewer.launching.options import Option
 from viewer.launching.values import (
     InvalidValue,
     ValueKind,
@@ -57,6 +58,32 @@ def parsed(parse: Callable[[], Parsed]) -> Parsed:
         raise forms.ValidationError(translate(invalid)) from invalid
     except InvalidValue as invalid:
         raise forms.ValidationError(str(invalid)) from invalid
+
+
+class OptionField(forms.CharField):
+    """The value of a run's option; None if it is empty."""
+
+    def __init__(self, option: Option[Any], html_id: str) -> None:
+        self.option = option
+        widget = forms.TextInput(attrs={"id": html_id})
+        super().__init__(required=False, initial="", label=option.label, widget=widget)
+
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        return parsed(lambda: self.option.parse(text)) if text else None
+
+
+class UnitsField(forms.Field):
+    """The names of units, from boxes or from a text with commas."""
+
+    def __init__(self, option: Option[tuple[str, ...]]) -> None:
+        self.option = option
+        widget = forms.SelectMultiple(attrs={"id": option.name})
+        super().__init__(required=False, label=option.label, widget=widget)
+
+    def clean(self, value: Any) -> tuple[str, ...]:
+        names = [name.strip() for text in value or () for name in str(text).split(",")]
+        return parsed(lambda: self.option.parse(filter(None, names)))
 
 
 class WholeNumberField(forms.CharField):

@@ -8,9 +8,11 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.engines.editable import MISSING, EditableOutput, StateEntry
+from viewer.launching.options import AS_NODE, BRANCH, INTO
 from viewer.launching.requests import Accepted
-from viewer.launching.values import MAX_CHARACTERS, ValueKind
+from viewer.launching.values import ValueKind
 from viewer.launching.variations import output_text
+from viewer.validation import MAX_CHARACTERS
 from viewer.web.forms.fields import KINDS, MoreValuesField, OutputField, ValueField, valid_values
 
 # The forms of a fork: its branch and entry point, and the edits of what a checkpoint holds.
@@ -55,11 +57,11 @@ class BranchForm(EntryPointForm):
     """The branch of a fork, or that with which those of a sweep begin, and the unit of an edited state."""
 
     branch = forms.CharField(
-        required=False, label=_("Branch"), widget=forms.TextInput(attrs={"id": "branch"})
+        required=False, label=BRANCH.label, widget=forms.TextInput(attrs={"id": "branch"})
     )
     as_node = forms.ChoiceField(
         required=False,
-        label=_("As node"),
+        label=AS_NODE.label,
         widget=forms.Select(attrs={"id": "as-node", "class": "input input-mono"}),
     )
 
@@ -96,7 +98,7 @@ class ForkForm(BranchForm):
 
     into = forms.ChoiceField(
         required=False,
-        label=_("When it has ended"),
+        label=INTO.label,
         widget=forms.Select(attrs={"id": "into", "class": "input", "aria-describedby": "into-hint"}),
     )
     again = forms.Field(required=False, widget=forms.SelectMultiple)

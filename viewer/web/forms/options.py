@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.engines import engine_of
@@ -13,20 +13,20 @@ from viewer.engines.editable import MISSING
 from viewer.engines.entry_points import EventPreset, InputName
 from viewer.engines.protocol import Contents, kind_of
 from viewer.host.jobs.request import CheckpointSettings
-from viewer.launching.requests import (
+from viewer.launching import options
+from viewer.launching.options import (
     ALL_AGENTS,
-    MIN_AGENTS_TO_WARM_UP,
     STRATEGIES,
-    agent_roles,
-    parse_kept_checkpoints,
+    can_warm_cache,
+    changed_models,
     parse_limit,
-    parse_model,
     parse_start_time,
+    stored_models,
 )
 from viewer.launching.values import ValueKind, as_json
 from viewer.records.annotations import has_changed
 from viewer.redaction import MARKER
-from viewer.web.forms.fields import KINDS, ValueField, parsed, valid_values
+from viewer.web.forms.fields import KINDS, OptionField, UnitsField, ValueField, parsed, valid_values
 from viewer.web.forms.fork import ValuesForm
 
 # The form for the events that write checkpoints, and for how many checkpoints are kept.
@@ -56,18 +56,13 @@ class EventsField(forms.MultipleChoiceField):
 class CheckpointsForm(forms.Form):
     """``known`` are the events of the project's engine, ``engine`` is the engine's title."""
 
-    checkpoint_preset = forms.ChoiceField(required=False, label=gettext_lazy("Checkpoints at"))
+    checkpoint_preset = forms.ChoiceField(required=False, label=options.EVENTS.label)
     checkpoint_events = EventsField(
         required=False,
-        label=gettext_lazy("Checkpoints at"),
+        label=options.EVENTS.label,
         widget=forms.SelectMultiple(attrs={"id": "checkpoint-events"}),
     )
-    max_checkpoints = forms.CharField(
-        required=False,
-        initial="",
-        label=gettext_lazy("Keep latest"),
-        widget=forms.TextInput(attrs={"id": "max-checkpoints"}),
-    )
+    max_checkpoints = OptionField(options.KEEP_LATEST, "max-checkpoints")
 
     def __init__(
         self, data: Any, known: Iterable[str], engine: str, presets: Iterable[EventPreset] = ()
@@ -80,12 +75,6 @@ class CheckpointsForm(forms.Form):
         assert isinstance(events, EventsField)
         events.choices = [(name, name) for name in (EVERY, *known)]
         events.engine = engine
-
-    def clean_max_checkpoints(self) -> int | None:
-        text = self.cleaned_data[MAX_CHECKPOINTS]
-        if not text:
-            return None
-        return parsed(lambda: parse_kept_checkpoints(text))
 
     @property
     def settings(self) -> CheckpointSettings:
@@ -106,21 +95,16 @@ class CheckpointsForm(forms.Form):
 CACHE_WARMUP = "cache_warmup"
 
 
-class ModelField(forms.CharField):
+class ModelField(OptionField):
     """The model of one role, or of all. It is unchanged if empty; ``stored`` is the checkpoint's."""
 
     def __init__(self, role: str, html_id: str, stored: str) -> None:
         self.role, self.stored = role, stored
-        widget = forms.TextInput(attrs={"id": html_id})
-        super().__init__(required=False, initial="", label=_("Model"), widget=widget)
+        super().__init__(options.MODEL, html_id)
 
     @property
     def is_all(self) -> bool:
         return self.role == ALL_AGENTS
-
-    def clean(self, value: Any) -> str:
-        text = super().clean(value)
-        return parsed(lambda: parse_model(text))
 
 
 class ModelsForm(forms.Form):
@@ -129,7 +113,7 @@ class ModelsForm(forms.Form):
     cache_warmup = forms.ChoiceField(
         required=False,
         initial="",
-        label=_("Prompt cache"),
+        label=options.CACHE_WARMUP.label,
         widget=forms.Select(attrs={"id": CACHE_WARMUP}),
         error_messages={"invalid_choice": _("Choose one of these.")},
     )
@@ -151,11 +135,8 @@ class ModelsForm(forms.Form):
         """The models that differ from the stored ones, by role."""
         values = valid_values(self)
         fields = {name: field for name, field in self.fields.items() if isinstance(field, ModelField)}
-        return {
-            field.role: values[name]
-            for name, field in fields.items()
-            if values.get(name) and values[name] != field.stored
-        }
+        models = {field.role: values.get(name) for name, field in fields.items()}
+        return changed_models(models, {field.role: field.stored for field in fields.values()})
 
     @property
     def strategy(self) -> str:
@@ -165,15 +146,9 @@ class ModelsForm(forms.Form):
 
 def models_form(contents: Contents, data: Any) -> ModelsForm:
     """The form for a launch from this checkpoint, empty if its kind has no agents."""
-    kind = kind_of(engine_of(contents), contents.kind)
-    if not kind.has_models:
+    if not kind_of(engine_of(contents), contents.kind).has_models:
         return no_models_form()
-    models = {agent.role: agent.model for agent in reversed(contents.agents) if agent.role}
-    stored = {role: models[role] for role in agent_roles(contents)}
-    may_warm_up = kind.can_warm_cache and len(stored) >= MIN_AGENTS_TO_WARM_UP
-    return ModelsForm(
-        data, {ALL_AGENTS: "", **stored} if len(stored) > 1 else stored, may_warm_up=may_warm_up
-    )
+    return ModelsForm(data, stored_models(contents), may_warm_up=can_warm_cache(contents))
 
 
 def new_models_form(roles: Sequence[str], data: Any) -> ModelsForm:
@@ -199,30 +174,11 @@ def name_of(role: str) -> str:
 # The forms of a run's settings: its breakpoints, and the values that its code reads.
 
 
-MAX_BREAKPOINTS = 200
-
-
-class UnitsField(forms.Field):
-    """The names of units, from boxes or from a text with commas."""
-
-    def __init__(self, label: Any, html_id: str) -> None:
-        super().__init__(required=False, label=label, widget=forms.SelectMultiple(attrs={"id": html_id}))
-
-    def clean(self, value: Any) -> tuple[str, ...]:
-        names = [name.strip() for text in value or () for name in str(text).split(",")]
-        found = tuple(dict.fromkeys(name for name in names if name))
-        if len(found) > MAX_BREAKPOINTS:
-            raise forms.ValidationError(
-                gettext("There are %(most)d breakpoints at most.") % {"most": MAX_BREAKPOINTS}
-            )
-        return found
-
-
 class BreakpointsForm(forms.Form):
     """The units before and after which a run stops."""
 
-    stop_before = UnitsField(gettext_lazy("Stop before"), "stop-before")
-    stop_after = UnitsField(gettext_lazy("Stop after"), "stop-after")
+    stop_before = UnitsField(options.STOP_BEFORE)
+    stop_after = UnitsField(options.STOP_AFTER)
 
     def __init__(self, data: Any, units: Sequence[str]) -> None:
         super().__init__(data)
@@ -265,19 +221,17 @@ class StartTimeForm(forms.Form):
 
     start = forms.ChoiceField(
         required=False,
-        label=_("Start"),
+        label=options.AT.label,
         choices=[(NOW, _("Now")), (LATER, _("At this time"))],
         widget=forms.Select(attrs={"id": "when"}),
     )
-    start_at = forms.CharField(
-        required=False, initial="", label=_("Start"), widget=forms.TextInput(attrs={"id": "start-at"})
-    )
+    start_at = OptionField(options.AT, "start-at")
 
     def clean_start_at(self) -> datetime | None:
-        text = self.cleaned_data["start_at"]
-        if not text and self.cleaned_data.get("start") != LATER:
-            return None
-        return parsed(lambda: parse_start_time(text))
+        moment: datetime | None = self.cleaned_data["start_at"]
+        if moment is None and self.cleaned_data.get("start") == LATER:
+            moment = parsed(lambda: parse_start_time(""))
+        return moment
 
     @property
     def at(self) -> datetime | None:
@@ -294,10 +248,10 @@ NAMES = {"tokens": "limit_tokens", "seconds": "limit_minutes", "steps": "limit_s
 class LimitField(forms.CharField):
     """A limit as rows store it, in seconds if it is typed in minutes; None if it is empty."""
 
-    def __init__(self, measure: str, label: Any) -> None:
+    def __init__(self, measure: str) -> None:
         self.measure = measure
         widget = forms.TextInput(attrs={"id": NAMES[measure].replace("_", "-")})
-        super().__init__(required=False, label=label, initial="", widget=widget)
+        super().__init__(required=False, label=options.LIMIT_LABELS[measure], initial="", widget=widget)
 
     def clean(self, value: Any) -> float | None:
         text = super().clean(value)
@@ -310,9 +264,9 @@ class LimitField(forms.CharField):
 class LimitsForm(forms.Form):
     """An empty field is no limit."""
 
-    limit_tokens = LimitField("tokens", _("Tokens"))
-    limit_minutes = LimitField("seconds", _("Minutes"))
-    limit_steps = LimitField("steps", _("Steps"))
+    limit_tokens = LimitField("tokens")
+    limit_minutes = LimitField("seconds")
+    limit_steps = LimitField("steps")
 
     @property
     def limits(self) -> dict[str, float]:

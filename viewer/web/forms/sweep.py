@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from django import forms
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from viewer.engines.editable import EditableOutput, OpenQuestion
+from viewer.launching.options import SCORE
 from viewer.launching.requests import Dimension
 from viewer.launching.variations import (
     answer_dimension,
@@ -127,7 +127,7 @@ class SweepForm(BranchForm):
 
     score = forms.CharField(
         required=False,
-        label=gettext_lazy("Score"),
+        label=SCORE.label,
         max_length=200,
         widget=forms.TextInput(
             attrs={

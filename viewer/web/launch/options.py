@@ -14,7 +14,8 @@ from viewer.engines.editable import NO_SETTINGS, RunSettings, Schema
 from viewer.engines.entry_points import EventGroup, EventPreset, GroupTraits, RootKind
 from viewer.engines.protocol import Engine, kind_of
 from viewer.formats import short_moment
-from viewer.launching.requests import ALL_AGENTS, STRATEGIES, LaunchOptions
+from viewer.launching.options import ALL_AGENTS, STRATEGIES
+from viewer.launching.requests import LaunchOptions
 from viewer.models import Project
 from viewer.presentation.run.rows import trigger_label
 from viewer.web.forms.options import (

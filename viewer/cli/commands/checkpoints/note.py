@@ -7,11 +7,12 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import CHECKPOINT, OPTIONAL_NAME, TEXT, read_stdin
+from viewer.cli.edits import CHECKPOINT, read_stdin
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output, lines_of
 from viewer.models import Annotation
 from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
+from viewer.validation import OPTIONAL_NAME, TEXT
 
 HELP = gettext_lazy("Show or change the name, star, labels and note of a checkpoint, its branch or its run.")
 

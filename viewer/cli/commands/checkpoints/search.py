@@ -7,7 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import DAY, LOCATION, NAME
+from viewer.cli.edits import DAY, LOCATION
 from viewer.cli.output import Output
 from viewer.cli.rows import checkpoint_document
 from viewer.host.locations.describing import describe_runs, locations_to_describe
@@ -16,7 +16,7 @@ from viewer.messages.translation import translate
 from viewer.models import Location, SearchEntry
 from viewer.records.search import Results, SearchRefused, SearchResult, search
 from viewer.records.search_filters import FILTER_TYPES, STATUSES, Filters, filters_from
-from viewer.validation import OptionType, number_option
+from viewer.validation import NAME, OptionType, number_option
 
 HELP = gettext_lazy("Search the texts of all checkpoints, newest first.")
 # Seconds for which new checkpoints are indexed before the search, if no worker does so.

@@ -7,7 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import JOB, NUMBER_FROM_ONE, TEXT, read_stdin
+from viewer.cli.edits import JOB, NUMBER_FROM_ONE, read_stdin
 from viewer.cli.output import Output
 from viewer.cli.prompt import question_document
 from viewer.cli.starting import add_wait_argument, outcome_of
@@ -15,6 +15,7 @@ from viewer.engines.answer_schema import AnswerInvalid
 from viewer.host.jobs import questions
 from viewer.messages.translation import translate
 from viewer.models import Question
+from viewer.validation import TEXT
 
 HELP = gettext_lazy("Answer a run's question. Without a job, list the pending questions.")
 

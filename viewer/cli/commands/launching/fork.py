@@ -7,40 +7,27 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils.translation import gettext_lazy as _
 
-from viewer.cli.edits import NAME
 from viewer.cli.finding import checkpoint_at
-from viewer.cli.options import add_choice_arguments, target_of
+from viewer.cli.options import add_cache_warmup_argument, add_options, target_of
 from viewer.cli.output import Output
 from viewer.cli.starting import add_run_arguments, next_units_of, request_from, started
 from viewer.launching.naming import fork_branch
+from viewer.launching.options import BRANCH, CACHE_WARMUP, INTO, MODEL
 from viewer.launching.requests import ForkRequest
 
-TARGETS = ("scratch", "new-thread", "thread")
 HELP = _("Continue from a checkpoint on a new branch, with your edits.")
 
 
 def add_arguments(parser: CommandParser) -> None:
     add_run_arguments(parser)
-    add_choice_arguments(parser)
+    add_options(parser, MODEL)
+    add_cache_warmup_argument(parser, CACHE_WARMUP)
     parser.add_argument(
         "--ask-next",
         action="store_true",
         help=str(_("LangGraph: show what would run next for each --as-node, without starting anything.")),
     )
-    parser.add_argument(
-        "--branch",
-        type=NAME,
-        metavar="NAME",
-        help=str(_("The new branch; by default it is named for its edits.")),
-    )
-    parser.add_argument(
-        "--into",
-        choices=TARGETS,
-        default="scratch",
-        help=str(
-            _("LangGraph: where the fork is written once it has ended. “thread” moves the thread's head.")
-        ),
-    )
+    add_options(parser, BRANCH, INTO)
 
 
 def handle(options: Mapping[str, Any]) -> Output:

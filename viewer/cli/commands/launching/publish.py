@@ -7,13 +7,15 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import CHECKPOINT, NAME
+from viewer.cli.edits import CHECKPOINT
 from viewer.cli.finding import checkpoint_at
+from viewer.cli.options import add_options
 from viewer.cli.output import Output
 from viewer.cli.projects import add_project_arguments, project_for
 from viewer.cli.starting import outcome_of, refusal
 from viewer.formats import count_text
-from viewer.launching.publish import NEW_THREAD, THREAD, PublishPreview, preview_publish, publish
+from viewer.launching.options import NEW_THREAD_NAME, PUBLISH_INTO
+from viewer.launching.publish import THREAD, PublishPreview, preview_publish, publish
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import PublishRequest
 
@@ -24,15 +26,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint that the fork wrote.")
     )
-    parser.add_argument(
-        "--into",
-        choices=(NEW_THREAD, THREAD),
-        default=NEW_THREAD,
-        help=_("A new thread, or the one that was forked: this moves its head."),
-    )
-    parser.add_argument(
-        "--thread", type=NAME, metavar="NAME", help=_("The name of the new thread; by default the fork's id.")
-    )
+    add_options(parser, PUBLISH_INTO, NEW_THREAD_NAME)
     parser.add_argument("--plan", action="store_true", help=_("Show what would be written without writing."))
     parser.add_argument(
         "--wait", action="store_true", help=_("Wait until it ends. Run it here if no worker is running.")

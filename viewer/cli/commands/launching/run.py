@@ -8,15 +8,13 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import NAME, PAIR, TARGET, TEXT, inputs_of, state_of
+from viewer.cli.edits import TARGET, inputs_of, state_of
 from viewer.cli.finding import imported_location, typed_path
 from viewer.cli.options import (
     accepted_in,
-    add_accept_losses_argument,
+    add_cache_warmup_argument,
     add_checkpoint_arguments,
-    add_choice_arguments,
-    add_launch_arguments,
-    add_run_settings_arguments,
+    add_options,
     checkpoint_settings_of,
     launch_options_of,
     new_choices_of,
@@ -30,6 +28,7 @@ from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Engine, kind_of
 from viewer.host.jobs.runner_requests import FIRST_BRANCH
 from viewer.launching.new_run import new_run, preview_new_run
+from viewer.launching.options import ACCEPT_LOSSES, CACHE_WARMUP, INPUTS, MODEL, SCHEDULE, SETTINGS, THREAD
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import NewRunRequest
 from viewer.models import Location, Project
@@ -45,29 +44,12 @@ def add_arguments(parser: CommandParser) -> None:
         metavar="LOCATION",
         help=_("A folder, or a file that ends with .db for SQLite; created if it does not exist."),
     )
-    parser.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        type=PAIR,
-        metavar="KEY=JSON",
-        help=_("An input. A standalone agent has one: messages."),
-    )
-    parser.add_argument(
-        "--state", type=TEXT, metavar="JSON|@FILE", help=_("The initial state, as one JSON object.")
-    )
-    parser.add_argument(
-        "--thread",
-        type=NAME,
-        metavar="ID",
-        help=_("LangGraph: the thread to continue; else a new one."),
-    )
-    add_run_settings_arguments(parser)
-    add_choice_arguments(parser)
+    add_options(parser, *INPUTS, THREAD, *SETTINGS, MODEL)
+    add_cache_warmup_argument(parser, CACHE_WARMUP)
     add_checkpoint_arguments(parser)
-    add_launch_arguments(parser)
+    add_options(parser, *SCHEDULE)
     add_project_arguments(parser)
-    add_accept_losses_argument(parser)
+    add_options(parser, ACCEPT_LOSSES)
     add_wait_argument(parser)
 
 

@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import CHECKPOINT, CODE_NAME
+from viewer.cli.edits import CHECKPOINT
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.output import Output
 from viewer.cli.projects import add_project_arguments, project_for
@@ -16,6 +16,7 @@ from viewer.launching.refusals import LaunchRefused
 from viewer.launching.score import score
 from viewer.models import Job
 from viewer.presentation.comparison_sides import score_in
+from viewer.validation import CODE_NAME
 
 HELP = gettext_lazy("Call a function of the project with a checkpoint's contents, and store what it returns.")
 

@@ -9,15 +9,13 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.dimensions import add_dimension_arguments, dimensions_of
-from viewer.cli.edits import CHECKPOINT, CODE_NAME, NAME
+from viewer.cli.dimensions import dimensions_of
+from viewer.cli.edits import CHECKPOINT
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.options import (
     accepted_in,
-    add_accept_arguments,
     add_cache_warmup_argument,
-    add_launch_arguments,
-    add_run_settings_arguments,
+    add_options,
     answers_in,
     launch_options_of,
     run_settings_of,
@@ -40,6 +38,17 @@ from viewer.host.jobs.processes import request_cancel
 from viewer.launching.enqueue import run_here
 from viewer.launching.labels import step_text
 from viewer.launching.naming import sweep_prefix
+from viewer.launching.options import (
+    ACCEPTANCE,
+    AGAIN_STALE,
+    BRANCH_PREFIX,
+    DIMENSIONS,
+    SCHEDULE,
+    SCORE,
+    SETTINGS,
+    SWEEP_AS_NODE,
+    SWEEP_CACHE_WARMUP,
+)
 from viewer.launching.preview import in_project
 from viewer.launching.refusals import Code, LaunchRefused
 from viewer.launching.requests import SweepRequest
@@ -56,27 +65,12 @@ HELP = gettext_lazy("Fork a checkpoint several times, over values of an input, o
 def add_arguments(parser: CommandParser) -> None:
     add = parser.add_argument
     add("checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint, or its file."))
-    add("--branch", type=NAME, metavar="PREFIX", help=_("The prefix of the branch names."))
-    add_dimension_arguments(parser)
-    add_run_settings_arguments(parser)
-    add(
-        "--as-node",
-        type=NAME,
-        metavar="NODE",
-        help=_("LangGraph: the node that a varied state is attributed to."),
-    )
-    add(
-        "--score",
-        type=CODE_NAME,
-        metavar="module:function",
-        help=_("A function of the project that scores the end result of each branch, once."),
-    )
-    add("--again-stale", action="store_true", help=_("Run units with stale outputs again."))
-    add_cache_warmup_argument(parser, _("Warm up the model provider's prompt cache once, for all branches."))
+    add_options(parser, BRANCH_PREFIX, *DIMENSIONS, *SETTINGS, SWEEP_AS_NODE, SCORE, AGAIN_STALE)
+    add_cache_warmup_argument(parser, SWEEP_CACHE_WARMUP)
     # The limits are for all forks together.
-    add_launch_arguments(parser)
+    add_options(parser, *SCHEDULE)
     add_project_arguments(parser)
-    add_accept_arguments(parser)
+    add_options(parser, *ACCEPTANCE)
     add("--plan", action="store_true", help=_("Show the plan without starting anything."))
     add_wait_argument(parser)
 

@@ -7,7 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.edits import LOCATION, NAME
+from viewer.cli.edits import LOCATION
 from viewer.cli.finding import imported_location
 from viewer.cli.output import Output
 from viewer.formats import count_text
@@ -23,7 +23,7 @@ from viewer.host.locations.pruning import (
 from viewer.messages.translation import translate
 from viewer.models import Location
 from viewer.presentation.deletions import deleted_texts
-from viewer.validation import MAX_DAYS, number_option
+from viewer.validation import MAX_DAYS, NAME, number_option
 
 HELP = gettext_lazy(
     "Delete checkpoints at their source by age, number or branch. Without --confirm, only list them."

@@ -1,0 +1,350 @@
+"""The options of every kind of run, each declared once: its parser, its bounds, and its texts.
+
+Forms derive their fields from them (``viewer/web/forms/fields.py``), and commands their arguments
+(``viewer/cli/options.py``).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from viewer import validation
+from viewer.engines import engine_of
+from viewer.engines.protocol import Contents, kind_of
+from viewer.launching.values import InvalidValue
+from viewer.redaction import MARKER
+from viewer.validation import CODE_NAME, NAME, PAIR, TEXT, InvalidInput, OptionType, number_option
+
+Parsed = TypeVar("Parsed")
+
+MAX_LIMIT = 10**12
+MAX_MODEL_CHARACTERS = 200
+MAX_BREAKPOINTS = 200
+# The key of a run's models for every agent.
+ALL_AGENTS = "*"
+# One agent shares no prompt prefix with another.
+MIN_AGENTS_TO_WARM_UP = 2
+# Ways to warm the prompt cache, with their labels.
+STRATEGIES: dict[str, str | Promise] = {
+    "parallel": _("four agents at a time"),
+    "sequential": _("one agent after the other"),
+    "shared_prefix": _("first the common prefix, then four agents at a time"),
+}
+# The format in which browsers send a local time. It has no seconds, so the current minute is accepted.
+TIME_FORMAT = "%Y-%m-%dT%H:%M"
+MINUTE = timedelta(minutes=1)
+KEPT_CHECKPOINTS = number_option(1, 100_000)
+
+
+def parse_limit(measure: str, text: str) -> float:
+    """The limit as a number above 0; an integer unless ``measure`` is seconds. Raises InvalidValue."""
+    digits = "".join(text.split()).replace("_", "").replace(",", "")
+    try:
+        number = validation.number(digits, 0, MAX_LIMIT)
+    except InvalidInput:
+        number = 0
+    if not number:
+        raise InvalidValue(gettext("This must be a number above 0, or empty for no limit."))
+    if measure != "seconds" and number != int(number):
+        raise InvalidValue(gettext("This must be a whole number."))
+    return number if measure == "seconds" else int(number)
+
+
+def parse_start_time(text: str) -> datetime:
+    """The start time in UTC, from an ISO time. A time without a zone is in the server's time zone.
+
+    Raises InvalidValue for a time in the past and for one that the clock skips.
+    """
+    if not text:
+        raise InvalidValue(gettext("Enter a start time."))
+    try:
+        moment = datetime.fromisoformat(text)
+        if timezone.is_naive(moment):
+            moment = _in_server_zone(moment)
+        moment = moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        message = gettext("This is not a valid time. Write it as %(example)s.")
+        raise InvalidValue(message % {"example": timezone.localtime().strftime(TIME_FORMAT)}) from error
+    if moment < timezone.now() - MINUTE:
+        raise InvalidValue(gettext("This time has passed."))
+    return moment
+
+
+def _in_server_zone(moment: datetime) -> datetime:
+    zone = timezone.get_current_timezone()
+    aware = moment.replace(tzinfo=zone)
+    if aware.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != moment:
+        raise ValueError("this time does not exist on that day")
+    return aware
+
+
+def parse_model(name: str) -> str:
+    """The name of a model. Raises InvalidValue."""
+    if len(name) > MAX_MODEL_CHARACTERS or not name.isprintable() or any(letter.isspace() for letter in name):
+        raise InvalidValue(gettext("A model's name is one word, such as openai/gpt-4.1-mini."))
+    if MARKER in name:
+        raise InvalidValue(gettext("%(marker)s is not a model's name.") % {"marker": MARKER})
+    return name
+
+
+def parse_kept_checkpoints(text: str) -> int:
+    """How many of a run's own checkpoints are kept, at least 1. Raises InvalidValue."""
+    try:
+        kept: int = KEPT_CHECKPOINTS.parse(text)
+        return kept
+    except InvalidInput:
+        message = gettext("This must be a whole number of at least 1, or empty to keep all.")
+        raise InvalidValue(message) from None
+
+
+def parse_units(names: Iterable[str]) -> tuple[str, ...]:
+    """The units before or after which a run stops, each once. Raises InvalidValue."""
+    found = tuple(dict.fromkeys(names))
+    if len(found) > MAX_BREAKPOINTS:
+        raise InvalidValue(gettext("There are %(most)d breakpoints at most.") % {"most": MAX_BREAKPOINTS})
+    return found
+
+
+# The models of a checkpoint's agents.
+
+
+def agent_roles(contents: Contents) -> list[str]:
+    """The roles of the checkpoint's agents, each once."""
+    return list(dict.fromkeys(agent.role for agent in contents.agents if agent.role))
+
+
+def stored_models(contents: Contents) -> dict[str, str]:
+    """The model of each role, after ALL_AGENTS if there are several; empty for a kind without models."""
+    if not kind_of(engine_of(contents), contents.kind).has_models:
+        return {}
+    models = {agent.role: agent.model for agent in reversed(contents.agents) if agent.role}
+    stored = {role: models[role] for role in agent_roles(contents)}
+    return {ALL_AGENTS: "", **stored} if len(stored) > 1 else stored
+
+
+def named_role(role: str, stored: Mapping[str, str]) -> str:
+    """The role, or that of all agents if none is named."""
+    return role.strip() or next(iter(stored), ALL_AGENTS)
+
+
+def changed_models(models: Mapping[str, str | None], stored: Mapping[str, str]) -> dict[str, str]:
+    """The models that differ from the stored ones, by role."""
+    return {role: model for role, model in models.items() if model and model != stored.get(role)}
+
+
+def can_warm_cache(contents: Contents) -> bool:
+    """Whether a run from this checkpoint can warm the prompt cache."""
+    kind = kind_of(engine_of(contents), contents.kind)
+    return kind.can_warm_cache and len(agent_roles(contents)) >= MIN_AGENTS_TO_WARM_UP
+
+
+# The options.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option(Generic[Parsed]):
+    """An option: ``name`` and ``help`` as in the terminal, ``label`` as in a form.
+
+    ``parse`` returns the value of a text, or raises InvalidValue. ``type`` is what an argument can be, before
+    ``parse``. An option without ``metavar`` and ``choices`` is on or off.
+    """
+
+    name: str
+    help: str | Promise
+    parse: Callable[[Any], Parsed]
+    metavar: str = ""
+    type: OptionType = NAME
+    choices: tuple[str, ...] = ()
+    default: str | None = None
+    is_list: bool = False
+    label: Any = ""
+
+
+def _texts(name: str, metavar: str, help_text: Promise | str, kind: OptionType = PAIR) -> Option[str]:
+    """An option that is given several times, and whose texts are parsed together with a checkpoint."""
+    return Option(name=name, metavar=metavar, help=help_text, type=kind, parse=str, is_list=True)
+
+
+def _text(
+    name: str, metavar: str, help_text: Promise | str, kind: OptionType = NAME, label: Any = ""
+) -> Option[str]:
+    return Option(name=name, metavar=metavar, help=help_text, type=kind, parse=str, label=label)
+
+
+def _switch(name: str, help_text: Promise | str) -> Option[bool]:
+    return Option(name=name, help=help_text, parse=bool)
+
+
+AT = Option(
+    name="at",
+    metavar="TIME",
+    label=_("Start"),
+    help=_("The start time, as an ISO time; in the server's time zone unless it names one."),
+    parse=parse_start_time,
+)
+LIMIT = _texts(
+    "limit",
+    "MEASURE=NUMBER",
+    _("Stop at this many tokens, seconds or steps (finished tasks or methods): tokens=20000."),
+)
+# The fields of a form's limits.
+LIMIT_LABELS = {"tokens": _("Tokens"), "seconds": _("Minutes"), "steps": _("Steps")}
+SCHEDULE = (AT, LIMIT)
+
+EVENTS = _text(
+    "events",
+    "A,B",
+    _("The engine's events at which it writes a checkpoint; * for all."),
+    TEXT,
+    _("Checkpoints at"),
+)
+KEEP_LATEST = Option(
+    name="max-checkpoints",
+    metavar="N",
+    label=_("Keep latest"),
+    help=_("Keep only the latest N of the checkpoints that this run writes."),
+    type=KEPT_CHECKPOINTS,
+    parse=parse_kept_checkpoints,
+)
+CHECKPOINTS = (EVENTS, KEEP_LATEST)
+
+MODEL = Option(
+    name="model",
+    metavar="[ROLE=]MODEL",
+    label=_("Model"),
+    help=_("Another model, for an agent's role or for all."),
+    parse=parse_model,
+    is_list=True,
+)
+CACHE_WARMUP = Option(
+    name="cache-warmup",
+    label=_("Prompt cache"),
+    help=_("Warm up the model provider's prompt cache before the first call."),
+    choices=tuple(STRATEGIES),
+    parse=str,
+)
+SWEEP_CACHE_WARMUP = Option(
+    name="cache-warmup",
+    help=_("Warm up the model provider's prompt cache once, for all branches."),
+    choices=tuple(STRATEGIES),
+    parse=str,
+)
+
+STOP_BEFORE = Option(
+    name="stop-before",
+    metavar="NODE",
+    label=_("Stop before"),
+    help=_("LangGraph: stop before this node; * is every node."),
+    parse=parse_units,
+    is_list=True,
+)
+STOP_AFTER = Option(
+    name="stop-after",
+    metavar="NODE",
+    label=_("Stop after"),
+    help=_("LangGraph: stop after this node; * is every node."),
+    parse=parse_units,
+    is_list=True,
+)
+CONFIGURABLE = _texts("configurable", "KEY=JSON|@FILE", _("LangGraph: a value of the config's configurable."))
+CONTEXT = _texts("context", "KEY=JSON|@FILE", _("LangGraph 0.6 and newer: a value of the runtime's context."))
+SETTINGS = (STOP_BEFORE, STOP_AFTER, CONFIGURABLE, CONTEXT)
+
+BRANCH = _text(
+    "branch", "NAME", _("The new branch; by default it is named for its edits."), NAME, _("Branch")
+)
+BRANCH_PREFIX = _text("branch", "PREFIX", _("The prefix of the branch names."))
+INTO = Option(
+    name="into",
+    label=_("When it has ended"),
+    help=_("LangGraph: where the fork is written once it has ended. “thread” moves the thread's head."),
+    choices=("scratch", "new-thread", "thread"),
+    default="scratch",
+    parse=str,
+)
+PUBLISH_INTO = Option(
+    name="into",
+    help=_("A new thread, or the one that was forked: this moves its head."),
+    choices=("new-thread", "thread"),
+    default="new-thread",
+    parse=str,
+)
+NEW_THREAD_NAME = _text("thread", "NAME", _("The name of the new thread; by default the fork's id."))
+THREAD = _text("thread", "ID", _("LangGraph: the thread to continue; else a new one."))
+
+AS_NODE = _text(
+    "as-node", "NODE", _("LangGraph: the node that --state is attributed to."), label=_("As node")
+)
+EDITS = (
+    _texts("input", "KEY=JSON", _("A kickoff input.")),
+    _texts("output", "TASK=TEXT|@FILE", _("A finished task's output. TASK is its id, or its number from 1.")),
+    _text("state", "JSON|@FILE", _("Fields of the state."), TEXT),
+    _texts(
+        "message",
+        "CHANNEL=JSON|@FILE",
+        _(
+            'LangGraph: an edit of a message, or a list of them: {"edit": 2, "content": "…"}, '
+            '{"remove": 2} or {"add": "user", "content": "…", "before": 2}. 2 is a position from 1, or an id '
+            "of a message."
+        ),
+    ),
+    _texts(
+        "replace",
+        "CHANNEL",
+        _("LangGraph: --state replaces this channel's value; else a reducer adds to it."),
+        NAME,
+    ),
+    AS_NODE,
+    _texts(
+        "answer",
+        "JSON|ID=JSON",
+        _("LangGraph: the answer to an interrupt, by its id if several wait."),
+        TEXT,
+    ),
+    _texts("again", "TASK", _("Run it again."), NAME),
+    _texts("keep", "TASK", _("Do not run it again."), NAME),
+)
+INPUTS = (
+    _texts("input", "KEY=JSON", _("An input. A standalone agent has one: messages.")),
+    _text("state", "JSON|@FILE", _("The initial state, as one JSON object."), TEXT),
+)
+
+ACCEPT_LOSSES = _switch("accept-losses", _("Start even if components would be lost."))
+ACCEPTANCE = (
+    ACCEPT_LOSSES,
+    _switch("accept-effects", _("Accept the checkpoint's effects for the project.")),
+    _switch("accept-hidden", _("Send the redacted parts of a pruned checkpoint's stored copy as they are.")),
+    _texts(
+        "match",
+        "SAVED=TASKNUMBER",
+        _(
+            "The project's task for a stored task without a certain match; - if it was removed. SAVED is its "
+            "number from 1 or its id; for an agent, its id, followed by the project's role."
+        ),
+    ),
+)
+
+DIMENSIONS = (
+    _texts("vary", "KEY=JSON-LIST", _("The values of an input, or of an entry of the state.")),
+    _texts("vary-answer", "[ID=]JSON-LIST", _("LangGraph: the answers to an interrupt."), TEXT),
+    _texts("vary-configurable", "KEY=JSON-LIST", _("LangGraph: the values of a configurable.")),
+    _texts("vary-context", "KEY=JSON-LIST", _("LangGraph: the values of an entry of the context.")),
+    _texts("vary-output", "TASK=TEXT|@FILE", _("One variation of a finished task's output.")),
+    _texts("vary-model", "[ROLE=]A,B", _("The models of an agent's role, or of all."), TEXT),
+    _texts("as-it-is", "TASK", _("The stored output of this task is a variation as well."), NAME),
+)
+SWEEP_AS_NODE = _text("as-node", "NODE", _("LangGraph: the node that a varied state is attributed to."))
+SCORE = _text(
+    "score",
+    "module:function",
+    _("A function of the project that scores the end result of each branch, once."),
+    CODE_NAME,
+    _("Score"),
+)
+AGAIN_STALE = _switch("again-stale", _("Run units with stale outputs again."))
