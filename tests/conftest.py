@@ -3,15 +3,21 @@
 import fcntl
 import gc
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.contrib.contenttypes.management import create_contenttypes
 from django.core.signals import setting_changed
+from django.db import connections
+from django.db.models.signals import post_migrate
 from django.test import Client
 from offline_model.server import OfflineModel
 from playwright.sync_api import Browser, Playwright, expect, sync_playwright
@@ -35,9 +41,13 @@ from viewer.web.login_links import teammate
 expect.set_options(timeout=30_000)
 # Collecting thousands of tests, and running them, creates many objects and little garbage.
 gc.set_threshold(20_000, 20, 100)
+# Nothing uses Django's permissions. Creating them again after each test that commits takes most of its time.
+post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+post_migrate.disconnect(create_contenttypes)
 ROOT = Path(__file__).resolve().parent.parent
 # The fixtures with an engine's interpreter, which fixtures that run an engine depend on.
 ENGINE_PYTHONS = {"engine_python", "graph_python"}
+HAS_FAILED = pytest.StashKey[bool]()
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -65,8 +75,51 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings_xdist_suffix() -> None:
-    """Do nothing: every test process has its own data folder (tests/settings.py)."""
+def django_db_setup(django_test_environment: None, empty_data_folder: Path) -> None:
+    """Copy an empty database into this process's data folder (tests/settings.py): migrations take seconds."""
+    copy_database(empty_data_folder)
+
+
+def copy_database(folder: Path) -> None:
+    """Replace the database of this process with the empty one in this folder."""
+    database = Path(settings.DATABASES["default"]["NAME"])
+    database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for ending in ("", "-wal", "-shm"):
+        database.with_name(f"{database.name}{ending}").unlink(missing_ok=True)
+    shutil.copy(folder / database.name, database)
+
+
+@pytest.fixture(autouse=True)
+def working_database(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Replace the database after a test that has broken it, so that no other test fails."""
+    yield
+    if request.node.stash.get(HAS_FAILED, False) and "django_db_setup" in request.fixturenames:
+        connections.close_all()
+        if not is_intact(Path(settings.DATABASES["default"]["NAME"])):
+            copy_database(request.getfixturevalue("empty_data_folder"))
+
+
+def is_intact(database: Path) -> bool:
+    """Return whether SQLite finds nothing wrong with a database."""
+    try:
+        with closing(sqlite3.connect(database)) as opened:
+            opened.execute("SELECT 1 FROM django_migrations")
+            return bool(opened.execute("PRAGMA quick_check").fetchone() == ("ok",))
+    except sqlite3.Error:
+        return False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember that a test failed, for its fixtures, and say if ``dot`` may be why."""
+    report = yield
+    if report.failed:
+        item.stash[HAS_FAILED] = True
+        if shutil.which("dot") is None:
+            report.sections.append(
+                ("dot", "Graphviz's dot is not installed. Tests of graphs need it: make setup.")
+            )
+    return report
 
 
 @pytest.fixture(autouse=True)

@@ -115,7 +115,8 @@ async def test_the_change_watcher_closes_its_connection(
 
     monkeypatch.setattr("viewer.web.live.tail.changes_of_rows", opening)
     waking = asyncio.create_task(poll_repeatedly(Tail()))
-    await asyncio.sleep(0.05)
+    while not opened:
+        await asyncio.sleep(0)
     waking.cancel()
     await asyncio.gather(waking, return_exceptions=True)
     (changes,) = opened

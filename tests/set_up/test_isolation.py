@@ -31,4 +31,4 @@ def test_a_process_with_the_ordinary_settings_uses_the_same_database() -> None:
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert child.stdout.strip() == "newsroom", child.stderr
-    assert connection.settings_dict["NAME"] == str(Path(settings.DATA_DIR) / "forkline.sqlite3")
+    assert connection.settings_dict["NAME"] == Path(settings.DATA_DIR) / "forkline.sqlite3"

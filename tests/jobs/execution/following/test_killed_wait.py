@@ -29,10 +29,17 @@ def waiting_for(job: Job, child: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-c", WAIT, str(job.pk)], cwd=ROOT, env={**os.environ, **own})
 
 
+def running_under(waits: "subprocess.Popen[bytes]", job: Job) -> None:
+    """Wait until the job runs. Fail at once if the process that waits for it has exited."""
+    wait_until(lambda: status(job) == "running" or waits.poll() is not None)
+    assert waits.poll() is None, "The process that runs the job has exited: see the captured output."
+
+
 def killed_once_started(job: Job, project: Project, child: str) -> None:
     """Kill the waiting command once the job's runner has started."""
     waits = waiting_for(job, child)
-    wait_until(lambda: marks(project) == [str(job.pk)] and status(job) == "running")
+    running_under(waits, job)
+    assert marks(project) == [str(job.pk)]
     waits.send_signal(signal.SIGKILL)
     waits.wait()
     assert status(job) == "running" and not worker_is_up()
@@ -89,9 +96,9 @@ def test_a_queued_job_is_not_started(make_job: MakeJob, project: Project) -> Non
 def test_remaining_processes_of_an_ended_job_are_ended(make_job: MakeJob, project: Project) -> None:
     job, other = make_job("works_on.py"), make_job("works_on.py")
     waits = waiting_for(job, "works_on.py")
-    wait_until(lambda: status(job) == "running")
+    running_under(waits, job)
     killed = waiting_for(other, "works_on.py")
-    wait_until(lambda: status(other) == "running")
+    running_under(killed, other)
     for one in (waits, killed):
         one.kill()
         one.wait()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
+from tests.file_bytes import bytes_of
 from tests.jobs.conftest import MakeJob, finished
 from viewer.data_folder.write_ahead_log import clear_if_pending
 from viewer.host.jobs.processes import request_cancel
@@ -22,7 +23,7 @@ def database() -> Path:
 def files_with_input() -> set[str]:
     """Return the names of the database files that contain the typed text."""
     files = [path for path in database().parent.glob(f"{database().name}*") if path.is_file()]
-    return {path.name.removeprefix(database().name) for path in files if TYPED.encode() in path.read_bytes()}
+    return {path.name.removeprefix(database().name) for path in files if TYPED.encode() in bytes_of([path])}
 
 
 @pytest.fixture
