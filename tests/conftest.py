@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import Permission
 from django.contrib.contenttypes.management import create_contenttypes
+from django.contrib.contenttypes.models import ContentType
 from django.core.signals import setting_changed
 from django.db import connections
 from django.db.models.signals import post_migrate
@@ -33,6 +35,7 @@ from tests.engine_runs.prewarmed_jobs import PrewarmedJobs, prewarmed_jobs_in
 from tests.engine_runs.runs import environment
 from tests.imported import imported_location
 from tests.real_stores import copy_of
+from tests.settings import DATA_DIR
 from tests.terminal import Terminal
 from viewer.models import Location, Run
 from viewer.web.login_links import teammate
@@ -41,10 +44,14 @@ from viewer.web.login_links import teammate
 expect.set_options(timeout=30_000)
 # Collecting thousands of tests, and running them, creates many objects and little garbage.
 gc.set_threshold(20_000, 20, 100)
-# Nothing uses Django's permissions. Creating them again after each test that commits takes most of its time.
+# Keep Django's permissions after a test that commits: creating them again takes most of such a test's time.
 post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
 post_migrate.disconnect(create_contenttypes)
+for model in (ContentType, Permission):
+    # What is not managed is not deleted.
+    model._meta.managed = False
 ROOT = Path(__file__).resolve().parent.parent
+DATABASE = DATA_DIR / "forkline.sqlite3"
 # The fixtures with an engine's interpreter, which fixtures that run an engine depend on.
 ENGINE_PYTHONS = {"engine_python", "graph_python"}
 HAS_FAILED = pytest.StashKey[bool]()
@@ -82,11 +89,10 @@ def django_db_setup(django_test_environment: None, empty_data_folder: Path) -> N
 
 def copy_database(folder: Path) -> None:
     """Replace the database of this process with the empty one in this folder."""
-    database = Path(settings.DATABASES["default"]["NAME"])
-    database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    DATABASE.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for ending in ("", "-wal", "-shm"):
-        database.with_name(f"{database.name}{ending}").unlink(missing_ok=True)
-    shutil.copy(folder / database.name, database)
+        DATABASE.with_name(f"{DATABASE.name}{ending}").unlink(missing_ok=True)
+    shutil.copy(folder / DATABASE.name, DATABASE)
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +101,7 @@ def working_database(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if request.node.stash.get(HAS_FAILED, False) and "django_db_setup" in request.fixturenames:
         connections.close_all()
-        if not is_intact(Path(settings.DATABASES["default"]["NAME"])):
+        if not is_intact(DATABASE):
             copy_database(request.getfixturevalue("empty_data_folder"))
 
 

@@ -16,10 +16,14 @@ from scripts.catalogues.compiling import compile_catalogues  # noqa: E402
 compile_catalogues()
 
 from checkpoint_site.settings import *  # noqa: E402, F403
-from checkpoint_site.settings import ALLOWED_ORIGINS, DATABASES  # noqa: E402
+from checkpoint_site.settings import ALLOWED_ORIGINS, DATA_DIR, DATABASES  # noqa: E402, F401
+from viewer.sqlite_pragmas import ON_CONNECT  # noqa: E402
 
 # No test needs its rows after a power failure.
-DATABASES["default"]["OPTIONS"]["init_command"] += " PRAGMA synchronous=OFF;"
+DATABASES["default"]["OPTIONS"] = {
+    **DATABASES["default"]["OPTIONS"],  # type: ignore[dict-item]
+    "init_command": f"{ON_CONNECT} PRAGMA synchronous=OFF;",
+}
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CHECKPOINT_ROOTS = [Path(tempfile.gettempdir()).resolve()]

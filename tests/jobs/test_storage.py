@@ -1,27 +1,8 @@
-"""Job files are reached through the storage interface only."""
+"""The files of jobs, as their storage interface reads and writes them."""
 
-import ast
 from pathlib import Path
 
 from viewer.host.jobs.files import JobStorage, LocalJobStorage
-
-VIEWER = Path(__file__).resolve().parents[2] / "viewer"
-# The names of the files in a job's folder.
-FILE_NAMES = {"REQUEST", "EVENTS", "LOG", "LOCK", "STORED", "SCRATCH", "STOP", "ANSWER", "answer_name"}
-
-
-def imported_file_names(path: Path) -> set[str]:
-    return {
-        alias.name
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and node.module == "viewer.host.jobs.spool"
-        for alias in node.names
-    } & FILE_NAMES
-
-
-def test_only_the_local_storage_names_the_files_of_a_job() -> None:
-    importers = [path for path in sorted(VIEWER.rglob("*.py")) if imported_file_names(path)]
-    assert [path.relative_to(VIEWER).as_posix() for path in importers] == ["jobs/local_storage.py"]
 
 
 def test_an_answer_is_written_and_deleted(tmp_path: Path) -> None:

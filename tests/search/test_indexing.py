@@ -82,7 +82,7 @@ def test_a_new_checkpoint_adds_only_what_is_new(tmp_path: Path) -> None:
 def test_indexing_continues_where_it_was_interrupted(
     crew_location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("viewer.host.locations.search_index.MAX_CHECKPOINTS_OF_RUN", 1)
+    monkeypatch.setattr("viewer.host.locations.search_index.MAX_CHECKPOINTS", 1)
     assert index_some(0)
     assert SearchedCheckpoint.objects.count() == 1
     index_all()
