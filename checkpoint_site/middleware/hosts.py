@@ -8,7 +8,6 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +16,7 @@ from channels.security.websocket import OriginValidator
 from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.http.request import split_domain_port
 from django.utils.http import is_same_domain
 
 logger = logging.getLogger(__name__)
@@ -44,17 +44,9 @@ def allowed_hosts(origins: Iterable[str]) -> list[tuple[str, frozenset[str]]]:
 
 def is_allowed(header: str, origins: Iterable[str] | None = None) -> bool:
     """Return whether a Host header names one of the allowed origins."""
-    host, port = split_port(header.lower())
+    host, port = split_domain_port(header)
     hosts = allowed_hosts(settings.ALLOWED_ORIGINS if origins is None else origins)
-    return any(port in ports and is_same_domain(host, pattern) for pattern, ports in hosts)
-
-
-def split_port(header: str) -> tuple[str, str]:
-    """Return the host and port of a Host header. The port is empty if there is none."""
-    host, colon, port = header.rpartition(":")
-    if not colon or port.endswith("]"):
-        return header.removesuffix("."), ""
-    return host.removesuffix("."), port or "none"
+    return bool(host) and any(port in ports and is_same_domain(host, pattern) for pattern, ports in hosts)
 
 
 @dataclass
@@ -83,10 +75,9 @@ def allowed_hosts_only(get_response: View) -> View:
     """Outermost middleware: respond with 400 to other hosts."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        host = request.META.get("HTTP_HOST") or f"{request.META['SERVER_NAME']}:{request.get_port()}"
-        if is_allowed(host) and is_valid(request):
+        if is_allowed(named_host(request)):
             return get_response(request)
-        warnings.warn(host)
+        warnings.warn(request.META.get("HTTP_HOST", ""))
         refused = HttpResponseBadRequest("This host is not allowed.\n", content_type="text/plain")
         # Otherwise Django logs each response, with its path.
         refused._has_been_logged = True  # type: ignore[attr-defined]
@@ -95,11 +86,12 @@ def allowed_hosts_only(get_response: View) -> View:
     return middleware
 
 
-def is_valid(request: HttpRequest) -> bool:
-    """Return whether Django accepts the host too. It would otherwise log a traceback later."""
-    with suppress(DisallowedHost):
-        return bool(request.get_host())
-    return False
+def named_host(request: HttpRequest) -> str:
+    """Return the host that a request names; empty if ALLOWED_HOSTS does not contain it."""
+    try:
+        return request.get_host()
+    except DisallowedHost:
+        return ""
 
 
 def over_tls(application: Any) -> Any:

@@ -3,7 +3,8 @@
 A password is counted before it is checked, so that parallel guesses cannot exceed the limit, and refunded if
 it is right. A link is checked first: its token cannot be guessed, so one that works is never refused.
 
-The web process holds the counts in memory. A data folder has one web process.
+The web process holds the counts in memory: a data folder has one web process, and guesses write nothing.
+django-axes counts logins in the database, and knows neither links nor sockets.
 """
 
 import ipaddress
@@ -28,6 +29,7 @@ from limits.strategies import FixedWindowRateLimiter
 from viewer.web.live.admission import TRY_AGAIN_LATER
 
 View = Callable[..., HttpResponseBase]
+TooMany = Callable[[HttpRequest, int], HttpResponse]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Sockets = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 # The sockets of share links.
@@ -102,44 +104,46 @@ def throttled_passwords(view: View) -> View:
     return limited
 
 
-def throttled_login_links(view: View) -> View:
-    """Wrap the view of login links: respond with 429 to one that does not work if no attempt is left."""
+def throttled_links(kind: str, failure: HTTPStatus, refused: TooMany) -> Callable[[View], View]:
+    """Return a decorator of views of links: respond with 429 to one that does not work if none is left.
 
-    @wraps(view)
-    def limited(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
-        response = view(request, *args, **kwargs)
-        if response.status_code != HTTPStatus.FORBIDDEN:
-            return response
-        wait = throttle.use_attempt([address_key("address", request)])
-        return too_many_logins(request, wait) if wait else response
+    The view responds with ``failure`` to links that do not work.
+    """
 
-    return limited
+    def decorator(view: View) -> View:
+        @wraps(view)
+        def limited(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+            response = view(request, *args, **kwargs)
+            if response.status_code != failure:
+                return response
+            wait = throttle.use_attempt([address_key(kind, request)])
+            return refused(request, wait) if wait else response
 
+        return limited
 
-def throttled_share_links(view: View) -> View:
-    """Wrap a view of share links: respond with 429 to one that does not work if no attempt is left."""
-
-    @wraps(view)
-    def limited(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
-        response = view(request, *args, **kwargs)
-        if response.status_code != HTTPStatus.NOT_FOUND:
-            return response
-        wait = throttle.use_attempt([address_key("share", request)])
-        if not wait:
-            return response
-        page = render(request, "shared/too_many.html", {"wait": wait}, status=HTTPStatus.TOO_MANY_REQUESTS)
-        page["Retry-After"] = str(wait)
-        return page
-
-    return limited
+    return decorator
 
 
 def too_many_logins(request: HttpRequest, seconds: int) -> HttpResponse:
     """Return the login page with the time to wait."""
     shown = {"form": AuthenticationForm(), "next": request.POST.get("next", ""), "wait": seconds}
-    page = render(request, "login/page.html", shown, status=HTTPStatus.TOO_MANY_REQUESTS)
-    page["Retry-After"] = str(seconds)
+    return too_many(request, "login/page.html", shown)
+
+
+def too_many_shares(request: HttpRequest, seconds: int) -> HttpResponse:
+    """Return the page of share links that do not work with the time to wait."""
+    return too_many(request, "shared/too_many.html", {"wait": seconds})
+
+
+def too_many(request: HttpRequest, template: str, shown: dict[str, Any]) -> HttpResponse:
+    """Return a 429 page. ``wait`` are the seconds to wait."""
+    page = render(request, template, shown, status=HTTPStatus.TOO_MANY_REQUESTS)
+    page["Retry-After"] = str(shown["wait"])
     return page
+
+
+throttled_login_links = throttled_links("address", HTTPStatus.FORBIDDEN, too_many_logins)
+throttled_share_links = throttled_links("share", HTTPStatus.NOT_FOUND, too_many_shares)
 
 
 def address_key(kind: str, request: HttpRequest) -> AttemptKey:

