@@ -4,7 +4,14 @@ from graphlib import TopologicalSorter
 
 import grimp
 
-PACKAGES = ("checkpoint_site", "viewer", "forkline_guard", "forkline_prewarm")
+PACKAGES = (
+    "checkpoint_site",
+    "viewer",
+    "forkline_guard",
+    "forkline_prewarm",
+    "forkline_runner",
+    "forkline_langgraph",
+)
 
 
 def test_there_are_no_circles_of_modules() -> None:
