@@ -219,8 +219,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "channels",
     "django_htmx",
-    "django_tasks",
-    "django_tasks_db",
     "viewer",
 ]
 
@@ -284,7 +282,6 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # The layer only wakes consumers. They read what happened from the database.
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
-TASKS = {"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}
 
 AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend",

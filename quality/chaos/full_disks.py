@@ -84,7 +84,7 @@ def inside() -> int:
 
 def tried(folder: Path, log: int) -> Found:
     """Fill and free the disk while a worker runs jobs."""
-    from viewer.host.jobs.worker import enqueue
+    from viewer.host.jobs.queue import enqueue
     from viewer.messages.translation import translate
     from viewer.models import Job
 

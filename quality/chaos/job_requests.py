@@ -12,7 +12,7 @@ def main(most: int) -> None:
     import django
 
     django.setup()
-    from viewer.host.jobs.worker import enqueue
+    from viewer.host.jobs.queue import enqueue
     from viewer.models import Job, Location
 
     location = Location.objects.select_related("project").get()

@@ -23,7 +23,6 @@ from viewer.messages.message import message_from
 
 __all__ = ["made"]
 JOB = uuid.uuid4().hex
-QUEUE = "django_tasks_database_dbtaskresult"
 NAME = "forkline.sqlite3"
 
 
@@ -44,7 +43,7 @@ def insert(database: sqlite3.Connection, table: str, columns: dict[str, Any]) ->
 
 @pytest.fixture
 def copy(backed_up: Path, tmp_path: Path) -> Path:
-    """A copy with a queued job, its entry in the queue and a session in it, next to what else was created."""
+    """A copy with a queued job and a session in it, next to what else was created."""
     return Path(shutil.copytree(backed_up / "copies", tmp_path / "copies")) / "copy.sqlite3"
 
 
@@ -68,7 +67,6 @@ def backed_up(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "limit_hit": "{}",
     }
     insert(database, "viewer_job", columns)
-    insert(database, QUEUE, {"id": JOB, "args_kwargs": "{}", "worker_ids": "[]", "status": "READY"})
     database.execute("INSERT INTO django_session VALUES ('key', 'data', '2099-01-01')")
     database.close()
     (folder / "copies").mkdir()
@@ -151,7 +149,6 @@ def test_restoring_starts_no_job_and_logs_everybody_out(data: Path, copy: Path, 
     assert status == "interrupted" and "typed by a person" not in str(request)
     assert "Whether it has run since is unknown" in str(message_from(json.loads(str(error))))
     assert rows(data / NAME, "SELECT count(*) FROM django_session") == [(0,)]
-    assert rows(data / NAME, f"SELECT count(*) FROM {QUEUE}") == [(0,)]
     replaced = Path(json.loads(ended.stdout)["replaced"])
     assert rows(replaced, "SELECT count(*) FROM viewer_checkpoint") == later
     assert replaced.stat().st_mode & 0o777 == 0o600

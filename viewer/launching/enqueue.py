@@ -16,8 +16,8 @@ from viewer.host.jobs.environment import JobRefused, runnable
 from viewer.host.jobs.following import ensure_finished, never
 from viewer.host.jobs.orphans import worker_is_up
 from viewer.host.jobs.processes import request_cancel
+from viewer.host.jobs.queue import enqueue
 from viewer.host.jobs.runner_requests import REPEATABLE_EDITS
-from viewer.host.jobs.worker import enqueue_if_ready
 from viewer.launching.naming import kept_edits
 from viewer.launching.requests import LaunchOptions, request_digest
 from viewer.models import Checkpoint, Job, Location, Project, Run
@@ -120,7 +120,7 @@ def _queued(values: Mapping[str, Any], project: Project | None, key: UUID, optio
         kept = {REPEATABLE_EDITS: kept_edits(values["request"], project)}
         stored = {**values, "request": {**values["request"], **kept}}
         job = Job.objects.create(idempotency_key=key, **stored, **agreed)
-        transaction.on_commit(lambda: enqueue_if_ready(job))
+        transaction.on_commit(lambda: enqueue(job))
     return job
 
 
@@ -128,7 +128,7 @@ def move_start(job: Job, start_at: datetime | None) -> bool:
     """Change the start time of a queued job; None means now. False if the job is no longer queued."""
     moved = job.move_start(start_at)
     if moved:
-        enqueue_if_ready(job)
+        enqueue(job)
     return moved
 
 

@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 
 from viewer.engines.plan import plain_steps
 from viewer.host.jobs.environment import JobRefused, runnable
+from viewer.host.jobs.queue import enqueue
 from viewer.host.jobs.runner_requests import request_for
-from viewer.host.jobs.worker import enqueue_if_ready
 from viewer.launching.enqueue import refuse_taken
 from viewer.launching.findings import CheckedLaunch, find_redacted_parts
 from viewer.launching.preview import source_refusals
@@ -215,7 +215,7 @@ def start_variations(
 
 def _enqueue_all(jobs: Sequence[Job]) -> None:
     for job in jobs:
-        enqueue_if_ready(job)
+        enqueue(job)
 
 
 def _job(

@@ -15,9 +15,9 @@ from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks,
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.questions import answer, ingest, redacted_answer
+from viewer.host.jobs.queue import enqueue
 from viewer.host.jobs.spool import Spool, SpoolEvent, answer_name, read_events
 from viewer.host.jobs.starting import launch
-from viewer.host.jobs.worker import enqueue
 from viewer.models import Job, Project, Question
 from viewer.records.limits import seconds_of
 

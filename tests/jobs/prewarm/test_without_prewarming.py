@@ -15,7 +15,7 @@ from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, w
 from tests.jobs.prewarm.conftest import Warm, is_warm, only
 from viewer.host.jobs import prewarm
 from viewer.host.jobs.prewarm import PrewarmPool, maintain
-from viewer.host.jobs.worker import enqueue
+from viewer.host.jobs.queue import enqueue
 from viewer.models import Job, Project
 
 

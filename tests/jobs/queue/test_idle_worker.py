@@ -11,7 +11,7 @@ import pytest
 
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, status, wait_until
-from viewer.host.jobs.worker import enqueue
+from viewer.host.jobs.queue import enqueue
 from viewer.models import Job
 
 

@@ -8,16 +8,15 @@ from pathlib import Path
 
 import psutil
 from django.utils import timezone
-from django_tasks_db.models import DBTaskResult
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
 from viewer.host.jobs.events import insert, redactor_of, rows_of
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.orphans import orphaned_jobs, worker_is_up
+from viewer.host.jobs.queue import enqueue
 from viewer.host.jobs.spool import read_events
 from viewer.host.jobs.starting import launch
-from viewer.host.jobs.worker import enqueue, requeue_missing
 from viewer.messages.message import plain_text
 from viewer.models import Job, Project
 
@@ -103,20 +102,6 @@ def test_an_adopted_job_gets_the_outcome_in_its_spool(make_job: MakeJob, project
     assert (job.status, job.result) == ("succeeded", "all done")
     assert list(job.events.values_list("seq", flat=True)) == list(range(1, 11))
     assert marks(project) == [str(job.pk)]
-
-
-def test_a_job_missing_from_the_queue_is_requeued_once(make_job: MakeJob) -> None:
-    job = make_job("succeeds.py")
-    assert requeue_missing() == 1
-    assert requeue_missing() == 0
-    entry = DBTaskResult.objects.get()
-    assert entry.args_kwargs["args"] == [str(job.pk)]
-
-
-def test_the_queue_entry_of_a_dead_worker_is_requeued(make_job: MakeJob) -> None:
-    enqueue(make_job("succeeds.py"))
-    DBTaskResult.objects.get().claim("a worker that died")
-    assert requeue_missing() == 1
 
 
 def test_a_job_that_has_ended_never_changes_again(make_job: MakeJob) -> None:

@@ -5,12 +5,11 @@ from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
-from django_tasks_db.models import DBTaskResult
 from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
 from viewer.host.jobs.following import ensure_finished
-from viewer.host.jobs.worker import delete_old_entries, enqueue, requeue_missing
+from viewer.host.jobs.queue import enqueue, next_job
 from viewer.launching.enqueue import move_start, start_job
 from viewer.launching.requests import LaunchOptions, is_same_request
 from viewer.models import Checkpoint, DayLimits, Job, Project
@@ -28,8 +27,8 @@ def scheduled(make_job: MakeJob, away: timedelta) -> Job:
 
 def test_a_job_is_not_started_before_its_start_time(make_job: MakeJob, project: Project) -> None:
     job = scheduled(make_job, HOUR)
-    assert requeue_missing() == 0
     enqueue(job)
+    assert next_job() is None
     ensure_finished(job)
     assert not job.claim()
     assert (status(job), marks(project)) == ("queued", [])
@@ -51,7 +50,8 @@ def test_two_workers_start_a_due_job_once(
 
 def test_a_recently_missed_start_time_starts_late(make_job: MakeJob) -> None:
     job = scheduled(make_job, -timedelta(minutes=20))
-    assert requeue_missing() == 1
+    enqueue(job)
+    assert next_job() == job
     finished(job)
     assert job.status == "succeeded"
     assert lateness(job) == "20 minutes late: no worker was running"
@@ -62,7 +62,8 @@ def test_a_long_missed_start_time_waits_for_a_person(
 ) -> None:
     settings.START_GRACE_SECONDS = 600
     job = scheduled(make_job, -timedelta(minutes=20))
-    assert requeue_missing() == 0
+    enqueue(job)
+    assert next_job() is None
     ensure_finished(job)
     assert (status(job), marks(project)) == ("queued", [])
     wait = wait_of(job)
@@ -70,7 +71,7 @@ def test_a_long_missed_start_time_waits_for_a_person(
     assert wait.needs_a_person
     assert "no worker was running" in wait.text
     assert move_start(job, None)
-    assert DBTaskResult.objects.count() == 1
+    assert next_job() == job
     ensure_finished(job)
     assert (status(job), marks(project)) == ("succeeded", [str(job.pk)])
 
@@ -79,16 +80,19 @@ def test_a_due_job_may_wait_for_a_slot_longer_than_the_grace(make_job: MakeJob, 
     settings.START_GRACE_SECONDS = 600
     job = scheduled(make_job, -2 * HOUR)
     Job.objects.filter(pk=job.pk).update(became_due_at=timezone.now() - 2 * HOUR)
-    assert requeue_missing() == 1
+    enqueue(job)
+    assert next_job() == job
     ensure_finished(job)
     assert status(job) == "succeeded"
 
 
 def test_a_changed_start_time_replaces_the_first(make_job: MakeJob) -> None:
     job = scheduled(make_job, -timedelta(minutes=1))
-    assert requeue_missing() == 1
+    enqueue(job)
+    assert next_job() == job
     assert move_start(job, timezone.now() + HOUR)
-    # Its entry is still in the queue, but starts nothing.
+    assert next_job() is None
+    # A worker that took it before starts nothing.
     ensure_finished(job)
     assert status(job) == "queued"
 
@@ -156,15 +160,3 @@ def test_a_form_that_is_sent_again_finds_its_ended_job(checkpoint: Checkpoint) -
     assert is_same_request(job, request, terms)
     assert not is_same_request(job, {**request, "inputs": {"topic": "other"}}, terms)
     assert not is_same_request(job, request, LaunchOptions())
-
-
-def test_old_queue_entries_of_ended_jobs_are_deleted(make_job: MakeJob) -> None:
-    ended, waits = make_job("succeeds.py"), make_job("succeeds.py")
-    enqueue(ended)
-    enqueue(waits)
-    ensure_finished(ended)
-    assert delete_old_entries() == 0
-    DBTaskResult.objects.update(enqueued_at=timezone.now() - timedelta(days=2))
-    assert delete_old_entries() == 1
-    assert DBTaskResult.objects.get().args_kwargs["args"] == [str(waits.pk)]
-    assert Job.objects.filter(pk=ended.pk).exists()

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.views.forking import CREW, checked
-from viewer.host.jobs.worker import waits_for_cache_warmup
+from viewer.host.jobs.queue import waits_for_cache_warmup
 from viewer.models import Checkpoint, Job, JobEvent, Sweep
 
 AGENTS = [

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from viewer.data_folder.failures import has_room
 from viewer.formats import count_text, duration, short_moment
 from viewer.host.jobs import orphans
-from viewer.host.jobs.worker import waits_for_cache_warmup
+from viewer.host.jobs.queue import waits_for_cache_warmup
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
 from viewer.models import Job

@@ -92,7 +92,8 @@ def _values(facet: str) -> list[str]:
     return list(rows.values_list("value", flat=True).distinct()[:MAX_OFFERED])
 
 
-class SavedSearchForm(forms.ModelForm[SavedSearch]):
+# Django's ModelForm has type parameters in its stubs only.
+class SavedSearchForm(forms.ModelForm):  # type: ignore[type-arg]
     """The name of a search, and the query of its address."""
 
     class Meta:

@@ -11,7 +11,7 @@ from tests.terminal import Terminal
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.processes import living, tree_of
-from viewer.host.jobs.worker import enqueue
+from viewer.host.jobs.queue import enqueue
 from viewer.models import Job, Project
 
 LONGEST_SECONDS = 15

@@ -1,0 +1,59 @@
+"""The queue: which jobs a worker may start now, and in which order.
+
+The rows of queued jobs are the queue, and the commit of a row wakes the workers. Callers know only
+``enqueue`` and ``next_job``, so another queue replaces these two. Neither claims a job: its row decides
+(``Job.claim``).
+"""
+
+from collections.abc import Collection
+from datetime import timedelta
+from uuid import UUID
+
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from viewer.models import Job
+from viewer.records.limits import reached_shared_limit
+
+# The warm-up only saves time and tokens, so the wait for it is limited.
+MAX_WARMUP = timedelta(seconds=90)
+
+
+def enqueue(job: Job) -> None:
+    """Let a worker start the job as soon as it may start. Its row has been stored or changed."""
+    Job.objects.filter(pk=job.pk).mark_due()
+
+
+def next_job(excluded: Collection[UUID] = ()) -> Job | None:
+    """Return the job that has been ready for the longest time, without the excluded ones; None if none is.
+
+    Jobs that a shared limit or the cache warm-up of their sweep delays are not ready, and neither are those
+    whose start time was not yet marked as due.
+    """
+    due = Job.objects.due().exclude(pk__in=excluded).order_by(Coalesce("became_due_at", "created_at"))
+    # Of thousands of jobs that wait for one limit, one is checked.
+    held: set[tuple[UUID | None, int | None]] = set()
+    for pk, *sharing in due.values_list("pk", "sweep", "project"):
+        if tuple(sharing) in held:
+            continue
+        job = Job.objects.filter(pk=pk).first()
+        if job is None or waits_for_cache_warmup(job):
+            continue
+        if reached_shared_limit(job) is None:
+            return job
+        held.add((job.sweep_id, job.project_id))
+    return None
+
+
+def waits_for_cache_warmup(job: Job) -> bool:
+    """Whether the first job of the sweep still warms up the cache, for at most ``MAX_WARMUP``."""
+    if job.sweep is None or job.kind == Job.Kind.SCORE:
+        return False
+    first = job.sweep.branches.first()
+    if first is None or first.pk == job.pk or first.has_ended:
+        return False
+    if not first.request.get("options", {}).get("cache_warmup"):
+        return False
+    if first.started_at and timezone.now() - first.started_at > MAX_WARMUP:
+        return False
+    return not first.events.filter(kind__in=["cache_warmed", "task_started", "ended"]).exists()
