@@ -31,21 +31,6 @@ class Setting:
 
 # The names of PostgreSQL locations.
 DATABASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-# Variables by their former names. Ignoring a limit that somebody has set would be worse than not starting.
-RENAMED = {
-    "CHECKPOINT_MOST_BYTES": "CHECKPOINT_MAX_BYTES",
-    "CHECKPOINT_MOST_DEPTH": "CHECKPOINT_MAX_DEPTH",
-    "CHECKPOINT_MOST_SECONDS": "CHECKPOINT_MAX_SECONDS",
-    "CHECKPOINT_MOST_MEMORY": "CHECKPOINT_MAX_MEMORY",
-    "CHECKPOINT_MOST_SHOWN_BYTES": "CHECKPOINT_MAX_SHOWN_BYTES",
-    "CHECKPOINT_SETTLED_SECONDS": "CHECKPOINT_UNCHANGED_SECONDS",
-    "LOCATION_WATCH_MILLISECONDS": "LOCATION_POLL_MILLISECONDS",
-    "LOOK_SECONDS": "PREFLIGHT_SECONDS",
-    "LOOKS_AT_ONCE": "MAX_PREFLIGHTS",
-    "WARM_START": "PREWARM",
-    "WARM_PROCESSES": "PREWARM_PROCESSES",
-    "WARM_IDLE_SECONDS": "PREWARM_IDLE_SECONDS",
-}
 # Characters of a variable, and the largest numbers of seconds and bytes. Larger ones cannot be computed.
 MAX_CHARACTERS = 10_000
 MAX_SECONDS, MAX_BYTES = 10**9, 2**50
@@ -67,13 +52,6 @@ def private_umask() -> int:
 
 class InvalidSetting(SystemExit):
     """A variable has an invalid value. The program ends with the message."""
-
-
-def refuse_former_names() -> None:
-    """Raise InvalidSetting if a variable is set under its former name only."""
-    for former, name in RENAMED.items():
-        if former in os.environ and name not in os.environ:
-            raise InvalidSetting(f"{former} is now called {name}. Rename the environment variable.")
 
 
 def env_text(name: str, default: str, text: str, shown: str = "", kind: str = "text") -> str:

@@ -19,7 +19,6 @@ from checkpoint_site.environment import (
     env_text,
     env_zone,
     private_umask,
-    refuse_former_names,
     signing_key,
 )
 from checkpoint_site.languages import languages_in
@@ -33,8 +32,7 @@ IS_CHECKOUT = (ROOT / "manage.py").is_file()
 ASSETS = ROOT if IS_CHECKOUT else Path(__file__).resolve().parent
 
 # Matches pyproject.toml. The database records the newest version that has used it.
-VERSION = "0.1.0"
-refuse_former_names()
+VERSION = "0.2.0"
 # The umask for runs. Set before the first file is created: Forkline's own files are private.
 USERS_UMASK = private_umask()
 DATA_DIR = env_folder(

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from tests.engine_runs.runs import PRESS
@@ -104,8 +103,3 @@ def test_an_invalid_location_is_refused_in_the_document(terminal: Terminal, tmp_
     assert (printed["job"], printed["status"]) == (None, "refused")
     assert (tmp_path / "notes.txt").read_text() == "not a store"
     assert not Job.objects.exists()
-
-
-def test_a_renamed_option_names_the_new_one(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="--preload was renamed"):
-        call_command("checkpoints", "run", str(tmp_path), "--preload", "parallel")

@@ -1,21 +1,14 @@
 """The progress of flows: a checkpoint knows only the methods that have begun."""
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db.models import F
-from django.utils import timezone
 
 from tests.imported import imported_location
-from tests.migrating import single_migrations
 from tests.real_stores import copy_of, write_checkpoint
-from viewer.host.jobs.ending import mark_end
-from viewer.host.locations.adding import open_location
-from viewer.host.locations.importing import import_location
-from viewer.models import Checkpoint, Job, JobEvent, Location, Run
+from viewer.models import Location
 
 pytestmark = pytest.mark.django_db
 
@@ -106,47 +99,3 @@ def test_an_unfinished_flow_is_not_complete(unfinished: dict[str, Any], tmp_path
 def test_methods_of_a_nested_flow_do_not_count(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, FIRST, **flow(["a"], ["b"], inner="method_execution_finished"))
     assert progress(tmp_path) == ["1/2"]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_migration_computes_the_same_numbers(tmp_path: Path) -> None:
-    folder = tmp_path / "finished"
-    write_checkpoint(folder, FIRST, **flow(["a"]))
-    write_checkpoint(folder, SECOND, FIRST, **flow(["a", "b"], ["c"]))
-    last = {**flow(["a", "b", "c"], [], "flow_finished"), "trigger": "flow_finished"}
-    write_checkpoint(folder, THIRD, SECOND, **last)
-    others = [copy_of("1.14.7/flow", tmp_path / name) for name in ("elsewhere", "here")]
-    locations = [open_location(path) for path in (folder, *others)]
-    for location in locations:
-        import_location(location)
-    mark_end(
-        job_that_wrote(locations[2].checkpoints.latest("row")), Job.Status.SUCCEEDED, is_incomplete=False
-    )
-    now = stored()
-    Checkpoint.objects.filter(units_total=0).update(units_total=F("units_done"))
-    Run.objects.update(units_known=0, all_units_known=False)
-    before_renames = [("viewer", "0013_one_row_of_day_limits")]
-    executor = single_migrations()
-    executor.migrate(before_renames)
-    migration = importlib.import_module("viewer.migrations.0004_methods_of_flows")
-    migration.store_methods(executor.loader.project_state(before_renames).apps, None)
-    executor = single_migrations()
-    executor.migrate(executor.loader.graph.leaf_nodes())
-    assert stored() == now
-    assert [shown(location)[2] for location in locations] == ["3/3", "3 done", "3/3"]
-
-
-def job_that_wrote(checkpoint: Checkpoint) -> Job:
-    """A job that has succeeded and wrote this checkpoint."""
-    job = Job.objects.create(
-        kind="run", location=checkpoint.location, run=checkpoint.run, status=Job.Status.SUCCEEDED
-    )
-    JobEvent.objects.create(
-        job=job, seq=1, kind="checkpoint", at=timezone.now(), data={"id": checkpoint.checkpoint_id}
-    )
-    return job
-
-
-def stored() -> tuple[list[Any], list[Any]]:
-    runs = Run.objects.order_by("pk").values_list("units_known", "all_units_known")
-    return list(runs), list(Checkpoint.objects.order_by("pk").values_list("units_done", "units_total"))

@@ -4,17 +4,29 @@ import json
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 
 from tests.imported import imported_location
-from tests.importing.test_flow_progress import FIRST, FOURTH, SECOND, THIRD, flow, job_that_wrote
+from tests.importing.test_flow_progress import FIRST, FOURTH, SECOND, THIRD, flow
 from tests.real_stores import copy_of, write_checkpoint
 from viewer.host.jobs.ending import mark_end
 from viewer.host.locations.importing import import_location
-from viewer.models import Job, Location, Run
+from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 from viewer.presentation.run.branches import statuses_text
 from viewer.presentation.run_list import rows_of
 
 pytestmark = pytest.mark.django_db
+
+
+def job_that_wrote(checkpoint: Checkpoint) -> Job:
+    """Return a job that has succeeded and wrote this checkpoint."""
+    job = Job.objects.create(
+        kind="run", location=checkpoint.location, run=checkpoint.run, status=Job.Status.SUCCEEDED
+    )
+    JobEvent.objects.create(
+        job=job, seq=1, kind="checkpoint", at=timezone.now(), data={"id": checkpoint.checkpoint_id}
+    )
+    return job
 
 
 @pytest.mark.parametrize("is_whole", [True, False])

@@ -69,10 +69,3 @@ def test_a_line_longer_than_any_event_is_skipped(tmp_path: Path) -> None:
 
 def test_a_job_without_a_spool_has_no_events(tmp_path: Path) -> None:
     assert read_events(tmp_path, 0) == ([], 0)
-
-
-def test_the_kinds_of_a_runner_of_the_version_before_are_read_by_their_present_names(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
-    spool.write("look", report={})
-    spool.write("preloaded", agents=[])
-    assert [event["kind"] for event in read_events(tmp_path, 0)[0]] == ["preflight", "cache_warmed"]

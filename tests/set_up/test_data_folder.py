@@ -16,7 +16,6 @@ from django.db import OperationalError, connection
 from checkpoint_site import settings
 from tests.environments import environment_with
 from tests.real_stores import copy_of
-from viewer.data_folder import rename_former
 from viewer.data_folder.backups import APPLICATION_ID, KEPT, version_number, version_text
 from viewer.data_folder.failures import failure_text
 
@@ -215,19 +214,6 @@ def test_a_missing_database_is_not_recreated_while_open(data: Path) -> None:
     assert b"OperationalError: unable to open database file" in ended.stderr
     assert not list(data.glob("forkline*"))
     assert connection.vendor == "sqlite"
-
-
-def test_folders_and_files_of_former_versions_are_renamed(tmp_path: Path) -> None:
-    (tmp_path / "looks" / "some-check").mkdir(parents=True)
-    (tmp_path / "looks" / "place-0.lock").touch()
-    for name in ("log-to-clear", "making_ready.lock"):
-        (tmp_path / name).touch()
-    (tmp_path / "warm").mkdir()
-    (tmp_path / "warm" / "1.wish").touch()
-    rename_former(tmp_path)
-    rename_former(tmp_path)
-    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
-    assert found == {"preflight", "preflight/some-check", "prewarm", "log-not-emptied"}
 
 
 @pytest.mark.parametrize("limit", [0, 30_000, 300_000])

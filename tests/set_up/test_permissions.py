@@ -27,7 +27,6 @@ OURS = [
         "preflight/slot-0.lock",
         "prewarm/3-0123456789ab.log",
         "preparing.lock",
-        "making_ready.lock",
         "log-not-emptied",
     ),
     "backups/forkline-2026-01-01.sqlite3",

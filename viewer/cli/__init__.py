@@ -12,15 +12,12 @@ COMMANDS = {
     "maintenance": ("prune", "remove", "clean", "backup", "restore", "doctor"),
 }
 FOLDERS = {name: folder for folder, names in COMMANDS.items() for name in names}
-# Former names that still work.
-ALIASES = {"vary": "sweep"}
 
 
 class Subcommands(Mapping[str, Subcommand]):
-    """The subcommands by name, aliases included. A module is imported at its lookup."""
+    """The subcommands by name. A module is imported at its lookup."""
 
     def __getitem__(self, name: str) -> Subcommand:
-        name = ALIASES.get(name, name)
         module: Subcommand = import_module(f"viewer.cli.commands.{FOLDERS[name]}.{name}")
         return module
 

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from viewer.data_folder.backups import inspect, opened_to_read, refuse_damaged, refuse_newer
+from viewer.data_folder.backups import inspect, opened_to_read, refuse_damaged, refuse_other_versions
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
 from viewer.data_folder.permissions import restrict
 from viewer.engines import all_engines
@@ -98,7 +98,7 @@ def of_database() -> Iterator[CheckResult]:
     path = database_path()
     try:
         found = inspect(path)
-        refuse_newer(path, found)
+        refuse_other_versions(path, found)
         if found.is_new:
             text = _("There is no database in %(path)s yet.")
             yield CheckResult("database", "error", text % {"path": path.parent})

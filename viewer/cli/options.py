@@ -1,6 +1,5 @@
 """The options of a run, and what a person accepts before a start, from a command's arguments."""
 
-from argparse import SUPPRESS, Action, ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,8 +15,6 @@ from viewer.host.jobs.request import CheckpointSettings, Options
 from viewer.launching.options import (
     ALL_AGENTS,
     AT,
-    CHECKPOINTS,
-    KEPT_CHECKPOINTS,
     MODEL,
     STOP_AFTER,
     STOP_BEFORE,
@@ -32,7 +29,6 @@ from viewer.launching.options import (
 from viewer.launching.requests import ACCEPT_ALL, Accepted, LaunchOptions
 from viewer.launching.values import InvalidValue
 from viewer.models.jobs import MEASURES
-from viewer.validation import NAME
 
 # Arguments, derived from the options of a run.
 
@@ -77,13 +73,6 @@ def launch_options_of(options: Mapping[str, Any]) -> LaunchOptions:
     return LaunchOptions(parsed(AT, options["at"]) if options["at"] else None, limits)
 
 
-def add_checkpoint_arguments(parser: CommandParser) -> None:
-    """Add --events and --max-checkpoints. The runner refuses events that the engine does not know."""
-    add_options(parser, *CHECKPOINTS)
-    # Scripts written for earlier versions use this name.
-    parser.add_argument("--most", type=KEPT_CHECKPOINTS, dest="max_checkpoints", help=SUPPRESS)
-
-
 def checkpoint_settings_of(options: Mapping[str, Any]) -> CheckpointSettings:
     """The settings that were chosen. Raises CommandError."""
     settings = CheckpointSettings()
@@ -94,24 +83,6 @@ def checkpoint_settings_of(options: Mapping[str, Any]) -> CheckpointSettings:
     if options.get("max_checkpoints") is not None:
         settings["max_checkpoints"] = options["max_checkpoints"]
     return settings
-
-
-def add_cache_warmup_argument(parser: CommandParser, option: Option[str]) -> None:
-    """Add --cache-warmup, and refuse its former name with the new one."""
-    add_options(parser, option)
-    parser.add_argument("--preload", type=NAME, action=FormerOption, new_name="--cache-warmup", help=SUPPRESS)
-
-
-class FormerOption(Action):
-    """An option that has another name now. Using it is an error that names ``new_name``."""
-
-    def __init__(self, *args: Any, new_name: str, **options: Any) -> None:
-        super().__init__(*args, **{**options, "nargs": "?"})
-        self.new_name = new_name
-
-    def __call__(self, parser: ArgumentParser, namespace: Namespace, values: Any, option: Any = None) -> None:
-        """Raise CommandError."""
-        raise CommandError(_("%(old)s was renamed. Use %(new)s.") % {"old": option, "new": self.new_name})
 
 
 def choices_of(options: Mapping[str, Any], contents: Contents) -> Options:

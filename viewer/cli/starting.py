@@ -13,7 +13,6 @@ from django.utils.translation import gettext_lazy
 from viewer.cli.edits import CHECKPOINT, edits_of
 from viewer.cli.options import (
     accepted_in,
-    add_checkpoint_arguments,
     add_options,
     answers_in,
     checkpoint_settings_of,
@@ -31,7 +30,7 @@ from viewer.engines.protocol import Contents, kind_of
 from viewer.host.locations.bodies import stored_contents
 from viewer.launching.enqueue import run_here
 from viewer.launching.labels import loss_label, step_text
-from viewer.launching.options import ACCEPTANCE, EDITS, SCHEDULE, SETTINGS
+from viewer.launching.options import ACCEPTANCE, CHECKPOINTS, EDITS, SCHEDULE, SETTINGS
 from viewer.launching.preview import LaunchPreview, ask_next, in_project, preview_launch
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, messages_of
 from viewer.launching.requests import ForkRequest
@@ -100,7 +99,7 @@ def add_run_arguments(parser: CommandParser) -> None:
         "checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint, or its file.")
     )
     add_options(parser, *EDITS, *SETTINGS)
-    add_checkpoint_arguments(parser)
+    add_options(parser, *CHECKPOINTS)
     add_project_arguments(parser)
     add_options(parser, *ACCEPTANCE, *SCHEDULE)
     parser.add_argument("--plan", action="store_true", help=_("Show the plan without starting anything."))

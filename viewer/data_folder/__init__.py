@@ -21,7 +21,7 @@ from viewer.data_folder.backups import (
     copy_database,
     delete_old_backups,
     inspect,
-    refuse_newer,
+    refuse_other_versions,
     version_number,
 )
 from viewer.data_folder.failures import (
@@ -34,11 +34,6 @@ from viewer.data_folder.failures import (
 )
 from viewer.data_folder.locks import end_use, lock_named, nobody_else, use
 from viewer.data_folder.permissions import OURS, Restricted, restrict
-
-# Former names and the present ones.
-RENAMED_FOLDERS = {"looks": "preflight", "warm": "prewarm"}
-RENAMED_FILES = {"log-to-clear": "log-not-emptied"}
-FORMER_LOCK = "making_ready.lock"
 
 __all__ = [
     "DataFolderFailure",
@@ -53,8 +48,8 @@ __all__ = [
 def prepare_data_folder() -> None:
     """Create the data folder and bring its database up to date. Safe from several processes at once.
 
-    Raises DataFolderFailure where what is there is not ours, was made by a later version, or is not what
-    the process that started this one serves.
+    Raises DataFolderFailure where what is there is not ours, was made by a later version or by one before
+    0.1.0, or is not what the process that started this one serves.
     """
     if changed := identity.what_changed():
         raise DataFolderFailure(changed)
@@ -87,13 +82,12 @@ def remove_unfinished(folder: Path) -> None:
 
 def bring_up_to_date(folder: Path) -> None:
     """Apply the missing migrations, after copying the database. Raises DataFolderFailure."""
-    rename_former(folder)
     path = database_path()
     try:
         found = inspect(path)
     except sqlite3.Error as error:
         raise DataFolderFailure(failure_text(error) or f"{path}: {error}") from error
-    refuse_newer(path, found)
+    refuse_other_versions(path, found)
     if found.unapplied:
         if not found.is_new:
             copy_database(path, backup_path(folder, "before-upgrade"))
@@ -107,21 +101,6 @@ def bring_up_to_date(folder: Path) -> None:
             # Django raises it in place of the database's error.
             raise DataFolderFailure(failure_text(error.__context__ or error) or str(error)) from error
     note_version(found)
-
-
-def rename_former(folder: Path) -> None:
-    """Rename the folders and files of former versions, without files that only those versions understand."""
-    (folder / FORMER_LOCK).unlink(missing_ok=True)
-    for old, new in RENAMED_FILES.items():
-        if (folder / old).is_file() and not (folder / old).is_symlink():
-            (folder / old).rename(folder / new)
-    for old, new in RENAMED_FOLDERS.items():
-        path = folder / old
-        if path.is_symlink() or not path.is_dir() or (folder / new).exists():
-            continue
-        path.rename(folder / new)
-        for file in (*(folder / new).glob("place-*.lock"), *(folder / new).glob("*.wish")):
-            file.unlink(missing_ok=True)
 
 
 def note_version(found: Inspected) -> None:

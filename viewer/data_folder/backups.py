@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 from django.apps import apps
 from django.conf import settings
-from django.db.migrations.loader import MigrationLoader
 from django.utils.translation import gettext as _
 
 from viewer import sqlite_pragmas
 from viewer.data_folder.failures import DataFolderFailure, failure_text
+from viewer.migrations import REPLACED as REPLACED_NAMES
 
 # The version as the one number that SQLite keeps in a database's head (``sqlite_pragmas.user_version``).
 
@@ -36,6 +36,9 @@ def version_text(number: int) -> str:
 # "FKLN" in the file's header, which identifies it as Forkline's.
 APPLICATION_ID = 0x464B4C4E
 Migration = tuple[str, str]
+# The oldest version whose database this one upgrades, and the migrations that such a database has.
+OLDEST = "0.1.0"
+REPLACED: frozenset[Migration] = frozenset(("viewer", name) for name in REPLACED_NAMES)
 # Another process may be upgrading, or restoring.
 TIMEOUT_SECONDS = 20
 
@@ -45,12 +48,14 @@ class Inspected:
     """``version`` is the number of the newest version that used it; 0 if it is not recorded.
 
     ``unapplied`` are migrations of ours that it lacks, ``unknown`` such that it has and we do not.
+    ``is_older`` says that it lacks migrations which only earlier versions had.
     """
 
     is_new: bool
     version: int = 0
     unapplied: frozenset[Migration] = frozenset()
     unknown: frozenset[Migration] = frozenset()
+    is_older: bool = False
 
 
 def opened_to_read(path: Path) -> closing[sqlite3.Connection]:
@@ -81,7 +86,15 @@ def inspect(path: Path) -> Inspected:
             "%(path)s is a database of another program. Move it away, or choose another folder (DATA_DIR=…)."
         )
         raise DataFolderFailure(text % {"path": path})
-    return Inspected(False, version, frozenset(on_disk - applied), unknown_of(applied - on_disk))
+    labels = {app.label for app in apps.get_app_configs()}
+    known = on_disk | REPLACED
+    return Inspected(
+        is_new=False,
+        version=version,
+        unapplied=frozenset(on_disk - applied),
+        unknown=frozenset(one for one in applied - known if one[0] in labels),
+        is_older=any(app == "viewer" for app, _name in applied) and not applied >= REPLACED,
+    )
 
 
 def is_ours(applied: set[Migration], tables: set[str], on_disk: set[Migration]) -> bool:
@@ -102,18 +115,15 @@ def migrations_on_disk() -> set[Migration]:
     }
 
 
-def unknown_of(more: set[Migration]) -> frozenset[Migration]:
-    """Those of our apps that no migration of this version replaces."""
-    labels = {app.label for app in apps.get_app_configs()}
-    unknown = {one for one in more if one[0] in labels}
-    if unknown:
-        loader = MigrationLoader(None)
-        unknown -= {one for migration in loader.disk_migrations.values() for one in migration.replaces}
-    return frozenset(unknown)
-
-
-def refuse_newer(path: Path, found: Inspected) -> None:
-    """Raise DataFolderFailure if a later version has changed the schema."""
+def refuse_other_versions(path: Path, found: Inspected) -> None:
+    """Raise DataFolderFailure if a later version has changed the schema, or if it is of before 0.1.0."""
+    if found.is_older and not found.unknown:
+        text = _(
+            "%(path)s was created by a version before %(oldest)s, which %(installed)s cannot upgrade. Open it"
+            " once with version %(oldest)s, then with this one."
+        )
+        values = {"path": path, "oldest": OLDEST, "installed": settings.VERSION}
+        raise DataFolderFailure(text % values)
     if not found.unknown:
         return
     later = found.version > version_number(settings.VERSION)

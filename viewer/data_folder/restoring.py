@@ -18,7 +18,7 @@ from viewer.data_folder.backups import (
     copy_database,
     delete_old_backups,
     inspect,
-    refuse_newer,
+    refuse_other_versions,
 )
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
 from viewer.data_folder.locks import nobody_else
@@ -53,7 +53,7 @@ def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | 
 
 
 def check_copy(copy: Path) -> None:
-    """Raise DataFolderFailure unless this is an intact database of Forkline, of no later version."""
+    """Raise DataFolderFailure unless this is an intact database that this version can use."""
     if not copy.is_file() or not copy.stat().st_size:
         raise DataFolderFailure(_("There is no copy of a database at %(path)s.") % {"path": copy})
     if database_path().exists() and copy.samefile(database_path()):
@@ -66,7 +66,7 @@ def check_copy(copy: Path) -> None:
         ) from error
     if found.is_new:
         raise DataFolderFailure(_("There is no copy of a database at %(path)s.") % {"path": copy})
-    refuse_newer(copy, found)
+    refuse_other_versions(copy, found)
 
 
 def make_harmless(path: Path) -> None:
@@ -88,15 +88,12 @@ def end_unfinished(database: sqlite3.Connection) -> None:
     ended = ", ".join(f"'{status}'" for status in Job.ENDED)
     rows = list(database.execute(f"SELECT id, request FROM viewer_job WHERE status NOT IN ({ended})"))  # noqa: S608
     now = str(datetime.now(UTC).replace(tzinfo=None))
-    error = UserMessage("job.unfinished_in_backup")
-    columns = {column[0] for column in database.execute("SELECT * FROM viewer_job LIMIT 0").description}
-    # A copy made by an earlier version holds the text.
-    stored = str(error) if "error_words" in columns else json.dumps(error.as_data())
+    error = json.dumps(UserMessage("job.unfinished_in_backup").as_data())
     for pk, request in rows:
         kept = json.dumps(without_edits(json.loads(request)))
         database.execute(
             "UPDATE viewer_job SET status = 'interrupted', ended_at = ?, error = ?, request = ? WHERE id = ?",
-            (now, stored, kept, pk),
+            (now, error, kept, pk),
         )
         database.execute(
             "UPDATE viewer_question SET withdrawn_at = ?"

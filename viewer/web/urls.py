@@ -1,6 +1,6 @@
 """The URLs of the viewer, grouped by screen."""
 
-from django.urls import URLPattern, path
+from django.urls import path
 
 from viewer.web.views import (
     annotations,
@@ -23,12 +23,6 @@ from viewer.web.views import (
     timeline,
 )
 from viewer.web.views import reader as reader_settings
-
-
-def moved(route: str, name: str) -> URLPattern:
-    """Return a path that redirects this old address to the URL with this name."""
-    return path(route, server.moved, {"name": name}, name=f"moved-{name}")
-
 
 location_urls = [
     path("", home.show, name="home"),
@@ -140,18 +134,6 @@ share_urls = [
     path("shares/<int:pk>/revoke/", shares.revoke, name="share-revoke"),
 ]
 
-# Addresses of version 0.1.0. Links to them are in terminals, notes and bookmarks.
-moved_urls = [
-    moved("locations/<uuid:uid>/forget/", "location-remove"),
-    moved("looks/<uuid:pk>/", "preflight"),
-    moved("checkpoints/<int:pk>/variations/", "new-sweep"),
-    moved("checkpoints/<int:pk>/variations/plan/", "new-sweep-plan"),
-    moved("variations/<uuid:uid>/", "sweep"),
-    moved("questions/", "inbox"),
-    moved("questions/waiting/", "inbox-waiting"),
-    moved("questions/count/", "inbox-count"),
-]
-
 urlpatterns = (
     location_urls
     + run_urls
@@ -161,5 +143,4 @@ urlpatterns = (
     + inbox_urls
     + search_urls
     + share_urls
-    + moved_urls
 )

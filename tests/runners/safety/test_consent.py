@@ -170,7 +170,7 @@ def test_the_terminal_lists_effects_and_starts_nothing_before_consent(
     checkpoint = checkpoint_naming(project, "helper.Tool")
     (Path(project.folder) / "helper.py").write_text(MODULE)
     name = f"{checkpoint.location.path}#{checkpoint.checkpoint_id}"
-    for command, more in (("fork", []), ("resume", []), ("vary", ["--vary", 'topic=["a"]'])):
+    for command, more in (("fork", []), ("resume", []), ("sweep", ["--vary", 'topic=["a"]'])):
         with pytest.raises(SystemExit) as ended:
             call_command("checkpoints", command, name, *more, "--json")
         assert ended.value.code == 1

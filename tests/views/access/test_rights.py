@@ -1,7 +1,5 @@
 """The right to run: who has it, how it is granted and revoked, and how open pages follow it."""
 
-from pathlib import Path
-
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
@@ -9,7 +7,6 @@ from django.core.management.base import CommandError
 from django.test import Client
 from django.urls import reverse
 
-from tests.migrating import database_after, migrate_to_newest
 from viewer.models import Checkpoint, Job, Location, Run
 from viewer.records.permissions import can_run
 from viewer.web.live import feeds
@@ -74,12 +71,3 @@ def test_open_pages_of_read_only_users_receive_no_buttons(location: Location) ->
         bar = feeds.location_message(feeds.LocationFeed(location.uid, can_run=allowed))
         for message in (whole, bar):
             assert (reverse("job-cancel", args=[job.pk]) in (message or "")) == allowed
-
-
-def test_the_migration_grants_the_right_to_existing_users(transactional_db: None, tmp_path: Path) -> None:
-    with database_after("0002_runs_and_questions", tmp_path):
-        User.objects.create_user("ada")
-        migrate_to_newest()
-        assert has_right("ada")
-        User.objects.create_user("otto")
-        assert not has_right("otto")

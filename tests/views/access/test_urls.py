@@ -77,11 +77,6 @@ LOGIN = {"login", "login-link", "logout"}
 PUBLIC = {"health"}
 # What a share link leads to: without a login, but with a token. See tests/sharing/test_routes.py.
 BY_LINK = {"shared", "shared-rows", "shared-picture"}
-# Redirects from addresses of earlier versions; see test_moved_urls.py.
-MOVED = {
-    *("moved-location-remove", "moved-preflight", "moved-new-sweep", "moved-new-sweep-plan", "moved-sweep"),
-    *("moved-inbox", "moved-inbox-waiting", "moved-inbox-count"),
-}
 # Pages, without the partials that they fetch.
 OFFERED = re.compile(r'(?:href|action|hx-get|hx-post)="(/(?!static/)[^"]*)"')
 SOCKETS = {"ws/home/", "ws/locations/<uuid:uid>/", "ws/jobs/<uuid:pk>/", "ws/shared/<str:token>/", ""}
@@ -131,7 +126,7 @@ def addresses_at(location: Location) -> dict[str, str]:
     }
     found = {}
     for name, pattern in ALL.items():
-        if name in LOGIN | PUBLIC | MOVED | BY_LINK:
+        if name in LOGIN | PUBLIC | BY_LINK:
             continue
         kind = str(pattern.pattern).split("/")[0].removesuffix("s")
         given = {
@@ -150,7 +145,7 @@ def rows() -> dict[str, int]:
 
 
 def test_each_address_is_listed() -> None:
-    assert set(ALL) == READ | FORMS | SENT | LOGIN | PUBLIC | MOVED | BY_LINK
+    assert set(ALL) == READ | FORMS | SENT | LOGIN | PUBLIC | BY_LINK
     assert {str(route.pattern) for route in websocket_urlpatterns} == SOCKETS
 
 

@@ -221,3 +221,13 @@ def test_effects_accepted_for_one_project_do_not_count_for_others(
     accept_effects(other, [effect("host", "search.example")], person)
     check = checked(checkpoint, effects=[effect("host", "search.example")], is_complete=False)
     assert [one["name"] for one in check.new_effects] == ["search.example"]
+
+
+def test_an_effect_that_was_accepted_without_its_tool_does_not_count(checkpoint: Checkpoint) -> None:
+    project = checkpoint.location.project
+    assert project
+    AcceptedEffect.objects.create(project=project, key="k", kind="file", name="out.txt", is_bound=False)
+    assert project.accepted_effects.keys() == set()
+    # Accepted again, it counts, even under the same key.
+    accept_effects(project, [{"key": "k", "kind": "file", "name": "out.txt"}], None)
+    assert project.accepted_effects.keys() == {"k"}

@@ -78,10 +78,6 @@ MAX_EVENT_BYTES = 256 * 1024
 MAX_READ_BYTES = 4 * MAX_EVENT_BYTES
 # The end of the year 9999: a clock may be wrong.
 MAX_SECONDS = 253402300799
-# A runner of an earlier version may still be writing: its names are read as the present ones. Migrations 0011
-# and 0024 rename those that are stored.
-RENAMED_KINDS = {"look": "preflight", "preloaded": "cache_warmed"}
-RENAMED_QUESTIONS = {"flow_input": "text_input"}
 
 
 class SpoolEvent(TypedDict):
@@ -194,22 +190,12 @@ def event_from(line: bytes) -> SpoolEvent | None:
         # NaN and infinity are not JSON, and no database stores them.
         event = json.loads(line, parse_constant=str)
         if event["seq"] > 0 and 0 <= event["at"] < MAX_SECONDS and isinstance(event["data"], dict):
-            kind = str(event["kind"])[:40]
             return SpoolEvent(
                 seq=int(event["seq"]),
                 at=float(event["at"]),
-                kind=RENAMED_KINDS.get(kind, kind),
-                data=_renamed(kind, event["data"]),
+                kind=str(event["kind"])[:40],
+                data=event["data"],
             )
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return None
-
-
-def _renamed(kind: str, data: dict[str, Any]) -> dict[str, Any]:
-    """The data by the present names of its fields."""
-    if kind == "question" and data.get("kind") in RENAMED_QUESTIONS:
-        return data | {"kind": RENAMED_QUESTIONS[data["kind"]]}
-    if kind == "limit" and "most" in data:
-        return {"max_amount" if name == "most" else name: value for name, value in data.items()}
-    return data

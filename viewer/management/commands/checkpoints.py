@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.cli import ALIASES, SUBCOMMANDS
+from viewer.cli import SUBCOMMANDS
 from viewer.data_folder import prepare_data_folder
 from viewer.management.command import ForklineCommand, LineParser
 from viewer.models import Job
@@ -26,7 +26,7 @@ class Command(ForklineCommand):
 
     def run_from_argv(self, argv: list[str]) -> None:
         named = argv[2] if len(argv) > 2 else ""
-        self.named = ALIASES.get(named, named) if named in SUBCOMMANDS else None
+        self.named = named if named in SUBCOMMANDS else None
         # Traversing thousands of rows again and again, which are no garbage, takes a fifth of the time.
         gc.set_threshold(MIN_GARBAGE, 50, 100)
         super().run_from_argv(argv)
@@ -41,14 +41,13 @@ class Command(ForklineCommand):
             dest="subcommand", required=True, metavar="|".join(SUBCOMMANDS), parser_class=LineParser
         )
         for name in SUBCOMMANDS:
-            aliases = [alias for alias, full in ALIASES.items() if full == name]
             if self.named not in (None, name):
                 # Importing the modules of the others takes as long as most commands.
                 subparsers.add_parser(name)
                 continue
             subcommand = SUBCOMMANDS[name]
             subparser = subparsers.add_parser(
-                name, aliases=aliases, help=str(subcommand.HELP), description=str(subcommand.HELP)
+                name, help=str(subcommand.HELP), description=str(subcommand.HELP)
             )
             subparser.add_argument(
                 "--json", action="store_true", help=_("Print one JSON document, nothing else.")

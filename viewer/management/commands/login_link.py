@@ -10,11 +10,8 @@ from django.utils.translation import gettext as _
 from viewer.data_folder import prepare_data_folder
 from viewer.management.command import ForklineCommand
 from viewer.records.permissions import May
-from viewer.validation import NAME, OptionType
+from viewer.validation import NAME
 from viewer.web.login_links import login_link, owner, teammate
-
-# Values that --may has accepted before.
-FORMER_NAMES = {"look": "view"}
 
 
 class Command(ForklineCommand):
@@ -25,7 +22,7 @@ class Command(ForklineCommand):
         parser.add_argument(
             "--may",
             choices=get_args(May),
-            type=OptionType("choice", lambda text: FORMER_NAMES.get(text, text)),
+            type=NAME,
             help=_(
                 "What the user may do: view; or run, which also allows starting, cancelling and answering"
                 " runs, and changing locations, projects and limits. A new user may view."

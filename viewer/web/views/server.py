@@ -10,11 +10,10 @@ from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
 from django.db import DatabaseError
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_http_methods, require_safe
+from django.views.decorators.http import require_GET, require_safe
 
 from viewer.data_folder.identity import problem_while_served
 from viewer.host.jobs.retention import drafts_of, sizes, stored_drafts
@@ -80,21 +79,6 @@ def _shown(
     labels = [usage_label(limit, used[limit.measure]) for limit in limits_in(scope, stored)]
     form = form or DailyLimitsForm(initial=limit_texts(stored), stored=stored)
     return ShownLimits(form, labels, timezone.get_current_timezone_name(), mark_of(stored))
-
-
-# Redirects from addresses of earlier versions.
-
-
-@viewer_allowed
-@require_http_methods(["GET", "HEAD", "POST"])
-def moved(request: HttpRequest, name: str, **kwargs: Any) -> HttpResponse:
-    """Redirect to the URL with this name, with the same query string.
-
-    A form that was open during the update is sent again with its data (308). Permissions are checked there.
-    """
-    query = request.META.get("QUERY_STRING", "")
-    address = reverse(name, kwargs=kwargs) + (f"?{query}" if query else "")
-    return HttpResponsePermanentRedirect(address, preserve_request=request.method == "POST")
 
 
 # A notice that an administrator shows on every page: the first line of the file NOTICE_FILE.

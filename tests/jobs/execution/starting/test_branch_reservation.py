@@ -12,7 +12,6 @@ from django.db import IntegrityError, connection
 
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
-from tests.migrating import database_after, migrate_to_newest
 from viewer.launching.enqueue import BranchTaken, start_job
 from viewer.launching.sweep import Planned, start_variations
 from viewer.models import Checkpoint, Job, Project, Sweep
@@ -119,19 +118,3 @@ def test_the_database_refuses_a_second_row(checkpoint: Checkpoint, project: Proj
         Job.objects.create(**values)
         with pytest.raises(IntegrityError):
             Job.objects.create(**values)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_existing_jobs_that_share_a_branch_do_not_block_the_migration(tmp_path: Path) -> None:
-    with database_after("0005_program_input", tmp_path) as models:
-        location = models.get_model("viewer", "Location").objects.create(path="/srv/store", uid=uuid4())
-        run = models.get_model("viewer", "Run").objects.create(
-            location=location, key="kickoff", entity="crew", uid=uuid4()
-        )
-        for kind in ("fork", "fork", "resume", "resume"):
-            models.get_model("viewer", "Job").objects.create(
-                kind=kind, location=location, run=run, branch="what-if"
-            )
-        migrate_to_newest()
-        keys = Job.objects.order_by("created_at").values_list("run__key", flat=True)
-        assert list(keys) == ["kickoff", None, "kickoff", None]

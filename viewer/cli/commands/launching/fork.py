@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext_lazy as _
 
 from viewer.cli.finding import checkpoint_at
-from viewer.cli.options import add_cache_warmup_argument, add_options, target_of
+from viewer.cli.options import add_options, target_of
 from viewer.cli.output import Output
 from viewer.cli.starting import add_run_arguments, next_units_of, request_from, started
 from viewer.launching.naming import fork_branch
@@ -21,7 +21,7 @@ HELP = _("Continue from a checkpoint on a new branch, with your edits.")
 def add_arguments(parser: CommandParser) -> None:
     add_run_arguments(parser)
     add_options(parser, MODEL)
-    add_cache_warmup_argument(parser, CACHE_WARMUP)
+    add_options(parser, CACHE_WARMUP)
     parser.add_argument(
         "--ask-next",
         action="store_true",

@@ -12,8 +12,6 @@ from viewer.cli.edits import TARGET, inputs_of, state_of
 from viewer.cli.finding import imported_location, typed_path
 from viewer.cli.options import (
     accepted_in,
-    add_cache_warmup_argument,
-    add_checkpoint_arguments,
     add_options,
     checkpoint_settings_of,
     launch_options_of,
@@ -28,7 +26,16 @@ from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Engine, kind_of
 from viewer.host.jobs.runner_requests import FIRST_BRANCH
 from viewer.launching.new_run import new_run, preview_new_run
-from viewer.launching.options import ACCEPT_LOSSES, CACHE_WARMUP, INPUTS, MODEL, SCHEDULE, SETTINGS, THREAD
+from viewer.launching.options import (
+    ACCEPT_LOSSES,
+    CACHE_WARMUP,
+    CHECKPOINTS,
+    INPUTS,
+    MODEL,
+    SCHEDULE,
+    SETTINGS,
+    THREAD,
+)
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import NewRunRequest
 from viewer.models import Location, Project
@@ -44,10 +51,7 @@ def add_arguments(parser: CommandParser) -> None:
         metavar="LOCATION",
         help=_("A folder, or a file that ends with .db for SQLite; created if it does not exist."),
     )
-    add_options(parser, *INPUTS, THREAD, *SETTINGS, MODEL)
-    add_cache_warmup_argument(parser, CACHE_WARMUP)
-    add_checkpoint_arguments(parser)
-    add_options(parser, *SCHEDULE)
+    add_options(parser, *INPUTS, THREAD, *SETTINGS, MODEL, CACHE_WARMUP, *CHECKPOINTS, *SCHEDULE)
     add_project_arguments(parser)
     add_options(parser, ACCEPT_LOSSES)
     add_wait_argument(parser)

@@ -14,7 +14,6 @@ from viewer.cli.edits import CHECKPOINT
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.options import (
     accepted_in,
-    add_cache_warmup_argument,
     add_options,
     answers_in,
     launch_options_of,
@@ -66,7 +65,7 @@ def add_arguments(parser: CommandParser) -> None:
     add = parser.add_argument
     add("checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint, or its file."))
     add_options(parser, BRANCH_PREFIX, *DIMENSIONS, *SETTINGS, SWEEP_AS_NODE, SCORE, AGAIN_STALE)
-    add_cache_warmup_argument(parser, SWEEP_CACHE_WARMUP)
+    add_options(parser, SWEEP_CACHE_WARMUP)
     # The limits are for all forks together.
     add_options(parser, *SCHEDULE)
     add_project_arguments(parser)
