@@ -61,7 +61,7 @@ matrix-langgraph: development ## Test forks and resumes on each version of LangG
 	@scripts/system-packages postgresql
 	@.venv/bin/python -m quality.compatibility.graphs
 
-screens: setup development ## Take every screen of the demo at three widths, light and dark, into screens/
+screens: setup development ## Take every screen of the demo at four widths, light and dark, into screens/, and docs/pictures/stops
 	@scripts/system-packages dot browser font
 	@.venv/bin/python -m scripts.pictures.screens
 

@@ -1,6 +1,7 @@
 """Notices pictures in docs/pictures that are older than the page they show."""
 
 import json
+from collections.abc import Collection
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,6 +21,13 @@ SOURCES = {
     "running": (*RUN, "templates/live"),
     "search": ("templates/search", "static/css/search.css"),
     "share": ("templates/shares", "static/css/shares.css"),
+    # Taken by make screens.
+    "stops": (
+        *RUN,
+        *FORM,
+        *("templates/home", "templates/locations", "templates/forks", "templates/inbox", "templates/live"),
+        *("templates/compare", "templates/publishing", "templates/pruning"),
+    ),
     "timeline": ("templates/timeline", "static/css/runs/timeline.css"),
     "variations": ("templates/sweeps", "static/css/jobs/sweeps.css"),
 }
@@ -31,9 +39,11 @@ def outdated() -> list[str]:
     return [name for name, digest in _digests().items() if recorded.get(name) != digest]
 
 
-def record_sources() -> None:
-    """Record that all pictures show the present pages."""
-    RECORDED.write_text(json.dumps(_digests(), indent=2) + "\n")
+def record_sources(names: Collection[str]) -> None:
+    """Record that these pictures show the present pages."""
+    recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    taken = {name: digest for name, digest in _digests().items() if name in names}
+    RECORDED.write_text(json.dumps(recorded | taken, indent=2, sort_keys=True) + "\n")
 
 
 def _digests() -> dict[str, str]:
@@ -52,4 +62,7 @@ def _digest(sources: list[str]) -> str:
 
 if __name__ == "__main__":
     if names := outdated():
-        print(f"WARNING: The pages of these pictures have changed: {', '.join(names)}. Run make screenshots.")
+        print(
+            f"WARNING: The pages of these pictures have changed: {', '.join(names)}. "
+            "Run make screenshots, or make screens for the stops."
+        )

@@ -21,15 +21,20 @@ def shown_rows() -> dict[str, Any]:
 
     article = Checkpoint.objects.filter(location__path__endswith="/article", trigger="task_completed")
     forked = article.select_related("run__location").get(branch="shorter-draft", units_done=4)
+    early = article.select_related("run__location").get(branch="main", units_done=1)
     start = article.select_related("run__location").get(branch="main", units_done=3)
     threads = Checkpoint.objects.filter(location__engine="langgraph").select_related("run")
     waiting = threads.filter(run__status="waiting", run__parent=None, branch="main").order_by("-row")[0]
     return {
         "forked": forked,
         "forked_part": _edited_output(forked),
+        "early": early,
         "start": start,
         "thread": threads.order_by("-run__branch_count", "-row")[0],
         "waiting": waiting,
+        "draft": threads.filter(source_key__startswith=Checkpoint.SCRATCH, is_branch_head=True).order_by(
+            "row"
+        )[0],
         "run": forked.run,
         "location": forked.location,
         "job": Job.objects.order_by("created_at")[0],

@@ -1,7 +1,7 @@
-"""``make screens``: takes every screen of the demo at three widths, light and dark, into ``screens``.
+"""``make screens``: takes every screen of the demo at four widths, light and dark, into ``screens``.
 
-They are for looking at, and are not committed. With a folder as argument, the demo that was prepared there is
-served instead of a new one.
+They are for looking at, and are not committed; those of each stop (``stops``) are. With a folder as argument,
+the demo that was prepared there is served instead of a new one.
 """
 
 import os
@@ -16,6 +16,8 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from scripts.chromium import launch_options
 from scripts.pictures.screen_rows import asking, shown_rows
+from scripts.pictures.stops import FOLDER as STOPS
+from scripts.pictures.stops import take_stops
 from scripts.served_demo import ServedDemo, log_in_browser, served_demo, set_up_django, started_demo
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,8 +25,9 @@ FOLDER = ROOT / "screens"
 # The address of each screen by its name, with fields of the rows below in braces.
 ADDRESSES = Path(__file__).with_name("screens.toml")
 SIZES: dict[str, ViewportSize] = {
+    "large": {"width": 1920, "height": 1080},
     "wide": {"width": 1440, "height": 900},
-    "medium": {"width": 820, "height": 1000},
+    "medium": {"width": 820, "height": 1180},
     "phone": {"width": 390, "height": 844},
 }
 # A page that refreshes is never idle: so long, what it fetches at first may take.
@@ -34,18 +37,21 @@ SETTLE_MILLISECONDS = 800
 def main() -> None:
     """Take every screen."""
     os.environ["CHECKPOINT_ROOTS"] = tempfile.gettempdir()
-    with tempfile.TemporaryDirectory(prefix="forkline-") as folder, _demo(Path(folder)) as demo:
+    with tempfile.TemporaryDirectory(prefix="forkline-") as folder, served(Path(folder)) as demo:
         rows = rows_of(demo)
         addresses = screens(rows)
         FOLDER.mkdir(exist_ok=True)
-        with asking(rows["question"]), sync_playwright() as playwright:
+        with sync_playwright() as playwright:
             chromium = playwright.chromium.launch(**launch_options())
-            take_all(chromium, demo, addresses)
+            with asking(rows["question"]):
+                take_all(chromium, demo, addresses)
+            take_stops(chromium, demo, rows)
             chromium.close()
-    print(f"{len(addresses)} screens are in {FOLDER}.")
+    print(f"{len(addresses)} screens are in {FOLDER}, and the stops in {STOPS}.")
 
 
-def _demo(folder: Path) -> AbstractContextManager[ServedDemo]:
+def served(folder: Path) -> AbstractContextManager[ServedDemo]:
+    """Serve the demo that was prepared in the folder of the command line, or a new one."""
     return started_demo(Path(sys.argv[1])) if len(sys.argv) > 1 else served_demo(folder)
 
 

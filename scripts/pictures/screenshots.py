@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, sync_playwright
 
 from scripts.chromium import launch_options
-from scripts.pictures.outdated import record_sources
+from scripts.pictures.outdated import SOURCES, record_sources
 from scripts.served_demo import ServedDemo, log_in_browser, served_demo, set_up_django
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +74,7 @@ def take_all(demo: ServedDemo, run: str, fork: str, vary: str, **shown: str) -> 
         group = start_variations(pages["light"], demo.site + vary)
         take(pages, "variations", lambda page: show_variations(page, group))
         chromium.close()
-    record_sources()
+    record_sources(SOURCES.keys() - {"stops"})
 
 
 def log_in_everywhere(chromium: Browser, link: str) -> dict[str, Page]:

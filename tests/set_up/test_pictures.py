@@ -26,8 +26,12 @@ def test_a_changed_page_makes_its_picture_outdated(tmp_path: Path, monkeypatch: 
     page.write_text("before")
     monkeypatch.setattr(outdated, "ROOT", tmp_path)
     monkeypatch.setattr(outdated, "RECORDED", tmp_path / "sources.json")
-    outdated.record_sources()
+    outdated.record_sources(outdated.SOURCES)
     assert outdated.outdated() == []
     assert json.loads(outdated.RECORDED.read_text()).keys() == outdated.SOURCES.keys()
     page.write_text("after")
     assert outdated.outdated() == ["search"]
+    outdated.record_sources(["fork"])
+    assert outdated.outdated() == ["search"]
+    outdated.record_sources(["search"])
+    assert outdated.outdated() == []

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from html import unescape
 from typing import Any
@@ -39,6 +39,12 @@ def marked(pieces: Iterable[Piece], tag: str) -> SafeString:
     """The text of the pieces, with the changed ones in this HTML element."""
     marks = {True: format_html("<{0}>{{}}</{0}>", tag), False: "{}"}
     return format_html_join("", "{}", ((format_html(marks[piece.changed], piece.text),) for piece in pieces))
+
+
+@register.filter
+def with_each(heads: Sequence[Any], cells: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Return the head of each column with its cell."""
+    return list(zip(heads, cells, strict=True))
 
 
 @register.filter

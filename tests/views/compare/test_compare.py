@@ -143,7 +143,7 @@ def test_sides_sort_by_a_score_after_the_baseline(reader: Client, crew_run: Run)
         html = page(reader, *map(reference_to, rows), **query)
         found = re.search(r"judge:length</a>(.*?)</tr>", html, re.DOTALL)
         assert found
-        return re.findall(r"<td>\s*(?:<ins>)?(\d)", found[1])
+        return re.findall(r"<td>.*?</span>\s*(?:<ins>)?(\d)", found[1], re.DOTALL)
 
     assert scores() == ["9", "1", "3", "2"]
     assert scores(sort="-judge:length") == ["9", "3", "2", "1"]
