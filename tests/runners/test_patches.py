@@ -10,9 +10,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNNERS = ROOT / "viewer/runners"
-PATCHES = sorted(
-    path for path in (RUNNERS / "forkline_crewai/patches").rglob("*.py") if path.stem != "__init__"
-)
+PATCHES_FOLDER = RUNNERS / "forkline_crewai/patches"
+PATCHES = sorted(path for path in PATCHES_FOLDER.glob("*.py") if path.stem != "__init__")
 FIELD = re.compile(r"^(Patches|Versions|Why|Test): (.+(?:\n    .+)*)$", re.MULTILINE)
 FOREIGN = {"crewai", "crewai_core", "pydantic", "dotenv"}
 HANDLER = """
@@ -21,7 +20,7 @@ sys.path.insert(0, {runners!r})
 from crewai.events.event_bus import crewai_event_bus
 from crewai.events.types.crew_events import CrewKickoffStartedEvent
 from crewai.state import checkpoint_listener
-from forkline_crewai.patches.checkpoints import awaited_writes
+from forkline_crewai.patches import recording
 
 written = []
 
@@ -31,9 +30,27 @@ def write(source, event):
     written.append(event)
 
 checkpoint_listener._should_checkpoint = lambda source, event: True
-awaited_writes.apply()
+recording.await_writes()
 crewai_event_bus.emit(None, CrewKickoffStartedEvent(crew_name="press", inputs={{}}))
 assert written, "emit returned before the checkpoint was written"
+"""
+LAST_WRITE = """
+import sys, time
+sys.path.insert(0, {runners!r})
+from crewai.events.event_bus import crewai_event_bus
+from crewai.events.types.crew_events import CrewKickoffStartedEvent
+from forkline_crewai import job, runs
+
+written = []
+
+@crewai_event_bus.on(CrewKickoffStartedEvent)
+def write(source, event):
+    time.sleep(1)
+    written.append(event)
+
+crewai_event_bus.emit(None, CrewKickoffStartedEvent(crew_name="press", inputs={{}}))
+job.flush()
+assert written, "a run ended before the last checkpoint was written"
 """
 SECRETS = """
 import os, sys
@@ -44,7 +61,7 @@ from forkline_crewai.patches import secrets_at_import
 
 TokenManager.get_token = lambda self: "signed-in"
 calls = []
-with secrets_at_import.applied(calls):
+with secrets_at_import.secrets_hidden(calls):
     dotenv.load_dotenv(".env")
     assert dotenv.dotenv_values(".env") == {{}}, "a file was read"
     assert TokenManager.get_token(None) is None, "the sign-in was read"
@@ -55,20 +72,40 @@ assert TokenManager.get_token(None) == "signed-in"
 """
 
 
-@pytest.mark.parametrize("path", PATCHES, ids=lambda path: path.stem)
-def test_a_patch_documents_itself_and_names_an_existing_test(path: Path) -> None:
-    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
-    fields = {name: " ".join(text.split()) for name, text in FIELD.findall(docstring)}
+def documented_patches() -> Iterator[tuple[str, str]]:
+    """Yield the name and docstring of each function that documents a patch."""
+    for path in PATCHES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and "\nPatches: " in (ast.get_docstring(node) or ""):
+                yield f"{path.stem}.{node.name}", ast.get_docstring(node) or ""
+
+
+@pytest.mark.parametrize(("name", "docstring"), list(documented_patches()))
+def test_a_patch_documents_itself_and_names_an_existing_test(name: str, docstring: str) -> None:
+    fields = {field: " ".join(text.split()) for field, text in FIELD.findall(docstring)}
     assert fields.keys() == {"Patches", "Versions", "Why", "Test"}
     assert re.match(r"1\.1[45]\.\d+ (and newer|to )", fields["Versions"])
-    file, _, name = fields["Test"].partition("::")
+    file, _, test = fields["Test"].replace(":: ", "::").partition("::")
     tests = {
         node.name: node
         for node in ast.parse((ROOT / file).read_text()).body
         if isinstance(node, ast.FunctionDef)
     }
-    assert name in tests
-    assert name.startswith("test_") or any("row(" in ast.unparse(one) for one in tests[name].decorator_list)
+    assert test in tests
+    assert test.startswith("test_") or any("row(" in ast.unparse(one) for one in tests[test].decorator_list)
+
+
+def test_the_table_lists_every_patch() -> None:
+    table = ast.get_docstring(ast.parse((PATCHES_FOLDER / "__init__.py").read_text())) or ""
+    listed = re.findall(r"^(\w+\.\w+) {2,}\S", table, re.MULTILINE)
+    assert sorted(listed) == sorted(name for name, _ in documented_patches())
+
+
+def test_each_public_function_documents_a_patch() -> None:
+    for path in PATCHES:
+        nodes = ast.parse(path.read_text()).body
+        functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name[0] != "_"]
+        assert all("\nPatches: " in (ast.get_docstring(node) or "") for node in functions)
 
 
 def assignments_to_foreign_objects(tree: ast.Module) -> Iterator[str]:
@@ -122,6 +159,10 @@ def run_in_engine(python: Path, program: str, folder: Path) -> None:
 
 def test_a_run_waits_for_each_checkpoint(engine_python: Path, tmp_path: Path) -> None:
     run_in_engine(engine_python, HANDLER, tmp_path)
+
+
+def test_a_run_ends_after_its_last_write(engine_python: Path, tmp_path: Path) -> None:
+    run_in_engine(engine_python, LAST_WRITE, tmp_path)
 
 
 def test_environment_files_and_sign_in_are_hidden_at_import(engine_python: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from checkpoint_site.sqlite_backend.base import DatabaseWrapper
-from forkline_crewai.restore import original
+from forkline_crewai import original
 from forkline_langgraph import opening
 from forkline_runner import own_checkpoints
 from tests.real_stores import copy_of

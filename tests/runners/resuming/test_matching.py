@@ -2,7 +2,7 @@
 
 import pytest
 
-from forkline_crewai.restore.matching import (
+from forkline_crewai.matching import (
     GONE,
     CrewPart,
     Matching,

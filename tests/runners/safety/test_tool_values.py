@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from forkline_crewai.restore.effects import effects_of
-from forkline_crewai.restore.sanitizing import clean_crew
-from forkline_crewai.run.tools import may_import
+from forkline_crewai.effects import effects_of
+from forkline_crewai.sanitizing import clean_crew, may_import
 from forkline_runner.effects import Effect, unaccepted
 from forkline_runner.messages import Refused
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forkline_crewai.restore import original
+from forkline_crewai import original
 
 
 @pytest.fixture

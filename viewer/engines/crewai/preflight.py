@@ -100,6 +100,6 @@ def _component(part: Mapping[str, Any]) -> Component:
 
 
 def _loss_name(part: Mapping[str, Any], task: int, agent: str) -> str:
-    """The name by which a person accepts the loss. forkline_crewai/restore/components.py builds the same."""
+    """The name by which a person accepts the loss. forkline_crewai/components.py builds the same."""
     owner = f"task {task}" if task else agent
     return "/".join(str(text) for text in (part["what"], owner, part["name"]) if text)

@@ -1,19 +1,21 @@
-"""Runs, resumes or forks a crew, a flow or an agent, as a job's request specifies."""
+"""Runs, resumes, forks or checks a crew, a flow or an agent, as a job's request specifies.
+
+The engine takes seconds to import, so whatever can be refused without it is refused first: neither this
+module nor those that it imports at the top import the engine.
+"""
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forkline_crewai.restore import edits, effects, original, sanitizing
-from forkline_crewai.run import tools
+from forkline_crewai import effects, original, sanitizing
 from forkline_runner import effects as accepted_effects
 from forkline_runner import project
+from forkline_runner.findings import Report, recorded_imports, report_findings
 from forkline_runner.messages import Refused
-from forkline_runner.reporting import shortened
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
@@ -27,41 +29,81 @@ MIN_ENGINE = "1.14.2"
 def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Run a request with CrewAI. Return the result as text. Raises Refused before anything has run."""
     if request["kind"] in ("preflight", "effects"):
-        return _preflight(request, scratch, reporter)
-    report_start(reporter)
+        return _check(request, scratch, reporter)
+    _report_start(reporter)
     original.refuse_other_location(request)
     if request["kind"] == "run":
         return _run_from_the_start(request, reporter)
     body = original.read_original(request)
-    root = edits.root_of(body, request["entity"])
+    root = original.root_of(body, request["entity"])
     if request["entity"] == "crew":
-        edits.edit_crew(root, request)
+        original.edit_crew(root, request)
     elif request["entity"] == "flow":
         if not request["entry_point"]:
             raise Refused("crewai.flow_needs_entry_point")
-        edits.edit_state(root, request)
+        original.edit_state(root, request)
     project.enter(request["folder"])
     accepted_effects.refuse_unaccepted(effects.effects_of(root, request, os.environ), request)
     effects.pin_modules(root, request)
     entities, lost = _entities(root, request)
     if lost:
-        reporter.warn(
-            "crewai.not_restored",
-            lost=", ".join(lost),
-        )
+        reporter.warn("crewai.not_restored", lost=", ".join(lost))
     _isolate()
-    return _run_engine(request, body, root, entities, scratch, reporter)
+    from forkline_crewai import runs
+
+    return runs.run_restored(request, body, root, entities, scratch, reporter)
 
 
-def _preflight(request: Request, scratch: Path, reporter: Reporter) -> str:
-    """Restore the state from a copy, report the findings, and discard the copy. Return an empty result."""
+def _check(request: Request, scratch: Path, reporter: Reporter) -> str:
+    """Report the findings of a preflight check in one event. Return an empty result. Nothing runs."""
     _isolate()
-    from forkline_crewai import preflight
 
-    return preflight.check(request, scratch, reporter)
+    def find(report: Report) -> None:
+        report["engine_version"] = _report_start(reporter)
+        _add_findings(report, request, scratch)
+
+    return report_findings(reporter, scratch, find)
 
 
-def report_start(reporter: Reporter) -> str:
+def _add_findings(report: Report, request: Request, scratch: Path) -> None:
+    """Add the effects of the checkpoint, without importing anything.
+
+    If a person has accepted all of them, import the project's code, restore the checkpoint, and add the
+    components of the run. Raises Refused.
+    """
+    if request["location"]["store_kind"] == "sqlite":
+        original.use_recent_sqlite()
+        report["sqlite_version"] = getattr(sys.modules.get("sqlite3"), "sqlite_version", "")
+    body: dict[str, Any] = {}
+    saved: dict[str, Any] = {}
+    if request["checkpoint"]["source"]:
+        body = original.read_original(request)
+        saved = original.root_of(body, request["entity"])
+        report["checkpoint_version"] = str(body.get("crewai_version") or "")
+    project.enter(request["folder"])
+    found = effects.effects_of(saved, request, os.environ)
+    report["effects"] = accepted_effects.plain(found, request)
+    if request["kind"] == "effects" or accepted_effects.unaccepted(found, request):
+        report["is_complete"] = False
+        return
+    effects.pin_modules(saved, request)
+    with recorded_imports(report):
+        from forkline_crewai import preflight
+
+        preflight.add_components(report, request, body, saved, scratch)
+
+
+def _run_from_the_start(request: Request, reporter: Reporter) -> str:
+    if request["location"]["store_kind"] == "sqlite":
+        original.use_recent_sqlite()
+    project.enter(request["folder"])
+    _isolate()
+    from forkline_crewai import runs
+
+    return runs.run_new(request, reporter)
+
+
+def _report_start(reporter: Reporter) -> str:
     """Report the installed versions. Return the engine's. Raises Refused if it is missing or too old."""
     return project.report_start(
         reporter,
@@ -73,65 +115,6 @@ def report_start(reporter: Reporter) -> str:
     )
 
 
-def _run_from_the_start(request: Request, reporter: Reporter) -> str:
-    if request["location"]["store_kind"] == "sqlite":
-        original.use_recent_sqlite()
-    project.enter(request["folder"])
-    _isolate()
-    from forkline_crewai.run import new_runs
-
-    return new_runs.run(request, reporter)
-
-
-def _run_engine(
-    request: Request,
-    body: dict[str, Any],
-    root: dict[str, Any],
-    entities: list[Any],
-    scratch: Path,
-    reporter: Reporter,
-) -> str:
-    # The engine takes seconds to import: refuse whatever can be refused without it first.
-    from forkline_crewai import engine_patches
-    from forkline_crewai.restore import restoring
-
-    tasks = root.get("tasks") or [] if request["entity"] == "crew" else []
-    positions = {str(task["id"]): position for position, task in enumerate(tasks, 1)}
-    engine_patches.apply_all(request, reporter, positions)
-    record = sanitizing.clean_record(body.get("event_record"))
-    copy = restoring.copied({**body, "entities": entities, "event_record": record}, request, scratch)
-    try:
-        state = restoring.restored(copy, request)
-    finally:
-        # An error here would hide why the engine refused.
-        shutil.rmtree(scratch, ignore_errors=True)
-    return _run_on(state, root, body, request, reporter)
-
-
-def _run_on(
-    state: Any, root: dict[str, Any], body: dict[str, Any], request: Request, reporter: Reporter
-) -> str:
-    """Run the remaining steps of a crew, a flow or an agent. Return the result as text."""
-    from forkline_crewai.patches.questions import pausing_providers
-    from forkline_crewai.restore import pending_feedback
-    from forkline_crewai.run import agents, crews, flows
-
-    if request["entity"] == "crew":
-        crew = crews.prepare(state, root, body, request, reporter)
-        reporter.write("steps", steps=_steps(request, [root, *(root.get("tasks") or [])]))
-        return crews.run(crew)
-    if request["entity"] == "flow":
-        flow = flows.prepare(state, root, body, request, reporter)
-        pausing_providers.apply_to_methods(flow, reporter.questions)
-        pending_feedback.continue_pending(flow, root, body, request, reporter.questions)
-        flows.replay_finished(flow, root, body, reporter)
-        reporter.write("steps", steps=flows.steps_of(flow, request))
-        return flows.run(flow)
-    agent = agents.prepare(state, root, body, request, reporter)
-    reporter.write("steps", steps=_steps(request, [root]))
-    return agents.run(agent, body, request)
-
-
 def _entities(root: dict[str, Any], request: Request) -> tuple[list[Any], list[str]]:
     """Return the entities to restore from the checkpoint, and the names of what is dropped from them.
 
@@ -140,24 +123,8 @@ def _entities(root: dict[str, Any], request: Request) -> tuple[list[Any], list[s
     if request["entry_point"] or request["entity"] == "flow":
         return [], []
     clean = sanitizing.clean_crew if request["entity"] == "crew" else sanitizing.clean_agent
-    entity, lost = clean(root, tools.may_import, os.environ)
+    entity, lost = clean(root, sanitizing.may_import, os.environ)
     return [entity], lost
-
-
-def _steps(request: Request, units: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    names = ("name", "description", "role")
-    titles = {
-        str(unit.get("id")): next((unit[name] for name in names if unit.get(name)), "") for unit in units
-    }
-    return [
-        {
-            "unit": step["task"],
-            "position": position,
-            "title": shortened(titles.get(step["task"], ""), 200),
-            "action": step["action"],
-        }
-        for position, step in enumerate(request["steps"], 1)
-    ]
 
 
 def _isolate() -> None:
@@ -174,6 +141,6 @@ def _isolate() -> None:
 
 def flush() -> None:
     """Wait for the last checkpoint's write, if the engine was imported."""
-    writes: Any = sys.modules.get("forkline_crewai.report.writes")
-    if writes is not None:
-        writes.flush()
+    reporting: Any = sys.modules.get("forkline_crewai.reporting")
+    if reporting is not None:
+        reporting.flush()

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import forkline_crewai
+from forkline_crewai import original
 from forkline_crewai.patches import secrets_at_import
-from forkline_crewai.restore import original
 from forkline_runner import findings
 from forkline_runner.messages import Refused
 
@@ -43,7 +43,7 @@ def load() -> None:
     with suppress(Refused):
         # A job with a SQLite store does this first.
         original.use_recent_sqlite()
-    with secrets_at_import.applied(dotenv_calls):
+    with secrets_at_import.secrets_hidden(dotenv_calls):
         importlib.import_module("crewai")
         for part in pkgutil.walk_packages(forkline_crewai.__path__, "forkline_crewai."):
             importlib.import_module(part.name)

@@ -1,5 +1,32 @@
-"""Every patch to CrewAI's globals, one file each; nothing outside this folder assigns to them.
+"""Every patch to CrewAI's globals; nothing outside this folder assigns to them.
 
-Each file's docstring has four fields: what it patches, the versions of CrewAI that it applies to, why, and
-the test that fails without it. ``apply`` installs the patch for the life of the process.
+Each patch is a function that installs it for the life of the process. Its docstring says what it patches, the
+versions of CrewAI that it applies to, why, and the test that fails without it.
+
+patch                                        applies to
+recording.name_functions                     every run
+recording.retry_serialization                every run
+recording.pin_locations                      every run
+recording.write_one_at_a_time                every run
+recording.report_checkpoints                 every run
+recording.await_writes                       every run
+tasks.pass_on_async_failures                 every run
+questions.ask_for_output_review              every run
+questions.ask_for_feedback                   every run
+questions.route_by_chosen_outcome            every run
+questions.ask_instead_of_pausing             every run
+questions.ask_for_flow_input                 every run
+recording.prune_older_checkpoints            every run, if a person keeps only the latest checkpoints
+recording.report_events                      every run
+questions.ask_instead_of_pausing_in_methods  flows
+tasks.hold_tasks                             resumed crews, and those inside a resumed flow
+tasks.call_before_kickoffs                   resumed flows with a crew that had not finished
+tasks.reuse_pending_output                   resumed flows that wait for feedback
+tasks.resolve_provider_once                  resumed flows that wait for feedback
+tasks.replay_methods                         resumed flows
+tasks.call_before_first_task                 crews whose prompt cache is warmed
+recording.drop_warmup_events                 crews whose prompt cache is warmed
+secrets_at_import.secrets_hidden             prewarmed processes, while they import the engine
+
+``runs.patch_engine`` applies those of every run, in the order in which they wrap each other.
 """

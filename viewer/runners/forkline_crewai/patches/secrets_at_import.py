@@ -1,10 +1,4 @@
-"""Hide environment files and a person's sign-in from the engine while it is imported.
-
-Patches: dotenv.load_dotenv, dotenv.dotenv_values, crewai_core.token_manager.TokenManager.get_token
-Versions: 1.14.2 and newer; only 1.14.7 and newer have crewai_core
-Why: A prewarmed process waits for jobs and must hold no secret. The engine reads both when it is imported.
-Test: tests/runners/test_patches.py::test_environment_files_and_sign_in_are_hidden_at_import
-"""
+"""Patches for the import of the engine in a prewarmed process. Does not import the engine."""
 
 from __future__ import annotations
 
@@ -19,8 +13,17 @@ Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 
 @contextmanager
-def applied(calls: list[Call]) -> Iterator[None]:
-    """In this block, append calls of ``load_dotenv`` to ``calls``, and read no file and no sign-in."""
+def secrets_hidden(calls: list[Call]) -> Iterator[None]:
+    """Hide environment files and a person's sign-in from the engine while it is imported in this block.
+
+    Calls of ``load_dotenv`` are appended to ``calls``.
+
+    Patches: dotenv.load_dotenv, dotenv.dotenv_values, crewai_core.token_manager.TokenManager.get_token
+    Versions: 1.14.2 and newer; only 1.14.7 and newer have crewai_core
+    Why: A prewarmed process waits for jobs and must hold no secret. The engine reads both when it is
+        imported.
+    Test: tests/runners/test_patches.py::test_environment_files_and_sign_in_are_hidden_at_import
+    """
     with _without_files(calls), _without_sign_in():
         yield
 

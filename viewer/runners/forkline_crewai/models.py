@@ -1,0 +1,242 @@
+"""The models of a run's agents: those that a person chose, and those that cannot be created.
+
+The engine creates the models of inner crews, managers, planners and feedback only when it needs them, which
+may be after calls that were paid for. So models whose provider's package is not installed are found before.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crewai import LLM
+
+from forkline_crewai import components
+from forkline_crewai.matching import can_produce, filled
+from forkline_runner import project
+from forkline_runner.messages import Refused
+
+if TYPE_CHECKING:
+    from viewer.host.jobs.request import Request
+
+
+# The key for all agents.
+ALL = "*"
+# Settings that a model's class derives from its name.
+OF_THE_NAME = {"model", "provider", "llm_type", "is_litellm", "is_o1_model", "is_gpt4_model", "custom_openai"}
+# Settings that mean the same to every provider, unlike keys and addresses.
+OF_ANY_PROVIDER = {
+    "temperature",
+    "top_p",
+    "max_tokens",
+    "stream",
+    "seed",
+    "frequency_penalty",
+    "presence_penalty",
+    "stop",
+    "timeout",
+    "max_retries",
+}
+# Arguments and fields that name a model.
+MODEL_FIELDS = {"llm", "model", "manager_llm", "planning_llm", "function_calling_llm", "chat_llm"}
+MAX_BYTES = 256 * 1024
+MAX_MODELS = 50
+_YAML_MODEL = re.compile(r"^\s*(?:llm|function_calling_llm)\s*:\s*['\"]?([\w.\-]+/[\w./:\-]+)", re.MULTILINE)
+
+
+def choose_for_crew(crew: Any, saved: Mapping[str, Any], request: Request) -> None:
+    """Set the chosen models of the crew's agents, and of its manager if ALL is chosen. Raises Refused.
+
+    An agent is named by its role in the checkpoint or in the project's code.
+    """
+    chosen = chosen_in(request)
+    if chosen:
+        _set_models(crew, chosen, _saved_roles(crew, saved))
+
+
+def choose_for_new_crew(crew: Any, request: Request) -> None:
+    """Set the chosen models of a new crew, as ``choose_for_crew`` does. Raises Refused.
+
+    An agent is named by its role in the project's code, as a template or with the inputs of this or an
+    earlier run.
+    """
+    chosen = chosen_in(request)
+    if chosen:
+        _set_models(crew, chosen, _new_roles(crew, chosen, request["inputs"]))
+
+
+def choose_for_agent(agent: Any, saved: Mapping[str, Any], request: Request) -> None:
+    """Set the chosen model of an agent without a crew. Raises Refused."""
+    chosen = chosen_in(request)
+    names = {ALL, str(agent.role).strip(), str(saved.get("role") or "").strip()}
+    _refuse_unknown(chosen, names)
+    for model in chosen.values():
+        agent.llm = with_model(agent.llm, model)
+
+
+def chosen_in(request: Request) -> dict[str, str]:
+    """Return the chosen models by role."""
+    options = request.get("options") or {}
+    return {role.strip(): model for role, model in (options.get("models") or {}).items()}
+
+
+def _set_models(crew: Any, chosen: Mapping[str, str], roles: Mapping[int, set[str]]) -> None:
+    """Set each agent's model by its role, else by ALL. ``roles`` has more names of agents, by ``id()``."""
+    found = set()
+    for agent in _agents_of(crew):
+        names = {str(agent.role).strip(), *roles.get(id(agent), set())}
+        role = next((name for name in chosen if name in names), ALL if ALL in chosen else "")
+        if role:
+            found.add(role)
+            agent.llm = with_model(agent.llm, chosen[role])
+    _refuse_unknown(chosen, found)
+    if ALL in chosen and crew.manager_llm is not None:
+        crew.manager_llm = with_model(crew.manager_llm, chosen[ALL])
+
+
+def _agents_of(crew: Any) -> Iterator[Any]:
+    """Yield each agent that may be called, once."""
+    seen = set()
+    for agent in (*crew.agents, *(task.agent for task in crew.tasks), crew.manager_agent):
+        if agent is not None and id(agent) not in seen:
+            seen.add(id(agent))
+            yield agent
+
+
+def _saved_roles(crew: Any, saved: Mapping[str, Any]) -> dict[int, set[str]]:
+    """Return the agents' roles in the checkpoint by ``id()`` of the agent, found through their tasks."""
+    by_id = {str(agent.get("id")): agent for agent in saved.get("agents") or [] if isinstance(agent, dict)}
+    tasks = {str(task.get("id")): task for task in saved.get("tasks") or []}
+    roles: dict[int, set[str]] = {}
+    for task in crew.tasks:
+        agent = tasks.get(str(task.id), {}).get("agent")
+        agent = agent if isinstance(agent, dict) else by_id.get(str(agent), {})
+        roles.setdefault(id(task.agent), set()).add(str(agent.get("role") or "").strip())
+    return roles
+
+
+def _new_roles(crew: Any, chosen: Mapping[str, str], inputs: Mapping[str, Any]) -> dict[int, set[str]]:
+    """Return the agents' names by ``id()`` of the agent. Raises Refused if a chosen name is ambiguous."""
+    agents = list(_agents_of(crew))
+    roles = {id(agent): {filled(str(agent.role), inputs).strip()} for agent in agents}
+    known = {str(agent.role).strip() for agent in agents}.union(*roles.values())
+    for name in chosen.keys() - known - {ALL}:
+        fitting = [agent for agent in agents if can_produce(str(agent.role), name)]
+        if len({agent.role for agent in fitting}) > 1:
+            raise Refused("crewai.model_agent_ambiguous", name=name)
+        for agent in fitting:
+            roles[id(agent)].add(name)
+    return roles
+
+
+def _refuse_unknown(chosen: Mapping[str, str], found: set[str]) -> None:
+    unknown = [role for role in chosen if role not in found]
+    if unknown:
+        raise Refused("crewai.model_agent_unknown", agent=unknown[0])
+
+
+def with_model(former: Any, model: str) -> Any:
+    """Return a model of this name with the former one's settings. Raises Refused if it cannot be used.
+
+    The key comes from the environment: another provider gets neither the former model's key nor its address.
+    """
+    is_own = not type(former).__module__.startswith("crewai.") and hasattr(former, "model")
+    if is_own and not isinstance(former, str):
+        # A class of the project: only it knows its settings.
+        changed = copy.copy(former)
+        changed.model = model
+        return changed
+    try:
+        made = LLM(model=model)
+        return LLM(model=model, **_settings_for(made, former))
+    except Exception as error:
+        raise Refused("crewai.model_unusable", model=model, kind=type(error).__name__, error=error) from error
+
+
+def _settings_for(made: Any, former: Any) -> dict[str, Any]:
+    given = getattr(former, "model_fields_set", None) or set()
+    if type(made) is type(former) and made.provider == former.provider:
+        settings = {name: getattr(former, name) for name in given - OF_THE_NAME - {"additional_params"}}
+        return {**settings, **dict(former.additional_params or {})}
+    names = given & OF_ANY_PROVIDER & set(type(made).model_fields)
+    return {name: getattr(former, name) for name in names}
+
+
+def missing_models(made: Any) -> list[components.Component]:
+    """Return the models in a crew or flow and in the project's source that cannot be created, as losses.
+
+    Call it after the project's entry point was imported.
+    """
+    names = dict.fromkeys([*_named_by(made), *_named_in_source()])
+    return [
+        components.component("providers", f"{name} ({advice})" if advice else name, "lost")
+        for name in list(names)[:MAX_MODELS]
+        if (advice := advice_for(name)) is not None
+    ]
+
+
+def advice_for(model: str) -> str | None:
+    """Return what to install for this model: None if nothing, empty if the engine does not name it."""
+    try:
+        LLM(model=model)
+    except ImportError as error:
+        # The engine raises ImportError for any error, such as a missing key, with the error as its cause.
+        if error.__cause__ is None or isinstance(error.__cause__, ImportError):
+            found = re.search(r"crewai\[[\w\-]+\]", f"{error} {error.__cause__}")
+            return found[0] if found else ""
+    except Exception:
+        return None
+    return None
+
+
+def _named_by(made: Any) -> Iterator[str]:
+    for field in sorted(MODEL_FIELDS):
+        value = getattr(made, field, None)
+        if isinstance(value, str):
+            yield value
+
+
+def _named_in_source() -> Iterator[str]:
+    """Yield the models in the project's loaded modules and in the YAML files next to them."""
+    # By folder and as strings: thousands of Path objects would delay every run.
+    names: dict[str, set[str]] = {}
+    for module in list(sys.modules.values()):
+        parent, _, name = str(getattr(module, "__file__", None) or "").rpartition(os.sep)
+        if name.endswith(".py"):
+            names.setdefault(parent, set()).add(name)
+    folders = [parent for parent in sorted(names) if project.is_in_project(Path(parent))]
+    for path in (Path(parent, name) for parent in folders for name in sorted(names[parent])):
+        yield from _named_in_python(_text(path))
+    for folder in map(Path, folders):
+        for path in sorted([*folder.glob("*.yaml"), *folder.glob("config/*.yaml")]):
+            yield from _YAML_MODEL.findall(_text(path))
+
+
+def _named_in_python(source: str) -> Iterator[str]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        values = [keyword.value for keyword in node.keywords if keyword.arg in MODEL_FIELDS]
+        if isinstance(node.func, ast.Name) and node.func.id == "LLM":
+            values += node.args[:1]
+        for value in values:
+            # Without a provider's name it may be any argument.
+            if isinstance(value, ast.Constant) and isinstance(value.value, str) and "/" in value.value:
+                yield value.value
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace") if path.stat().st_size <= MAX_BYTES else ""
+    except OSError:
+        return ""

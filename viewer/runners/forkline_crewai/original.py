@@ -1,0 +1,197 @@
+"""The checkpoint that a run starts from: read without changing its location, with a person's edits.
+
+Does not import the engine.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from forkline_runner.messages import Refused
+
+if TYPE_CHECKING:
+    from viewer.host.jobs.request import OutputEdit, Request
+
+
+Entity = dict[str, Any]
+# The first SQLite with JSONB, which the engine's stores use.
+MIN_SQLITE = (3, 45, 0)
+# Seconds to wait for a writer that has locked the store.
+LOCK_SECONDS = 5.0
+# The byte of a SQLite file that says how it is written, see https://www.sqlite.org/fileformat.html.
+WRITE_VERSION, IN_WAL_MODE = slice(18, 19), b"\x02"
+MISSING = {
+    "crew": "crewai.no_crew",
+    "flow": "crewai.no_flow",
+    "agent": "crewai.no_agent",
+}
+
+
+def read_original(request: Request) -> dict[str, Any]:
+    """Return the checkpoint as it was written. Raises Refused if it cannot be read."""
+    if request["location"]["store_kind"] == "sqlite":
+        use_recent_sqlite()
+    source, stored = request["checkpoint"]["source"], bool(request["checkpoint"].get("stored"))
+    if stored and not request["entry_point"]:
+        raise Refused("crewai.stored_copy_needs_entry_point")
+    try:
+        if request["location"]["store_kind"] == "sqlite" and not stored:
+            text = _row(request)
+        else:
+            text = _decoded(Path(source).read_bytes())
+        body = json.loads(text)
+    except (OSError, ValueError, _database().Error) as error:
+        if isinstance(error, FileNotFoundError) and not stored:
+            raise _missing(request) from error
+        raise Refused("crewai.checkpoint_unreadable", source=source, error=error) from error
+    if not isinstance(body, dict) or not isinstance(body.get("entities"), list):
+        raise Refused("crewai.not_a_checkpoint", source=source)
+    return body
+
+
+def _decoded(data: bytes) -> str:
+    # Old versions wrote with the locale's encoding.
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252")
+
+
+def _row(request: Request) -> str:
+    store = Path(request["location"]["path"])
+    if not store.exists():
+        raise _missing(request)
+    with opened(store) as connection:
+        query = "SELECT json(data) FROM checkpoints WHERE id = ?"
+        row = connection.execute(query, (request["checkpoint"]["id"],)).fetchone()
+    if row is None:
+        raise _missing(request)
+    return str(row[0])
+
+
+def _missing(request: Request) -> Refused:
+    return Refused("crewai.checkpoint_deleted", checkpoint=request["checkpoint"]["id"])
+
+
+def use_recent_sqlite() -> None:
+    """Make the whole process use a SQLite with JSONB. Raises Refused if the environment has none.
+
+    Without JSONB, the engine would only log that it failed to write checkpoints.
+    """
+    if sqlite3.sqlite_version_info >= MIN_SQLITE:
+        return
+    try:
+        recent: Any = importlib.import_module("pysqlite3")
+    except ImportError:
+        recent = None
+    if recent is None or recent.sqlite_version_info < MIN_SQLITE:
+        raise Refused("crewai.sqlite_too_old", version=sqlite3.sqlite_version, python=sys.executable)
+    sys.modules["sqlite3"] = recent
+    sys.modules["sqlite3.dbapi2"] = recent.dbapi2
+
+
+def refuse_other_location(request: Request) -> None:
+    """Raise Refused unless the location is still what a person chose.
+
+    If its path has become a link, the engine would write elsewhere; if it is another database, the engine
+    would create its table there.
+    """
+    path = Path(request["location"]["path"])
+    if path.resolve() != path:
+        raise Refused("crewai.location_is_link", path=path, place=path.resolve())
+    if request["location"]["store_kind"] != "sqlite" or not path.exists() or not path.stat().st_size:
+        return
+    try:
+        with opened(path) as connection:
+            named = connection.execute("SELECT type FROM sqlite_master WHERE name = 'checkpoints'").fetchall()
+    except (OSError, _database().Error) as error:
+        raise Refused("crewai.store_unreadable", path=path, error=error) from error
+    if [tuple(one) for one in named] != [("table",)]:
+        raise Refused("crewai.foreign_database", path=path)
+
+
+def opened(store: Path) -> Any:
+    """Open a SQLite store for reading, without creating files. Raises OSError and sqlite3.Error.
+
+    Returns a context manager that yields the connection and closes it.
+    """
+    with open(store, "rb") as file:
+        is_in_wal_mode = file.read(WRITE_VERSION.stop)[WRITE_VERSION] == IN_WAL_MODE
+    # A store in WAL mode without a log has no writer, and opening it must not create a log.
+    is_immutable = is_in_wal_mode and not Path(f"{store}-wal").exists()
+    options = "mode=ro&immutable=1" if is_immutable else "mode=ro"
+    return closing(
+        _database().connect(f"file:{quote(os.fsencode(store))}?{options}", uri=True, timeout=LOCK_SECONDS)
+    )
+
+
+def _database() -> Any:
+    """Return the sqlite3 module that the process uses, which may not be the one imported above."""
+    return sys.modules["sqlite3"]
+
+
+def root_of(body: Mapping[str, Any], kind: str) -> Entity:
+    """Return the root entity: the first of this kind that is not an agent's executor. Raises Refused."""
+    for entity in body["entities"]:
+        if isinstance(entity, dict) and entity.get("entity_type") == kind and not entity.get("executor_type"):
+            return entity
+    raise Refused(MISSING[kind])
+
+
+def edit_crew(crew: Entity, request: Request) -> None:
+    """Edit or remove the outputs of the crew's tasks. Raises Refused if the plan or an edit does not fit."""
+    tasks = [task for task in crew.get("tasks") or [] if isinstance(task, dict)]
+    planned = [step["task"] for step in request["steps"]]
+    if planned and planned != [str(task.get("id")) for task in tasks]:
+        raise Refused("crewai.plan_outdated")
+    again = {step["task"] for step in request["steps"] if step["action"] == "again"}
+    for position, task in enumerate(tasks, 1):
+        edit = request["outputs"].get(str(task.get("id")))
+        if edit is not None:
+            _edit_output(task, edit, position)
+        elif str(task.get("id")) in again:
+            task["output"] = None
+
+
+def _edit_output(task: Entity, edit: OutputEdit, position: int) -> None:
+    """Change the text, the JSON value and the model of an output: readers use any of the three."""
+    output = task.get("output")
+    if not isinstance(output, dict):
+        raise Refused("crewai.output_of_unfinished_task", position=position)
+    is_json = output.get("json_dict") is not None or output.get("pydantic") is not None
+    is_json = is_json or output.get("output_format") in {"json", "pydantic"} or "json" in edit
+    if not is_json:
+        output["raw"] = edit["text"]
+    else:
+        value = edit["json"] if "json" in edit else _parsed(edit["text"], position)
+        output["raw"] = json.dumps(value, ensure_ascii=False) if "json" in edit else edit["text"]
+        for name in ("json_dict", "pydantic"):
+            if output.get(name) is not None:
+                output[name] = value
+    # These messages led to the output before the edit.
+    output["messages"] = []
+
+
+def _parsed(text: str, position: int) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise Refused("crewai.output_not_json", position=position, error=error) from error
+    if not isinstance(value, dict):
+        raise Refused("crewai.output_not_json_object", position=position)
+    return value
+
+
+def edit_state(flow: Entity, request: Request) -> None:
+    """Set the edited fields of the flow's state."""
+    if request["state"] is not None:
+        flow["checkpoint_state"] = {**(flow.get("checkpoint_state") or {}), **request["state"]}

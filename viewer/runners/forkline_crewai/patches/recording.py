@@ -1,0 +1,324 @@
+"""Patches of how a run is recorded: its checkpoints and its events."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crewai.events.event_bus import crewai_event_bus
+from crewai.flow.flow import Flow
+from crewai.state import checkpoint_listener
+from crewai.state.provider.json_provider import JsonProvider
+from crewai.state.provider.sqlite_provider import SqliteProvider
+from crewai.state.runtime import RuntimeState
+from pydantic import BaseModel
+
+from forkline_crewai import restoring
+from forkline_runner import own_checkpoints
+from forkline_runner.own_checkpoints import Moved, Pins
+from forkline_runner.reporting import shortened
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+    from viewer.host.jobs.request import Request
+
+
+MAX_TRIES = 6
+MAX_WRITE_SECONDS = 60
+MAX_REASON = 300
+# ``depth``: the number of nested checkpoint serializations in this thread.
+writing = threading.local()
+# ``event``: the engine's event that triggered the checkpoint being written in this thread.
+current = threading.local()
+
+
+def retry_serialization() -> None:
+    """Retry the serialization of the engine's state if the state changes during it.
+
+    After about two seconds, the serialization raises RuntimeError.
+
+    Patches: crewai.state.runtime.RuntimeState.model_dump and model_dump_json,
+        crewai.flow.flow.Flow._copy_and_serialize_state
+    Versions: 1.14.2 and newer
+    Why: The run continues while a checkpoint is written. pydantic's serializer then fails, or panics with an
+        exception that ``except Exception`` does not catch and that ends the run.
+    Test: quality/compatibility/rows/failures.py::panic
+    """
+    for owner, name in (
+        (RuntimeState, "model_dump"),
+        (RuntimeState, "model_dump_json"),
+        (Flow, "_copy_and_serialize_state"),
+    ):
+        setattr(owner, name, _retried(getattr(owner, name)))
+
+
+def _retried(dump: Callable[..., Any]) -> Callable[..., Any]:
+    def dumped(self: Any, *args: Any, **named: Any) -> Any:
+        writing.depth = getattr(writing, "depth", 0) + 1
+        try:
+            return _until_unchanged(lambda: dump(self, *args, **named))
+        finally:
+            writing.depth -= 1
+
+    return dumped
+
+
+def _until_unchanged(dump: Callable[[], Any]) -> Any:
+    for attempt in range(1, MAX_TRIES + 1):
+        try:
+            return dump()
+        except BaseException as error:
+            if not _changed_meanwhile(error):
+                raise
+            if attempt == MAX_TRIES:
+                raise RuntimeError(f"the state kept changing while it was written: {error}") from error
+            time.sleep(0.02 * 2**attempt)
+    raise AssertionError
+
+
+def _changed_meanwhile(error: BaseException) -> bool:
+    return "changed size during iteration" in str(error) or type(error).__name__ == "PanicException"
+
+
+def name_functions(warn: Callable[..., None]) -> None:
+    """Write the names of functions, and the schemas of model classes, into checkpoints.
+
+    ``warn`` is called for each such function.
+
+    Patches: pydantic.BaseModel.model_dump, while a checkpoint is written
+    Versions: 1.14.2 and newer
+    Why: A single function in the state, such as a tool made by ``@tool``, prevents every checkpoint from
+        being written. Newer engines write a model class's schema; older ones fail.
+    Test: quality/compatibility/rows/components.py::function_tool
+    """
+    dump = BaseModel.model_dump
+
+    def fallback(value: Any) -> Any:
+        schema: Any = getattr(value, "model_json_schema", None)
+        if isinstance(value, type) and schema:
+            return schema()
+        if not callable(value) or schema:
+            raise TypeError(f"Unable to serialize unknown type: {type(value)}")
+        name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', repr(value))}"
+        warn("crewai.function_not_stored", name=name)
+        return name
+
+    def dumped(self: Any, **named: Any) -> Any:
+        # Leave other dumps unchanged: parts of the state are dumped as JSON, too.
+        if getattr(writing, "depth", 0):
+            named.setdefault("fallback", fallback)
+        return dump(self, **named)
+
+    BaseModel.model_dump = dumped  # type: ignore[method-assign]
+
+
+def pin_locations(request: Request) -> None:
+    """Refuse to write to a location that was renamed or replaced since the run began to write there.
+
+    The request's location is pinned now, and each other location when it is first written to.
+
+    Patches: checkpoint of crewai.state.provider.json_provider.JsonProvider,
+        crewai.state.provider.sqlite_provider.SqliteProvider and Forkline's OldSqliteProvider
+    Versions: 1.14.2 and newer
+    Why: The engine would create the location again at the old path.
+    Test: tests/runners/stores/test_failed_writes.py::
+        test_a_location_renamed_during_a_run_is_not_created_again
+    """
+    pins = Pins()
+    pins.hold(request["location"]["path"], request["location"]["store_kind"] == "json")
+    providers: tuple[Any, ...] = (JsonProvider, SqliteProvider, restoring.OldSqliteProvider)
+    for provider in providers:
+        if "checkpoint" in vars(provider):
+            provider.checkpoint = _pinned(provider.checkpoint, pins, provider is JsonProvider)
+
+
+def _pinned(write: Callable[..., str], pins: Pins, is_folder: bool) -> Callable[..., str]:
+    def write_unless_moved(self: Any, data: str, location: str, **named: Any) -> str:
+        pins.check(location)
+        path = write(self, data, location, **named)
+        pins.hold(location, is_folder)
+        # If it was moved between the check and the write, the engine has created it again: refuse that too.
+        pins.check(location)
+        return path
+
+    return write_unless_moved
+
+
+def write_one_at_a_time(reporter: Reporter) -> None:
+    """Write one checkpoint at a time, and report a ``checkpoint_failed`` event for each failed write.
+
+    Patches: crewai.state.checkpoint_listener._do_checkpoint
+    Versions: 1.14.2 and newer
+    Why: Two writes at once would both name the same parent. The engine only logs a failed write and
+        continues.
+    Test: tests/runners/stores/test_failed_writes.py::test_a_run_on_a_full_disk_reports_every_failed_write
+    """
+    lock = threading.RLock()
+    write = checkpoint_listener._do_checkpoint
+
+    def written(state: Any, settings: Any, event: Any = None) -> None:
+        with lock:
+            current.event = event
+            try:
+                write(state, settings, event)
+            except Exception as error:
+                reporter.write("checkpoint_failed", error=_reason(error), moved=isinstance(error, Moved))
+                raise
+            finally:
+                current.event = None
+
+    checkpoint_listener._do_checkpoint = written
+
+
+def _reason(error: Exception) -> str:
+    """Return why a write failed, without the path: ``No space left on device``."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return shortened(" ".join(text.split()), MAX_REASON)
+
+
+def await_writes() -> None:
+    """Wait for a checkpoint's write before the run continues: ``emit`` returns only when it is written.
+
+    Patches: crewai.events.event_bus.crewai_event_bus.emit
+    Versions: 1.14.2 and newer
+    Why: The engine writes checkpoints in other threads while the run continues. A checkpoint could contain
+        work that was done after its event, be written out of order, or be lost when the run ends.
+    Test: tests/runners/test_patches.py::test_a_run_waits_for_each_checkpoint
+    """
+    emit = crewai_event_bus.emit
+
+    def emit_and_wait(source: Any, event: Any) -> Any:
+        future = emit(source, event)
+        should_checkpoint = checkpoint_listener._should_checkpoint
+        if future is not None and not _in_a_handler() and should_checkpoint(source, event):
+            # The caller receives the future, and with it the exception.
+            with contextlib.suppress(Exception):
+                future.result(timeout=MAX_WRITE_SECONDS)
+        return future
+
+    crewai_event_bus.emit = emit_and_wait
+
+
+def _in_a_handler() -> bool:
+    """Return whether this thread belongs to the event bus, and would therefore wait for itself."""
+    thread = threading.current_thread()
+    return thread.name.startswith("CrewAISyncHandler") or thread is getattr(
+        crewai_event_bus, "_loop_thread", None
+    )
+
+
+def report_checkpoints(reporter: Reporter) -> None:
+    """Report a ``checkpoint`` event for each checkpoint when the engine records it as its latest.
+
+    Patches: crewai.state.runtime.RuntimeState._chain_lineage
+    Versions: 1.14.2 and newer
+    Why: 1.14.2 emits no event for a written checkpoint, and in newer versions none names its parent and
+        trigger.
+    Test: tests/runners/runs/test_new_runs.py::test_a_new_crew_prunes_only_its_own_checkpoints
+    """
+    chain = RuntimeState._chain_lineage
+
+    def chained(self: Any, provider: Any, location: str) -> None:
+        parent = self._parent_id
+        chain(self, provider, location)
+        event = getattr(current, "event", None)
+        reporter.write(
+            "checkpoint",
+            id=str(self._checkpoint_id),
+            parent=str(parent or ""),
+            path=str(location),
+            branch=str(self._branch or ""),
+            trigger=str(getattr(event, "type", "") or ""),
+        )
+
+    RuntimeState._chain_lineage = chained
+
+
+def prune_older_checkpoints(request: Request, reporter: Reporter) -> None:
+    """Delete the older checkpoints of this run as it writes new ones, if a person chose how many to keep.
+
+    Patches: crewai.state.runtime.RuntimeState._chain_lineage
+    Versions: 1.14.2 and newer
+    Why: The engine's own pruning deletes whatever else is in the folder or on the branch. It is never used.
+    Test: tests/runners/runs/test_new_runs.py::test_a_new_crew_prunes_only_its_own_checkpoints
+    """
+    latest = restoring.chosen_settings(request).get("max_checkpoints")
+    if not latest:
+        return
+    chain = RuntimeState._chain_lineage
+    kept: list[own_checkpoints.Written] = []
+
+    def chained(self: Any, provider: Any, location: str) -> None:
+        chain(self, provider, location)
+        _prune(kept, latest, str(location), request, reporter)
+
+    RuntimeState._chain_lineage = chained
+
+
+def _prune(
+    kept: list[own_checkpoints.Written], count: int, path: str, request: Request, reporter: Reporter
+) -> None:
+    """Add the checkpoint at ``path`` to ``kept``, and delete the oldest ones beyond ``count``.
+
+    ``path`` is a file, or ``store.db#id`` in SQLite.
+    """
+    is_sqlite = request["location"]["store_kind"] == "sqlite"
+    store_kind: own_checkpoints.StoreKind = "sqlite" if is_sqlite else "json"
+    location = request["location"]["path"]
+    try:
+        # A crew in a flow may write to another location.
+        if path.rpartition("#")[0] == location if is_sqlite else Path(path).is_relative_to(location):
+            kept.append(own_checkpoints.written(path, store_kind))
+        while len(kept) > count:
+            if not own_checkpoints.delete(kept.pop(0), store_kind):
+                reporter.warn("crewai.checkpoint_replaced")
+    except (OSError, sqlite3.Error) as error:
+        reporter.warn("crewai.pruning_failed", error=error)
+
+
+def report_events(report: Callable[[Any], None]) -> None:
+    """Call ``report`` with each of the engine's events, in order, before the engine emits it.
+
+    Patches: crewai.events.event_bus.crewai_event_bus.emit
+    Versions: 1.14.2 and newer
+    Why: A handler that is registered with the event bus runs in another thread, and so in another order.
+    Test: tests/runners/runs/test_endings.py::test_streamed_text_and_tokens_are_reported_as_they_arrive
+    """
+    emit = crewai_event_bus.emit
+
+    def emit_and_report(source: Any, event: Any) -> Any:
+        report(event)
+        return emit(source, event)
+
+    crewai_event_bus.emit = emit_and_report
+
+
+def drop_warmup_events(tokens: ContextVar[list[int] | None]) -> None:
+    """Drop the events of the calls that warm the prompt cache.
+
+    That is, while ``tokens`` has a list in the context. The calls' tokens are appended to that list.
+
+    Patches: crewai.events.event_bus.crewai_event_bus.emit
+    Versions: 1.14.2 and newer
+    Why: Their events would be recorded in the checkpoints as work of the run's agents.
+    Test: tests/runners/runs/test_models_and_cache_warmup.py::
+        test_another_model_for_a_role_and_a_cache_warmup
+    """
+    emit: Callable[..., Any] = crewai_event_bus.emit
+
+    def emit_unless_warming(source: Any, event: Any) -> Any:
+        used = tokens.get()
+        if used is None:
+            return emit(source, event)
+        if event.type == "llm_call_completed":
+            usage: Mapping[str, Any] = getattr(event, "usage", None) or {}
+            used.append(int(usage.get("total_tokens") or 0))
+        return None
+
+    crewai_event_bus.emit = emit_unless_warming

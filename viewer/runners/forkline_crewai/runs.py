@@ -1,0 +1,187 @@
+"""Runs with the engine: patches it, then runs a crew, flow or agent, new or from a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crewai import Agent, Crew
+
+from forkline_crewai import (
+    agents,
+    cache_warmup,
+    components,
+    crews,
+    entry_points,
+    flows,
+    models,
+    reporting,
+    restoring,
+)
+from forkline_crewai.matching import filled, placeholders
+from forkline_crewai.patches import questions, recording, tasks
+from forkline_runner.messages import Refused
+from forkline_runner.reporting import shortened
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+    from viewer.host.jobs.request import Request
+
+
+MAX_TITLE = 200
+
+
+def patch_engine(request: Request, reporter: Reporter, positions: Mapping[str, int]) -> None:
+    """Apply the patches that every run needs, in the order in which they wrap each other.
+
+    ``positions`` maps task ids to their positions, counted from 1.
+    """
+    recording.name_functions(reporter.warn)
+    recording.retry_serialization()
+    recording.pin_locations(request)
+    recording.write_one_at_a_time(reporter)
+    recording.report_checkpoints(reporter)
+    recording.await_writes()
+    tasks.pass_on_async_failures()
+    questions.ask_for_output_review(reporter.questions)
+    questions.ask_for_feedback(reporter.questions)
+    questions.route_by_chosen_outcome()
+    questions.ask_instead_of_pausing(reporter.questions)
+    questions.ask_for_flow_input(reporter.questions)
+    recording.prune_older_checkpoints(request, reporter)
+    recording.report_events(partial(reporting.report_event, reporter, positions))
+
+
+def run_restored(
+    request: Request,
+    body: dict[str, Any],
+    root: dict[str, Any],
+    entities: list[Any],
+    scratch: Path,
+    reporter: Reporter,
+) -> str:
+    """Run the remaining steps from a checkpoint. Return the result as text.
+
+    ``root`` is its root entity with a person's edits, and ``entities`` are what is restored. Raises Refused
+    before anything has run.
+    """
+    saved_tasks = root.get("tasks") or [] if request["entity"] == "crew" else []
+    positions = {str(task["id"]): position for position, task in enumerate(saved_tasks, 1)}
+    patch_engine(request, reporter, positions)
+    state = restoring.restored(body, entities, request, scratch)
+    if request["entity"] == "crew":
+        crew = crews.prepare(state, root, body, request, reporter)
+        reporter.write("steps", steps=_planned_steps(request, [root, *saved_tasks]))
+        return crews.run(crew)
+    if request["entity"] == "flow":
+        flow = flows.prepare(state, root, body, request, reporter)
+        questions.ask_instead_of_pausing_in_methods(flow, reporter.questions)
+        flows.continue_pending(flow, root, body, request, reporter.questions)
+        flows.replay_finished(flow, root, body, reporter)
+        reporter.write("steps", steps=flows.steps_of(flow, request))
+        return flows.run(flow)
+    agent = agents.prepare(state, root, body, request, reporter)
+    reporter.write("steps", steps=_planned_steps(request, [root]))
+    return agents.run(agent, body, request)
+
+
+def _planned_steps(request: Request, units: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    names = ("name", "description", "role")
+    titles = {
+        str(unit.get("id")): next((unit[name] for name in names if unit.get(name)), "") for unit in units
+    }
+    return [
+        {
+            "unit": step["task"],
+            "position": position,
+            "title": shortened(titles.get(step["task"], ""), MAX_TITLE),
+            "action": step["action"],
+        }
+        for position, step in enumerate(request["steps"], 1)
+    ]
+
+
+def run_new(request: Request, reporter: Reporter) -> str:
+    """Create and run the entity, and write its checkpoints to the location. Return its result as text.
+
+    Raises Refused before anything has run.
+    """
+    if request["entity"] == "crew":
+        inputs = {**entry_points.default_inputs(request["entry_point"]), **request["inputs"]}
+        request = {**request, "inputs": inputs}
+    make = {"crew": _new_crew, "flow": _new_flow, "agent": _new_agent}[request["entity"]]
+    made, steps = make(request, reporter)
+    components.report_and_refuse(models.missing_models(made), request, reporter)
+    made.checkpoint = restoring.settings_for(request, made.checkpoint)
+    patch_engine(request, reporter, {step["unit"]: step["position"] for step in steps})
+    reporter.write("steps", steps=steps)
+    with restoring.one_scope():
+        if request["entity"] == "crew":
+            return crews.run(made, request["inputs"])
+        if request["entity"] == "flow":
+            return flows.run(made, request["inputs"])
+        return str(made.kickoff(_message(request)).raw)
+
+
+def _new_crew(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any]]]:
+    crew = entry_points.made_by(request["entry_point"], Crew, "crew")
+    for agent in crew.agents:
+        agent.checkpoint = None  # the crew's settings apply to all
+    crew.stream = False
+    _refuse_missing_inputs(crew, request["inputs"])
+    models.choose_for_new_crew(crew, request)
+    cache_warmup.before_first_task(crew, request, reporter)
+    steps = [
+        {
+            "unit": str(task.id),
+            "position": position,
+            "title": shortened(filled(task.name or task.description, request["inputs"]), MAX_TITLE),
+            "agent": filled(getattr(task.agent, "role", None) or "", request["inputs"]).strip(),
+            "action": "runs",
+        }
+        for position, task in enumerate(crew.tasks, 1)
+    ]
+    return crew, steps
+
+
+def _refuse_missing_inputs(crew: Any, inputs: Mapping[str, Any]) -> None:
+    """Raise Refused if inputs in the crew's texts are missing: the engine names only the first.
+
+    Without any inputs the engine leaves the texts unchanged, and the project's hooks may add inputs.
+    """
+    if not inputs or crew.before_kickoff_callbacks:
+        return
+    texts = [text for task in crew.tasks for text in (task.description, task.expected_output)]
+    texts += [text for agent in crew.agents for text in (agent.role, agent.goal, agent.backstory)]
+    missing = sorted(set().union(*(placeholders(text) for text in texts)) - inputs.keys())
+    if missing:
+        raise Refused("crewai.inputs_missing", inputs=", ".join(missing))
+
+
+def _new_flow(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any]]]:
+    flow = flows.made_by(request["entry_point"])
+    flow.stream = False
+    questions.ask_instead_of_pausing_in_methods(flow, reporter.questions)
+    return flow, flows.steps_of(flow, request)
+
+
+def _new_agent(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any]]]:
+    agent = entry_points.made_by(request["entry_point"], Agent, "agent")
+    _message(request)
+    step = {
+        "unit": str(agent.id),
+        "position": 1,
+        "title": shortened(str(agent.role).strip(), MAX_TITLE),
+        "action": "runs",
+    }
+    return agent, [step]
+
+
+def _message(request: Request) -> Any:
+    """Return the agent's input. Raises Refused if there is none."""
+    message = request["inputs"].get(agents.MESSAGES)
+    if not message:
+        raise Refused("crewai.agent_input_missing", input=agents.MESSAGES)
+    return message
