@@ -10,6 +10,7 @@ PACKAGES = (
     "forkline_guard",
     "forkline_prewarm",
     "forkline_runner",
+    "forkline_crewai",
     "forkline_langgraph",
 )
 

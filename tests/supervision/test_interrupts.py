@@ -14,7 +14,7 @@ from tests.jobs.conftest import ROOT
 CODE = """
 import os, sys, threading, time
 sys.path.insert(0, "viewer/runners")
-from forkline_runner import interrupts
+from forkline_runner import program
 lock = threading.Lock()
 def leave(status):
     with lock:
@@ -25,7 +25,7 @@ def work():
         with lock:
             sum(range(1000))
 try:
-    interrupts.listen(lambda: leave(130), lambda: leave(143))
+    program.listen_for_signals(lambda: leave(130), lambda: leave(143))
     print("ready", flush=True)
     work()
 except KeyboardInterrupt:

@@ -24,7 +24,7 @@ class AcceptedEffectQuerySet(models.QuerySet["AcceptedEffect"]):
     """Queries for accepted effects."""
 
     def keys(self) -> set[str]:
-        """The keys by which the runner compares effects (forkline_runner/loaded_code/effects.py)."""
+        """The keys by which the runner compares effects (forkline_runner/effects.py)."""
         return set(self.filter(is_bound=True).values_list("key", flat=True))
 
 

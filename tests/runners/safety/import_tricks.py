@@ -33,7 +33,7 @@ class Scene:
         given = {"PATH": os.environ["PATH"], "TRACE": str(self.trace), "PYTHONDONTWRITEBYTECODE": "1"}
         before = "import sys\nsys.path.insert(0, '')\n"
         if guarded:
-            before += f"sys.path.append({str(ENGINES)!r})\nfrom forkline_guard import guard\n"
+            before += f"sys.path.append({str(ENGINES)!r})\nimport forkline_guard as guard\n"
             before += f"guard.protect([{str(self.location)!r}])\n"
         return subprocess.run(
             [sys.executable, "-c", before + textwrap.dedent(code)],

@@ -321,7 +321,7 @@ def delete_stale_checks() -> None:
 # python_version      of the project's interpreter; also engine_version, and sqlite_version if it matters
 # checkpoint_version  the engine version that wrote the checkpoint
 # effects             kind, name, detail, digest, tool, field, given, key: what the checkpoint adds to the
-# project's own code (forkline_runner/loaded_code/effects.py)
+# project's own code (forkline_runner/effects.py)
 # is_complete         whether all effects were accepted: only then is anything imported and the rest known
 # imports             the project's modules that restoring or the entry point imports
 # components          what, name, task (position), agent (role), fate: restored, project or lost

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import forkline_guard
 from forkline_crewai.sanitizing import (
     ENGINE_TOOLS,
     MADE_OF_FUNCTIONS,
@@ -22,7 +23,6 @@ from forkline_crewai.sanitizing import (
     providers_of,
     restored_fields,
 )
-from forkline_guard import guard
 from forkline_runner import own_code, resolving
 from forkline_runner.effects import MAX_NAME, Effect, digest_of, value_effect
 
@@ -68,7 +68,7 @@ def pin_modules(saved: Mapping[str, Any], request: Request) -> None:
     for tool in _tools_in(saved):
         for file in resolving.files_if_found(str(tool["tool_type"]).rpartition(".")[0]):
             if file.name not in imported and file.name not in sys.modules:
-                guard.pin(file.name, file.path, file.digest)
+                forkline_guard.pin(file.name, file.path, file.digest)
 
 
 def _of_tools(

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from forkline_guard import guard
+import forkline_guard
 from forkline_runner import own_code, resolving
 from forkline_runner.effects import (
     HIDDEN,
@@ -312,7 +312,7 @@ class Loadable:
         """Allow modules that needed acceptance to be imported only with their current content."""
         for file in {file for files in self._files.values() for file in files}:
             if file.name not in sys.modules:
-                guard.pin(file.name, file.path, file.digest)
+                forkline_guard.pin(file.name, file.path, file.digest)
 
     def add_stored(self, data: bytes) -> None:
         """Allow a value that this run has stored to be loaded again."""

@@ -23,22 +23,28 @@ The program of an engine is short: it calls ``main`` with its ``EngineProgram``.
 
 from __future__ import annotations
 
+import builtins
+import getpass
 import importlib.util
+import io
 import json
 import os
+import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
-from forkline_guard import guard
-from forkline_runner import process, project
-from forkline_runner.messages import Message, Refused, message
+import forkline_guard
+from forkline_runner import project
+from forkline_runner.messages import Message, Refused, english, message
 from forkline_runner.reporting import NO_SPACE, LimitCounter, Questions, Reporter, secrets_of
 
 if TYPE_CHECKING:
@@ -48,6 +54,7 @@ if TYPE_CHECKING:
 SUCCEEDED, FAILED, CANCELLED, TERMINATED = 0, 1, 130, 143
 CLEAN_UP_SECONDS = 2
 FLUSH_SECONDS = 2
+INTERRUPT, TERMINATE = b"i", b"t"
 
 
 @dataclass(frozen=True)
@@ -79,18 +86,16 @@ def run_job(engine: EngineProgram, folder: Path) -> int:
     spool = _spool_module()
     request: Request = json.loads((folder / spool.REQUEST).read_text())
     # Before anything of the project or of the checkpoint is imported.
-    guard.install_from(os.environ)
-    guard.protect(request.get("protected") or [])
+    forkline_guard.install_from(os.environ)
+    forkline_guard.protect(request.get("protected") or [])
     reporter = Reporter(spool.Spool(folder, hide=secrets_of(os.environ)), folder)
     reporter.questions = Questions(folder, reporter, spool.answer_name)
     if request["kind"] == "preflight":
-        process.refuse_during_preflight()
+        refuse_during_preflight()
     else:
-        process.ask_a_person(reporter.questions)
+        ask_a_person(reporter.questions)
     flush = partial(_flush, engine)
-    process.listen_for_signals(
-        partial(_cancel, reporter, flush), partial(_leave, reporter, flush, TERMINATED)
-    )
+    listen_for_signals(partial(_cancel, reporter, flush), partial(_leave, reporter, flush, TERMINATED))
     maximum = (request.get("options") or {}).get("limits") or {}
     reporter.limits = LimitCounter(maximum, folder / spool.STOP, reporter.questions.is_waiting, engine.steps)
     reporter.limits.watch_time(reporter)
@@ -114,7 +119,7 @@ def _end(reporter: Reporter, error: BaseException, folder: Path) -> int:
         reporter.end("cancelled")
         return CANCELLED
     ending: str | Message = f"{type(error).__name__}: {error}"
-    if isinstance(error, Refused | process.InputDuringPreflight):
+    if isinstance(error, Refused | InputDuringPreflight):
         ending = error.message
     elif isinstance(error, SystemExit):
         ending = message("runner.project_exited", code=repr(error.code))
@@ -207,3 +212,100 @@ def _spool_module() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def ask_a_person(questions: Questions) -> None:
+    """Make every ``input()`` ask through these questions: a run has no terminal."""
+
+    def asked(prompt: object = "", /) -> str:
+        return answer(questions, str(prompt))
+
+    builtins.input = asked
+    # Code that imported the built-in function earlier reads from here.
+    sys.stdin = AnswerStream(questions)
+    _refuse_passwords()
+
+
+class AnswerStream(io.TextIOBase):
+    """A standard input whose lines are a person's answers.
+
+    Reading all of it returns nothing: programs do so to find out whether something was piped to them.
+    """
+
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+
+    def readable(self) -> bool:
+        return True
+
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
+        return answer(self._questions, "") + "\n"
+
+    def read(self, size: int | None = -1, /) -> str:
+        return ""
+
+    def __next__(self) -> str:  # type: ignore[override]
+        raise StopIteration
+
+
+def answer(questions: Questions, prompt: str) -> str:
+    """Return a person's answer as one line."""
+    return " ".join(questions.ask("program_input", prompt.strip() or "Input").splitlines())
+
+
+def refuse_during_preflight() -> None:
+    """Make every ``input()`` raise InputDuringPreflight."""
+
+    def refused(prompt: object = "", /) -> str:
+        raise InputDuringPreflight(prompt)
+
+    builtins.input = refused
+    _refuse_passwords()
+
+
+class InputDuringPreflight(BaseException):
+    """The project's code requests input while a preflight check loads it. Not an ``Exception``."""
+
+    def __init__(self, prompt: object) -> None:
+        self.message = message("runner.input_during_preflight", prompt=repr(str(prompt).strip()))
+        super().__init__(english(self.message))
+
+
+def _refuse_passwords() -> None:
+    """Refuse ``getpass``: an answer is stored and shown, and a password must not be."""
+
+    def refused(prompt: str = "Password: ", stream: Any = None) -> str:
+        raise Refused("runner.password_input", prompt=repr(prompt.strip()))
+
+    getpass.getpass = refused
+
+
+def listen_for_signals(interrupted: Callable[[], object], terminated: Callable[[], object]) -> None:
+    """Raise KeyboardInterrupt in the main thread at the first signal, and call back in another thread.
+
+    ``interrupted`` is called at the first SIGINT, ``terminated`` at the first SIGTERM. A signal handler
+    interrupts the main thread, which may hold the lock of the spool, of a checkpoint's write or of the
+    threading module. The handlers therefore only write a byte to a pipe that a thread reads.
+    """
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    sent: set[int] = set()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        # The byte is written first: another signal may interrupt this handler and raise.
+        with suppress(BlockingIOError):
+            os.write(write, INTERRUPT if number == signal.SIGINT else TERMINATE)
+        if not sent:
+            sent.add(number)
+            raise KeyboardInterrupt
+
+    def wait() -> None:
+        waiting = {INTERRUPT: interrupted, TERMINATE: terminated}
+        while waiting:
+            callback = waiting.pop(os.read(read, 1), None)
+            if callback:
+                callback()
+
+    threading.Thread(target=wait, name="interrupts", daemon=True).start()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handle)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from zipimport import zipimporter
 
-from forkline_guard.guard import GuardingFinder, ImportRefused, ProtectedFolderFinder, check_spec
+from forkline_guard import GuardingFinder, ImportRefused, ProtectedFolderFinder, check_spec
 
 # Bounds for reading what the project's own entry points import.
 MAX_MODULES = 400

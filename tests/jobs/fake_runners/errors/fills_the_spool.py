@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 import tiny
 
-from forkline_runner import process
+from forkline_runner import program
 from forkline_runner.reporting import Reporter
 
 with open("marks", "a") as marks:
@@ -16,7 +16,7 @@ with open("marks", "a") as marks:
 full_at = Path("full_at").read_text()
 spool = tiny.load_spool().Spool(tiny.FOLDER)
 reporter = Reporter(spool, tiny.FOLDER)
-process.listen_for_signals(lambda: None, lambda: None)
+program.listen_for_signals(lambda: None, lambda: None)
 try:
     for kind in ("started", "task_started", "task_completed", "ended"):
         if kind == full_at:

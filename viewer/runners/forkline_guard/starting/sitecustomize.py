@@ -15,9 +15,9 @@ def install() -> None:
     """Install the guard, and restore the import path."""
     sys.path.insert(0, RUNNERS)
     try:
-        from forkline_guard import guard
+        import forkline_guard
 
-        guard.install_from(os.environ)
+        forkline_guard.install_from(os.environ)
     finally:
         sys.path.remove(RUNNERS)
         sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != FOLDER]
