@@ -122,6 +122,11 @@ class ForkForm(BranchForm):
         into = str(valid_values(self).get("into") or "")
         return "" if into == self._usual else into
 
+    def leave_only_entry_point(self) -> None:
+        """Remove the fields that a resume does not have: all other values are empty."""
+        self.fields = {"entry_point": self.fields["entry_point"]}
+        self.has_nodes = False
+
     @property
     def units_again(self) -> frozenset[str]:
         return frozenset(valid_values(self).get("again") or ())

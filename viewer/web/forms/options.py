@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
+from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -12,6 +13,7 @@ from viewer.engines import engine_of
 from viewer.engines.editable import MISSING
 from viewer.engines.entry_points import EventPreset, InputName
 from viewer.engines.protocol import Contents, kind_of
+from viewer.formats import short_moment
 from viewer.host.jobs.request import CheckpointSettings
 from viewer.launching import options
 from viewer.launching.options import (
@@ -131,6 +133,30 @@ class ModelsForm(forms.Form):
         self.order_fields([*map(name_of, stored), CACHE_WARMUP])
 
     @property
+    def model_fields(self) -> list[forms.BoundField]:
+        """The field of each role."""
+        return [field for field in self if field.name != CACHE_WARMUP]
+
+    @property
+    def strategies(self) -> list[tuple[str, str]]:
+        """The ways to warm up the prompt cache, with their labels."""
+        return [(name, str(text)) for name, text in STRATEGIES.items()]
+
+    @property
+    def summary(self) -> str:
+        """A short label of the choices."""
+        chosen = self.chosen.items()
+        shown = [f"{gettext('all') if role == ALL_AGENTS else role}: {model}" for role, model in chosen]
+        if self.strategy:
+            shown.append(gettext("prompt cache warm-up"))
+        return ", ".join(shown) or gettext("as they are")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this part of the page is initially open."""
+        return bool(self.chosen or self.strategy or self.errors)
+
+    @property
     def chosen(self) -> dict[str, str]:
         """The models that differ from the stored ones, by role."""
         values = valid_values(self)
@@ -238,6 +264,28 @@ class StartTimeForm(forms.Form):
         """The start time, None for now."""
         return valid_values(self).get("start_at")
 
+    @property
+    def text(self) -> str:
+        return str(self["start_at"].value() or "")
+
+    @property
+    def is_later(self) -> bool:
+        return bool(self.text or self["start"].value() == LATER)
+
+    @property
+    def zone(self) -> str:
+        """The name of the server's time zone."""
+        return timezone.get_current_timezone_name()
+
+    @property
+    def server_time(self) -> datetime:
+        return timezone.localtime()
+
+    @property
+    def summary(self) -> str:
+        """A short label of the choice."""
+        return short_moment(self.at) if self.at else gettext("now")
+
 
 # The form of limits of tokens, minutes and steps.
 
@@ -273,6 +321,17 @@ class LimitsForm(forms.Form):
         """The valid limits by measure, time in seconds; empty if nothing was sent."""
         values = valid_values(self)
         return {measure: values[name] for measure, name in NAMES.items() if values.get(name) is not None}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this part of the page is initially open."""
+        return any(field.value() for field in self)
+
+    @property
+    def summary(self) -> str:
+        """A short label of the choices."""
+        typed = [(str(field.value() or "").strip(), str(field.label).lower()) for field in self]
+        return ", ".join(f"{text} {label}" for text, label in typed if text) or gettext("none")
 
 
 class DailyLimitsForm(LimitsForm):

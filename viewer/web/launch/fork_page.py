@@ -1,7 +1,7 @@
 """The page of a fork or resume."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.forms import Form
@@ -12,22 +12,15 @@ from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import kind_of
 from viewer.launching.naming import fork_branch
-from viewer.launching.preview import LaunchPreview, PlanPreview, preview_launch
+from viewer.launching.preview import LaunchPreview, preview_launch
 from viewer.launching.requests import ForkRequest, added_value
 from viewer.launching.start import start
 from viewer.models import Checkpoint, Job
-from viewer.web.forms.fork import EntryPointForm, ForkForm, OutputsForm, PreflightForm, StateForm, ValuesForm
+from viewer.web.forms.fork import ForkForm, OutputsForm, PreflightForm, StateForm, ValuesForm
 from viewer.web.forms.messages import ModesForm
 from viewer.web.forms.options import models_form
-from viewer.web.launch.answers import (
-    AnswersPart,
-    ConversationPart,
-    answers_part,
-    conversation_parts,
-    without_conversations,
-)
-from viewer.web.launch.edits import OutputView, ValuesPart, output_views, values_part
-from viewer.web.launch.options import OptionParts
+from viewer.web.launch.answers import answers_part, conversation_parts, without_conversations
+from viewer.web.launch.edits import ValuesPart, output_views, values_part
 from viewer.web.launch.page import (
     CheckpointPage,
     Retry,
@@ -39,24 +32,45 @@ from viewer.web.launch.page import (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class ForkParts:
-    """The parts of the page. ``inputs`` and ``state`` are None if there are none."""
+    """The parts of the page, in their initial state if ``data`` is None. A resume has no edits.
 
-    target: EntryPointForm
-    inputs: ValuesPart | None
-    state: ValuesPart | None
-    outputs: list[OutputView]
-    outputs_form: OutputsForm
-    options: OptionParts
-    modes: ModesForm
-    conversations: list[ConversationPart] = field(default_factory=list)
-    answers: AnswersPart | None = None
-    # What is known of the project's code, and whether more is known than when the page was shown.
-    schema_digest: str = ""
-    is_new_schema: bool = False
-    # An edited value replaces the stored one where the engine would add it, unless its mode differs.
-    replaces: bool = False
+    ``inputs``, ``state`` and ``answers`` are None if there are none.
+    """
+
+    def __init__(
+        self, type_: type[ForkRequest], source: StartingPoint, data: Any, submission: Submission
+    ) -> None:
+        contents, is_fork = source.contents, type_.kind == Job.Kind.FORK
+        engine, edits = engine_of(contents), data if is_fork else None
+        kind, edited = kind_of(engine, contents.kind), engine.editable(contents)
+        schema = source.schema(source.entry_point(data))
+        # What is known of the project's code, and whether more is known than when the page was shown.
+        self.schema_digest = schema.digest
+        self.is_new_schema = data is not None and data.get("schema", schema.digest) != schema.digest
+        # An edited value replaces the stored one where the engine would add it, unless its mode differs.
+        self.replaces = kind.adds_to_state
+
+        as_nodes = edited.as_nodes and schema.units
+        self.target = ForkForm(data, source.entry_points, source.proposed, as_nodes, kind.fork_targets)
+        if not is_fork:
+            self.target.leave_only_entry_point()
+        # A resume continues the thread itself, so that nothing is chosen for a person.
+        must_choose = not is_fork and submission.data is not None
+        self.answers = answers_part(data, edited, must_choose, submission.chosen)
+        self.inputs: ValuesPart | None = None
+        if edited.inputs is not None:
+            form = ValuesForm(edits, "input", edited.inputs, can_add=kind.can_add_inputs)
+            self.inputs = values_part(form)
+        self.modes = modes_form(edits, edited, schema, kind)
+        self.state: ValuesPart | None = None
+        if edited.state is not None:
+            entries = missing_entries(edited, schema)
+            self.state = values_part(StateForm(edits, without_conversations(edited), entries), self.modes)
+        self.conversations = conversation_parts(edits, contents, edited, self.modes)
+        self.outputs_form = OutputsForm(edits, edited.outputs)
+        self.outputs = output_views(self.outputs_form, edited.outputs)
+        self.options = source.options(models_form(contents, edits), data, schema)
 
     @property
     def values(self) -> list[ValuesPart]:
@@ -64,18 +78,30 @@ class ForkParts:
         return [part for part in (self.inputs, self.state) if part]
 
     @property
+    def forms(self) -> Sequence[Form]:
+        """The forms, in the order of the page."""
+        return (
+            *([self.answers.form] if self.answers else []),
+            *(part.form for part in self.values),
+            *(form for part in self.conversations for form in part.forms.forms),
+            self.modes,
+            self.outputs_form,
+            *self.options.forms,
+            self.target,
+        )
+
+    @property
     def edits(self) -> Edits:
         """The values that a person changed."""
-        target = self.target
         state = self.edited_state
         return Edits(
             inputs=self.inputs.form.changes if self.inputs else {},
             outputs=self.outputs_form.changes,
             state=state or None,
-            again=target.units_again if isinstance(target, ForkForm) else frozenset(),
-            keep=target.units_kept if isinstance(target, ForkForm) else frozenset(),
+            again=self.target.units_again,
+            keep=self.target.units_kept,
             replace=frozenset(name for name in state if self.replaces and not self.modes.adds(name)),
-            as_node=target.chosen_node if isinstance(target, ForkForm) else "",
+            as_node=self.target.chosen_node,
             answers=self.answers.form.answers if self.answers else {},
         )
 
@@ -114,58 +140,29 @@ class ForkParts:
 
 
 @dataclass(kw_only=True)
-class ForkPage(CheckpointPage[Job]):
+class ForkPage(CheckpointPage[LaunchPreview, Job]):
     """The page with the preview of its request."""
 
     parts: ForkParts
-    preview: LaunchPreview
     # The id of the field at which the form opens, if a link named one.
     opened_id: str = ""
 
     @property
     def forms(self) -> Sequence[Form]:
-        parts = self.parts
-        values = (part.form for part in parts.values)
-        messages = (form for part in parts.conversations for form in part.forms.forms)
-        answers = [parts.answers.form] if parts.answers else []
-        return (
-            *answers,
-            *values,
-            *messages,
-            parts.modes,
-            self.parts.outputs_form,
-            *self.parts.options.forms,
-            self.parts.target,
-        )
-
-    @property
-    def checked(self) -> LaunchPreview:
-        return self.preview
-
-    @property
-    def request(self) -> ForkRequest:
-        return self.preview.request
+        return self.parts.forms
 
     @property
     def kind(self) -> Job.Kind:
-        return self.request.kind
+        return self.preview.request.kind
 
     @property
     def is_fork(self) -> bool:
         return self.kind == Job.Kind.FORK
 
     @property
-    def plan(self) -> PlanPreview:
-        return self.preview.plan
-
-    @property
     def is_stored(self) -> bool:
         """Whether it starts from the stored copy because the checkpoint was pruned."""
         return self.checkpoint.state == Checkpoint.State.PRUNED
-
-    @property
-    def redacted_parts(self) -> list[str]:
-        return self.preview.redacted_parts
 
     @property
     def waits_for_preflight(self) -> bool:
@@ -176,15 +173,13 @@ class ForkPage(CheckpointPage[Job]):
     def sent_answer(self) -> str:
         """The answer that a resume sends, for its button; empty if it sends none or several."""
         views = self.parts.answers.views if self.parts.answers and not self.is_fork else []
-        return views[0].given if len(views) == 1 and self.request.edits.answers else ""
+        return views[0].given if len(views) == 1 and self.preview.request.edits.answers else ""
 
     @property
     def shares_its_branch(self) -> bool:
         """Whether resuming gives this branch a second continuation."""
-        return (
-            not self.is_fork
-            and self.checkpoint.children.filter(recorded_branch=self.checkpoint.recorded_branch).exists()
-        )
+        recorded = self.checkpoint.recorded_branch
+        return not self.is_fork and self.checkpoint.children.filter(recorded_branch=recorded).exists()
 
     def launch(self) -> Job:
         return start(self.preview)
@@ -194,21 +189,17 @@ def fork_page(
     type_: type[ForkRequest], checkpoint: Checkpoint, submission: Submission, retried: Job | None
 ) -> ForkPage:
     """The page in its initial state, or with the submitted values."""
-    source, data, retry = source_at(checkpoint), submission.data, None
-    if retried:
-        retry = _retry(type_, source, retried)
-    # A resume continues the thread itself, so that nothing is chosen for a person.
-    must_choose = type_.kind == Job.Kind.RESUME and data is not None
-    sent = retry.data if retry and data is None else data
-    parts = fork_parts(type_, source, sent, must_choose, submission.chosen)
+    source, data = source_at(checkpoint), submission.data
+    retry = _retry(type_, source, submission, retried) if retried else None
+    parts = ForkParts(type_, source, retry.data if retry and data is None else data, submission)
     preflight = PreflightForm(data)
     request = type_(
         **source.request_values(parts.options, preflight, submission),
         entry_point=parts.target.chosen_entry_point,
-        branch=parts.target.branch_name if isinstance(parts.target, ForkForm) else checkpoint.recorded_branch,
+        branch=parts.target.branch_name if type_.kind == Job.Kind.FORK else checkpoint.recorded_branch,
         edits=parts.edits,
-        into=parts.target.target if isinstance(parts.target, ForkForm) else "",
-        again_stale=isinstance(parts.target, ForkForm) and parts.target.runs_stale_again,
+        into=parts.target.target,
+        again_stale=parts.target.runs_stale_again,
         accepted=preflight.accepted_by_person,
         key=submission.key,
     )
@@ -221,51 +212,13 @@ def fork_page(
     return ForkPage(**submission.page_values, parts=parts, preview=preview, retry=retry, opened_id=opened)
 
 
-def fork_parts(
-    type_: type[ForkRequest],
-    source: StartingPoint,
-    data: Any,
-    must_choose: bool = False,
-    chosen: Mapping[str, str] | None = None,
-) -> ForkParts:
-    """The parts, in their initial state if ``data`` is None. A resume has no edits."""
-    contents = source.contents
-    engine = engine_of(contents)
-    is_fork, edited = type_.kind == Job.Kind.FORK, engine.editable(contents)
-    edits = data if is_fork else None
-    kind = kind_of(engine, contents.kind)
-    target: EntryPointForm = EntryPointForm(data, source.entry_points, source.proposed)
-    schema = source.schema(target.chosen_entry_point)
-    if is_fork:
-        as_nodes = edited.as_nodes and schema.units
-        target = ForkForm(data, source.entry_points, source.proposed, as_nodes, kind.fork_targets)
-    inputs = state = None
-    if edited.inputs is not None:
-        inputs = values_part(ValuesForm(edits, "input", edited.inputs, can_add=kind.can_add_inputs))
-    modes = modes_form(edits, edited, schema, kind)
-    if edited.state is not None:
-        state = values_part(
-            StateForm(edits, without_conversations(edited), missing_entries(edited, schema)), modes
-        )
-    outputs = OutputsForm(edits, edited.outputs)
-    options = source.options(models_form(contents, edits), data, schema)
-    views = output_views(outputs, edited.outputs)
-    conversations = conversation_parts(edits, contents, edited, modes)
-    digest = schema.digest
-    return ForkParts(
-        target,
-        inputs,
-        state,
-        views,
-        outputs,
-        options,
-        modes,
-        conversations,
-        answers_part(data, edited, must_choose, chosen),
-        schema_digest=digest,
-        is_new_schema=data is not None and data.get("schema", digest) != digest,
-        replaces=kind.adds_to_state,
-    )
+def _retry(type_: type[ForkRequest], source: StartingPoint, submission: Submission, job: Job) -> Retry:
+    first, taken = ForkParts(type_, source, None, submission), source.checkpoint.location.taken_branches
+    values = [part.form for part in first.values]
+    if settings := first.options.settings:
+        values += [settings.configurable.form, settings.context.form]
+    conversations = {part.name for part in first.conversations}
+    return retry_of_fork(job, values, first.outputs_form, first.options.models, taken, conversations)
 
 
 def missing_entries(edited: Editable, schema: Schema) -> dict[str, StateEntry]:
@@ -287,12 +240,3 @@ def modes_form(data: Any, edited: Editable, schema: Schema, kind: RootKind) -> M
             reducers[name] = entry.reducer
     by_id = [name for name in edited.conversations if name in reducers and schema.merges_by_id(name)]
     return ModesForm(data, reducers, by_id)
-
-
-def _retry(type_: type[ForkRequest], source: StartingPoint, job: Job) -> Retry:
-    first, taken = fork_parts(type_, source, None), source.checkpoint.location.taken_branches
-    values = [part.form for part in first.values]
-    if settings := first.options.settings:
-        values += [settings.configurable.form, settings.context.form]
-    conversations = {part.name for part in first.conversations}
-    return retry_of_fork(job, values, first.outputs_form, first.options.models.form, taken, conversations)

@@ -25,9 +25,9 @@ from viewer.launching.requests import NewRunRequest
 from viewer.models import Job, Location, Project, Run
 from viewer.web.forms.fork import PreflightForm
 from viewer.web.forms.new_run import InputsForm, WriteTargetForm
-from viewer.web.forms.options import new_models_form, no_models_form
+from viewer.web.forms.options import LimitsForm, StartTimeForm, new_models_form, no_models_form
 from viewer.web.launch.edits import ValuesPart, values_part
-from viewer.web.launch.options import OptionParts, checkpoints_part, option_parts, run_settings_part
+from viewer.web.launch.options import OptionParts, checkpoints_part, run_settings_part
 from viewer.web.launch.page import LaunchPage, Submission, retry_of_run
 
 
@@ -63,22 +63,17 @@ class NewRunParts:
 
 
 @dataclass(kw_only=True)
-class NewRunPage(LaunchPage[Job]):
+class NewRunPage(LaunchPage[NewRunPreview | None, Job]):
     """``preview`` is None without an entry point, and if the chosen location is not the project's."""
 
     location: Location
     project: Project
     chosen: Chosen
     parts: NewRunParts
-    preview: NewRunPreview | None
 
     @property
     def forms(self) -> Sequence[Form]:
         return (self.parts.inputs_form, *self.parts.options.forms, self.parts.target)
-
-    @property
-    def checked(self) -> NewRunPreview | None:
-        return self.preview
 
     @property
     def entry_point(self) -> str:
@@ -112,7 +107,7 @@ def new_run_page(location: Location, project: Project, chosen: Chosen, submissio
     """The page in its initial state, or with the submitted values."""
     parts, retry = new_run_parts(location, project, chosen, submission.data), None
     if chosen.retried:
-        retry = retry_of_run(chosen.retried, parts.inputs_form, parts.options.models.form)
+        retry = retry_of_run(chosen.retried, parts.inputs_form, parts.options.models)
         if submission.data is None:
             parts = new_run_parts(location, project, chosen, retry.data)
     preview = _preview(location, project, chosen, parts, submission)
@@ -197,5 +192,5 @@ def new_run_parts(location: Location, project: Project, chosen: Chosen, data: An
         models = new_models_form(agents_roles(found) if found else [], data)
     checkpointing = checkpoints_part(engine, project, entity, (), data)
     settings = run_settings_part(kind, schema_of_new_run(kind, project, chosen.entry_point), data)
-    options = option_parts(models, checkpointing, data, settings)
+    options = OptionParts(models, checkpointing, StartTimeForm(data), LimitsForm(data), settings)
     return NewRunParts(values_part(inputs), inputs, options, WriteTargetForm(data, project, location))

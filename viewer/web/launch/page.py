@@ -18,15 +18,26 @@ from viewer.host.locations.bodies import stored_contents
 from viewer.launching.findings import UNCHECKED, CheckedLaunch, Findings
 from viewer.launching.naming import edits_not_kept, edits_to_repeat
 from viewer.launching.preflight import preflight_of, schema_at
+from viewer.launching.preview import LaunchPreview
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal
 from viewer.launching.requests import CheckpointRequest
+from viewer.launching.sweep import SweepPreview
 from viewer.launching.values import as_json, text_of
 from viewer.launching.values import kind_of as value_kind_of
 from viewer.models import Checkpoint, Job, PreflightCheck, Project
 from viewer.records.lineage.branch_names import free_name
-from viewer.web.forms.fork import OutputsForm, PreflightForm, ValuesForm, output_name
-from viewer.web.forms.options import CACHE_WARMUP, EVENTS, MAX_CHECKPOINTS, ModelsForm, limit_texts, name_of
-from viewer.web.launch.options import OptionParts, checkpoints_part, option_parts, run_settings_part
+from viewer.web.forms.fork import EntryPointForm, OutputsForm, PreflightForm, ValuesForm, output_name
+from viewer.web.forms.options import (
+    CACHE_WARMUP,
+    EVENTS,
+    MAX_CHECKPOINTS,
+    LimitsForm,
+    ModelsForm,
+    StartTimeForm,
+    limit_texts,
+    name_of,
+)
+from viewer.web.launch.options import OptionParts, checkpoints_part, run_settings_part
 
 # The fields that a form would have sent for a job's request, to retry it.
 
@@ -119,6 +130,9 @@ def _data(job: Job, sent: Mapping[str, str]) -> MultiValueDict[str, str]:
 # The common parts of all launch pages: errors, refusals, and the start.
 
 
+# What a page previews, and what its form starts.
+Preview = TypeVar("Preview", bound=CheckedLaunch | None)
+FromCheckpoint = TypeVar("FromCheckpoint", bound=LaunchPreview | SweepPreview)
 Started = TypeVar("Started")
 
 
@@ -152,14 +166,16 @@ class FieldError:
 
 
 @dataclass(kw_only=True)
-class LaunchPage(Generic[Started]):
-    """``notice`` asks the person to submit again. ``refused`` are the reasons why a start was refused.
+class LaunchPage(Generic[Preview, Started]):
+    """A form with the preview of its request, None if there is no request yet.
 
-    ``retry`` is about the job that the page repeats.
+    ``notice`` asks the person to submit again. ``refused`` are the reasons why a start was refused. ``retry``
+    is about the job that the page repeats.
     """
 
     key: UUID
     is_sent: bool
+    preview: Preview
     retry: Retry | None = None
     notice: str = ""
     refused: list[Refusal] = field(default_factory=list)
@@ -169,23 +185,20 @@ class LaunchPage(Generic[Started]):
         """The forms, in the order of the page."""
         raise NotImplementedError
 
-    @property
-    def checked(self) -> CheckedLaunch | None:
-        """The preview of the request; None if there is no request yet."""
-        raise NotImplementedError
-
     def launch(self) -> Started:
         """Start the request. Raises LaunchRefused."""
         raise NotImplementedError
 
     @property
     def findings(self) -> Findings | None:
-        return self.checked.findings if self.checked else None
+        preview: CheckedLaunch | None = self.preview
+        return preview.findings if preview else None
 
     @property
     def refusals(self) -> list[Refusal]:
         """Each reason once, including those of an attempted start."""
-        found = self.checked.refusals if self.checked else []
+        preview: CheckedLaunch | None = self.preview
+        found = preview.refusals if preview else []
         return list(dict.fromkeys([*found, *self.refused]))
 
     @property
@@ -282,25 +295,18 @@ def preflight_for(request: CheckpointRequest, form: PreflightForm) -> PreflightC
 MAX_BYTES_FOR_COST = 4 * 1024 * 1024
 
 
-class CheckpointPage(LaunchPage[Started]):
+@dataclass(kw_only=True)
+class CheckpointPage(LaunchPage[FromCheckpoint, Started]):
     """The page of a launch from a checkpoint."""
 
     @property
     def request(self) -> CheckpointRequest:
         """The request that the page shows."""
-        raise NotImplementedError
+        return self.preview.request
 
     @property
     def checkpoint(self) -> Checkpoint:
         return self.request.checkpoint
-
-    @property
-    def project(self) -> Project | None:
-        return self.request.project
-
-    @property
-    def contents(self) -> Contents:
-        return self.request.contents
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +324,10 @@ class StartingPoint:
     @property
     def entry_points(self) -> list[str]:
         return list(self.project.entry_points) if self.project else []
+
+    def entry_point(self, data: Any) -> str:
+        """The chosen entry point; the proposed one if ``data`` is None."""
+        return EntryPointForm(data, self.entry_points, self.proposed).chosen_entry_point
 
     @property
     def proposed(self) -> dict[str, str]:
@@ -338,7 +348,8 @@ class StartingPoint:
         kind = kind_of(engine_of(contents), contents.kind)
         events = contents.checkpoint_events
         part = checkpoints_part(engine_of(contents), self.project, contents.kind, events, data)
-        return option_parts(models, part, data, run_settings_part(kind, schema, data))
+        settings = run_settings_part(kind, schema, data)
+        return OptionParts(models, part, StartTimeForm(data), LimitsForm(data), settings)
 
     def request_values(
         self, options: OptionParts, preflight: PreflightForm, submission: Submission

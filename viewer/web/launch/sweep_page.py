@@ -23,7 +23,7 @@ from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
 from viewer.launching.values import ValueKind
 from viewer.launching.variations import MAX_VARIATIONS
 from viewer.models import Checkpoint, Job, Sweep
-from viewer.web.forms.fork import EntryPointForm, OutputsForm, PreflightForm, ValuesForm
+from viewer.web.forms.fork import OutputsForm, PreflightForm, ValuesForm
 from viewer.web.forms.options import ModelField, ModelsForm, NamedValuesForm, models_form
 from viewer.web.forms.sweep import (
     AnswersField,
@@ -186,11 +186,10 @@ class SweepParts:
 
 
 @dataclass(kw_only=True)
-class SweepPage(CheckpointPage[Sweep]):
+class SweepPage(CheckpointPage[SweepPreview, Sweep]):
     """``parts`` holds the common values of all forks, and the varied ones."""
 
     parts: SweepParts
-    preview: SweepPreview
     # Used by templates shared with the fork page.
     is_fork: bool = True
     kind: str = Job.Kind.FORK
@@ -198,14 +197,6 @@ class SweepPage(CheckpointPage[Sweep]):
     @property
     def forms(self) -> Sequence[Form]:
         return (*self.parts.options.forms, self.parts.target)
-
-    @property
-    def checked(self) -> SweepPreview:
-        return self.preview
-
-    @property
-    def request(self) -> SweepRequest:
-        return self.preview.request
 
     @property
     def shows_refusal(self) -> bool:
@@ -217,7 +208,7 @@ class SweepPage(CheckpointPage[Sweep]):
 
     @property
     def unrestored(self) -> str:
-        return "" if self.findings else unrestored(self.request)
+        return "" if self.findings else unrestored(self.preview.request)
 
     @property
     def refusals(self) -> list[Refusal]:
@@ -241,8 +232,7 @@ def sweep_page(checkpoint: Checkpoint, submission: Submission, sweep_key: UUID) 
     """The page in its initial state, or with the submitted values. ``sweep_key`` identifies the sweep."""
     source, data = source_at(checkpoint), submission.data
     models, preflight = models_form(source.contents, data), PreflightForm(data)
-    chosen = EntryPointForm(data, source.entry_points, source.proposed).chosen_entry_point
-    schema = source.schema(chosen)
+    schema = source.schema(source.entry_point(data))
     as_nodes = engine_of(source.contents).editable(source.contents).as_nodes and schema.units
     fields = dimension_fields(source.contents, models, schema)
     target = SweepForm(data, source.entry_points, source.proposed, fields, as_nodes)

@@ -26,7 +26,7 @@ from viewer.launching.requests import ForkRequest, PublishRequest, ResumeRequest
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, uuid_of
 from viewer.presentation.run.branches import branch_colours
 from viewer.web.launch.fork_page import ForkPage, fork_page
-from viewer.web.launch.page import LaunchPage, Started, Submission
+from viewer.web.launch.page import LaunchPage, Preview, Started, Submission
 from viewer.web.launch.sweep_page import SweepPage
 
 # The origin of a request, on which depends what a page starts without a click.
@@ -86,7 +86,7 @@ def before_form(request: HttpRequest, location: Location) -> HttpResponse | None
 
 def launch_response(
     request: HttpRequest,
-    page: LaunchPage[Started],
+    page: LaunchPage[Preview, Started],
     template: str,
     context_of: Callable[[], dict[str, Any]],
     address_of: Callable[[Started], str],
@@ -150,7 +150,7 @@ def plan(request: HttpRequest, pk: int, kind: str = Job.Kind.FORK) -> HttpRespon
 def next_units(request: HttpRequest, pk: int) -> HttpResponse:
     """Show what would run next after the form's edits, for each unit. Nothing runs."""
     page = _page(request, get_checkpoint(pk), Job.Kind.FORK)
-    asked = Asked() if page.form_errors else ask_next(page.request)
+    asked = Asked() if page.form_errors else ask_next(page.preview.request)
     template = "_next.html" if request.headers.get("HX-Request") else "page.html"
     return render(request, f"forks/{template}", context_of(page) | {"asked": asked})
 
@@ -174,24 +174,24 @@ def _page(request: HttpRequest, checkpoint: Checkpoint, kind: str) -> ForkPage:
 
 def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
     """The context of the templates that forks and sweeps share."""
-    checkpoint, project = page.checkpoint, page.project
+    checkpoint, project, contents = page.checkpoint, page.request.project, page.request.contents
     interpreter = Path(project.interpreter) if project else None
     address = reverse(page.kind, args=[checkpoint.pk])
-    engine = engine_of(page.contents)
+    engine = engine_of(contents)
     return {
         "page": page,
         "address": address,
         "page_address": f"{address}?retry={page.retry.job.pk}" if page.retry else address,
         "plan_address": reverse(f"{page.kind}-plan", args=[checkpoint.pk]),
         "form": page.parts,
-        "plan": page.plan if isinstance(page, ForkPage) else None,
+        "plan": page.preview.plan if isinstance(page, ForkPage) else None,
         "checkpoint": checkpoint,
         "location": checkpoint.location,
         "run": checkpoint.run,
         "project": project,
-        "contents": page.contents,
+        "contents": contents,
         "engine": engine,
-        "kind": kind_of(engine, page.contents.kind),
+        "kind": kind_of(engine, contents.kind),
         "python_version": python_version(interpreter) if interpreter else "",
         "engine_version": engine_version(interpreter, engine.name) if interpreter else "",
         "colours": branch_colours(checkpoint.run),
