@@ -25,6 +25,8 @@ DATABASES["default"]["OPTIONS"] = {
     "init_command": f"{ON_CONNECT} PRAGMA synchronous=OFF;",
 }
 
+# Requests to the host travel as bytes, as to another machine.
+HOST = "tests.host_in_bytes.answer"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CHECKPOINT_ROOTS = [Path(tempfile.gettempdir()).resolve()]
 # Only the tests of prewarming enable it, so that no test depends on an earlier one.

@@ -30,9 +30,8 @@ def one_line(text: str) -> str:
 
 # Numbers, days, texts and paths as people type them: in options, settings, forms and addresses.
 #
-# Each parsing function returns the value of a text, or raises InvalidInput. None of them waits for a device
-# or
-# a pipe, reads more than it was asked to, or takes more than linear time.
+# Each parsing function returns the value of a text, or raises InvalidInput. None of them waits for a
+# device or a pipe, reads more than it was asked to, or takes more than linear time.
 
 
 # Characters of a text that is one line, such as a name; and of a typed path.
@@ -252,3 +251,12 @@ CODE_NAME = OptionType("text", lambda text: one_line_text(text, MAX_PATH, may_be
 OPTIONAL_NAME = OptionType("text", lambda text: one_line_text(text, may_be_empty=True))
 TEXT = OptionType("text", lambda text: text_value(text, MAX_CHARACTERS))
 PAIR = OptionType("pair", _pair)
+
+
+def is_storable(path: Path | str) -> bool:
+    """Whether a row can store the path and a page can show it: all of its names are UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -12,8 +12,8 @@ def main(most: int) -> None:
     import django
 
     django.setup()
-    from viewer.host.jobs.queue import enqueue
     from viewer.models import Job, Location
+    from viewer.records.queue import enqueue
 
     location = Location.objects.select_related("project").get()
     while Job.objects.count() < most:

@@ -177,8 +177,9 @@ def damaged_stores(folder: Path, scale: float) -> Iterator[tuple[str, Path, str,
 def check_store(client: "Client", case: str, path: Path, damaged: str, count: int, found: Found) -> None:
     """Import a damaged store, open everything, and check that every other checkpoint is there."""
     from tests.imported import imported_location
-    from viewer.host.locations.bodies import NotReadable, body_of
+    from viewer.host_requests import NotReadable
     from viewer.models import Checkpoint
+    from viewer.records.bodies import body_of
 
     location = None
     found.stores += 1

@@ -354,9 +354,9 @@ def check_store(client: "Client", case: str, path: Path, found: Found) -> None:
 
 def check_healthy(location: "Location", key: str, found: Found, case: str) -> None:
     """Check that a thread without damage is listed, and that each of its rows is read."""
-    from viewer.host.locations.bodies import body_of
     from viewer.host.locations.importing import import_run
     from viewer.models import Run
+    from viewer.records.bodies import body_of
 
     run = location.runs.filter(key=key).first()
     if run is None:
@@ -373,8 +373,9 @@ def check_healthy(location: "Location", key: str, found: Found, case: str) -> No
 
 def check_damaged(location: "Location", found: Found, case: str) -> None:
     """Check that of the damaged thread, all rows but the damaged one are read."""
-    from viewer.host.locations.bodies import NotReadable, body_of
+    from viewer.host_requests import NotReadable
     from viewer.models import Run
+    from viewer.records.bodies import body_of
 
     run = location.runs.filter(key=DAMAGED).first()
     if run is None and not case.startswith("checkpoints.thread_id"):

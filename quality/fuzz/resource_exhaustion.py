@@ -189,9 +189,10 @@ STORES: dict[str, Callable[[Path], None]] = {
 
 def visited(path: Path, healthy: int) -> Found:
     """Import the file twice and compare with the expected result."""
-    from viewer.host.locations.adding import UnknownLocation, open_location
+    from viewer.host.locations.adding import open_location
     from viewer.host.locations.importing import import_location
     from viewer.host.reading.pool import end_idle_readers
+    from viewer.host_requests import UnknownLocation
 
     found = Found()
     end_idle_readers()

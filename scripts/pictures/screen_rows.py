@@ -49,7 +49,7 @@ def shown_rows() -> dict[str, Any]:
 def _edited_output(checkpoint: Any) -> str:
     """Return the id of the output that the demo's fork edited, the second one."""
     from viewer.engines import engine_of
-    from viewer.host.locations.bodies import stored_contents
+    from viewer.records.bodies import stored_contents
 
     parts = engine_of(checkpoint.location).followed_parts(stored_contents(checkpoint))
     return [part.id for part in parts if part.section == "outputs"][1]
@@ -57,7 +57,7 @@ def _edited_output(checkpoint: Any) -> str:
 
 def _scored_sweep(start: Any) -> Any:
     """Return a sweep of the demo's forks with a score for each."""
-    from viewer.host.jobs.ending import score_key
+    from viewer.records.sweep_scores import score_key
     from viewer.models import Job, Sweep
 
     forks = Job.objects.filter(branch__in=SCORES, run=start.run, kind=Job.Kind.FORK)

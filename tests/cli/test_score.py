@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.views.forking import CREW, create_location, stored
-from viewer.launching.enqueue import run_here
+from viewer.cli.running import run_here
 from viewer.models import Checkpoint, Job, Location
 from viewer.presentation.comparison_references import reference_to
 from viewer.web.login_links import teammate

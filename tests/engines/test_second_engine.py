@@ -17,10 +17,10 @@ from tests.jobs.conftest import ROOT, wait_until
 from tests.terminal import Terminal
 from viewer.engines import engine_of
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.bodies import stored_contents
 from viewer.host.locations.importing import import_location
 from viewer.models import Checkpoint, Job, Location
 from viewer.presentation.jobs.events import advance, label_of, progress_of
+from viewer.records.bodies import stored_contents
 
 
 def checkpoint(location: Location, name: str) -> Checkpoint:

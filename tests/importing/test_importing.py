@@ -9,8 +9,8 @@ from pytest_django import Settings
 from tests.file_bytes import bytes_of
 from tests.imported import imported_location
 from tests.real_stores import STORES, VERSIONS, copy_of, hashes_below, write_checkpoint
-from viewer.host.locations.bodies import stored_body, stored_bytes
 from viewer.models import Checkpoint, Location, Run
+from viewer.records.bodies import stored_body, stored_bytes
 
 pytestmark = pytest.mark.django_db
 

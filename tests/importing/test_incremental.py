@@ -14,9 +14,9 @@ from tests.imported import imported_location
 from tests.opened_files import opened_files
 from tests.real_stores import copy_of, one_checkpoint, write_checkpoint
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.bodies import stored_body
 from viewer.host.locations.importing import import_location, import_one
 from viewer.models import Checkpoint, Location, Problem
+from viewer.records.bodies import stored_body
 
 pytestmark = pytest.mark.django_db
 

@@ -13,9 +13,9 @@ from tests.langgraph.conftest import opened
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.super_steps import nodes_that_ran
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.bodies import stored_contents
 from viewer.host.locations.importing import import_location
 from viewer.models import Location, Run
+from viewer.records.bodies import stored_contents
 
 Threads = Callable[[str], Location]
 PROGRAM = PROJECT / "changes.py"

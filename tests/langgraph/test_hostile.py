@@ -29,13 +29,14 @@ from viewer.engines.langgraph.identifiers import NULL_TASK
 from viewer.engines.langgraph.plan import units_of
 from viewer.engines.langgraph.super_steps import nodes_that_ran
 from viewer.engines.langgraph.tabs import info, info_lines
-from viewer.host.locations.adding import UnknownLocation, open_location
-from viewer.host.locations.bodies import NotReadable, body_of
+from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
+from viewer.host_requests import NotReadable, UnknownLocation
 from viewer.models import Location, ShareLink
 from viewer.presentation.export import FORMATS
 from viewer.presentation.share_links import make_link
 from viewer.presentation.shared_objects import Subject, find_shared
+from viewer.records.bodies import body_of
 from viewer.web.login_links import teammate
 
 pytestmark = pytest.mark.django_db

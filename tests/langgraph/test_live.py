@@ -14,9 +14,9 @@ from tests.imported import imported_location
 from tests.langgraph.conftest import opened
 from tests.langgraph.databases import Database, packed
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.bodies import body_of
 from viewer.host.locations.importing import import_location
 from viewer.models import Location
+from viewer.records.bodies import body_of
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITER = """

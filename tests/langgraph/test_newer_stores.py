@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.langgraph.conftest import opened
-from viewer.host.locations.bodies import stored_contents
 from viewer.models import Location, Run
+from viewer.records.bodies import stored_contents
 
 Threads = Callable[[str], Location]
 

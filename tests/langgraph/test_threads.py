@@ -10,9 +10,9 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.langgraph.conftest import RECORDED, VERSIONS, opened
-from viewer.host.locations.bodies import stored_contents
 from viewer.host.locations.importing import import_location
 from viewer.models import Checkpoint, Job, Location, Run, StoredCopy
+from viewer.records.bodies import stored_contents
 
 Threads = Callable[[str], Location]
 # The versions differ in what they write when they replay.

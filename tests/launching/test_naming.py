@@ -9,10 +9,10 @@ import pytest
 
 from tests.views.forking import CREW, SECRET, create_location, stored
 from viewer.engines.plan import Edits
-from viewer.host.locations.bodies import stored_contents
 from viewer.launching.naming import fork_branch, sweep_prefix
 from viewer.launching.requests import Dimension, ForkRequest, SweepRequest
 from viewer.models import Job
+from viewer.records.bodies import stored_contents
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from tests.forms.samples import task
 from tests.launching.refused import Refusing, name_of, project_of, pruned
 from tests.views.forking import CREW, FLOW, checked, filled, page, stored
 from viewer.host.jobs import environment
-from viewer.host.locations.bodies import stored_contents
 from viewer.host.locations.importing import import_location
 from viewer.launching import start
 from viewer.launching.findings import effects_refusal
@@ -22,6 +21,7 @@ from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, DayLimits, Job, Location, Project
+from viewer.records.bodies import stored_contents
 from viewer.redaction import MARKER
 
 pytestmark = pytest.mark.django_db
@@ -114,7 +114,7 @@ def test_effects_have_to_be_accepted(
 ) -> None:
     checkpoint = stored(location, CREW)
     checked(checkpoint, effects=[EFFECT], is_complete=False)
-    monkeypatch.setattr(start, "unaccepted_effects", lambda *_: [EFFECT])
+    monkeypatch.setattr("viewer.host.jobs.preflight.unaccepted_effects", lambda *_: [EFFECT])
     assert refusing.both(command, checkpoint) == effects_refusal().message
 
 

@@ -184,5 +184,5 @@ def test_hostile_jsonc_is_read_in_linear_time(text: str) -> None:
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "crew.jsonc", CREW)
     assert found(tmp_path)
-    monkeypatch.setattr(entry_points, "MAX_BYTES", 20)
+    monkeypatch.setattr(entry_points, "MAX_DEFINITION_BYTES", 20)
     assert found(tmp_path) == []

@@ -14,19 +14,12 @@ import pytest
 from tests.imported import imported_location
 from tests.real_stores import copy_of, hashes_below
 from viewer.host.locations.addresses import address_of
-from viewer.host.locations.bodies import stored_body
 from viewer.host.locations.deleting import delete_entries
 from viewer.host.locations.importing import import_location
-from viewer.host.locations.pruning import (
-    PrunePlan,
-    PruneRefused,
-    Rules,
-    fresh_plan,
-    plan_prune,
-    prune,
-    recorded_in,
-)
+from viewer.host.locations.pruning import PrunePlan, fresh_plan, plan_prune, prune, recorded_in
+from viewer.host_requests import PruneRefused, PruneRules
 from viewer.models import Checkpoint, Location, StoredCopy
+from viewer.records.bodies import stored_body
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def plan(folder: Location) -> PrunePlan:
-    return plan_prune(folder, Rules(days=0))
+    return plan_prune(folder, PruneRules(days=0))
 
 
 def rows_in(location: Location) -> list[tuple[object, ...]]:
@@ -100,7 +93,7 @@ def test_a_key_that_leads_elsewhere_deletes_nothing(folder: Location, tmp_path: 
 
 
 def test_one_changed_row_keeps_all_rows(database: Location) -> None:
-    plan = plan_prune(database, Rules(days=0))
+    plan = plan_prune(database, PruneRules(days=0))
     connection = sqlite3.connect(database.path)
     connection.execute("UPDATE checkpoints SET data = zeroblob(9) WHERE id = ?", [plan.rows[-1].source_key])
     connection.commit()
@@ -144,18 +137,18 @@ def test_a_row_that_was_rewritten_with_the_same_size_is_kept(rows: Location, *, 
     if not has_time:
         change(rows.path, "ALTER TABLE checkpoints DROP COLUMN created_at")
         import_location(rows)
-    plan = plan_prune(rows, Rules(days=0))
+    plan = plan_prune(rows, PruneRules(days=0))
     rewrite(rows, plan.rows[0].source_key)
-    assert fresh_plan(rows, Rules(days=0)).digest == plan.digest, "No fingerprint shows the change."
+    assert fresh_plan(rows, PruneRules(days=0)).digest == plan.digest, "No fingerprint shows the change."
     before = rows_in(rows)
     with pytest.raises(PruneRefused) as refused:
-        prune(rows, Rules(days=0), plan.digest)
+        prune(rows, PruneRules(days=0), plan.digest)
     assert refused.value.message.code == "prune.row_changed" and rows_in(rows) == before
 
 
 @pytest.mark.parametrize("column", ["created_at", "parent_id", "branch"])
 def test_a_row_with_another_value_in_a_column_is_kept(rows: Location, column: str) -> None:
-    plan = plan_prune(rows, Rules(days=0))
+    plan = plan_prune(rows, PruneRules(days=0))
     change(rows.path, f"UPDATE checkpoints SET {column} = 'other' WHERE id = ?", plan.rows[0].source_key)
     before = rows_in(rows)
     with pytest.raises(LocationUnreadable):
@@ -164,25 +157,25 @@ def test_a_row_with_another_value_in_a_column_is_kept(rows: Location, column: st
 
 
 def test_a_changed_row_is_read_again_and_deleted_once_it_is_confirmed(rows: Location) -> None:
-    plan = plan_prune(rows, Rules(days=0))
+    plan = plan_prune(rows, PruneRules(days=0))
     key = plan.rows[0].source_key
     rewrite(rows, key)
     before = stored_body(Checkpoint.objects.get(source_key=key))
     with pytest.raises(PruneRefused):
-        prune(rows, Rules(days=0), plan.digest)
-    again = fresh_plan(rows, Rules(days=0))
+        prune(rows, PruneRules(days=0), plan.digest)
+    again = fresh_plan(rows, PruneRules(days=0))
     assert stored_body(Checkpoint.objects.get(source_key=key)) != before
-    assert prune(rows, Rules(days=0), again.digest).count == len(plan.rows)
+    assert prune(rows, PruneRules(days=0), again.digest).count == len(plan.rows)
 
 
 def test_rows_that_an_older_version_read_are_read_again(rows: Location) -> None:
     StoredCopy.objects.update(source_digest="")
-    plan = fresh_plan(rows, Rules(days=0))
-    assert plan.rows and prune(rows, Rules(days=0), plan.digest).count == len(plan.rows)
+    plan = fresh_plan(rows, PruneRules(days=0))
+    assert plan.rows and prune(rows, PruneRules(days=0), plan.digest).count == len(plan.rows)
 
 
 def test_a_table_with_a_trigger_is_left_alone(database: Location) -> None:
-    plan = plan_prune(database, Rules(days=0))
+    plan = plan_prune(database, PruneRules(days=0))
     connection = sqlite3.connect(database.path)
     connection.executescript(
         "CREATE TABLE other (id TEXT); INSERT INTO other VALUES ('mine');"
@@ -198,10 +191,9 @@ def test_a_table_with_a_trigger_is_left_alone(database: Location) -> None:
 KILLED = """
 import os, signal, sqlite3, sys
 from pathlib import Path
-from viewer.stores import deleting
-from viewer.stores.location_reader import LocationAddress
-from viewer.stores.protocol import Entry, ReadLimits
-from viewer.stores.safe_open import Identity
+from viewer.host.locations import deleting
+from viewer.host.reading.location_reader import LocationAddress
+from viewer.stores.protocol import Entry, Identity, ReadLimits
 path, root, identity, *parts = sys.argv[1:]
 entries = [Entry(key, mark, 1) for key, mark in zip(parts[::2], parts[1::2])]
 left = [2]
@@ -246,5 +238,5 @@ def test_a_killed_process_leaves_whole_files_and_no_others(
 
 def test_a_killed_process_leaves_every_row(database: Location, tmp_path: Path) -> None:
     before = rows_in(database)
-    killed(database, plan_prune(database, Rules(days=0)), tmp_path)
+    killed(database, plan_prune(database, PruneRules(days=0)), tmp_path)
     assert rows_in(database) == before

@@ -17,11 +17,10 @@ from django.urls import reverse
 from tests.pruning.test_pages_and_commands import browser, listed
 from tests.views.forking import CREW, create_location, stored
 from viewer.engines.crewai.labels import KINDS
-from viewer.host.locations.adding import removal_blocker
-from viewer.host.locations.bodies import NotReadable, body_of, stored_body
 from viewer.host.locations.importing import import_location
-from viewer.host.locations.pruning import PrunePlan, PruneRefused, Rules, plan_prune, prune
+from viewer.host.locations.pruning import PrunePlan, plan_prune, prune
 from viewer.host.locations.search_index import index_some
+from viewer.host_requests import NotReadable, PruneRefused, PruneRules
 from viewer.launching.refusals import checkpoint_refusals, copy_refusals
 from viewer.models import (
     Annotation,
@@ -36,9 +35,11 @@ from viewer.models import (
 )
 from viewer.presentation.history import history_of
 from viewer.presentation.shared_objects import Subject
+from viewer.records.bodies import body_of, stored_body
+from viewer.records.locations import removal_blocker
 
 pytestmark = pytest.mark.django_db
-ALL = Rules(days=0, copies=True)
+ALL = PruneRules(days=0, copies=True)
 
 
 def lineage(location: Location) -> list[tuple[Any, ...]]:
@@ -59,9 +60,9 @@ def index_everything() -> None:
 
 
 def test_a_confirmation_includes_whether_copies_are_deleted(folder: Location) -> None:
-    without, copies = plan_prune(folder, Rules(days=0)), plan_prune(folder, ALL)
+    without, copies = plan_prune(folder, PruneRules(days=0)), plan_prune(folder, ALL)
     assert without.rows == copies.rows and without.digest != copies.digest
-    for rules, digest in ((ALL, without.digest), (Rules(days=0), copies.digest)):
+    for rules, digest in ((ALL, without.digest), (PruneRules(days=0), copies.digest)):
         with pytest.raises(PruneRefused):
             prune(folder, rules, digest)
     assert not folder.checkpoints.exclude(state=Checkpoint.State.PRESENT).exists()
@@ -114,10 +115,10 @@ def folder_project(location: Location) -> Any:
 
 
 def test_copies_of_checkpoints_that_were_pruned_before_are_listed(folder: Location) -> None:
-    first = plan_prune(folder, Rules(days=0))
-    prune(folder, Rules(days=0), first.digest)
+    first = plan_prune(folder, PruneRules(days=0))
+    prune(folder, PruneRules(days=0), first.digest)
     folder.refresh_from_db()
-    assert not plan_prune(folder, Rules(days=0)).rows
+    assert not plan_prune(folder, PruneRules(days=0)).rows
     plan = plan_prune(folder, ALL)
     assert not plan.rows and {row.pk for row in plan.pruned} == {row.pk for row in first.rows}
     done = prune(folder, ALL, plan.digest)
@@ -260,7 +261,7 @@ def test_all_copies_of_a_deleted_location_can_be_deleted(kind: str, request: pyt
     kept, before = deleted(location), lineage(location)
     assert location.read_error and removal_blocker(location)
     with pytest.raises(PruneRefused, match="no longer exists"):
-        prune(location, Rules(days=0), plan_prune(location, Rules(days=0)).digest)
+        prune(location, PruneRules(days=0), plan_prune(location, PruneRules(days=0)).digest)
     plan = plan_prune(location, ALL)
     assert not plan.rows and {row.pk for row in plan.pruned} == pks and not plan.protected
     done = prune(location, ALL, plan.digest)

@@ -14,7 +14,8 @@ from django.urls import reverse
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of
-from viewer.host.locations.pruning import Rules, plan_prune
+from viewer.host.locations.pruning import plan_prune
+from viewer.host_requests import PruneRules
 from viewer.models import Location
 from viewer.web.login_links import teammate
 
@@ -30,7 +31,7 @@ def browser(may: Any) -> Client:
 def test_a_person_sees_the_list_confirms_it_and_it_is_deleted(folder: Location) -> None:
     client, address = browser("run"), reverse("prune", args=[folder.uid])
     html = client.get(address, {"days": "0"}).content.decode()
-    plan = plan_prune(folder, Rules(days=0))
+    plan = plan_prune(folder, PruneRules(days=0))
     assert all(row.source_key in html for row in plan.rows) and "Fork points" in html
     form = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', html))
     form.pop("csrfmiddlewaretoken", None)

@@ -11,9 +11,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from viewer.host.jobs.retention import delete_drafts, drafts_of, sizes, stored_drafts
+from viewer.host.jobs.retention import delete_drafts, draft_files, sizes
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 from viewer.models.runs import scratch_store_of
+from viewer.records.drafts import drafts_of
 
 OLD, NEW = timedelta(days=31), timedelta(days=29)
 
@@ -126,7 +127,7 @@ def test_the_page_shows_each_draft_with_its_date_of_removal(run: Run, reader: Cl
 def test_the_removal_that_is_shown_is_the_removal(run: Run) -> None:
     jobs = [forked(run, timedelta(days=days), writes=bool(days % 2)) for days in (1, 2, 28, 29, 31, 32)]
     published(jobs[4])
-    shown = {draft.job.pk: draft.removed_at for draft in drafts_of(stored_drafts()) if draft.job}
+    shown = {draft.job.pk: draft.removed_at for draft in drafts_of(draft_files()) if draft.job}
     due = {pk for pk, at in shown.items() if at is not None and at <= timezone.now()}
     assert delete_drafts() == len(due) == 2
     assert {job.pk for job in jobs if not scratch_store_of(job.pk).exists()} == due

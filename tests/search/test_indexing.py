@@ -13,7 +13,7 @@ from tests.views.forking import CREW, create_location, stored
 from viewer.host.locations.adding import open_location, remove_location
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.search_entries import MAX_TEXT, NewEntry, Superseded, entries_of, store
-from viewer.host.locations.search_index import index_some, progress
+from viewer.host.locations.search_index import index_some
 from viewer.models import (
     Checkpoint,
     Location,
@@ -24,6 +24,7 @@ from viewer.models import (
     SearchEntry,
 )
 from viewer.records.annotations import AnnotatedObject, annotate
+from viewer.records.search import progress
 
 pytestmark = pytest.mark.django_db
 

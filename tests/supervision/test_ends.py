@@ -31,8 +31,8 @@ ENDED = {0, -signal.SIGTERM, -signal.SIGINT}
 WORKER_CODE = """
 import os
 import threading
-from viewer.jobs.execution.following.follow import stopping
-from viewer.supervision.signals import call_at_signal
+from viewer.host.jobs.following import stopping
+from viewer.cli.supervision import call_at_signal
 import signal
 call_at_signal((signal.SIGTERM, signal.SIGINT), stopping.set)
 print(os.getpid(), flush=True)

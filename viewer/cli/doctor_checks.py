@@ -20,9 +20,10 @@ from viewer.data_folder.permissions import restrict
 from viewer.engines import all_engines
 from viewer.formats import count_text, short_size
 from viewer.host.jobs import orphans
-from viewer.host.jobs.environment import JobRefused, runnable
+from viewer.host.jobs.environment import runnable
 from viewer.host.jobs.orphans import end_orphan_processes, finish_orphans
 from viewer.host.projects import engine_version, python_version
+from viewer.host_requests import JobRefused
 from viewer.messages.translation import translate
 from viewer.models import Job, Project
 from viewer.records.prices import read_price_file

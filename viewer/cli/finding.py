@@ -3,23 +3,30 @@
 import json
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread, current_thread, main_thread
 from urllib.parse import unquote
 
 from django.core.management.base import CommandError
+from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from viewer.formats import count_text
-from viewer.host.locations.adding import NotLocal, UnknownLocation, newly_opened, path_of
-from viewer.host.locations.addresses import is_indexed
-from viewer.host.locations.importing import import_location, import_run
-from viewer.host.locations.project_secrets import stored_key
-from viewer.host.locations.updating import ImportCounts, ImportSummary
+from viewer.host_requests import (
+    ImportCounts,
+    ImportLocation,
+    ImportResult,
+    ImportRun,
+    OpenLocation,
+    StoredKey,
+    UnknownLocation,
+    ask,
+)
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Run
+from viewer.records.locations import NotLocal, is_indexed, path_of
 from viewer.stores.postgresql_address import shown_path
 from viewer.validation import one_line
 
@@ -32,7 +39,7 @@ def imported_location(path: str | Path) -> Location:
     location, summary = imported(path)
     if is_indexed(location) and not summary.read_error:
         # The first import lists only the newest runs.
-        summary = import_location(location)
+        summary = ask(ImportLocation(location.pk))
     if summary.read_error:
         # What was imported before is still shown. The JSON document has no field for the error.
         text = _("%(location)s is shown as last imported. Error: %(reason)s")
@@ -42,16 +49,16 @@ def imported_location(path: str | Path) -> Location:
     return location
 
 
-def imported(path: str | Path) -> tuple[Location, ImportSummary]:
+def imported(path: str | Path) -> tuple[Location, ImportResult]:
     """The location at a path, and the result of its import. Reports on stderr what takes long.
 
     Raises CommandError if it cannot be opened, or if nothing of it was ever read. A new location is then not
     added, nor if the command is ended before anything is stored.
     """
-    counts = ImportCounts()
     try:
-        with ended_by_sigterm(), reported(path, counts), newly_opened(path) as location:
-            summary = import_location(location, counts=counts)
+        with ended_by_sigterm(), reported(path) as report, newly_opened(path) as location:
+            summary = ask(ImportLocation(location.pk), report)
+            location.refresh_from_db()
             if summary.read_error and not location.checkpoints.exists():
                 raise CommandError(f"{location.path}: {translate(summary.read_error)}")
             return location, summary
@@ -77,13 +84,34 @@ def ended_by_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def reported(path: str | Path, counts: ImportCounts) -> Iterator[None]:
-    """Print on stderr how far an import is, if it takes longer than REPORT_SECONDS."""
-    has_ended = Event()
+def newly_opened(path: str | Path) -> Iterator[Location]:
+    """Yield the location at this path, added if it is new.
+
+    If it is new, and the block fails or is interrupted before anything of it is stored, it is removed again:
+    it would be imported again and again, and no project below it could run.
+    """
+    known = set(Location.objects.values_list("pk", flat=True))
+    location = Location.objects.get(pk=ask(OpenLocation(str(path), anywhere=True)))
+    try:
+        yield location
+    except BaseException:
+        if location.pk not in known and not (location.checkpoints.exists() or location.runs.exists()):
+            with suppress(DatabaseError):
+                location.delete()
+        raise
+
+
+@contextmanager
+def reported(path: str | Path) -> Iterator[Callable[[ImportCounts], None]]:
+    """Yield a function that receives how far an import is. If it takes longer, print that on stderr."""
+    has_ended, newest = Event(), [ImportCounts()]
+
+    def receive(counts: ImportCounts) -> None:
+        newest[0] = counts
 
     def report() -> None:
         while not has_ended.wait(REPORT_SECONDS):
-            words = _("Reading %(location)s …")
+            words, counts = _("Reading %(location)s …"), newest[0]
             if counts.found:
                 words = _("%(location)s: %(found)s files found …")
             if counts.due:
@@ -95,7 +123,7 @@ def reported(path: str | Path, counts: ImportCounts) -> Iterator[None]:
     reporter = Thread(target=report, name="progress", daemon=True)
     reporter.start()
     try:
-        yield
+        yield receive
     finally:
         has_ended.set()
         reporter.join()
@@ -150,7 +178,7 @@ def opened_run(location: Location, key: str) -> Run:
     run = runs.filter(key=unquote(key)).first() or runs.filter(key=key).first()
     if run is None:
         raise CommandError(_("%(location)s has no run %(id)s.") % {"location": location.path, "id": key})
-    summary = import_run(run)
+    summary = ask(ImportRun(run.pk))
     if summary.read_error:
         sys.stderr.write(one_line(translate(summary.read_error)) + "\n")
     run.refresh_from_db()
@@ -185,7 +213,7 @@ def _by_id(location: Location, identifier: str) -> Checkpoint:
 
 def _by_file(file: Path) -> Checkpoint:
     location = imported_location(_folder_of(file))
-    key = stored_key(location, file.relative_to(location.path).as_posix())
+    key = ask(StoredKey(location.pk, file.relative_to(location.path).as_posix()))
     row = (
         location.checkpoints.select_related("location__project", "run", "stored_copy")
         .filter(source_key=key)

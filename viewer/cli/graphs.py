@@ -10,10 +10,11 @@ from django.utils.translation import gettext as _
 
 from viewer.cli.projects import source_of
 from viewer.engines import engine_of
-from viewer.host.locations.bodies import stored_contents
+from viewer.host_requests import ReadSource, ask
 from viewer.launching.preflight import code_graph_of
 from viewer.models import Checkpoint
 from viewer.presentation.run.units import PlainGraph, UnitEdge, plain_graph_of
+from viewer.records.bodies import stored_contents
 
 # How DOT draws a unit of a status; others are drawn plainly.
 STYLES = {
@@ -35,7 +36,9 @@ def graph_at(checkpoint: Checkpoint) -> PlainGraph:
     """
     engine, contents = engine_of(checkpoint.location), stored_contents(checkpoint)
     folder, entry_point = source_of(checkpoint.location, contents, NO_OPTIONS)
-    source = engine.read_source(folder, entry_point, contents.kind) if entry_point else None
+    source = None
+    if entry_point:
+        source = ask(ReadSource(engine.name, str(folder), entry_point, contents.kind))
     if (own := engine.unit_graph(contents, source)) is not None:
         edges = tuple(UnitEdge(*astuple(edge)) for edge in own.edges)
         return PlainGraph(tuple(own.units), edges, own.units, own.is_inferred)

@@ -11,7 +11,7 @@ from viewer.engines import engine_of, kinds_that
 from viewer.engines.editable import RunSettings
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Contents, kind_of
-from viewer.host.jobs.request import CheckpointSettings, Options
+from viewer.engines.runner_request import CheckpointSettings, Options
 from viewer.launching.options import (
     ALL_AGENTS,
     AT,

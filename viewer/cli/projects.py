@@ -11,9 +11,17 @@ from django.utils.translation import gettext as _
 from viewer.cli.edits import FILE, FOLDER, PROGRAM
 from viewer.engines import all_engines, engine_of
 from viewer.engines.protocol import Contents, Engine
-from viewer.host.projects import find_environment_file, find_interpreter, is_storable, propose_project
+from viewer.host_requests import (
+    FindEntryPoints,
+    FindProjectFiles,
+    ListEntryPointKinds,
+    ListNamedEntryPoints,
+    MatchEntryPoint,
+    ProposeProject,
+    ask,
+)
 from viewer.models import Location, Project
-from viewer.validation import CODE_NAME, NAME
+from viewer.validation import CODE_NAME, NAME, is_storable
 
 KINDS = tuple(dict.fromkeys(name for engine in all_engines() for name in engine.kinds))
 
@@ -56,7 +64,7 @@ def project_for(location: Location, options: Mapping[str, Any]) -> Project:
         project.confirm(None)
     if not project.entry_points:
         project.entry_points = [
-            point.name for point in engine_of(location).find_entry_points(Path(project.folder))
+            point.name for point in ask(FindEntryPoints(engine_of(location).name, project.folder))
         ]
         project.save(update_fields=["entry_points"])
     if location.project is None:
@@ -71,7 +79,7 @@ def named_entry_point(engine: Engine[Any], folder: Path, options: Mapping[str, A
     """The entry point that ``--entrypoint`` or ``--graph`` names. Raises CommandError for an unknown name."""
     if options["graph"] is None:
         return None if options["entrypoint"] is None else str(options["entrypoint"])
-    found = engine.named_entry_points(folder)
+    found = ask(ListNamedEntryPoints(engine.name, str(folder)))
     if options["graph"] not in found:
         message = _("The project in %(folder)s has no graph %(name)s. Its graphs: %(names)s")
         values = {"folder": folder, "name": options["graph"], "names": ", ".join(found) or "-"}
@@ -93,10 +101,11 @@ def source_of(location: Location, contents: Contents, options: Mapping[str, Any]
     named = named_entry_point(engine, folder, options)
     if named is not None:
         return folder, named
-    points = points or [point.name for point in engine.find_entry_points(folder)]
-    found = engine.entry_point_for(folder, points, contents.kind, contents.name)
+    points = points or [point.name for point in ask(FindEntryPoints(engine.name, str(folder)))]
+    found = ask(MatchEntryPoint(engine.name, str(folder), points, contents.kind, contents.name))
     if not found and kind:
-        unknown = [name for name, one in engine.entry_point_kinds(folder, points).items() if not one]
+        kinds = ask(ListEntryPointKinds(engine.name, str(folder), points))
+        unknown = [name for name, one in kinds.items() if not one]
         found = unknown[0] if len(unknown) == 1 else ""
     return folder, found
 
@@ -110,7 +119,7 @@ def _folder_and_entry_points(location: Location, options: Mapping[str, Any]) -> 
         values = _values(location, options)
     except CommandError:
         # Reported by ``project_for``. A plan needs no interpreter.
-        proposed = own.folder if own else propose_project(Path(location.path), location.engine).folder
+        proposed = own.folder if own else ask(ProposeProject(location.path, location.engine)).folder
         return _absolute(options["project"]) or Path(proposed), []
     stored = Project.objects.filter(**values).first()
     return Path(values["folder"]), stored.entry_points if stored else []
@@ -123,15 +132,16 @@ def _named(options: Mapping[str, Any]) -> bool:
 
 def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:
     own = location.project
-    proposed = propose_project(Path(location.path), location.engine)
-    folder = _absolute(options["project"]) or (Path(own.folder) if own else proposed.folder)
+    proposed = ask(ProposeProject(location.path, location.engine))
+    folder = _absolute(options["project"]) or Path(own.folder if own else proposed.folder)
     if not folder.is_dir():
         raise CommandError(_("There is no folder %s: name the project's with --project.") % folder)
-    is_same = str(folder) == (own.folder if own else str(proposed.folder))
+    is_same = str(folder) == (own.folder if own else proposed.folder)
     python = _absolute(options["python"])
     if python is None and is_same:
-        python = Path(own.interpreter) if own else proposed.interpreter
-    python = python or find_interpreter(folder)
+        python = Path(own.interpreter) if own else _path(proposed.interpreter)
+    files = ask(FindProjectFiles(str(folder), location.engine))
+    python = python or _path(files.interpreter)
     if python is None:
         raise CommandError(
             _(
@@ -144,8 +154,12 @@ def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:
     if file is None and own and is_same:
         file = Path(own.environment_file) if own.environment_file else None
     elif file is None:
-        file = find_environment_file(folder, location.engine)
+        file = _path(files.environment_file)
     return {"folder": str(folder), "interpreter": str(python), "environment_file": str(file or "")}
+
+
+def _path(text: str) -> Path | None:
+    return Path(text) if text else None
 
 
 def _absolute(text: str | None) -> Path | None:

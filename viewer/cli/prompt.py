@@ -13,9 +13,9 @@ from django.utils.translation import gettext as _
 
 from viewer.cli.output import lines_of, plain
 from viewer.engines.answer_schema import AnswerInvalid
-from viewer.host.jobs.questions import answer
 from viewer.messages.translation import translate
 from viewer.models import Job, Question
+from viewer.records.questions import answer
 from viewer.validation import one_line
 
 POLL_SECONDS = 0.2

@@ -24,11 +24,10 @@ from viewer.cli.output import Output, lines_of
 from viewer.cli.projects import add_project_arguments, project_for, source_of
 from viewer.cli.prompt import pending_document, questions_asked, waiting_lines, waiting_questions
 from viewer.cli.rows import checkpoint_document
+from viewer.cli.running import run_here
 from viewer.engines import engine_of
 from viewer.engines.plan import Step, plain_steps
 from viewer.engines.protocol import Contents, kind_of
-from viewer.host.locations.bodies import stored_contents
-from viewer.launching.enqueue import run_here
 from viewer.launching.labels import loss_label, step_text
 from viewer.launching.options import ACCEPTANCE, CHECKPOINTS, EDITS, SCHEDULE, SETTINGS
 from viewer.launching.preview import LaunchPreview, ask_next, in_project, preview_launch
@@ -38,6 +37,7 @@ from viewer.launching.start import EffectsRefused, start
 from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, Checkpoint, Job, Question
 from viewer.presentation.jobs.status import hint, limit_label, status_label, warnings_of
+from viewer.records.bodies import stored_contents
 
 # Refusals as the terminal prints them, with the arguments that resolve them.
 

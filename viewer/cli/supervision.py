@@ -23,10 +23,9 @@ from viewer.validation import number_option
 
 # Signals as bytes in a pipe, so that they are handled outside of signal handlers.
 #
-# A handler interrupts its thread anywhere. If that thread holds a lock that the handler needs, such as that
-# of
-# a ``threading.Event``, the process deadlocks. So the handlers here do nothing: Python writes each signal's
-# number to the pipe.
+# A handler interrupts its thread anywhere. If that thread holds a lock that the handler needs, such as
+# that of a ``threading.Event``, the process deadlocks. So the handlers here do nothing: Python writes
+# each signal's number to the pipe.
 
 
 MAX_NUMBERS = 1024

@@ -257,6 +257,11 @@ class RunPlanner(Protocol[C_contra]):
         """
         return state
 
+    @property
+    def source_type(self) -> Any:
+        """The type of what ``read_source`` returns, of plain values."""
+        return type(None)
+
     def read_source(self, folder: Path, entry_point: str, kind: str) -> Any:
         """What the source of an entry point shows about later steps; None if it shows nothing."""
         return None

@@ -20,23 +20,10 @@ from viewer.redaction.names import is_secret_text, secrecy_of
 from viewer.redaction.shapes import has_known_format, is_mixed, is_placeholder, is_words
 from viewer.validation import content_of
 
-# Which paths a row can store.
-
-
-def is_storable(path: Path) -> bool:
-    """Whether a row can store the path and a page can show it: all of its names are UTF-8."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 # The folder that a project's imports resolve from, found by reading its source. Nothing is imported.
 #
 # Projects that are run from ``src/<name>`` import their siblings by bare names (``from tools.search
-# import``).
-# Such a name resolves from neither the project's folder nor its ``src``:
+# import``). Such a name resolves from neither the project's folder nor its ``src``:
 #
 # newsroom/
 # pyproject.toml

@@ -1,27 +1,20 @@
 """Stores a job and its branch, once, and enqueues it."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
-from viewer.data_folder.failures import DataFolderFailure, has_room, no_space
-from viewer.host.jobs.environment import JobRefused, runnable
-from viewer.host.jobs.following import ensure_finished, never
-from viewer.host.jobs.orphans import worker_is_up
-from viewer.host.jobs.processes import request_cancel
-from viewer.host.jobs.queue import enqueue
-from viewer.host.jobs.runner_requests import REPEATABLE_EDITS
+from viewer.data_folder.write_ahead_log import clear_log
+from viewer.host_requests import CheckProject, JobRefused, ask
 from viewer.launching.naming import kept_edits
 from viewer.launching.requests import LaunchOptions, request_digest
 from viewer.models import Checkpoint, Job, Location, Project, Run
-from viewer.records.limits import reached_shared_limit
+from viewer.records.queue import enqueue
+from viewer.records.runner_requests import REPEATABLE_EDITS
 
 # Reserves a branch for a job. Called in the transaction that stores the job's row.
 
@@ -48,7 +41,6 @@ def refuse_taken(kind: str, location: Location, run: Run | None, branch: str) ->
 # Stores a job, once, and enqueues it.
 
 
-POLL_SECONDS = 0.1
 NO_OPTIONS = LaunchOptions()
 
 
@@ -107,8 +99,9 @@ def _queued(values: Mapping[str, Any], project: Project | None, key: UUID, optio
     """The job with this key. It is stored and enqueued if it does not exist."""
     if existing := Job.objects.filter(idempotency_key=key).first():
         return existing
+    ask(CheckProject(project.pk if project else None))
     agreed = {
-        "project": runnable(project),
+        "project": project,
         "start_at": options.start_at,
         "limits": dict(options.limits),
         "request_digest": request_digest(values["request"], options),
@@ -132,40 +125,10 @@ def move_start(job: Job, start_at: datetime | None) -> bool:
     return moved
 
 
-def run_here(job: Job, leaves: Callable[[], bool] = never) -> None:
-    """Wait until the job has ended. A worker runs it, or this process if no worker is up.
-
-    Returns early if it asks a question and ``leaves`` is true, or if it will not start: it missed its start
-    time, or its sweep has used up a limit. Raises DataFolderFailure if the disk has no space for it. Ctrl-C
-    cancels the job. The KeyboardInterrupt is raised once the job has ended.
-    """
-    interrupted: KeyboardInterrupt | None = None
-    while not (job.has_ended or job.is_missed or _is_held(job) or (leaves() and is_asking(job))):
-        try:
-            if not worker_is_up():
-                if job.status == Job.Status.QUEUED and not has_room():
-                    raise DataFolderFailure(no_space(Path(settings.DATA_DIR)))
-                Job.objects.filter(pk=job.pk).mark_due()
-                ensure_finished(job, leaves)
-            job.refresh_from_db()
-            if not job.has_ended:
-                # Another process runs it.
-                time.sleep(POLL_SECONDS)
-        except KeyboardInterrupt as error:
-            interrupted = error
-            request_cancel(job)
-    if interrupted:
-        raise interrupted
-
-
-def is_asking(job: Job) -> bool:
-    """Whether a question of the job waits for an answer."""
-    return not job.has_ended and job.questions.waiting().exists()
-
-
-def _is_held(job: Job) -> bool:
-    """Whether a limit of its sweep is used up, which stays so: the usage never decreases."""
-    if job.status != Job.Status.QUEUED or job.sweep_id is None:
-        return False
-    limit = reached_shared_limit(job)
-    return limit is not None and limit.whose == "sweep"
+def request_cancel(job: Job) -> bool:
+    """Cancel a queued job, or ask the follower of a running job to. Return False if the job has ended."""
+    requested = job.request_cancel()
+    if requested and job.has_ended:
+        # The job never ran, so no follower clears the user's input from the write-ahead log.
+        clear_log(attempts=1)
+    return requested

@@ -12,7 +12,7 @@ from viewer.engines import all_engines, engine_named, engine_of
 from viewer.engines.entry_points import GONE, PreflightLabels
 from viewer.engines.plan import Edits, Step
 from viewer.engines.protocol import Contents, Engine
-from viewer.host.jobs.request import Options
+from viewer.engines.runner_request import Options
 from viewer.launching.labels import component_label, loss_label, match_texts, note_text
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import ACCEPT_ALL, LaunchRequest

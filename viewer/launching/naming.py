@@ -1,17 +1,23 @@
 """Names of forks and sweeps, and the request of an ended job for a retry, without secrets."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from viewer.engines import engine_of
-from viewer.host.jobs.events import redactor_of
-from viewer.host.jobs.runner_requests import REPEATABLE_EDITS
+from viewer.host_requests import Redact, ask
 from viewer.launching.requests import ForkRequest, SweepRequest
 from viewer.launching.values import as_json
 from viewer.models import Job, Project
 from viewer.models.jobs import EDITS
 from viewer.records.lineage.branch_names import free_name, name_for
+from viewer.records.runner_requests import REPEATABLE_EDITS
 from viewer.redaction import MARKER
+
+
+def redactor_of(project: Project | None) -> Callable[[Any], Any]:
+    """Return a function that returns a JSON value without secrets, also those of this project."""
+    return lambda value: ask(Redact(project.pk if project else None, [value]))[0]
+
 
 # Names a fork for its edits, and the forks of a sweep for what differs. No secret is part of a name.
 

@@ -1,7 +1,6 @@
 """Starts new runs of a project's entry points, and finds earlier ones from which a form is filled."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -9,16 +8,16 @@ from django.utils.translation import gettext as _
 from viewer.engines import engine_of, engine_with
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Contents
-from viewer.host.jobs.environment import JobRefused
-from viewer.host.jobs.request import LocationTarget
-from viewer.host.jobs.runner_requests import request_for_run, store_kind_of
-from viewer.host.locations.adding import UnknownLocation
-from viewer.host.locations.bodies import stored_contents
-from viewer.host.locations.write_targets import (
+from viewer.engines.runner_request import LocationTarget
+from viewer.host_requests import (
+    CheckWriteTarget,
+    FindWriteTarget,
+    JobRefused,
+    MatchEntryPoint,
+    OpenWriteTarget,
+    UnknownLocation,
     WriteTarget,
-    open_write_target,
-    write_target_at,
-    write_target_of,
+    ask,
 )
 from viewer.launching.enqueue import start_run
 from viewer.launching.findings import CheckedLaunch
@@ -35,6 +34,8 @@ from viewer.launching.requests import NewRunRequest
 from viewer.launching.start import earlier_job
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project, Run
+from viewer.records.bodies import stored_contents
+from viewer.records.runner_requests import request_for_run, store_kind_of
 
 # Earlier runs of an entry point, from which a new run's form is filled.
 
@@ -49,9 +50,13 @@ def entry_point_of_run(project: Project, run: Run) -> str:
     for entry_point in jobs.values_list("request__entry_point", flat=True):
         if entry_point in project.entry_points:
             return str(entry_point)
-    return engine_of(run.location).entry_point_for(
-        Path(project.folder), project.entry_points, run.entity, run.name
-    )
+    return _matching(project, run)
+
+
+def _matching(project: Project, run: Run) -> str:
+    """The entry point that makes what has the kind and the name of this run; empty if unclear."""
+    engine = engine_of(run.location).name
+    return ask(MatchEntryPoint(engine, project.folder, project.entry_points, run.entity, run.name))
 
 
 def earlier_run(location: Location, entry_point: str, entity: str) -> Run | None:
@@ -66,9 +71,7 @@ def earlier_run(location: Location, entry_point: str, entity: str) -> Run | None
     for run in runs:
         known = recorded.get(run.pk)
         if not known and run.name not in names:
-            names[run.name] = engine_of(location).entry_point_for(
-                Path(project.folder), project.entry_points, run.entity, run.name
-            )
+            names[run.name] = _matching(project, run)
         if (known or names.get(run.name)) == entry_point:
             return run
     return None
@@ -121,9 +124,11 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
         preview.checks.append(Refusal(Code.INPUTS, message, "input-0", kind.prompt))
     try:
         if isinstance(request.target, Location):
-            preview.target = write_target_of(request.target, request.project) if request.project else None
+            if request.project:
+                preview.target = ask(CheckWriteTarget(request.project.pk, request.target.pk))
         elif request.project:
-            preview.target = write_target_at(request.target, request.project, request.roots)
+            anywhere = request.roots is None
+            preview.target = ask(FindWriteTarget(request.project.pk, str(request.target), anywhere))
     except UnknownLocation as error:
         preview.checks.append(Refusal(Code.TARGET, translate(error), "new_location", _("New location")))
     if preview.target:
@@ -164,7 +169,9 @@ def new_run(preview: NewRunPreview) -> Job:
     if earlier := earlier_job(request, job_request):
         return earlier
     try:
-        location = open_write_target(target, project, engine_with(request.kind))
+        location = Location.objects.get(
+            pk=ask(OpenWriteTarget(project.pk, target, engine_with(request.kind)))
+        )
         return start_run(location, project, job_request, request.requested_by, request.key, request.options)
     except UnknownLocation as refused:
         raise LaunchRefused([Refusal(Code.TARGET, translate(refused))]) from refused

@@ -8,14 +8,53 @@ from viewer.engines import engine_named, engine_of, engine_with
 from viewer.engines.editable import NO_SCHEMA, Schema
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Contents
-from viewer.host.jobs.preflight import preflight_checkpoint, preflight_new_run
+from viewer.host_requests import CheckCheckpoint, CheckNewRun, CheckReply, ask
 from viewer.launching.findings import effects_digest
 from viewer.launching.new_run import NewRunPreview, entry_point_of_run
 from viewer.launching.requests import CheckpointRequest
 from viewer.messages.message import UserMessage, message_from
 from viewer.models import Checkpoint, Location, PreflightCheck, Project, Run, accept_effects
 
-# The preflight check that the browser shows before a start.
+
+def check_of_checkpoint(
+    checkpoint: Checkpoint,
+    project: Project,
+    entry_point: str,
+    *,
+    again: bool = False,
+    only_stored: bool = False,
+) -> PreflightCheck:
+    """The check of a run from this checkpoint: a stored one that is up to date, or one that starts now.
+
+    Does not wait for the check. With ``again``, a failed check is repeated. With ``only_stored``, no check is
+    started, and an unsaved one is returned if there is none.
+    """
+    reply = ask(CheckCheckpoint(checkpoint.pk, project.pk, entry_point, again, only_stored))
+    return _check(reply, checkpoint=checkpoint, project=project, entry_point=entry_point)
+
+
+def check_of_new_run(
+    project: Project,
+    entry_point: str,
+    entity: str,
+    store_kind: str,
+    *,
+    again: bool = False,
+    only_stored: bool = False,
+) -> PreflightCheck:
+    """The check of a new run, as ``check_of_checkpoint`` returns it.
+
+    ``entity`` is the name of a root kind; ``store_kind`` is the kind of the write target, json or sqlite.
+    """
+    reply = ask(CheckNewRun(project.pk, entry_point, entity, str(store_kind), again, only_stored))
+    return _check(reply, project=project, entry_point=entry_point, entity=entity, store_kind=store_kind)
+
+
+def _check(reply: CheckReply, **subject: Any) -> PreflightCheck:
+    if reply.id:
+        return PreflightCheck.objects.get(pk=reply.id)
+    status = PreflightCheck.Status.UNCHECKED
+    return PreflightCheck(**subject, fingerprint=reply.fingerprint, status=status)
 
 
 def preflight_of(
@@ -29,12 +68,12 @@ def preflight_of(
     checkpoint, project, entry_point = request.checkpoint, request.project, request.entry_point
     if project is None:
         return None
-    stored = preflight_checkpoint(checkpoint, project, entry_point, only_stored=True)
+    stored = check_of_checkpoint(checkpoint, project, entry_point, only_stored=True)
     if not may_start:
         return stored
     if stored.new_effects and accepted_effects == effects_digest(stored):
         accept_effects(project, stored.new_effects, request.requested_by)
-    return preflight_checkpoint(checkpoint, project, entry_point, again=again)
+    return check_of_checkpoint(checkpoint, project, entry_point, again=again)
 
 
 def preflight_of_new_run(
@@ -44,7 +83,7 @@ def preflight_of_new_run(
     request, target = preview.request, preview.target
     if request.project is None or target is None or not preview.needs_preflight:
         return None
-    return preflight_new_run(
+    return check_of_new_run(
         request.project,
         request.entry_point,
         request.kind.name,
@@ -60,7 +99,7 @@ def schema_at(
     """What a run from this checkpoint is made of, from a stored preflight check, else from the record."""
     report = {}
     if project and entry_point:
-        report = preflight_checkpoint(checkpoint, project, entry_point, only_stored=True).report
+        report = check_of_checkpoint(checkpoint, project, entry_point, only_stored=True).report
     return engine_of(contents).schema(contents, report)
 
 
@@ -69,7 +108,7 @@ def schema_of_new_run(kind: RootKind, project: Project, entry_point: str) -> Sch
     if not entry_point:
         return NO_SCHEMA
     store_kind = Location.StoreKind.SQLITE
-    stored = preflight_new_run(project, entry_point, kind.name, store_kind, only_stored=True)
+    stored = check_of_new_run(project, entry_point, kind.name, store_kind, only_stored=True)
     return engine_named(engine_with(kind)).schema(None, stored.report)
 
 
@@ -125,7 +164,7 @@ def code_graph_of(run: Run, wanted: str, *, may_start: bool = False, again: bool
     entry_point = wanted if wanted in known else _entry_point(project, run.outermost)
     if not entry_point:
         return CodeGraph(known, "", None)
-    check = preflight_new_run(
+    check = check_of_new_run(
         project, entry_point, run.entity, run.location.store_kind, again=again, only_stored=not may_start
     )
     return CodeGraph(known, entry_point, check)

@@ -11,8 +11,7 @@ from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Action, Decision, EditRefused, Edits, Reason, Step
 from viewer.engines.protocol import Contents, kind_of
-from viewer.host.jobs.environment import JobRefused
-from viewer.host.jobs.preflight import ask_next_units
+from viewer.host_requests import JobRefused, ListNextUnits, ReadSource, ask
 from viewer.launching import labels
 from viewer.launching.findings import CheckedLaunch, digest_of, find_redacted_parts
 from viewer.launching.refusals import (
@@ -277,7 +276,8 @@ def source_of(request: CheckpointRequest) -> Any:
     if request.folder is None:
         return None
     contents = request.contents
-    return engine_of(contents).read_source(request.folder, request.entry_point, contents.kind)
+    engine = engine_of(contents).name
+    return ask(ReadSource(engine, str(request.folder), request.entry_point, contents.kind))
 
 
 def redacted_refusal(parts: Sequence[str]) -> Refusal:
@@ -323,7 +323,8 @@ def ask_next(request: ForkRequest) -> Asked:
     if refusals := source_refusals(request):
         return Asked(refused=" ".join(messages_of(refusals)), refusals=tuple(refusals))
     try:
-        found = ask_next_units(request.checkpoint, request.project, request.entry_point, request.edits)
+        asked = ListNextUnits(request.checkpoint.pk, request.project.pk, request.entry_point, request.edits)
+        found = ask(asked)
     except JobRefused as refused:
         return Asked(refused=translate(refused))
     return Asked(tuple(_read(one) for one in found))

@@ -8,13 +8,13 @@ from django.utils.translation import gettext as _
 from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import kind_of
-from viewer.host.jobs.runner_requests import request_for_publication
-from viewer.host.locations.bodies import stored_contents
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, project_refusals
 from viewer.launching.requests import PublishRequest
 from viewer.launching.start import earlier_job, queued
 from viewer.models import Checkpoint, Job, JobEvent
+from viewer.records.bodies import stored_contents
 from viewer.records.lineage.branch_names import free_name
+from viewer.records.runner_requests import request_for_publication
 
 SCRATCH, NEW_THREAD, THREAD = "scratch", "new-thread", "thread"
 MAX_THREAD_NAME = 200

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from viewer.engines.editable import RunSettings
 from viewer.engines.entry_points import RootKind
-from viewer.host.jobs.environment import JobRefused, runnable
+from viewer.host_requests import CheckProject, JobRefused, ask
 from viewer.launching.values import is_utf8
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Project
@@ -111,7 +111,7 @@ def project_refusals(project: Project | None) -> list[Refusal]:
         message = _("The project of this location is not confirmed: nothing may run in it yet.")
         return [Refusal(Code.PROJECT, message)]
     try:
-        runnable(project)
+        ask(CheckProject(project.pk))
     except JobRefused as refused:
         return [Refusal(Code.PROJECT, translate(refused))]
     return []

@@ -16,7 +16,7 @@ from viewer.engines.editable import NO_SETTINGS, MessageEdit, RunSettings
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import EditRefused, Edits
 from viewer.engines.protocol import Contents
-from viewer.host.jobs.request import CheckpointSettings, Options
+from viewer.engines.runner_request import CheckpointSettings, Options
 from viewer.launching.values import same_value
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project

@@ -6,14 +6,14 @@ from uuid import UUID, uuid4
 from django.contrib.auth.models import AbstractBaseUser
 from django.utils.translation import gettext as _
 
-from viewer.host.jobs.ending import SCORE_SECONDS
-from viewer.host.jobs.environment import JobRefused
-from viewer.host.jobs.runner_requests import request_for_score
+from viewer.host_requests import JobRefused
 from viewer.launching.enqueue import start_job
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, project_refusals
 from viewer.launching.requests import LaunchOptions
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project
+from viewer.records.runner_requests import request_for_score
+from viewer.records.sweep_scores import SCORE_SECONDS
 
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 MAX_CHARACTERS = 200

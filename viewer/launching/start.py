@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from viewer.engines.plan import plain_steps
-from viewer.host.jobs.environment import JobRefused
-from viewer.host.jobs.preflight import unaccepted_effects
-from viewer.host.jobs.request import Request
-from viewer.host.jobs.runner_requests import request_for
+from viewer.engines.runner_request import Request
+from viewer.host_requests import JobRefused, ListNewEffects, ask
 from viewer.launching.enqueue import BranchTaken, start_job
 from viewer.launching.findings import Effects, effects_refusal
 from viewer.launching.preview import LaunchPreview, ask_next
@@ -28,6 +26,7 @@ from viewer.launching.requests import (
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Job, accept_effects
+from viewer.records.runner_requests import request_for
 
 
 class EffectsRefused(LaunchRefused):
@@ -100,7 +99,7 @@ def check_effects(request: CheckpointRequest) -> None:
     if request.project is None:
         return
     try:
-        effects = unaccepted_effects(request.checkpoint, request.project, request.entry_point)
+        effects = ask(ListNewEffects(request.checkpoint.pk, request.project.pk, request.entry_point))
     except JobRefused as refused:
         raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
     if effects and not request.accepted.effects:

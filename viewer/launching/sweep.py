@@ -13,9 +13,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from viewer.engines.plan import plain_steps
-from viewer.host.jobs.environment import JobRefused, runnable
-from viewer.host.jobs.queue import enqueue
-from viewer.host.jobs.runner_requests import request_for
+from viewer.host_requests import CheckProject, JobRefused, ask
 from viewer.launching.enqueue import refuse_taken
 from viewer.launching.findings import CheckedLaunch, find_redacted_parts
 from viewer.launching.preview import source_refusals
@@ -33,6 +31,8 @@ from viewer.launching.start import check_effects
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project, Sweep
+from viewer.records.queue import enqueue
+from viewer.records.runner_requests import request_for
 
 NO_OPTIONS = LaunchOptions()
 
@@ -201,7 +201,8 @@ def start_variations(
         "requested_by": requested_by,
         "score": score,
     }
-    project = runnable(project)
+    ask(CheckProject(project.pk if project else None))
+    assert project is not None, "Without one, the check is refused."
     with transaction.atomic():
         swept, is_new = Sweep.objects.get_or_create(idempotency_key=key, defaults=values)
         if is_new:

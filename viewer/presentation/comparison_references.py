@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from django.db.models.expressions import RawSQL
 
-from viewer.host.locations.importing import import_run
+from viewer.host_requests import ImportRun, ask
 from viewer.models import Checkpoint, Run, uuid_of
 
 # The line of ancestors of a checkpoint, and the nearest that several checkpoints share.
@@ -126,7 +126,7 @@ def checkpoint_of(reference: Reference) -> Checkpoint | None:
     run = Run.objects.select_related("location__project", "parent").filter(uid=reference.run).first()
     if run is None:
         return None
-    import_run(run)
+    ask(ImportRun(run.pk))
     rows = Checkpoint.objects.filter(run=run).select_related(
         "run__location__project", "location", "stored_copy"
     )

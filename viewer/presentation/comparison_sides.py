@@ -12,7 +12,7 @@ from viewer.engines import engine_of
 from viewer.engines.contents import Part
 from viewer.engines.editable import MISSING
 from viewer.formats import count_text, duration, moment_text, money
-from viewer.host.locations.bodies import NotReadable, body_of, stored_body
+from viewer.host_requests import NotReadable
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Job, Run
 from viewer.presentation.comparison_references import (
@@ -29,6 +29,7 @@ from viewer.presentation.comparison_references import (
 from viewer.presentation.run.branches import branch_colours
 from viewer.presentation.run.rows import title_of
 from viewer.records.annotations import named
+from viewer.records.bodies import body_of, stored_body
 from viewer.records.prices import current_prices
 from viewer.stores.model_calls import ModelUsage, PackedCall, usage_by_model
 

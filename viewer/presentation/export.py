@@ -17,11 +17,11 @@ from django.utils.translation import gettext_lazy as _
 from viewer.engines import engine_of
 from viewer.engines.contents import Section
 from viewer.engines.protocol import Engine
-from viewer.host.locations.bodies import bodies_of
 from viewer.models import Checkpoint, Run
 from viewer.presentation.run.branches import edited_checkpoints
 from viewer.presentation.run.rows import trigger_label
 from viewer.presentation.run.window import nodes_of, run_styles
+from viewer.records.bodies import bodies_of
 from viewer.records.lineage.drawing import ROW, draw_window
 from viewer.records.lineage.graphs import literal_label
 from viewer.records.prices import price_runs

@@ -7,12 +7,12 @@ from typing import Any
 
 from viewer.engines import engine_of
 from viewer.engines.editable import MISSING
-from viewer.host.locations.bodies import bodies_of
 from viewer.models import Checkpoint
 from viewer.presentation.comparison import Detail, detail_of, row_of
 from viewer.presentation.comparison_references import nearest_ancestors
 from viewer.presentation.diff import Clock
 from viewer.presentation.run.branches import edited_checkpoints
+from viewer.records.bodies import bodies_of
 
 # How many checkpoints one part of a history reads, and of how many bytes, both at their source.
 MAX_READ, MAX_BYTES = 60, 64 * 1024 * 1024

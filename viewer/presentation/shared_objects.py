@@ -14,7 +14,7 @@ from django.conf import settings
 from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 from django.utils.translation import gettext as _
 
-from viewer.host.locations.importing import import_run
+from viewer.host_requests import ImportRun, ask
 from viewer.models import Checkpoint, Job, Location, Run, ShareLink, Sweep, uuid_of
 from viewer.presentation.comparison_references import Reference, checkpoint_of, reference_in, reference_to
 from viewer.presentation.comparison_sides import MAX_SIDES
@@ -178,7 +178,7 @@ def _imported_run(text: str) -> Run | None:
         return None
     runs = Run.objects.select_related("location__project", "parent").filter(uid=uid)
     run = runs.first()
-    return runs.first() if run and import_run(run).is_news else run
+    return runs.first() if run and ask(ImportRun(run.pk)).is_news else run
 
 
 def _checkpoint(subject: Subject) -> Shared | None:

@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _
 from viewer.engines import engine_of, unit_events, unit_subjects
 from viewer.engines.contents import short_title
 from viewer.engines.spans import Failure, Span, SpanKind, SpanSource, SpanStatus, failed_attempts
-from viewer.host.locations.bodies import bodies_of
 from viewer.models import Checkpoint, Job, JobEvent, Run
 from viewer.presentation.run.branches import line_of
+from viewer.records.bodies import bodies_of
 from viewer.records.prices import call_in
 
 # Maximum checkpoints that a page reads if the newest one does not record all spans.

@@ -6,7 +6,6 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
-from viewer.host.jobs.ending import scoring_of
 from viewer.models import Checkpoint, Job, Sweep
 from viewer.presentation.comparison_references import Reference, reference_to
 from viewer.presentation.comparison_sides import Score, best_of, by_score, score_of, score_text
@@ -14,6 +13,7 @@ from viewer.presentation.diff import Piece, difference
 from viewer.presentation.jobs.events import Progress, advance, halt, progress_of
 from viewer.presentation.jobs.status import Wait, wait_of
 from viewer.presentation.listing import Column
+from viewer.records.sweep_scores import scoring_of
 
 # The members of a sweep, as sides of a comparison.
 

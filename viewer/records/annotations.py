@@ -10,10 +10,8 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
-from viewer.host.locations.project_secrets import secrets_for
+from viewer.host_requests import Redact, ask
 from viewer.models import Annotation, AnnotationVersion, Run
-from viewer.redaction.known_secrets import known_secrets
-from viewer.redaction.texts import redact_text
 
 # What a form showed as stored, so that a change which somebody made meanwhile is not overwritten.
 
@@ -153,15 +151,20 @@ def annotate(
         raise AnnotationChanged(found)
     before = AnnotationVersion(**subject.ids, changed_at=found.changed_at, changed_by=found.changed_by)
     before.name, before.label_text, before.note = former = found.texts
-    known = known_secrets(secrets_for(subject.run.location.project))
+    written = [
+        " ".join(name.split()) if name is not None else "",
+        list(labels) if labels is not None else [],
+        note.replace("\r\n", "\n").strip() if note is not None else "",
+    ]
+    clean_name, clean_labels, clean_note = ask(Redact(subject.run.location.project_id, written))
     if name is not None:
-        found.name = redact_text(" ".join(name.split()), known)[:200]
+        found.name = clean_name[:200]
     if is_starred is not None:
         found.is_starred = is_starred
     if labels is not None:
-        found.label_text = joined_labels(redact_text(label, known) for label in labels)
+        found.label_text = joined_labels(clean_labels)
     if note is not None:
-        found.note = redact_text(note.replace("\r\n", "\n").strip(), known)[:MAX_NOTE]
+        found.note = clean_note[:MAX_NOTE]
     if any(former) and former != found.texts:
         before.save()
     found.changed_at, found.changed_by = timezone.now(), person

@@ -9,11 +9,19 @@ from typing import Any, Protocol
 
 from django.core.exceptions import EmptyResultSet
 from django.db import OperationalError, connection
-from django.db.models import F, QuerySet
+from django.db.models import F, Max, QuerySet
 from django.db.models.expressions import RawSQL
 
 from viewer.messages.message import UserFacingError
-from viewer.models import Checkpoint, Location, SearchedLocation, SearchEntry
+from viewer.models import (
+    Annotation,
+    Checkpoint,
+    Location,
+    SearchedCheckpoint,
+    SearchedLocation,
+    SearchEntry,
+)
+from viewer.records.locations import is_indexed
 from viewer.records.search_filters import Filters, Words, checkpoints_matching, entries_matching, words_in
 
 # Full-text search with SQLite's FTS5.
@@ -232,3 +240,28 @@ def _searchable(locations: QuerySet[Location]) -> list[int]:
         location__in=locations, secrets_digest=F("location__secrets_digest")
     )
     return list(searched.values_list("pk", flat=True))
+
+
+def mark_of(location: Location) -> str:
+    """A text that differs if a location may have something new."""
+    newest = location.checkpoints.order_by("-pk").values_list("pk", flat=True).first()
+    return f"{location.revision}:{newest or 0} {notes_mark(location)}"
+
+
+def progress() -> tuple[int, int] | None:
+    """How many checkpoints with stored copies are indexed, and how many there are; None if all are."""
+    searched = dict(SearchedLocation.objects.values_list("location", "mark"))
+    behind = [one for one in Location.objects.all() if searched.get(one.pk) != mark_of(one)]
+    if not behind:
+        return None
+    copied = [one.pk for one in behind if not is_indexed(one)]
+    done = SearchedCheckpoint.objects.filter(location__in=copied).count()
+    readable = Checkpoint.objects.exclude(state=Checkpoint.State.NO_COPY)
+    return done, readable.filter(location__in=copied).count()
+
+
+def notes_mark(location: Location) -> str:
+    """A text that differs if a person has written something about the location since."""
+    notes = Annotation.objects.filter(location_uid=location.uid)
+    newest = notes.aggregate(newest=Max("changed_at"))["newest"]
+    return f"{notes.count()}:{newest.timestamp():.6f}" if newest else ""

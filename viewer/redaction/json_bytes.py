@@ -60,10 +60,10 @@ def scan(data: bytes) -> ScanResult:
 # Redact JSON bytes, without decoding all of them if that is safe.
 #
 # ``scan`` finds every position at which ``values.redact`` could change anything. The string at each
-# position is
-# examined by the same rules: a name by ``secrecy_of``, any other string by ``is_clean``. Only one change is
-# made to the bytes: the plain value of a secret field is replaced, and so is every repetition of it. Anything
-# less plain sends the whole document through ``redact``, at ten times the cost.
+# position is examined by the same rules: a name by ``secrecy_of``, any other string by ``is_clean``. Only
+# one change is made to the bytes: the plain value of a secret field is replaced, and so is every
+# repetition of it. Anything less plain sends the whole document through ``redact``, at ten times the
+# cost.
 
 
 _MARKER = MARKER.encode()

@@ -71,8 +71,8 @@ class _Name(str):
 # Redact decoded JSON values, before anything is stored, sent or logged.
 #
 # Redacted are the values of fields that are named like keys, tokens and passwords; texts that are
-# recognised as
-# secrets; known secrets; and the values of such fields wherever else they occur in the same value.
+# recognised as secrets; known secrets; and the values of such fields wherever else they occur in the same
+# value.
 #
 # A redacted text becomes the marker. A number is redacted if its field is named like a password or a code, or
 # if it is a known secret; other numbers are counters. Booleans and null are never redacted.

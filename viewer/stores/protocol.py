@@ -44,9 +44,8 @@ class IndexedRun:
 # What a store and an engine's store format provide, and the values that they exchange.
 #
 # A store is whatever holds the checkpoints of a location: a folder of JSON files, an SQLite file, a
-# PostgreSQL
-# database. It is a context manager that is open in a reader process if its bytes have to be parsed, and it
-# never writes. A store
+# PostgreSQL database. It is a context manager that is open in a reader process if its bytes have to be
+# parsed, and it never writes. A store
 #
 # - lists its entries without reading them, each key once. What cannot be a checkpoint is listed as a problem.
 # - gives each entry a fingerprint that changes whenever its bytes may have changed. Fingerprints are stored

@@ -13,9 +13,8 @@ from viewer.stores.protocol import Identity
 # Open a location without following a link below the root that it has to be in.
 #
 # A path is resolved when a location is added. Later, a link may be created in one of its folders. So each
-# read
-# walks the path again, one folder at a time, and compares the identity of the folder or file that it reaches
-# with the recorded one.
+# read walks the path again, one folder at a time, and compares the identity of the folder or file that it
+# reaches with the recorded one.
 
 
 # The folders above the location need not be readable.

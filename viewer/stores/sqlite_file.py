@@ -116,8 +116,7 @@ def _reason(error: Exception) -> str:
 # neither                 ``immutable=1``; after reading, the file must not have changed
 #
 # SQLite opens files by their paths. So the files that it has opened are compared with the files that were
-# found
-# without following links, and a journal that is not a plain file is refused before SQLite opens it.
+# found without following links, and a journal that is not a plain file is refused before SQLite opens it.
 
 
 # The resolution of a file system's modification times.

@@ -3,9 +3,9 @@
 from django import template
 from django.utils.translation import gettext as _
 
-from viewer.host.jobs.questions import redacted_answer
 from viewer.launching.labels import asker_label
 from viewer.models import Job, Question
+from viewer.records.questions import redacted_answer
 from viewer.web.launch.answers import AnswersPart, asked_part
 
 register = template.Library()

@@ -7,11 +7,13 @@ from django.db import connection
 from pytest_django import Settings
 
 from tests.real_stores import copy_of
-from viewer.host.locations.adding import UnknownLocation, newly_opened, open_location
+from viewer.cli.finding import newly_opened
+from viewer.host.locations.adding import open_location
 from viewer.host.locations.addresses import address_of
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.updating import MAX_FOREIGN
 from viewer.host.reading.location_reader import open_reader
+from viewer.host_requests import UnknownLocation
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location
 from viewer.stores.json_folder import JsonFolder, KnownFolders

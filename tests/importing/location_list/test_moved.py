@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.real_stores import STORES
-from viewer.host.locations.adding import UnknownLocation, change_path
+from viewer.host.locations.adding import change_path
 from viewer.host.locations.importing import import_location
+from viewer.host_requests import UnknownLocation
 from viewer.models import Job, Location
 
 Imported = Callable[[str], Location]

@@ -11,8 +11,8 @@ from django.core import serializers
 from tests.imported import imported_location
 from tests.real_stores import one_checkpoint, write_checkpoint
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.bodies import unredacted_source
 from viewer.host.locations.importing import import_location
+from viewer.host.locations.sources import unredacted_source
 from viewer.models import Checkpoint, Location, Problem, Run
 
 KEY = "sk-proj-CANARY0123456789abcdef"

@@ -14,12 +14,13 @@ from forkline_runner.reporting import Questions, Reporter, Withdrawn, fitting
 from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks, status, wait_until
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.files import storage_of
-from viewer.host.jobs.questions import answer, ingest, redacted_answer
-from viewer.host.jobs.queue import enqueue
+from viewer.host.jobs.questions import ingest
 from viewer.host.jobs.spool import Spool, SpoolEvent, answer_name, read_events
 from viewer.host.jobs.starting import launch
 from viewer.models import Job, Project, Question
 from viewer.records.limits import seconds_of
+from viewer.records.questions import answer, redacted_answer
+from viewer.records.queue import enqueue
 
 
 def asked(job: Job, number: int = 1) -> Question:

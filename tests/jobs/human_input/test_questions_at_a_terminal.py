@@ -17,8 +17,8 @@ from tests.terminal import Terminal
 from viewer.cli.prompt import questions_asked
 from viewer.cli.starting import outcome_of
 from viewer.host.jobs.following import ensure_finished
-from viewer.host.jobs.questions import answer
 from viewer.models import Job, Question
+from viewer.records.questions import answer
 
 
 @contextmanager

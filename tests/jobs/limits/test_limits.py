@@ -14,15 +14,15 @@ from django.utils import timezone
 
 from forkline_runner.reporting import LimitCounter, Reporter
 from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
+from viewer.cli.running import run_here
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import ensure_finished
-from viewer.host.jobs.queue import enqueue, next_job
 from viewer.host.jobs.spool import STOP, Spool, read_events
 from viewer.host.jobs.starting import launch
-from viewer.launching.enqueue import run_here
 from viewer.models import DayLimits, Job, JobEvent, Project, Sweep
 from viewer.presentation.jobs.status import limit_label
 from viewer.records.limits import midnight, reached_shared_limit, seconds_of, usage_of
+from viewer.records.queue import enqueue, next_job
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, w
 from tests.jobs.prewarm.conftest import Warm, is_warm, only
 from viewer.host.jobs import prewarm
 from viewer.host.jobs.prewarm import PrewarmPool, maintain
-from viewer.host.jobs.queue import enqueue
 from viewer.models import Job, Project
+from viewer.records.queue import enqueue
 
 
 def test_another_project_does_not_use_the_prewarmed_process(

@@ -11,8 +11,8 @@ import pytest
 
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, status, wait_until
-from viewer.host.jobs.queue import enqueue
 from viewer.models import Job
+from viewer.records.queue import enqueue
 
 
 @pytest.mark.usefixtures("transactional_db")

@@ -14,11 +14,11 @@ from viewer.host.jobs.events import insert, redactor_of, rows_of
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.orphans import orphaned_jobs, worker_is_up
-from viewer.host.jobs.queue import enqueue
 from viewer.host.jobs.spool import read_events
 from viewer.host.jobs.starting import launch
 from viewer.messages.message import plain_text
 from viewer.models import Job, Project
+from viewer.records.queue import enqueue
 
 
 def followed(make_job: MakeJob, start_worker: StartWorker) -> tuple[Job, "subprocess.Popen[bytes]"]:

@@ -5,11 +5,11 @@ import uuid
 import pytest
 from django.utils import timezone
 
-from viewer.host.jobs.queue import next_job
 from viewer.launching.requests import LaunchOptions
 from viewer.launching.sweep import Planned, start_variations
 from viewer.models import Checkpoint, Job, JobEvent, Project, Sweep
 from viewer.presentation.jobs.status import wait_of
+from viewer.records.queue import next_job
 
 FORKS = [Planned(word, f"try/{word}", {"options": {}}, []) for word in ("a", "b", "c")]
 

@@ -28,10 +28,10 @@ from tests.jobs.conftest import wait_until
 from tests.langgraph.launching.documented_examples import EXAMPLES, Action, Example
 from tests.langgraph.launching.test_running import address, rows
 from tests.terminal import Terminal
-from viewer.host.jobs.questions import answer
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
 from viewer.models import Checkpoint, Location, Project, Question
+from viewer.records.questions import answer
 
 THREAD = "thread"
 # For a question to be asked on a busy machine.

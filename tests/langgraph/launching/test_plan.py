@@ -9,8 +9,8 @@ from tests.langgraph.conftest import opened
 from viewer.engines import engine_named
 from viewer.engines.langgraph.contents import Contents, contents_of
 from viewer.engines.plan import Action, EditRefused, Edits
-from viewer.host.locations.bodies import stored_contents
 from viewer.models import Location
+from viewer.records.bodies import stored_contents
 
 ENGINE = engine_named("langgraph")
 

@@ -11,9 +11,9 @@ from django.urls import reverse
 from tests.engine_runs.graphs import digests
 from tests.langgraph.launching.test_running import address, rows, threads
 from tests.terminal import Terminal
+from viewer.cli.running import run_here
 from viewer.engines import engine_named
 from viewer.engines.langgraph.contents import Contents
-from viewer.launching.enqueue import run_here
 from viewer.models import Checkpoint, Job, Location, Run
 
 __all__ = ["threads"]

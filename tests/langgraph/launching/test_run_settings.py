@@ -13,11 +13,11 @@ from viewer.engines.editable import NO_SETTINGS, RunSettings, Schema
 from viewer.engines.entry_points import InputName
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import kind_of
-from viewer.host.jobs.runner_requests import request_for
 from viewer.launching.options import MAX_BREAKPOINTS
 from viewer.launching.refusals import settings_refusals
 from viewer.models import Job, Location
 from viewer.presentation.jobs.status import hint, status_label
+from viewer.records.runner_requests import request_for
 from viewer.web.launch.options import RunSettingsPart, run_settings_part
 
 GRAPH = kind_of(engine_named("langgraph"), "graph")

@@ -11,8 +11,8 @@ from tests.jobs.conftest import wait_until
 from tests.langgraph.launching.test_running import address, ran, rows, threads, worker
 from tests.terminal import Terminal
 from viewer.engines import engine_of
-from viewer.host.locations.bodies import stored_contents
 from viewer.models import Job, Location, PreflightCheck, Project, Sweep
+from viewer.records.bodies import stored_contents
 
 __all__ = ["threads", "worker"]
 

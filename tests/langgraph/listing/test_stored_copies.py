@@ -15,9 +15,9 @@ from tests.langgraph.databases import Database, checkpoint_id, packed
 from viewer.host.jobs.retention import sizes
 from viewer.host.locations import copying
 from viewer.host.locations.background import import_requested
-from viewer.host.locations.bodies import bodies_of, body_of
 from viewer.host.locations.importing import import_location, import_run
-from viewer.host.locations.pruning import Rules, fresh_plan, prune
+from viewer.host.locations.pruning import fresh_plan, prune
+from viewer.host_requests import PruneRules
 from viewer.models import (
     Annotation,
     Checkpoint,
@@ -27,6 +27,7 @@ from viewer.models import (
     StoredCopy,
 )
 from viewer.records.annotations import AnnotatedObject, annotate
+from viewer.records.bodies import bodies_of, body_of
 
 pytestmark = pytest.mark.django_db
 Threads = Callable[[str], Location]
@@ -271,7 +272,7 @@ def test_the_copies_of_a_deleted_database_can_be_deleted(tmp_path: Path) -> None
     Job.objects.create(
         kind=Job.Kind.FORK, status="succeeded", location=location, run=run, checkpoint=run.checkpoints.first()
     )
-    rules = Rules(days=0, copies=True)
+    rules = PruneRules(days=0, copies=True)
     plan = fresh_plan(location, rules)
     assert len(plan.pruned) == 4 and prune(location, rules, plan.digest).copies == 4
     assert not copied_ids(run)

@@ -19,7 +19,8 @@ from tests.langgraph.databases import checkpoint_id, packed
 from tests.pruning.test_pages_and_commands import browser
 from tests.search.indexed import found, index_all
 from viewer.host.locations.importing import import_location, import_run
-from viewer.host.locations.pruning import Rules, plan_prune
+from viewer.host.locations.pruning import plan_prune
+from viewer.host_requests import PruneRules
 from viewer.models import Checkpoint, Location, SearchedCheckpoint, SearchedLocation, SearchedRun, SearchEntry
 
 pytestmark = pytest.mark.django_db
@@ -62,7 +63,7 @@ def test_only_copies_of_what_is_gone_can_be_deleted(tmp_path: Path) -> None:
     database.connection.execute("DELETE FROM checkpoints WHERE thread_id = 't'")
     star(run, is_starred=False)
     import_location(location)
-    plan = plan_prune(location, Rules(branch="main", copies=True))
+    plan = plan_prune(location, PruneRules(branch="main", copies=True))
     assert [row.checkpoint_id for row in plan.pruned] == [checkpoint_id(number) for number in range(5)]
     before = database.path.read_bytes()
     done = client.post(address, {**rules, "digest": plan.digest})

@@ -16,12 +16,12 @@ from pytest_django import Settings
 from tests.environments import environment_with
 from tests.langgraph.conftest import opened
 from tests.langgraph.postgresql.server import PASSWORD, READER, Server
-from viewer.host.locations.adding import UnknownLocation
-from viewer.host.locations.bodies import NotReadable, body_of, stored_contents
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.write_targets import write_target_at
+from viewer.host_requests import NotReadable, UnknownLocation
 from viewer.messages.translation import translate
 from viewer.models import Job, Location, Project
+from viewer.records.bodies import body_of, stored_contents
 
 Added = Callable[[], Location]
 ROOT = Path(__file__).resolve().parents[3]

@@ -13,8 +13,9 @@ from psycopg.types.json import Jsonb
 from pytest_django import Settings
 
 from tests.langgraph.conftest import opened
-from viewer.host.locations.bodies import NotReadable, body_of, stored_contents
+from viewer.host_requests import NotReadable
 from viewer.models import Checkpoint, Location
+from viewer.records.bodies import body_of, stored_contents
 
 Added = Callable[[], Location]
 Owner = Connection[Any]

@@ -13,13 +13,14 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.jobs.conftest import wait_until
+from viewer.cli.running import run_here
 from viewer.engines.plan import Edits
 from viewer.host.jobs import preflight
 from viewer.host.jobs.preflight import preflight_checkpoint, unaccepted_effects
-from viewer.host.jobs.runner_requests import request_for
 from viewer.host.locations.importing import import_location
-from viewer.launching.enqueue import run_here, start_job
+from viewer.launching.enqueue import start_job
 from viewer.models import AcceptedEffect, Checkpoint, Job, Location, PreflightCheck, Project, accept_effects
+from viewer.records.runner_requests import request_for
 from viewer.web.login_links import teammate
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -14,12 +14,12 @@ from tests.imported import imported_location
 from viewer.engines.crewai.contents import contents_of
 from viewer.engines.plan import Edits
 from viewer.host.jobs.following import ensure_finished
-from viewer.host.jobs.runner_requests import request_for
-from viewer.host.locations.bodies import stored_body
 from viewer.host.locations.importing import import_location
 from viewer.launching.enqueue import move_start, start_job
 from viewer.launching.requests import LaunchOptions
 from viewer.models import Checkpoint, Job, Project
+from viewer.records.bodies import stored_body
+from viewer.records.runner_requests import request_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 STORES = Path(__file__).resolve().parents[2] / "recorded_stores/1.15.30"

@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.views.forking import filled, page
-from viewer.host.jobs.queue import next_job
 from viewer.models import Checkpoint, DayLimits, Job, JobEvent, Project
+from viewer.records.queue import next_job
 
 TOMORROW = timezone.now().replace(second=0, microsecond=0) + timedelta(days=1)
 

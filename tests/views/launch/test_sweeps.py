@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.views.forking import CREW, checked
-from viewer.host.jobs.queue import waits_for_cache_warmup
 from viewer.models import Checkpoint, Job, JobEvent, Sweep
+from viewer.records.queue import waits_for_cache_warmup
 
 AGENTS = [
     {"id": "a", "role": "Agent 1", "llm": {"model": "gpt-4o"}},

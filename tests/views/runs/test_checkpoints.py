@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from viewer.host.locations.bodies import stored_body
 from viewer.models import Checkpoint, Location, Run
+from viewer.records.bodies import stored_body
 from viewer.stores.packing import compressed
 
 Imported = Callable[[str], Location]

@@ -9,8 +9,8 @@ from pytest_django import Settings
 
 from tests.terminal import Terminal
 from tests.views.forking import CREW, stored
-from viewer.host.locations import bodies as stored_module
 from viewer.models import Checkpoint, Job, Location
+from viewer.records import bodies as stored_module
 
 TABS = ("overview", "tasks", "inputs", "state", "events", "raw")
 

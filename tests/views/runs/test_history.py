@@ -14,9 +14,9 @@ from tests.langgraph.databases import Database, packed
 from viewer.engines import engine_of
 from viewer.engines.contents import Section, part_id
 from viewer.engines.editable import MISSING
-from viewer.host.locations.bodies import stored_body
 from viewer.models import Checkpoint, Location, Run, StoredCopy
 from viewer.presentation.history import History, history_of
+from viewer.records.bodies import stored_body
 
 __all__ = ["threads"]
 

@@ -6,7 +6,8 @@ from viewer.engines.crewai import editing, entry_points, labels, planning, prefl
 from viewer.engines.crewai.checkpoint_events import GROUPS, checkpoint_events
 from viewer.engines.crewai.comparable import comparable, followed_parts, run_inputs, search_texts
 from viewer.engines.crewai.contents import Contents, completed, contents_of
-from viewer.engines.crewai.input_names import input_names
+from viewer.engines.crewai.flow_plan import FlowMethod
+from viewer.engines.crewai.input_names import ConditionalTasks, input_names
 from viewer.engines.crewai.labels import KINDS
 from viewer.engines.crewai.recorded_events import FAILED
 from viewer.engines.crewai.script import script
@@ -27,6 +28,7 @@ class CrewAI(Engine[Contents]):
     kinds = KINDS
     tabs = TABS
     tab_order = ORDER
+    source_type = tuple[FlowMethod, ...] | ConditionalTasks | None
     distribution = "crewai"
     runner = Runner(
         program=RUNNERS / "crewai_runner.py",

@@ -1,8 +1,6 @@
 """Ends a job whose runner has exited: its last checkpoint, its score and its row."""
 
 import logging
-from collections.abc import Iterable
-from uuid import UUID, uuid5
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -15,15 +13,16 @@ from viewer.host.jobs.events import clean_up, log_tail
 from viewer.host.jobs.followed_job import FollowedJob
 from viewer.host.jobs.processes import Outcome, outcome_of, with_failed_writes
 from viewer.host.jobs.questions import redact_answers
-from viewer.host.jobs.runner_requests import request_for_score
-from viewer.host.locations.addresses import is_indexed
 from viewer.host.locations.importing import import_location, import_one, import_run
 from viewer.host.locations.scratch import import_scratch
 from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import Checkpoint, Job, Run
 from viewer.models.runs import scratch_store_of
+from viewer.records.locations import is_indexed
 from viewer.records.prices import price_job
 from viewer.records.run_rows import update_statuses
+from viewer.records.runner_requests import request_for_score
+from viewer.records.sweep_scores import SCORE_SECONDS, score_key
 
 # Links the job of a new run to its imported run.
 
@@ -84,21 +83,6 @@ def _complete_units(last: QuerySet[Checkpoint]) -> None:
 
 
 # Scores the end result of a sweep's branch, if a scoring function was named when the sweep was started.
-
-
-# A scoring function is stopped after this time.
-SCORE_SECONDS = 300
-
-
-def score_key(job: Job) -> UUID:
-    """The idempotency key of the job that scores this job's end result, so that it is scored once."""
-    return uuid5(job.idempotency_key, "score")
-
-
-def scoring_of(jobs: Iterable[Job]) -> dict[UUID, Job]:
-    """The scoring jobs of these jobs, by the id of the scored job."""
-    keys = {score_key(job): job.pk for job in jobs}
-    return {keys[one.idempotency_key]: one for one in Job.objects.filter(idempotency_key__in=keys)}
 
 
 def queue_score(job: Job) -> Job | None:

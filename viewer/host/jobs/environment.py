@@ -12,7 +12,8 @@ from django.conf import settings
 from viewer.engines import DEFAULT, all_engines, engine_name, engine_named
 from viewer.host.locations.addresses import server_variables
 from viewer.host.projects import read_values
-from viewer.messages.message import UserFacingError, UserMessage, plain_text
+from viewer.host_requests import JobRefused
+from viewer.messages.message import UserMessage, plain_text
 from viewer.models import Location, Project
 from viewer.redaction.names import secrecy_of
 from viewer.redaction.values import is_clean
@@ -330,10 +331,6 @@ def _has_password(name: str, value: str) -> bool:
 
 
 # Whether a project can run at all.
-
-
-class JobRefused(UserFacingError):
-    """A job cannot be started. The message says why and what to do."""
 
 
 def start_error(error: JobRefused | OSError) -> UserMessage:

@@ -27,9 +27,8 @@ from viewer.records.limits import (
 
 # How often followers read their spools.
 #
-# Each read wakes a thread, which takes more processor time than the events that it finds. So the more jobs
-# of a
-# process write events at the same time, the more events a follower leaves for its next read.
+# Each read wakes a thread, which takes more processor time than the events that it finds. So the more
+# jobs of a process write events at the same time, the more events a follower leaves for its next read.
 
 
 # A follower of a job that writes nothing reads this often: the next event is stored at once.

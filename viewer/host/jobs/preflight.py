@@ -20,18 +20,20 @@ from viewer.data_folder.locks import lock_named
 from viewer.engines import ENGINES, all_engines, engine_name, engine_of
 from viewer.engines.plan import EditRefused, Edits
 from viewer.engines.protocol import kind_of
+from viewer.engines.runner_request import LocationTarget, Request
 from viewer.host.jobs import processes
-from viewer.host.jobs.environment import JobRefused, runnable, runner_program, start_error
+from viewer.host.jobs.environment import runnable, runner_program, start_error
 from viewer.host.jobs.events import Redactor, redactor_of
 from viewer.host.jobs.files import JobStorage, preflight_storages, storage_of
 from viewer.host.jobs.processes import LostRunner, RunnerProcess, outcome_of_exit
-from viewer.host.jobs.request import LocationTarget, Request
-from viewer.host.jobs.runner_requests import permissions_of, request_for, request_for_run
+from viewer.host.jobs.runner_requests import permissions_of
 from viewer.host.jobs.spool import SpoolEvent
 from viewer.host.jobs.starting import start_runner
-from viewer.host.locations.bodies import stored_bytes
+from viewer.host_requests import JobRefused
 from viewer.messages.message import UserMessage, message_from, plain_text, redacted_message
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
+from viewer.records.bodies import stored_bytes
+from viewer.records.runner_requests import request_for, request_for_run
 
 # Fingerprints of everything that a preflight check depends on. A different one makes the check outdated.
 

@@ -18,7 +18,6 @@ from django.conf import settings
 
 from viewer.data_folder.locks import FileLock
 from viewer.host.jobs.environment import (
-    JobRefused,
     engine_of_project,
     prewarm_environment,
     prewarm_module,
@@ -26,6 +25,7 @@ from viewer.host.jobs.environment import (
     runner_program,
 )
 from viewer.host.jobs.processes import PrewarmedRunner, receive
+from viewer.host_requests import JobRefused
 from viewer.models import Project
 
 # Requests prewarmed processes, and asks them to fork runners.

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import psutil
 from django.conf import settings
 
-from viewer.data_folder.write_ahead_log import clear_log
 from viewer.host.jobs.environment import MARKER
 from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.messages.message import UserMessage, Value, message_from
@@ -284,15 +283,6 @@ def receive(connection: socket.socket, timeout: float | None) -> dict[str, Any]:
 
 # How often the process tree is listed. A process that leaves the tree is remembered from an earlier listing.
 TREE_POLL_SECONDS = 0.5
-
-
-def request_cancel(job: Job) -> bool:
-    """Cancel a queued job, or ask the follower of a running job to. Return False if the job has ended."""
-    requested = job.request_cancel()
-    if requested and job.has_ended:
-        # The job never ran, so no follower clears the user's input from the write-ahead log.
-        clear_log(attempts=1)
-    return requested
 
 
 @dataclass

@@ -4,37 +4,14 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from django.contrib.auth.models import AbstractBaseUser
-
-from viewer.engines import engine_of
-from viewer.engines.answer_schema import as_text, parse_answer
-from viewer.host.jobs.events import Redactor, redactor_of
+from viewer.host.jobs.events import Redactor
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.spool import SpoolEvent
 from viewer.models import Job, Question
 from viewer.records.limits import positive_integer
 
-# Longer answers are cut, because a model reads them.
-MAX_ANSWER_CHARACTERS = 100_000
 # Questions with higher numbers are ignored.
 MAX_QUESTIONS = 100_000
-
-
-def answer(question: Question, text: str, person: AbstractBaseUser | None) -> bool:
-    """Answer the question, so that its run continues.
-
-    The first answer wins: returns False if it has been answered, or if its run has ended. Raises
-    AnswerInvalid if the answer does not fit the schema that the question gives.
-    """
-    text = text[:MAX_ANSWER_CHARACTERS]
-    if question.kind == Question.Kind.INTERRUPT:
-        asked = engine_of(question.job.location).asked_question(question.prompt, question.context)
-        if asked and asked.schema:
-            text = as_text(parse_answer(text, asked.schema))
-    if not question.record_answer(text, person):
-        return False
-    deliver(question)
-    return True
 
 
 def deliver(question: Question) -> None:
@@ -72,11 +49,6 @@ def ingest(job: Job, events: Iterable[SpoolEvent], redact: Redactor, open_number
             _redact_answers(job.questions.filter(number=number), redact)
         if event["kind"] == "withdrawn":
             job.questions.filter(number=number).withdraw()
-
-
-def redacted_answer(question: Question) -> str:
-    """The answer without the secrets that it may contain."""
-    return str(redactor_of(question.job.project)(question.answer))
 
 
 def redact_answers(job: Job, redact: Redactor) -> None:

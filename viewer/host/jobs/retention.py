@@ -1,7 +1,7 @@
 """How much Forkline stores itself, and removing what is old. Locations are never touched."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,117 +16,51 @@ from django.utils.translation import gettext as _
 
 from viewer.data_folder.locks import lock_named
 from viewer.data_folder.write_ahead_log import clear_log
-from viewer.host.jobs.files import JobStorage, job_storages, storage_of
-from viewer.models import Checkpoint, Job, JobEvent, Location, StoredCopy
+from viewer.host.jobs.files import job_storages, storage_of
+from viewer.host_requests import DraftFile, StoredKind
+from viewer.models import Checkpoint, Job, JobEvent, StoredCopy
+from viewer.records.drafts import drafts_of
 
 # Drafts: forks in the scratch stores of their jobs, which hold real values and are deleted when unneeded.
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDraft:
-    """The file of a scratch store, with its size in bytes."""
-
-    storage: JobStorage
-    written_at: datetime
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A scratch store. ``job`` is None if its row is gone.
-
-    ``removed_at`` is when it may be deleted: None while its job runs, and as long as it may be published.
-    """
-
-    job: Job | None
-    written_at: datetime
-    size: int
-    checkpoints: int
-    removed_at: datetime | None
-
-
-def stored_drafts() -> list[StoredDraft]:
+def draft_files() -> list[DraftFile]:
     """Return the scratch stores of all jobs, the newest first."""
     found = []
     for storage in job_storages():
         if (file := storage.scratch_store()) is not None:
-            found.append(StoredDraft(storage, datetime.fromtimestamp(file.written_at, UTC), file.size))
+            found.append(DraftFile(storage.name, datetime.fromtimestamp(file.written_at, UTC), file.size))
     return sorted(found, key=lambda one: one.written_at, reverse=True)
-
-
-def drafts_of(stored: Sequence[StoredDraft]) -> list[Draft]:
-    """Return what these scratch stores hold, in the same order, and when they are deleted."""
-    names = [one.storage.name for one in stored]
-    jobs = {str(job.pk): job for job in Job.objects.filter(pk__in=names).select_related("run", "location")}
-    return [_draft_of(one, jobs.get(one.storage.name)) for one in stored]
 
 
 def delete_drafts() -> int:
     """Delete the scratch stores that are no longer needed. Return the number deleted."""
-    stored, now, deleted = stored_drafts(), timezone.now(), 0
-    for one, draft in zip(stored, drafts_of(stored), strict=True):
-        if draft.removed_at is not None and draft.removed_at <= now:
-            one.storage.delete_scratch_store()
-            deleted += 1
-    return deleted
-
-
-def _draft_of(stored: StoredDraft, job: Job | None) -> Draft:
-    prefix = f"{Checkpoint.SCRATCH}{stored.storage.name}/"
-    locations = Location.objects.filter(pk=job.location_id) if job else Location.objects.all()
-    # A range of keys, unlike a search for a prefix, uses the index. "0" follows "/".
-    keys = {"source_key__gte": prefix, "source_key__lt": f"{prefix[:-1]}0"}
-    count = Checkpoint.objects.filter(location__in=locations.values("pk"), **keys).count()
-    return Draft(job, stored.written_at, stored.size, count, _removal(stored, job, prefix, count))
-
-
-def _removal(stored: StoredDraft, job: Job | None, prefix: str, checkpoints: int) -> datetime | None:
-    """Return when a scratch store is no longer needed; None if that is not known yet."""
-    later = timedelta(days=settings.SCRATCH_DAYS)
-    if job is None:
-        # Its row may be in a backup that is restored later.
-        return stored.written_at + later
-    if not job.has_ended or job.ended_at is None:
-        return None
-    if job.run_id is None:
-        return job.ended_at
-    if checkpoints and not _is_published(job, prefix):
-        return None
-    return job.ended_at + later
-
-
-def _is_published(job: Job, prefix: str) -> bool:
-    later = Job.objects.filter(kind=Job.Kind.PUBLISH, checkpoint__source_key__startswith=prefix)
-    jobs = [job.pk, *later.values_list("pk", flat=True)]
-    return JobEvent.objects.filter(kind="published", job__in=jobs).exists()
+    stored, now = draft_files(), timezone.now()
+    drafts = zip(stored, drafts_of(stored), strict=True)
+    unneeded = {one.job for one, draft in drafts if draft.removed_at is not None and draft.removed_at <= now}
+    for storage in job_storages():
+        if storage.name in unneeded:
+            storage.delete_scratch_store()
+    return len(unneeded)
 
 
 # The sizes of what the data folder holds.
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """One kind of data: how many there are, None if they are not counted, and their size in bytes."""
-
-    label: str
-    count: int | None
-    size: int
-
-
-def sizes() -> Iterator[Stored]:
+def sizes() -> Iterator[StoredKind]:
     """What is stored, the database as a whole first."""
     database = Path(str(settings.DATABASES["default"]["NAME"]))
     parts = [database, *(Path(f"{database}{ending}") for ending in ("-wal", "-shm"))]
-    yield Stored(_("Database"), None, sum(part.stat().st_size for part in parts if part.exists()))
+    yield StoredKind(_("Database"), None, sum(part.stat().st_size for part in parts if part.exists()))
     stored = StoredCopy.objects.exclude(data=b"")
     copies = stored.aggregate(size=Sum(Length("data") + Length("event_ids")))["size"]
-    yield Stored(_("Stored copies of checkpoints"), stored.count(), copies or 0)
+    yield StoredKind(_("Stored copies of checkpoints"), stored.count(), copies or 0)
     events = JobEvent.objects.aggregate(size=Sum(Length("data")))["size"]
-    yield Stored(_("Events of jobs"), JobEvent.objects.count(), events or 0)
+    yield StoredKind(_("Events of jobs"), JobEvent.objects.count(), events or 0)
     jobs = Job.objects.only("pk")
-    yield Stored(_("Jobs, with their folders"), jobs.count(), sum(map(_folder_size, jobs)))
-    drafts = stored_drafts()
-    yield Stored(_("Drafts, within these folders"), len(drafts), sum(draft.size for draft in drafts))
+    yield StoredKind(_("Jobs, with their folders"), jobs.count(), sum(map(_folder_size, jobs)))
+    drafts = draft_files()
+    yield StoredKind(_("Drafts, within these folders"), len(drafts), sum(draft.size for draft in drafts))
 
 
 def _folder_size(job: Job) -> int:

@@ -9,7 +9,6 @@ from django.conf import settings
 from viewer.engines import engine_name
 from viewer.host.jobs import prewarm
 from viewer.host.jobs.environment import (
-    JobRefused,
     engine_of_project,
     runnable,
     runner_environment,
@@ -22,8 +21,9 @@ from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.processes import RunnerProcess
 from viewer.host.jobs.runner_requests import is_stored, request_of
 from viewer.host.locations.addresses import NotConfigured
-from viewer.host.locations.bodies import stored_bytes
+from viewer.host_requests import JobRefused
 from viewer.models import Job, Location, Project
+from viewer.records.bodies import stored_bytes
 
 
 def launch(job: Job) -> RunnerProcess | None:

@@ -19,10 +19,10 @@ from viewer.host.jobs import prewarm
 from viewer.host.jobs.following import ensure_finished, stopping
 from viewer.host.jobs.orphans import orphaned_jobs, serving
 from viewer.host.jobs.prewarm import PrewarmPool, end_all, maintain
-from viewer.host.jobs.queue import next_job
 from viewer.host.jobs.redact_again import redact_jobs_again
 from viewer.host.jobs.retention import delete_drafts, remove_once_a_day
 from viewer.models import Job, Project
+from viewer.records.queue import next_job
 
 logger = logging.getLogger(__name__)
 

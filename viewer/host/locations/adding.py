@@ -1,24 +1,23 @@
 """The list of locations: adding, moving and removing them by their paths."""
 
 import os
-import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from urllib.parse import unquote_to_bytes, urlsplit
 
 from django.conf import settings
-from django.db import DatabaseError, connection, transaction
+from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
 from viewer.engines import DEFAULT, ENGINES, store_format_named
-from viewer.host.locations.addresses import address_at, address_of_database, import_lock, is_indexed
+from viewer.host.locations.addresses import address_at, address_of_database, import_lock
 from viewer.host.locations.importing import import_location
 from viewer.host.reading.location_reader import LocationReader, open_reader
+from viewer.host_requests import UnknownLocation, WouldBeLost
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location
+from viewer.records.locations import NotLocal, is_indexed, path_of, removal_blocker
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.packing import Packed
 from viewer.stores.postgresql_address import is_uri, name_in, path_of_database
@@ -28,32 +27,6 @@ from viewer.stores.safe_open import is_inside
 # ``file://`` URLs, as browsers and editors copy them, and the paths that they name.
 
 
-FILE_URL = re.compile(r"file:/", re.IGNORECASE)
-LOCAL_HOSTS = {"", "localhost"}
-
-
-class NotLocal(ValueError):
-    """The URL does not name a file on this machine. The message is for a person."""
-
-
-def path_of(text: str | Path) -> Path:
-    """The path that a person typed, as a path or a ``file://`` URL. Raises NotLocal."""
-    if isinstance(text, Path) or not FILE_URL.match(text):
-        return Path(text)
-    try:
-        url = urlsplit(text)
-    except ValueError:
-        raise NotLocal(_("This path cannot be opened.")) from None
-    if url.netloc.lower() not in LOCAL_HOSTS:
-        raise NotLocal(
-            _("%(url)s names a file on the host %(host)s. Only files on this machine can be opened.")
-            % {"url": text, "host": url.netloc}
-        )
-    if url.query or url.fragment:
-        raise NotLocal(_("%s is not a path. Write ? and # in a file name as %%3F and %%23.") % text)
-    return Path(unquote_to_bytes(url.path).decode("utf-8", "surrogateescape"))
-
-
 # Add locations by their paths.
 
 
@@ -61,10 +34,6 @@ def path_of(text: str | Path) -> Path:
 MAX_PROBED = 5
 # How many names of a folder are compared with one that is not there.
 MAX_COMPARED = 2000
-
-
-class UnknownLocation(Exception):
-    """Nothing at this path can be imported, or it must not be opened. The message is for a person."""
 
 
 def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Location:
@@ -94,24 +63,6 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
     if known.store_kind == kind and not is_same(known.identity, identity):
         known.pin(identity)
     return known
-
-
-@contextmanager
-def newly_opened(path: str | Path) -> Iterator[Location]:
-    """Yield the location at this path, as ``open_location`` does.
-
-    If it is new, and the block fails or is interrupted before anything of it is stored, it is removed again:
-    it would be imported again and again, and no project below it could run.
-    """
-    known = set(Location.objects.values_list("pk", flat=True))
-    location = open_location(path)
-    try:
-        yield location
-    except BaseException:
-        if location.pk not in known and not (location.checkpoints.exists() or location.runs.exists()):
-            with suppress(DatabaseError):
-                location.delete()
-        raise
 
 
 def addable_databases() -> list[str]:
@@ -300,10 +251,6 @@ def _holds(reader: LocationReader, location: Location) -> bool:
 # Removes a location if all of its stored data can be read again from the source.
 
 
-class WouldBeLost(Exception):
-    """Some stored data of the location exists nowhere else. The message says which."""
-
-
 def remove_location(location: Location) -> None:
     """Delete the rows and stored copies of a location. Nothing at its path is changed.
 
@@ -315,18 +262,3 @@ def remove_location(location: Location) -> None:
         if reason := removal_blocker(location):
             raise WouldBeLost(reason)
         location.delete()
-
-
-def removal_blocker(location: Location) -> str:
-    """Why the location cannot be removed, as of its last import; empty if it can."""
-    if location.jobs.exists():
-        return _("Jobs ran here, and their records would be deleted with it.")
-    # Without stored copies, only data that the source still has would be deleted.
-    copies = location.checkpoints.filter(stored_copy__isnull=False).exclude(state=Checkpoint.State.NO_COPY)
-    if not location.read_error:
-        copies = copies.exclude(state=Checkpoint.State.PRESENT)
-    if copies.exists():
-        return _(
-            "Some of its checkpoints can no longer be read at its path. Only their stored copies remain."
-        )
-    return ""

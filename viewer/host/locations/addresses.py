@@ -7,7 +7,6 @@ from typing import Any
 from django.conf import settings
 
 from viewer.data_folder.locks import lock_named
-from viewer.engines import engine_name, store_format_named
 from viewer.host.locations.project_secrets import secrets_for
 from viewer.host.reading.location_reader import LocationAddress
 from viewer.messages.message import UserFacingError
@@ -80,14 +79,6 @@ def address_at(path: Path) -> LocationAddress:
 def address_of_database(name: str) -> LocationAddress:
     """The address of the database with this name in the settings. Raises LocationUnreadable."""
     return LocationAddress(Path(path_of_database(name)), read_limits(), server=server_address(name))
-
-
-def is_indexed(location: Location) -> bool:
-    """Whether a location is only indexed, because its engine's databases are too large to be copied."""
-    return (
-        location.store_kind != Location.StoreKind.JSON
-        and store_format_named(engine_name(location)).is_indexed
-    )
 
 
 # One import of a location at a time, across processes.

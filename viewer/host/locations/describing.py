@@ -16,12 +16,13 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import Engine
-from viewer.host.locations.addresses import import_lock, is_indexed
-from viewer.host.locations.bodies import decoded_copy, stored_body
+from viewer.host.locations.addresses import import_lock
 from viewer.host.projects import propose_project
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 from viewer.models.columns import update_many
 from viewer.models.jobs import UNFINISHED
+from viewer.records.bodies import decoded_copy, stored_body
+from viewer.records.locations import is_indexed
 from viewer.records.prices import current_prices, price_runs
 from viewer.records.run_rows import update_statuses
 

@@ -7,16 +7,15 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from django.conf import settings
 
 from viewer.engines import DEFAULT, engine_named
-from viewer.formats import count_text
 from viewer.host.locations.addresses import address_at
 from viewer.host.reading.location_reader import open_reader
+from viewer.host_requests import FoundStore
 from viewer.models import Location
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.protocol import Entry
@@ -31,25 +30,6 @@ MAX_PATHS = 30
 DATABASE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _SKIPPED = {"node_modules", "site-packages", "__pycache__", "venv", "env"}
 _FILE = re.compile(r"\d{8}T\d{6}_[0-9a-f]{8}(_p-\w+)?\.json", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class FoundStore:
-    """A store that is no location yet. ``count`` is of checkpoints, or of runs where a store lists these.
-
-    If ``has_more``, at least ``count``.
-    """
-
-    path: str
-    engine: str
-    count: int
-    has_more: bool
-    counts_runs: bool = False
-
-    @property
-    def counted(self) -> str:
-        """The count as text, such as ``1,000+``."""
-        return f"{count_text(self.count)}{'+' if self.has_more else ''}"
 
 
 def find_stores(roots: Sequence[Path]) -> list[FoundStore]:

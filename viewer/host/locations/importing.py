@@ -6,14 +6,21 @@ from pathlib import Path
 
 from django.utils import timezone
 
-from viewer.host.locations.addresses import address_of, import_lock, is_indexed
+from viewer.host.locations.addresses import address_of, import_lock
 from viewer.host.locations.indexing import forget_index, update_run, update_runs
 from viewer.host.locations.polling import update_polled
 from viewer.host.locations.project_secrets import redact_known_secrets
-from viewer.host.locations.updating import ImportCounts, ImportSummary, update_all, update_newest, update_some
+from viewer.host.locations.updating import (
+    ImportCounter,
+    ImportSummary,
+    update_all,
+    update_newest,
+    update_some,
+)
 from viewer.host.reading.location_reader import LocationReader, open_reader
 from viewer.messages.message import UserMessage
 from viewer.models import Location, Run
+from viewer.records.locations import is_indexed
 from viewer.stores.errors import LocationLimitExceeded, LocationReplaced, LocationUnreadable
 
 # How often imports without changes are recorded. Open locations are imported every second.
@@ -25,7 +32,7 @@ NEWEST = 50
 
 
 def import_location(
-    location: Location, *, wait: bool = True, counts: ImportCounts | None = None
+    location: Location, *, wait: bool = True, counts: ImportCounter | None = None
 ) -> ImportSummary:
     """Bring the rows of a location up to date. Only new and changed entries are read.
 
@@ -71,7 +78,7 @@ def import_added(location: Location) -> ImportSummary:
 
 
 def _update(
-    location: Location, reader: LocationReader, is_poll: bool, counts: ImportCounts | None
+    location: Location, reader: LocationReader, is_poll: bool, counts: ImportCounter | None
 ) -> ImportSummary:
     if is_indexed(location):
         return update_runs(location, reader)

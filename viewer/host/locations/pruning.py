@@ -14,13 +14,15 @@ from django.db.models import Q
 from django.utils import timezone
 
 from viewer.data_folder.write_ahead_log import clear_log
-from viewer.host.locations.addresses import address_of, import_lock, is_indexed
-from viewer.host.locations.deleting import Kept, RowChanged, delete_entries
+from viewer.host.locations.addresses import address_of, import_lock
+from viewer.host.locations.deleting import RowChanged, delete_entries
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.search_entries import remove_checkpoints
-from viewer.messages.message import UserFacingError, UserMessage
+from viewer.host_requests import KeptEntry, Pruned, PruneRefused, PruneRules
+from viewer.messages.message import UserMessage
 from viewer.models import Annotation, Checkpoint, Location, PreflightCheck, StoredCopy
 from viewer.records.checkpoint_rows import in_slices, keyed_digest
+from viewer.records.locations import keeps_files
 from viewer.redaction import MARKER
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.protocol import Entry
@@ -28,39 +30,17 @@ from viewer.stores.protocol import Entry
 # What a person chooses to prune by.
 
 
-# The largest number of checkpoints of each branch that stay.
-MAX_LATEST = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """A checkpoint is pruned if all rules that are given hold: its age, its position and its branch.
-
-    ``days`` is the least age, ``latest`` how many of the newest of each branch stay. With ``copies``, the
-    stored copies are deleted, too, also those of matching checkpoints that were pruned before.
-    """
-
-    days: int | None = None
-    latest: int | None = None
-    branch: str = ""
-    copies: bool = False
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no rule is given. Nothing is pruned then."""
-        return self.days is None and self.latest is None and not self.branch
-
-    def holds(self, row: Checkpoint, index: int, now: datetime) -> bool:
-        """Whether a checkpoint is to be pruned. ``index`` is 0 for the newest of its branch in its run."""
-        if self.is_empty:
-            return False
-        if self.branch and row.branch != self.branch:
-            return False
-        if self.latest is not None and index < self.latest:
-            return False
-        if self.days is None:
-            return True
-        return row.created_at is not None and now - row.created_at >= timedelta(days=self.days)
+def holds(rules: PruneRules, row: Checkpoint, index: int, now: datetime) -> bool:
+    """Whether a checkpoint is to be pruned. ``index`` is 0 for the newest of its branch in its run."""
+    if rules.is_empty:
+        return False
+    if rules.branch and row.branch != rules.branch:
+        return False
+    if rules.latest is not None and index < rules.latest:
+        return False
+    if rules.days is None:
+        return True
+    return row.created_at is not None and now - row.created_at >= timedelta(days=rules.days)
 
 
 # The exact list of what would be deleted, and what is protected.
@@ -121,8 +101,7 @@ def is_prunable(location: Location) -> bool:
 
     Of others, only the stored copies of checkpoints that are no longer there can be deleted.
     """
-    is_supported = not is_indexed(location) and location.store_kind != Location.StoreKind.POSTGRESQL
-    return is_supported and not is_gone(location)
+    return keeps_files(location) and not is_gone(location)
 
 
 def is_gone(location: Location) -> bool:
@@ -143,7 +122,7 @@ def states_without_source(location: Location) -> list[Checkpoint.State]:
     return [Checkpoint.State.PRUNED, *([Checkpoint.State.PRESENT] if is_gone(location) else [])]
 
 
-def prune_blocker(location: Location, rules: Rules) -> UserMessage | None:
+def prune_blocker(location: Location, rules: PruneRules) -> UserMessage | None:
     """Why nothing of a location can be pruned by these rules; None if it can."""
     gone = is_gone(location)
     if gone and not rules.copies:
@@ -157,7 +136,7 @@ def prune_blocker(location: Location, rules: Rules) -> UserMessage | None:
     return None
 
 
-def plan_prune(location: Location, rules: Rules) -> PrunePlan:
+def plan_prune(location: Location, rules: PruneRules) -> PrunePlan:
     """What these rules would delete of a location, as its rows have it. Empty without a rule."""
     if rules.is_empty:
         return PrunePlan(location)
@@ -173,7 +152,7 @@ def plan_prune(location: Location, rules: Rules) -> PrunePlan:
     for row in location.checkpoints.filter(state__in=states).select_related("run").order_by("run", "-row"):
         index = newer[row.run_id, row.branch]
         newer[row.run_id, row.branch] += not row.is_pruned
-        if row.is_scratch or not rules.holds(row, index, now) or (gone and row.pk not in copies):
+        if row.is_scratch or not holds(rules, row, index, now) or (gone and row.pk not in copies):
             continue
         reason = None
         if written_about & _subjects(row):
@@ -191,7 +170,7 @@ def plan_prune(location: Location, rules: Rules) -> PrunePlan:
 
 
 def _why_protected(
-    row: Checkpoint, rules: Rules, forked: set[int], in_use: set[int], copies: set[int]
+    row: Checkpoint, rules: PruneRules, forked: set[int], in_use: set[int], copies: set[int]
 ) -> Protected | None:
     if row.pk in forked:
         return Protected.FORK_POINT
@@ -284,25 +263,7 @@ def _delete_some(location: Location, keys: Sequence[int]) -> int:
 # Delete what a person has confirmed.
 
 
-class PruneRefused(UserFacingError):
-    """The location cannot be pruned, or the list is not the one that was confirmed. Nothing was deleted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """The source keys that were deleted, which were not, and how many stored copies were deleted."""
-
-    deleted: Sequence[str]
-    kept: Sequence[Kept] = ()
-    copies: int = 0
-
-    @property
-    def count(self) -> int:
-        """How many checkpoints were deleted at their source."""
-        return len(self.deleted)
-
-
-def fresh_plan(location: Location, rules: Rules) -> PrunePlan:
+def fresh_plan(location: Location, rules: PruneRules) -> PrunePlan:
     """What these rules would delete of a location as it is now. Raises PruneRefused."""
     _read_undigested_again(location)
     import_location(location)
@@ -312,7 +273,7 @@ def fresh_plan(location: Location, rules: Rules) -> PrunePlan:
     return plan_prune(location, rules)
 
 
-def prune(location: Location, rules: Rules, digest: str) -> Pruned:
+def prune(location: Location, rules: PruneRules, digest: str) -> Pruned:
     """Delete the list that has this digest, which a person confirmed. It says whether copies are deleted.
 
     Raises PruneRefused if the list is another one by now, or the location cannot be changed. Nothing was
@@ -335,7 +296,7 @@ def prune(location: Location, rules: Rules, digest: str) -> Pruned:
     logger.info("pruned %d checkpoints of %s", len(deleted), location.path)
     import_location(location)
     copies = delete_copies(location, [*plan.rows, *plan.pruned]) if plan.deletes_copies else 0
-    return Pruned(deleted, kept, copies)
+    return Pruned(deleted, [KeptEntry(one.key, one.reason) for one in kept], copies)
 
 
 def recorded_in(plan: PrunePlan) -> Callable[[Entry, str], bool]:
@@ -356,19 +317,3 @@ def _read_undigested_again(location: Location) -> None:
 
 
 # Delete checkpoints at their source: a person chooses rules, sees the exact list, and confirms that list.
-
-
-__all__ = [
-    "MAX_LATEST",
-    "Protected",
-    "PrunePlan",
-    "PruneRefused",
-    "Pruned",
-    "Rules",
-    "fresh_plan",
-    "is_gone",
-    "is_prunable",
-    "plan_prune",
-    "prune",
-    "prune_blocker",
-]

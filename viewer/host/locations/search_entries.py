@@ -10,12 +10,11 @@ from itertools import islice
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import Max
 
 from viewer.engines import engine_of
 from viewer.engines.contents import SearchText, TextKind
-from viewer.host.locations.bodies import bodies_of
 from viewer.models import Annotation, Checkpoint, Location, SearchedCheckpoint, SearchEntry, SearchFacet
+from viewer.records.bodies import bodies_of
 
 # The entries of one checkpoint, from what its engine decodes.
 
@@ -183,13 +182,6 @@ def _remove(model: type[SearchEntry] | type[SearchedCheckpoint], **where: int) -
 
 
 # Index what people wrote about runs, branches and checkpoints: names, labels and notes.
-
-
-def notes_mark(location: Location) -> str:
-    """A text that differs if a person has written something about the location since."""
-    notes = Annotation.objects.filter(location_uid=location.uid)
-    newest = notes.aggregate(newest=Max("changed_at"))["newest"]
-    return f"{notes.count()}:{newest.timestamp():.6f}" if newest else ""
 
 
 def index_notes(location: Location) -> None:

@@ -8,12 +8,10 @@ from django.db.models import Exists, OuterRef
 
 from viewer.data_folder.changes import in_background
 from viewer.data_folder.locks import lock_named
-from viewer.host.locations.addresses import is_indexed
 from viewer.host.locations.importing import import_run
 from viewer.host.locations.search_entries import (
     Superseded,
     index_notes,
-    notes_mark,
     remove_location,
     remove_run,
     store,
@@ -27,7 +25,9 @@ from viewer.models import (
     SearchedRun,
     SearchEntry,
 )
+from viewer.records.locations import is_indexed
 from viewer.records.reconciling import called_runs
+from viewer.records.search import mark_of, progress
 
 # Index runs whose bodies are only at the source: the newest checkpoints of the newest runs.
 
@@ -127,12 +127,6 @@ def _steps_of(location: Location) -> Iterator[None]:
         location.refresh_from_db(fields=["revision"])
 
 
-def mark_of(location: Location) -> str:
-    """A text that differs if a location may have something new."""
-    newest = location.checkpoints.order_by("-pk").values_list("pk", flat=True).first()
-    return f"{location.revision}:{newest or 0} {notes_mark(location)}"
-
-
 def _begin_again(location: Location, searched: SearchedLocation) -> Iterator[None]:
     """Remove what may hold a secret that has become known since."""
     yield from remove_location(location.pk)
@@ -195,18 +189,6 @@ def _remove_orphans() -> Iterator[None]:
             last = location
             if location not in known:
                 yield from remove_location(location)
-
-
-def progress() -> tuple[int, int] | None:
-    """How many checkpoints with stored copies are indexed, and how many there are; None if all are."""
-    searched = dict(SearchedLocation.objects.values_list("location", "mark"))
-    behind = [one for one in Location.objects.all() if searched.get(one.pk) != mark_of(one)]
-    if not behind:
-        return None
-    copied = [one.pk for one in behind if not is_indexed(one)]
-    done = SearchedCheckpoint.objects.filter(location__in=copied).count()
-    readable = Checkpoint.objects.exclude(state=Checkpoint.State.NO_COPY)
-    return done, readable.filter(location__in=copied).count()
 
 
 # A thread that indexes whenever something has changed.

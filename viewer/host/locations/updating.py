@@ -18,6 +18,7 @@ from viewer.engines import all_engines
 from viewer.host.locations.addresses import read_limits
 from viewer.host.reading.location_reader import LocationReader
 from viewer.host.reading.pool import MAX_READERS, start_ahead
+from viewer.host_requests import ImportCounts, Report
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location, Problem
 from viewer.records.checkpoint_rows import KnownRow, in_slices, known_rows, mark_states
@@ -34,13 +35,24 @@ from viewer.stores.protocol import Entry, ReadProblem
 MIN_SHOWN = 1_000
 
 
-@dataclass(slots=True)
-class ImportCounts:
-    """How far an import is: the files and rows found so far, those that are due, and those that were read."""
+# Seconds between two reports of the counts.
+REPORT_SECONDS = 0.2
 
-    found: int = 0
-    due: int = 0
-    read: int = 0
+
+class ImportCounter:
+    """Counts what an import has found and read, and reports that from time to time."""
+
+    def __init__(self, report: Report) -> None:
+        self._report, self._reported_at = report, 0.0
+        self._counts = ImportCounts()
+
+    def add(self, *, found: int = 0, due: int = 0, read: int = 0) -> None:
+        """Add to the counts."""
+        counts = self._counts
+        self._counts = ImportCounts(counts.found + found, counts.due + due, counts.read + read)
+        if due or time.monotonic() - self._reported_at >= REPORT_SECONDS:
+            self._reported_at = time.monotonic()
+            self._report(self._counts)
 
 
 class ImportProgress:
@@ -289,7 +301,7 @@ def update_all(
     location: Location,
     reader: LocationReader,
     seen: KnownFolders | None = None,
-    counts: ImportCounts | None = None,
+    counts: ImportCounter | None = None,
 ) -> ImportSummary:
     """Update all rows of an open location. Records the contents of its folders in ``seen``.
 
@@ -302,7 +314,7 @@ def update_all(
     listing_seconds = time.monotonic() - began
     progress = ImportProgress(location, len(listing.entries), len(listing.due))
     if counts:
-        counts.due = len(listing.due)
+        counts.add(due=len(listing.due))
     with only_new_garbage(len(listing.due)):
         summary = _read_and_store(location, reader, listing.due, known, problems, progress, counts)
     listed = {entry.key for entry in listing.entries}
@@ -386,7 +398,7 @@ def _compare(
     listed: Iterable[Entry | ReadProblem],
     known: dict[str, KnownRow],
     problems: Problems,
-    counts: ImportCounts | None = None,
+    counts: ImportCounter | None = None,
 ) -> _Listing:
     """The listing. An entry is due if it differs from its row and from its known problem."""
     listing = _Listing()
@@ -396,7 +408,7 @@ def _compare(
             continue
         listing.entries.append(item)
         if counts:
-            counts.found += 1
+            counts.add(found=1)
         row = known.get(item.key)
         is_stored = row is not None and row.fingerprint == item.fingerprint
         if not is_stored and not problems.is_known(item):
@@ -420,7 +432,7 @@ def _read_and_store(
     known: dict[str, KnownRow],
     problems: Problems,
     progress: ImportProgress | None = None,
-    counts: ImportCounts | None = None,
+    counts: ImportCounter | None = None,
 ) -> ImportSummary:
     """Read and store the due entries in slices, unless a person cancels the import."""
     summary = ImportSummary(read=len(due))
@@ -454,13 +466,13 @@ def _read_and_store(
 
 
 def _checked(
-    results: Iterator[Packed | ReadProblem], is_known: bool, counts: ImportCounts | None
+    results: Iterator[Packed | ReadProblem], is_known: bool, counts: ImportCounter | None
 ) -> Iterator[Packed | ReadProblem]:
     """The results. Raises LocationLimitExceeded if nothing shows that checkpoints are here."""
     foreign = 0
     for result in results:
         if counts:
-            counts.read += 1
+            counts.add(read=1)
         if isinstance(result, Packed):
             is_known = True
         foreign += isinstance(result, ReadProblem) and result.kind == "foreign"

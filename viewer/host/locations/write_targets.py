@@ -2,32 +2,25 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
 from django.utils.translation import gettext as _
 
 from viewer.engines import DEFAULT
-from viewer.host.locations.adding import NotLocal, UnknownLocation, is_same, path_of, permitted_path
+from viewer.host.locations.adding import is_same, permitted_path
 from viewer.host.locations.addresses import address_at
 from viewer.host.reading.location_reader import open_reader
+from viewer.host_requests import UnknownLocation, WriteTarget
 from viewer.messages.translation import translate
 from viewer.models import Location, Project
+from viewer.records.locations import NotLocal, path_of
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.postgresql_address import is_uri, name_in
 from viewer.stores.safe_open import found_at
 
 # The suffixes of new SQLite files. Any other path is a folder.
 SQLITE_SUFFIXES = {".db", ".sqlite", ".sqlite3"}
-
-
-@dataclass(frozen=True, slots=True)
-class WriteTarget:
-    """A path that can be written to, and the kind of its store."""
-
-    path: str
-    store_kind: Location.StoreKind
 
 
 def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = None) -> WriteTarget:
@@ -54,16 +47,17 @@ def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = 
             # A database without a table of checkpoints is not a write target: nothing is added to it.
             with open_reader(address_at(found)) as reader:
                 reader.check()
-                return WriteTarget(str(found), Location.StoreKind(reader.kind))
+                return WriteTarget(str(found), str(Location.StoreKind(reader.kind)))
         except LocationUnreadable as error:
             raise UnknownLocation(translate(error)) from None
-    return WriteTarget(str(found), Location.StoreKind.SQLITE if is_sqlite else Location.StoreKind.JSON)
+    kind = Location.StoreKind.SQLITE if is_sqlite else Location.StoreKind.JSON
+    return WriteTarget(str(found), kind.value)
 
 
 def write_target_of(location: Location, project: Project) -> WriteTarget:
     """The write target of a location. Raises UnknownLocation, also if its path leads elsewhere now."""
     if not location.is_local:
-        return WriteTarget(location.path, Location.StoreKind(location.store_kind))
+        return WriteTarget(location.path, location.store_kind)
     target = write_target_at(location.path, project)
     if target.path != location.path:
         raise UnknownLocation(

@@ -100,14 +100,13 @@ def opened(path: str | None) -> Location | None:
     if not path:
         return None
     # Importing this takes a fifth of the time that a start without a location takes.
-    from viewer.host.locations.adding import UnknownLocation, open_location
-    from viewer.host.locations.importing import import_added
+    from viewer.host_requests import ImportLocation, OpenLocation, UnknownLocation, ask
 
     try:
-        location = open_location(path)
+        location = Location.objects.get(pk=ask(OpenLocation(path, anywhere=True)))
     except UnknownLocation as error:
         raise CommandError(f"{shown_path(path)}: {error}") from error
-    import_added(location)
+    ask(ImportLocation(location.pk, newest_first=True))
     return location
 
 

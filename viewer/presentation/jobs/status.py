@@ -17,12 +17,12 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.data_folder.failures import has_room
 from viewer.formats import count_text, duration, short_moment
-from viewer.host.jobs import orphans
-from viewer.host.jobs.queue import waits_for_cache_warmup
+from viewer.host_requests import ReadWorkers, ask
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
 from viewer.models import Job
 from viewer.records.limits import Limit, limit_in, midnight, reached_shared_limit, usage_of
+from viewer.records.queue import waits_for_cache_warmup
 
 # The warnings of a job.
 
@@ -144,7 +144,7 @@ def _for_its_time(job: Job) -> Wait | None:
     if job.is_missed:
         text = gettext("for you: no worker was running at its start time, %(at)s. Start it manually.")
         return Wait(job, "person", text % {"at": at})
-    if not orphans.worker_is_up():
+    if not ask(ReadWorkers()).is_up:
         return Wait(
             job,
             "time",
@@ -192,9 +192,9 @@ def _url_of(limit: Limit, job: Job) -> str:
 
 
 def _for_a_slot(job: Job) -> Wait:
-    if not orphans.worker_is_up():
+    if not ask(ReadWorkers()).is_up:
         return Wait(job, "worker", gettext("for a worker: none is running"))
-    busy, slots = Job.objects.under_way().count(), orphans.slots()
+    busy, slots = Job.objects.under_way().count(), ask(ReadWorkers()).slots
     if slots and busy >= slots:
         text = gettext("for a free slot: %(busy)d of %(slots)d are busy")
         return Wait(job, "slot", text % {"busy": min(busy, slots), "slots": slots})

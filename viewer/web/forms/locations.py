@@ -13,11 +13,10 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.engines import all_engines
 from viewer.engines.protocol import Engine
-from viewer.host.locations.pruning import MAX_LATEST
-from viewer.host.projects import is_storable
+from viewer.host_requests import MAX_PRUNE_LATEST
 from viewer.models import Project
 from viewer.stores.postgresql_address import is_uri
-from viewer.validation import MAX_DAYS
+from viewer.validation import MAX_DAYS, is_storable
 from viewer.web.forms.fields import WholeNumberField
 
 # The form of a location: its path.
@@ -186,6 +185,6 @@ class RulesForm(forms.Form):
     """Age, number and branch, of which empty fields are no rules; and whether copies are deleted."""
 
     days = WholeNumberField(0, MAX_DAYS, label=_("Older than, in days"))
-    latest = WholeNumberField(1, MAX_LATEST, label=_("Keep the newest of each branch"))
+    latest = WholeNumberField(1, MAX_PRUNE_LATEST, label=_("Keep the newest of each branch"))
     branch = forms.CharField(label=_("Only this branch"), required=False, max_length=300)
     copies = forms.BooleanField(label=_("Delete the stored copies too"), required=False)

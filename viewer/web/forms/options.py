@@ -13,8 +13,8 @@ from viewer.engines import engine_of
 from viewer.engines.editable import MISSING
 from viewer.engines.entry_points import EventPreset, InputName
 from viewer.engines.protocol import Contents, kind_of
+from viewer.engines.runner_request import CheckpointSettings
 from viewer.formats import short_moment
-from viewer.host.jobs.request import CheckpointSettings
 from viewer.launching import options
 from viewer.launching.options import (
     ALL_AGENTS,

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.forms import Form
 
 from viewer.engines import engine_of
+from viewer.engines.entry_points import InputName
 from viewer.engines.protocol import kind_of
+from viewer.host_requests import ListInputNames, ask
 from viewer.launching.new_run import (
     NewRunPreview,
     agents_roles,
@@ -182,10 +183,12 @@ def chosen_for(
 
 def new_run_parts(location: Location, project: Project, chosen: Chosen, data: Any) -> NewRunParts:
     """The parts, in their initial state if ``data`` is None."""
-    entity, folder, engine = chosen.entity, Path(project.folder), engine_of(location)
+    entity, engine = chosen.entity, engine_of(location)
     kind = kind_of(engine, entity)
     found = chosen.found if chosen.found and chosen.found.entity == entity else None
-    names = engine.input_names(folder, chosen.entry_point, entity) if chosen.entry_point else ()
+    names: Sequence[InputName] = ()
+    if chosen.entry_point:
+        names = ask(ListInputNames(engine.name, project.folder, chosen.entry_point, entity))
     inputs = InputsForm(data, kind, names, kickoff_inputs(found, entity) if found else {})
     models = no_models_form()
     if kind.can_warm_cache:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from django.forms import BoundField, Form
@@ -11,6 +10,7 @@ from django.utils.translation import gettext as _
 from viewer.engines.editable import NO_SETTINGS, RunSettings, Schema
 from viewer.engines.entry_points import EventGroup, EventPreset, GroupTraits, RootKind
 from viewer.engines.protocol import Engine, kind_of
+from viewer.host_requests import ListCheckpointEvents, ask
 from viewer.launching.requests import LaunchOptions
 from viewer.models import Project
 from viewer.presentation.run.rows import trigger_label
@@ -144,7 +144,7 @@ def checkpoints_part(
     engine: Engine[Any], project: Project | None, entity: str, before: Sequence[str], data: Any
 ) -> CheckpointsPart:
     """The part, in its initial state if ``data`` is None. ``entity`` is the name of a root kind."""
-    groups = engine.checkpoint_events(Path(project.interpreter) if project else None)
+    groups = ask(ListCheckpointEvents(engine.name, project.interpreter if project else ""))
     return part_of_groups(engine, groups, entity, before, data)
 
 

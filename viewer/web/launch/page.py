@@ -14,7 +14,7 @@ from django.utils.datastructures import MultiValueDict
 from viewer.engines import engine_of
 from viewer.engines.editable import NO_SCHEMA, Schema
 from viewer.engines.protocol import Contents, kind_of
-from viewer.host.locations.bodies import stored_contents
+from viewer.host_requests import MatchEntryPoint, ask
 from viewer.launching.findings import UNCHECKED, CheckedLaunch, Findings
 from viewer.launching.naming import edits_not_kept, edits_to_repeat
 from viewer.launching.preflight import preflight_of, schema_at
@@ -25,6 +25,7 @@ from viewer.launching.sweep import SweepPreview
 from viewer.launching.values import as_json, text_of
 from viewer.launching.values import kind_of as value_kind_of
 from viewer.models import Checkpoint, Job, PreflightCheck, Project
+from viewer.records.bodies import stored_contents
 from viewer.records.lineage.branch_names import free_name
 from viewer.web.forms.fork import EntryPointForm, OutputsForm, PreflightForm, ValuesForm, output_name
 from viewer.web.forms.options import (
@@ -335,7 +336,11 @@ class StartingPoint:
         entry_point, contents = "", self.contents
         if self.folder:
             engine = engine_of(contents)
-            entry_point = engine.entry_point_for(self.folder, self.entry_points, contents.kind, contents.name)
+            entry_point = ask(
+                MatchEntryPoint(
+                    engine.name, str(self.folder), self.entry_points, contents.kind, contents.name
+                )
+            )
         return {"entry_point": entry_point}
 
     def schema(self, entry_point: str) -> Schema:

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from viewer.engines import engine_of
 from viewer.engines.contents import EVENTS_A_PAGE, Tab
 from viewer.engines.protocol import Contents, Engine, kind_of
-from viewer.host.locations.bodies import NotReadable, contents_at, shown_body, stored_body, stored_bytes
+from viewer.host_requests import NotReadable
 from viewer.launching.preflight import code_graph_of
 from viewer.launching.publish import published_as
 from viewer.messages.translation import translate
@@ -27,6 +27,7 @@ from viewer.presentation.run.rows import is_failure
 from viewer.presentation.run.units import unit_graph_of
 from viewer.presentation.values import json_tree
 from viewer.records.annotations import annotations_in
+from viewer.records.bodies import contents_at, shown_body, stored_body, stored_bytes
 from viewer.records.lineage.drawing import NoLayout
 from viewer.records.permissions import can_run, viewer_allowed
 from viewer.web.launch.answers import conversations_in

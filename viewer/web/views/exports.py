@@ -7,7 +7,7 @@ from django.shortcuts import get_object_or_404
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
-from viewer.host.locations.importing import import_run
+from viewer.host_requests import ImportRun, ask
 from viewer.models import Run
 from viewer.presentation.export import FORMATS, file_name
 from viewer.records.permissions import viewer_allowed
@@ -20,7 +20,7 @@ def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     if (wanted := FORMATS.get(request.GET.get("format", "html"))) is None:
         raise Http404
     run = get_object_or_404(Run.objects.select_related("location__project", "parent"), uid=uid)
-    if import_run(run).is_news:
+    if ask(ImportRun(run.pk)).is_news:
         run.refresh_from_db()
     return download(wanted.write(run), file_name(run, wanted), f"{wanted.media_type}; charset=utf-8")
 

@@ -1,7 +1,6 @@
 """The pages of a fork, a resume and a publication, and what all launch pages read of a request."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
@@ -15,8 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
-from viewer.host.jobs import prewarm
-from viewer.host.projects import engine_version, python_version
+from viewer.host_requests import Prewarm, ReadInterpreter, ask
 from viewer.launching.findings import Findings
 from viewer.launching.preview import Asked, ask_next
 from viewer.launching.publish import NEW_THREAD, SCRATCH, preview_publish, proposed_thread
@@ -80,7 +78,7 @@ def before_form(request: HttpRequest, location: Location) -> HttpResponse | None
     if project is None or not project.is_confirmed:
         return redirect_to_project(location, request.get_full_path())
     if is_from_our_page(request):
-        prewarm.request_prewarm(project)
+        ask(Prewarm(project.pk))
     return None
 
 
@@ -175,9 +173,9 @@ def _page(request: HttpRequest, checkpoint: Checkpoint, kind: str) -> ForkPage:
 def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
     """The context of the templates that forks and sweeps share."""
     checkpoint, project, contents = page.checkpoint, page.request.project, page.request.contents
-    interpreter = Path(project.interpreter) if project else None
-    address = reverse(page.kind, args=[checkpoint.pk])
     engine = engine_of(contents)
+    facts = ask(ReadInterpreter(project.interpreter, engine.name)) if project else None
+    address = reverse(page.kind, args=[checkpoint.pk])
     return {
         "page": page,
         "address": address,
@@ -192,8 +190,8 @@ def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
         "contents": contents,
         "engine": engine,
         "kind": kind_of(engine, contents.kind),
-        "python_version": python_version(interpreter) if interpreter else "",
-        "engine_version": engine_version(interpreter, engine.name) if interpreter else "",
+        "python_version": facts.python_version if facts else "",
+        "engine_version": facts.engine_version if facts else "",
         "colours": branch_colours(checkpoint.run),
     }
 

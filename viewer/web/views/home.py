@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from viewer.host.locations.updating import prepare_import
+from viewer.host_requests import PrepareImport, ask
 from viewer.models import Location, Run
 from viewer.presentation.home import attention
 from viewer.presentation.run_list import run_list
@@ -17,7 +17,7 @@ from viewer.web.views.locations import adding_context
 @require_GET
 def show(request: HttpRequest) -> HttpResponse:
     """Show the page, or return only its contents to a page that refreshes."""
-    prepare_import()
+    ask(PrepareImport())
     locations = list(Location.objects.with_counts())
     context = {
         "attention": attention(),

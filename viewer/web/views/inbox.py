@@ -15,13 +15,13 @@ from django.views.decorators.http import require_GET, require_POST
 from viewer.engines import engine_of
 from viewer.engines.answer_schema import AnswerInvalid
 from viewer.engines.protocol import Contents, kind_of
-from viewer.host.jobs import questions
-from viewer.host.locations.bodies import NotReadable, contents_at, shown_body
-from viewer.host.locations.importing import import_run
+from viewer.host_requests import ImportRun, NotReadable, ask
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Question, Run
 from viewer.presentation.run.head import jump_target
 from viewer.presentation.run_list import paused_runs
+from viewer.records import questions
+from viewer.records.bodies import contents_at, shown_body
 from viewer.records.permissions import viewer_allowed
 from viewer.web.launch.answers import AnswersPart, asked_at, asked_part
 
@@ -94,7 +94,7 @@ def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     Nothing is asked while a job answers it, and once it is answered.
     """
     run = get_object_or_404(Run.objects.select_related("location__project"), uid=uid)
-    import_run(run)
+    ask(ImportRun(run.pk))
     rows = run.checkpoints.select_related("run", "location", "stored_copy")
     at = request.GET.get("at", "")
     found = rows.filter(checkpoint_id=at).first() if at else jump_target(run, "waiting", "")

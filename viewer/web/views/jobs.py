@@ -10,8 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.engines import engine_of
-from viewer.host.jobs.processes import request_cancel
-from viewer.launching.enqueue import move_start
+from viewer.launching.enqueue import move_start, request_cancel
 from viewer.models import DayLimits, Job
 from viewer.presentation.jobs.pages import job_list, shown_job
 from viewer.presentation.jobs.status import wait_of, waiting

@@ -3,7 +3,6 @@
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.contrib import messages
 from django.db.models import Case, When
 from django.http import HttpRequest, HttpResponse
@@ -15,24 +14,25 @@ from django.views.decorators.http import require_GET, require_POST
 
 from viewer.engines import all_engines, engine_of
 from viewer.formats import count_text
-from viewer.host.locations.adding import (
+from viewer.host_requests import (
+    ChangePath,
+    CompletePath,
+    FindStores,
+    ImportLocation,
+    IsLocationGone,
+    ListDatabases,
+    ListOverlaps,
+    OpenLocation,
+    PrepareImport,
+    RemoveLocation,
     UnknownLocation,
     WouldBeLost,
-    addable_databases,
-    change_path,
-    open_location,
-    overlaps,
-    removal_blocker,
-    remove_location,
+    ask,
 )
-from viewer.host.locations.addresses import is_indexed
-from viewer.host.locations.finding import find_stores, paths_like
-from viewer.host.locations.importing import import_added, import_location
-from viewer.host.locations.pruning import is_prunable
-from viewer.host.locations.updating import prepare_import
 from viewer.messages.translation import translate
 from viewer.models import Location, Problem
 from viewer.presentation.run_list import run_list
+from viewer.records.locations import is_indexed, keeps_files, removal_blocker
 from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.locations import LocationForm, allowed_folders
 
@@ -48,7 +48,7 @@ LAST_WHAT_IS_FOREIGN = Case(When(kind=Problem.Kind.FOREIGN, then=1), default=0)
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """Show every location with its counts, and the form that adds one."""
-    prepare_import()
+    ask(PrepareImport())
     context = {"locations": Location.objects.with_counts(), **adding_context(request)}
     return render(request, "locations/list.html", context)
 
@@ -67,7 +67,7 @@ def adding_context(request: HttpRequest) -> dict[str, Any]:
         "form": form,
         "refused": refused,
         "roots": allowed_folders(),
-        "databases": addable_databases(),
+        "databases": ask(ListDatabases()),
         "snippets": [engine.snippet_template for engine in all_engines()],
     }
 
@@ -79,13 +79,13 @@ def add(request: HttpRequest) -> HttpResponse:
     form = LocationForm(request.POST)
     if form.is_valid():
         try:
-            location = open_location(form.cleaned_data["path"], settings.CHECKPOINT_ROOTS)
+            location = Location.objects.get(pk=ask(OpenLocation(form.cleaned_data["path"])))
         except UnknownLocation as error:
             form.add_error("path", str(error))
         else:
-            import_added(location)
+            ask(ImportLocation(location.pk, newest_first=True))
             messages.success(request, _("Added %(path)s.") % {"path": location.path})
-            for sentence in overlaps(location):
+            for sentence in ask(ListOverlaps(location.pk)):
                 messages.warning(request, sentence)
             return redirect("home" if is_home and location.runs.exists() else location)
     reason = " ".join(map(str, form["path"].errors))
@@ -96,14 +96,14 @@ def add(request: HttpRequest) -> HttpResponse:
 @require_GET
 def found(request: HttpRequest) -> HttpResponse:
     """Return the stores in the allowed folders that are no locations, each with a button that adds it."""
-    context = {"stores": find_stores(settings.CHECKPOINT_ROOTS), "from": request.GET.get("from", "")}
+    context = {"stores": ask(FindStores()), "from": request.GET.get("from", "")}
     return render(request, "locations/adding/_found.html", context)
 
 
 @require_GET
 def paths(request: HttpRequest) -> HttpResponse:
     """Return the paths in the allowed folders that begin with what was typed."""
-    offered = paths_like(request.GET.get("path", "")[:MAX_SHOWN_PATH], settings.CHECKPOINT_ROOTS)
+    offered = ask(CompletePath(request.GET.get("path", "")[:MAX_SHOWN_PATH]))
     return render(request, "locations/adding/_paths.html", {"paths": offered})
 
 
@@ -112,11 +112,12 @@ def change(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Change the path of a location that was moved, and import it there."""
     location = get_object_or_404(Location, uid=uid)
     try:
-        change_path(location, request.POST.get("path", "").strip(), settings.CHECKPOINT_ROOTS)
+        ask(ChangePath(location.pk, request.POST.get("path", "").strip()))
     except UnknownLocation as error:
         messages.error(request, str(error))
     else:
-        import_location(location)
+        location.refresh_from_db()
+        ask(ImportLocation(location.pk))
         messages.success(request, _("This location is now at %(path)s.") % {"path": location.path})
     return redirect(location)
 
@@ -131,7 +132,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         "location": location,
         "snippet": engine.snippet_template,
         "runs": run_list(location.runs.top_level(), request.GET, shows_location=False),
-        "is_prunable": is_prunable(location),
+        "is_prunable": keeps_files(location) and not ask(IsLocationGone(location.pk)),
         "undescribed": location.runs.undescribed().count() if is_indexed(location) else 0,
         "is_listing": is_indexed(location) and not location.listed_fingerprint,
         "is_runnable": any(kind.is_runnable for kind in engine.kinds.values()),
@@ -155,7 +156,7 @@ def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
         location.request_import()
         return redirect(location)
     before = location.checkpoints.count()
-    import_location(location)
+    ask(ImportLocation(location.pk))
     location.refresh_from_db()
     found = location.checkpoints.count() - before
     if location.read_error:
@@ -183,7 +184,7 @@ def accept_replacement(request: HttpRequest, uid: UUID) -> HttpResponse:
     location = get_object_or_404(Location, uid=uid)
     if not location.accept_replacement(request.POST.get("identity", "")):
         messages.error(request, _("It changed after this page was loaded. Nothing was accepted."))
-    import_added(location)
+    ask(ImportLocation(location.pk, newest_first=True))
     return redirect(location)
 
 
@@ -192,7 +193,7 @@ def remove(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Remove a location, unless something would be lost."""
     location = get_object_or_404(Location, uid=uid)
     try:
-        remove_location(location)
+        ask(RemoveLocation(location.pk))
     except WouldBeLost as refused:
         messages.error(request, str(refused))
         return redirect(location)

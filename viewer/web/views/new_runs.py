@@ -1,6 +1,5 @@
 """The page of a new run."""
 
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -12,7 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
-from viewer.host.projects import engine_version, python_version
+from viewer.host_requests import ListEntryPointKinds, ReadInterpreter, ask
 from viewer.models import Job, Location, Project, Run, uuid_of
 from viewer.web.forms.locations import allowed_folders
 from viewer.web.launch.new_run_page import NewRunPage, chosen_for, new_run_page
@@ -66,13 +65,14 @@ def _page(request: HttpRequest, location: Location, project: Project) -> NewRunP
 
 def _kinds(location: Location, project: Project) -> dict[str, str]:
     """What each of the project's entry points is; empty if its source does not say."""
-    return engine_of(location).entry_point_kinds(Path(project.folder), project.entry_points)
+    engine = engine_of(location).name
+    return ask(ListEntryPointKinds(engine, project.folder, project.entry_points))
 
 
 def _context(page: NewRunPage) -> dict[str, Any]:
     location, project = page.location, page.project
     engine, kinds = engine_of(location), _kinds(location, project)
-    interpreter = Path(project.interpreter)
+    facts = ask(ReadInterpreter(project.interpreter, engine.name))
     target = page.parts.target["location"].value() or str(location.uid)
     address = reverse("new-run", args=[location.uid])
     query: dict[str, object] = {"again": page.again.uid} if page.again else {"entry_point": page.entry_point}
@@ -93,8 +93,8 @@ def _context(page: NewRunPage) -> dict[str, Any]:
         "address": address,
         "plan_address": reverse("new-run-plan", args=[location.uid]),
         "page_address": f"{address}?{urlencode(query)}" if page.entry_point else address,
-        "python_version": python_version(interpreter),
-        "engine_version": engine_version(interpreter, engine.name),
+        "python_version": facts.python_version,
+        "engine_version": facts.engine_version,
         "roots": allowed_folders(),
     }
 

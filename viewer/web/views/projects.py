@@ -1,12 +1,9 @@
 """The page on which the project of a location is proposed, changed and confirmed."""
 
-import os
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
@@ -19,16 +16,14 @@ from django.views.decorators.http import require_http_methods, require_POST
 from viewer.engines import engine_of
 from viewer.engines.entry_points import EntryPoint
 from viewer.engines.protocol import Engine
-from viewer.host.jobs.environment import conflict_of
-from viewer.host.jobs.redact_again import redact_jobs_again
-from viewer.host.locations.importing import redact_stored
-from viewer.host.projects import (
-    INTERPRETERS,
-    PROJECT_FILES,
+from viewer.host_requests import (
+    CheckImports,
+    FindEntryPoints,
+    HideProjectSecrets,
     ProposedProject,
-    engine_version,
-    propose_project,
-    python_version,
+    ProposeProject,
+    ReadInterpreter,
+    ask,
 )
 from viewer.messages.translation import translate
 from viewer.models import Location, Project
@@ -42,7 +37,7 @@ from viewer.web.views.server import limits_of_project
 def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show and change a location's project. Confirming it permits its code to run."""
     location = _location(uid)
-    proposed = propose_project(Path(location.path), location.engine)
+    proposed = ask(ProposeProject(location.path, location.engine))
     found = [point.name for point in _entry_points(location, proposed)]
     form = None
     if request.method == "POST":
@@ -51,11 +46,11 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
         is_same = stored is not None and form.is_valid() and form.cleaned_data["folder"] == stored.folder
         if stored and is_same and has_changed(request.POST, *stored.code):
             form.add_error(None, _changed_meanwhile(stored))
-        if form.is_valid() and (conflict := conflict_of(Project(**form.cleaned_data))):
+        if form.is_valid() and (conflict := ask(CheckImports(**form.cleaned_data))):
             form.add_error(None, translate(conflict))
         if form.is_valid():
-            _confirm(location, form, request)
-            _hide_secrets_of(location)
+            project = _confirm(location, form, request)
+            ask(HideProjectSecrets(project.pk))
             return redirect(_back(request, location))
     return _page(request, location, proposed, form)
 
@@ -69,7 +64,8 @@ def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
         raise Http404
     form = DailyLimitsForm(request.POST, stored=project.limits)
     if not form.is_valid():
-        return _page(request, location, propose_project(Path(location.path), location.engine), None, form)
+        proposed = ask(ProposeProject(location.path, location.engine))
+        return _page(request, location, proposed, None, form)
     project.change_limits(form.limits)
     messages.success(request, _("Limits saved."))
     back = urlencode({"next": _safe_next(request)})
@@ -88,11 +84,11 @@ def _page(
     sent: ProjectForm | None,
     sent_limits: DailyLimitsForm | None = None,
 ) -> HttpResponse:
-    known = location.project or Project.objects.filter(folder=str(proposed.folder)).first()
+    known = location.project or Project.objects.filter(folder=proposed.folder).first()
     points = _entry_points(location, proposed)
     found = [point.name for point in points]
     form = sent or ProjectForm(engine_of(location), found, initial=_initial(known, proposed, found))
-    interpreter = Path(str(form["interpreter"].value() or "/"))
+    facts = ask(ReadInterpreter(str(form["interpreter"].value() or "/"), location.engine))
     context = {
         "location": location,
         "project": known,
@@ -101,10 +97,10 @@ def _page(
         "form": form,
         "kinds": {point.name: point.kind for point in points},
         "conflict": _conflict(form),
-        "is_outside": not _is_allowed(interpreter),
-        "link_target": os.path.realpath(interpreter) if interpreter.is_symlink() else "",
-        "python_version": python_version(interpreter),
-        "engine_version": engine_version(interpreter, location.engine),
+        "is_outside": facts.is_outside,
+        "link_target": facts.link_target,
+        "python_version": facts.python_version,
+        "engine_version": facts.engine_version,
         "engine": engine_of(location),
         "back": _back(request, location),
         "next": _safe_next(request),
@@ -125,8 +121,8 @@ def _changed_meanwhile(stored: Project) -> str:
 def _looked_for(proposed: ProposedProject) -> str:
     """What was looked for in vain around the location; empty if the project and its Python were found."""
     names = {
-        "files": ", ".join(PROJECT_FILES),
-        "pythons": ", ".join(INTERPRETERS[:2]),
+        "files": ", ".join(proposed.looked_for),
+        "pythons": ", ".join(proposed.looked_for_interpreters),
         "folder": proposed.folder,
     }
     if not proposed.is_found:
@@ -134,7 +130,7 @@ def _looked_for(proposed: ProposedProject) -> str:
             "No project was found: neither %(files)s nor %(pythons)s is in %(folder)s or a folder above it."
         )
         return text % names
-    if proposed.interpreter is None:
+    if not proposed.interpreter:
         text = _("No Python environment was found: %(pythons)s is not in %(folder)s or a folder above it.")
         return text % names
     return ""
@@ -144,22 +140,17 @@ def _conflict(form: ProjectForm) -> str:
     """Why the project's code could not be imported; empty if it could, or if the form has the error."""
     if form.is_bound:
         return ""
-    names = ("folder", "interpreter", "environment_file", "entry_points")
-    shown = {name: form[name].value() or "" for name in names}
-    conflict = conflict_of(Project(**shown))
+    folder, interpreter, file = (
+        str(form[name].value() or "") for name in ("folder", "interpreter", "environment_file")
+    )
+    conflict = ask(CheckImports(folder, interpreter, file, list(form["entry_points"].value() or [])))
     return translate(conflict) if conflict else ""
 
 
-def _is_allowed(interpreter: Path) -> bool:
-    """Whether the interpreter's environment is in the allowed folders. Its link may lead anywhere."""
-    folder = Path(os.path.realpath(interpreter.parent))
-    return any(folder.is_relative_to(root) for root in settings.CHECKPOINT_ROOTS)
-
-
-def _entry_points(location: Location, proposed: ProposedProject) -> tuple[EntryPoint, ...]:
+def _entry_points(location: Location, proposed: ProposedProject) -> list[EntryPoint]:
     """The entry points in the source of the location's project, else of the proposed one."""
-    if location.project and location.project.folder != str(proposed.folder):
-        return engine_of(location).find_entry_points(Path(location.project.folder))
+    if location.project and location.project.folder != proposed.folder:
+        return ask(FindEntryPoints(engine_of(location).name, location.project.folder))
     return proposed.entry_points
 
 
@@ -177,15 +168,15 @@ def _initial(known: Project | None, proposed: ProposedProject, found: list[str])
     if known:
         return initial_of(known, found)
     return {
-        "folder": str(proposed.folder),
-        "interpreter": str(proposed.interpreter or ""),
-        "environment_file": str(proposed.environment_file or ""),
+        "folder": proposed.folder,
+        "interpreter": proposed.interpreter,
+        "environment_file": proposed.environment_file,
         "entry_points": found,
     }
 
 
 @transaction.atomic
-def _confirm(location: Location, form: ProjectForm, request: HttpRequest) -> None:
+def _confirm(location: Location, form: ProjectForm, request: HttpRequest) -> Project:
     """Store and confirm the project of the form's folder, and assign it to the location."""
     values = dict(form.cleaned_data)
     folder = values.pop("folder")
@@ -195,15 +186,7 @@ def _confirm(location: Location, form: ProjectForm, request: HttpRequest) -> Non
     location.project = project
     location.save(update_fields=["project"])
     location.ask_source_again()
-
-
-def _hide_secrets_of(location: Location) -> None:
-    """Redact the values of the project's environment file in what is stored already."""
-    project = location.project
-    assert project is not None, "It was just confirmed."
-    redact_jobs_again(project)
-    for one in project.locations.all():
-        redact_stored(one)
+    return project
 
 
 def _safe_next(request: HttpRequest) -> str:

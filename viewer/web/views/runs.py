@@ -12,7 +12,7 @@ from django.utils.cache import patch_vary_headers
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from viewer.host.locations.importing import import_run
+from viewer.host_requests import ImportRun, ask
 from viewer.messages.translation import translate
 from viewer.models import Run
 from viewer.presentation.export import FORMATS
@@ -125,7 +125,7 @@ def _imported(uid: UUID, *, newest_first: bool = False) -> Run:
     """
     runs = Run.objects.select_related("location__project", "parent")
     run = get_object_or_404(runs, uid=uid)
-    summary = import_run(run, newest_first=newest_first)
+    summary = ask(ImportRun(run.pk, newest_first=newest_first))
     if summary.is_news:
         run = get_object_or_404(runs, uid=uid)
     # Shown on this page only.

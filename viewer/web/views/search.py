@@ -11,11 +11,10 @@ from django.utils.cache import patch_vary_headers
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from viewer.host.locations.search_index import progress
 from viewer.models import Location, SavedSearch
 from viewer.presentation.palette import commands_for
 from viewer.records.permissions import can_run, viewer_allowed
-from viewer.records.search import Results, SearchRefused, search
+from viewer.records.search import Results, SearchRefused, progress, search
 from viewer.records.search_filters import filters_from
 from viewer.web.forms.search import SavedSearchForm, SearchForm
 from viewer.web.login_links import number_in

@@ -16,10 +16,11 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_safe
 
 from viewer.data_folder.identity import problem_while_served
-from viewer.host.jobs.retention import drafts_of, sizes, stored_drafts
+from viewer.host_requests import ListDrafts, ReadSizes, ask
 from viewer.models import DayLimits, Job, Location, Project
 from viewer.presentation.jobs.status import usage_label
 from viewer.records.annotations import mark_of
+from viewer.records.drafts import drafts_of
 from viewer.records.limits import limits_in, midnight, usage_of
 from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.options import DailyLimitsForm, limit_texts
@@ -120,9 +121,9 @@ DRAFTS_A_PAGE = 50
 @require_GET
 def show_stored_data(request: HttpRequest) -> HttpResponse:
     """Show the sizes of what the data folder holds, and each draft."""
-    page = Paginator(stored_drafts(), DRAFTS_A_PAGE).get_page(request.GET.get("page"))
+    page = Paginator(ask(ListDrafts()), DRAFTS_A_PAGE).get_page(request.GET.get("page"))
     context = {
-        "sizes": list(sizes()),
+        "sizes": list(ask(ReadSizes())),
         "page": page,
         "drafts": drafts_of(list(page)),
         "scratch_days": settings.SCRATCH_DAYS,

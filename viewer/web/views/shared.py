@@ -17,7 +17,7 @@ from django.views.decorators.http import require_safe
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, Engine
-from viewer.host.locations.bodies import NotReadable, body_of, contents_at
+from viewer.host_requests import NotReadable
 from viewer.models import Checkpoint, Location, Run, ShareLink
 from viewer.presentation.comparison_sides import compared_checkpoints
 from viewer.presentation.jobs.pages import shown_job
@@ -28,6 +28,7 @@ from viewer.presentation.run.window import window_of
 from viewer.presentation.share_links import is_program, is_view, link_for, state_of
 from viewer.presentation.shared_objects import Shared, lineage_png, paths_of, without_paths
 from viewer.records.annotations import annotations_in
+from viewer.records.bodies import body_of, contents_at
 from viewer.records.lineage.drawing import NoLayout
 from viewer.records.search import Results, SearchRefused, search
 from viewer.records.search_filters import Filters

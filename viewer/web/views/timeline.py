@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
-from viewer.host.locations.importing import import_run
+from viewer.host_requests import ImportRun, ask
 from viewer.models import Job, Run
 from viewer.presentation.export import FORMATS
 from viewer.presentation.run.head import run_head
@@ -32,7 +32,7 @@ from viewer.records.permissions import viewer_allowed
 def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show the timeline of a branch of a run."""
     run = get_object_or_404(Run.objects.select_related("location__project", "parent"), uid=uid)
-    import_run(run)
+    ask(ImportRun(run.pk))
     found = branch_spans(run, request.GET.get("branch", ""))
     view = timeline_of(found.spans, request.GET.get("span", ""), _window(request))
     context = {"run": run, "location": run.location, "timeline": view, "found": found}

@@ -16,9 +16,9 @@ from quality.compatibility.graphs.rows import conformance_program
 from tests.engine_runs.graphs import RUNNER, WarmGraphs, run_program
 from tests.langgraph.conftest import opened
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.bodies import stored_contents
 from viewer.host.locations.importing import import_location
 from viewer.models import Run
+from viewer.records.bodies import stored_contents
 
 PROGRAM = Path(conformance_program.__file__)
 # As many as version 0.0.2 of the suite has for what a graph needs of its saver.

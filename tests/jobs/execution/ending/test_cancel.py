@@ -11,8 +11,8 @@ from tests.terminal import Terminal
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.processes import living, tree_of
-from viewer.host.jobs.queue import enqueue
 from viewer.models import Job, Project
+from viewer.records.queue import enqueue
 
 LONGEST_SECONDS = 15
 

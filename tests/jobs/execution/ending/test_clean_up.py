@@ -9,8 +9,9 @@ from tests.file_bytes import bytes_of
 from tests.jobs.conftest import MakeJob, followed, wait_until
 from viewer.host.jobs.events import clean_up
 from viewer.host.jobs.following import ensure_finished
-from viewer.host.jobs.questions import answer, deliver
+from viewer.host.jobs.questions import deliver
 from viewer.models import Job, Project, Question
+from viewer.records.questions import answer
 
 CANARY = "sk-canary0123456789abcdefghij"
 

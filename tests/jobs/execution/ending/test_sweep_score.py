@@ -12,12 +12,13 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.views.forking import CREW, create_location, stored
-from viewer.host.jobs.ending import queue_score, score_key, scoring_of
-from viewer.host.jobs.queue import next_job
-from viewer.launching.enqueue import run_here
+from viewer.cli.running import run_here
+from viewer.host.jobs.ending import queue_score
 from viewer.models import Checkpoint, Job, Location, Sweep
 from viewer.presentation.jobs.status import wait_of
 from viewer.records.limits import shared_usage
+from viewer.records.queue import next_job
+from viewer.records.sweep_scores import score_key, scoring_of
 
 JUDGE = "def done(checkpoint):\n    return sum(task['done'] for task in checkpoint['tasks'])\n"
 

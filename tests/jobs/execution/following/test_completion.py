@@ -7,12 +7,12 @@ import pytest
 from pytest_django import Settings
 
 from tests.jobs.conftest import FAKE_RUNNERS, status
+from viewer.engines.runner_request import LocationTarget
 from viewer.host.jobs.following import ensure_finished
-from viewer.host.jobs.request import LocationTarget
-from viewer.host.jobs.runner_requests import request_for_run
 from viewer.host.locations.importing import import_location
 from viewer.launching.enqueue import start_run
 from viewer.models import Location, Project
+from viewer.records.runner_requests import request_for_run
 
 
 @pytest.mark.parametrize(("end", "last"), [("succeeded", "3/3"), ("failed", "3 done")])

@@ -16,14 +16,14 @@ from pytest_django import Settings
 from checkpoint_site.logs import REPEATED_SECONDS, BriefFailures
 from tests.jobs.conftest import MakeJob, finished, marks, status, wait_until
 from tests.terminal import Terminal
+from viewer.cli.running import run_here
 from viewer.data_folder.failures import DataFolderFailure
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import ensure_finished
-from viewer.host.jobs.queue import next_job
-from viewer.launching.enqueue import run_here
 from viewer.messages.translation import translate
 from viewer.models import Project
 from viewer.presentation.jobs.status import wait_of
+from viewer.records.queue import next_job
 
 MORE_PAGES = 1_000_000
 

@@ -17,7 +17,7 @@ from viewer.models import Job, Location, Project
 
 WAIT = """
 import sys, uuid, django; django.setup()
-from viewer.launching.enqueue import run_here
+from viewer.cli.running import run_here
 from viewer.models import Job
 run_here(Job.objects.get(pk=uuid.UUID(sys.argv[1])))
 """

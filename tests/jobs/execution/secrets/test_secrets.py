@@ -18,8 +18,8 @@ from tests.jobs.conftest import FAKE_RUNNERS, MakeJob, wait_until
 from tests.redaction.canaries import TEXTS, TOKENS
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.preflight import preflight_checkpoint, run_check
-from viewer.host.jobs.questions import answer
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run
+from viewer.records.questions import answer
 from viewer.web.live.feeds import JobFeed, next_message
 
 OWN = "own-CANARY-of-this-project"

@@ -9,12 +9,12 @@ import pytest
 from pytest_django import Settings
 
 from tests.jobs.conftest import FAKE_RUNNERS, StartWorker, marks, status, wait_until
-from viewer.host.jobs.environment import JobRefused
+from viewer.engines.runner_request import LocationTarget
 from viewer.host.jobs.following import ensure_finished
-from viewer.host.jobs.request import LocationTarget
-from viewer.host.jobs.runner_requests import request_for_run
+from viewer.host_requests import JobRefused
 from viewer.launching.enqueue import start_run
 from viewer.models import Job, Location, Project
+from viewer.records.runner_requests import request_for_run
 
 
 @pytest.fixture

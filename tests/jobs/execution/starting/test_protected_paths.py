@@ -11,7 +11,6 @@ from pytest_django import Settings
 
 from viewer.host.jobs.environment import (
     PLACEHOLDER,
-    JobRefused,
     conflict_of,
     placeholder_for,
     prewarm_environment,
@@ -20,6 +19,7 @@ from viewer.host.jobs.environment import (
     runner_environment,
 )
 from viewer.host.jobs.files import make_private_folder
+from viewer.host_requests import JobRefused
 from viewer.models import Location, Project
 
 pytestmark = pytest.mark.django_db

@@ -12,10 +12,11 @@ from django.db import connection
 
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status, wait_until
-from viewer.host.jobs.environment import JobRefused
+from viewer.cli.running import run_here
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.orphans import worker_is_up
-from viewer.launching.enqueue import run_here, start_job
+from viewer.host_requests import JobRefused
+from viewer.launching.enqueue import start_job
 from viewer.models import Checkpoint, Job, Project
 
 CLAIM = """
@@ -30,7 +31,7 @@ print(int(job.claim()))
 RUN_HERE = """
 import sys, django
 django.setup()
-from viewer.launching.enqueue import run_here
+from viewer.cli.running import run_here
 from viewer.models import Job
 try:
     run_here(Job.objects.get(pk=sys.argv[1]))

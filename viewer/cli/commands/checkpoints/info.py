@@ -15,8 +15,8 @@ from viewer.cli.rows import checkpoint_document
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
 from viewer.formats import count_text
-from viewer.host.locations.bodies import stored_contents
 from viewer.models import Checkpoint
+from viewer.records.bodies import stored_contents
 
 HELP = gettext_lazy("Show one checkpoint: its inputs, tasks, state and agents.")
 

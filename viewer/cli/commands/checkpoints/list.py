@@ -20,11 +20,11 @@ from viewer.cli.rows import (
     runs_of,
 )
 from viewer.formats import count_text
-from viewer.host.locations.addresses import is_indexed
-from viewer.host.locations.describing import find_ends
+from viewer.host_requests import FindEnds, ask
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Problem, Run
 from viewer.presentation.run.head import listing_texts
+from viewer.records.locations import is_indexed
 
 HELP = gettext_lazy("List the runs and checkpoints of a location.")
 
@@ -50,7 +50,7 @@ def handle(options: Mapping[str, Any]) -> Output:
         found: Iterable[Run] = with_called_runs(opened_run(location, thread))
     else:
         location = imported_location(options["location"])
-        find_ends(location)
+        ask(FindEnds(location.pk))
         found = runs_of(location)
     # Of an indexed location, only the checkpoints of a named run are listed now.
     has_rows = is_one_run or not is_indexed(location)

@@ -10,11 +10,10 @@ from django.utils.translation import gettext_lazy
 from viewer.cli.edits import DAY, LOCATION
 from viewer.cli.output import Output
 from viewer.cli.rows import checkpoint_document
-from viewer.host.locations.describing import describe_runs, locations_to_describe
-from viewer.host.locations.search_index import index_some, progress
+from viewer.host_requests import IndexNow, ask
 from viewer.messages.translation import translate
 from viewer.models import Location, SearchEntry
-from viewer.records.search import Results, SearchRefused, SearchResult, search
+from viewer.records.search import Results, SearchRefused, SearchResult, progress, search
 from viewer.records.search_filters import FILTER_TYPES, STATUSES, Filters, filters_from
 from viewer.validation import NAME, OptionType, number_option
 
@@ -101,10 +100,7 @@ def handle(options: Mapping[str, Any]) -> Output:
     filters = _filters(options)
     if not filters:
         raise CommandError(_("Name a word or an option to search for."))
-    index_some(INDEXING_SECONDS)
-    if filters.cost:
-        for location in locations_to_describe():
-            describe_runs(location)
+    ask(IndexNow(INDEXING_SECONDS, costs=bool(filters.cost)))
     try:
         found = search(filters, Location.objects.all(), most=options["limit"])
     except SearchRefused as error:

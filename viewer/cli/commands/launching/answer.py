@@ -12,9 +12,9 @@ from viewer.cli.output import Output
 from viewer.cli.prompt import question_document
 from viewer.cli.starting import add_wait_argument, outcome_of
 from viewer.engines.answer_schema import AnswerInvalid
-from viewer.host.jobs import questions
 from viewer.messages.translation import translate
 from viewer.models import Question
+from viewer.records import questions
 from viewer.validation import TEXT
 
 HELP = gettext_lazy("Answer a run's question. Without a job, list the pending questions.")

@@ -9,8 +9,8 @@ from django.utils.translation import gettext_lazy
 
 from viewer.cli.edits import JOB
 from viewer.cli.output import Output
-from viewer.host.jobs.processes import request_cancel
-from viewer.launching.enqueue import run_here
+from viewer.cli.running import run_here
+from viewer.launching.enqueue import request_cancel
 from viewer.models import Job
 from viewer.presentation.jobs.status import status_label
 

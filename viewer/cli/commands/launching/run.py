@@ -24,7 +24,7 @@ from viewer.cli.starting import add_wait_argument, outcome_of, refusal
 from viewer.engines import all_engines, engine_of, kinds_that
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Engine, kind_of
-from viewer.host.jobs.runner_requests import FIRST_BRANCH
+from viewer.host_requests import ListEntryPointKinds, ListNamedEntryPoints, ask
 from viewer.launching.new_run import new_run, preview_new_run
 from viewer.launching.options import (
     ACCEPT_LOSSES,
@@ -39,6 +39,7 @@ from viewer.launching.options import (
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import NewRunRequest
 from viewer.models import Location, Project
+from viewer.records.runner_requests import FIRST_BRANCH
 from viewer.stores.postgresql_address import is_uri, name_in
 
 HELP = gettext_lazy("Run a project's entry point from its start, and write its checkpoints here.")
@@ -97,14 +98,17 @@ def handle(options: Mapping[str, Any]) -> Output:
 
 def _engine_for(folder: Path, options: Mapping[str, Any]) -> Engine[Any]:
     """The engine of a new location: the one whose configuration names the graph, else the default one."""
-    names = (one for one in all_engines() if options["graph"] in one.named_entry_points(folder))
+    names = (
+        one for one in all_engines() if options["graph"] in ask(ListNamedEntryPoints(one.name, str(folder)))
+    )
     return next(names, engine_of(None))
 
 
 def _entry_point(engine: Engine[Any], project: Project, options: Mapping[str, Any]) -> tuple[str, str]:
     """The named entry point, else the project's only one, and its kind."""
     named = named_entry_point(engine, Path(project.folder), options)
-    kinds = engine.entry_point_kinds(Path(project.folder), [named] if named else project.entry_points)
+    points = [named] if named else project.entry_points
+    kinds = ask(ListEntryPointKinds(engine.name, project.folder, points))
     fitting = [name for name, kind in kinds.items() if named or options["kind"] in (None, kind)]
     if len(fitting) != 1:
         raise CommandError(

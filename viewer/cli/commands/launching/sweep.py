@@ -22,6 +22,7 @@ from viewer.cli.options import (
 from viewer.cli.output import Output, lines_of
 from viewer.cli.projects import add_project_arguments, project_for, source_of
 from viewer.cli.prompt import pending_document, questions_asked, waiting_lines, waiting_questions
+from viewer.cli.running import run_here
 from viewer.cli.starting import (
     EARLY,
     WAITS_STATUS,
@@ -32,9 +33,7 @@ from viewer.cli.starting import (
     refusal_lines,
 )
 from viewer.engines.plan import plain_steps
-from viewer.host.jobs.ending import scoring_of
-from viewer.host.jobs.processes import request_cancel
-from viewer.launching.enqueue import run_here
+from viewer.launching.enqueue import request_cancel
 from viewer.launching.labels import step_text
 from viewer.launching.naming import sweep_prefix
 from viewer.launching.options import (
@@ -57,6 +56,7 @@ from viewer.messages.translation import translate
 from viewer.models import Job, Sweep
 from viewer.presentation.comparison_sides import best_of, score_of, score_text
 from viewer.presentation.jobs.status import status_label
+from viewer.records.sweep_scores import scoring_of
 
 HELP = gettext_lazy("Fork a checkpoint several times, over values of an input, outputs or models.")
 

@@ -11,14 +11,15 @@ from viewer.cli.edits import LOCATION
 from viewer.cli.finding import imported_location
 from viewer.cli.output import Output
 from viewer.formats import count_text
-from viewer.host.locations.pruning import (
-    MAX_LATEST,
+from viewer.host_requests import (
+    MAX_PRUNE_LATEST,
+    ListPrunable,
+    Prune,
     Pruned,
-    PrunePlan,
+    PruneList,
     PruneRefused,
-    Rules,
-    fresh_plan,
-    prune,
+    PruneRules,
+    ask,
 )
 from viewer.messages.translation import translate
 from viewer.models import Location
@@ -42,7 +43,7 @@ def add_arguments(parser: CommandParser) -> None:
     )
     parser.add_argument(
         "--latest",
-        type=number_option(1, MAX_LATEST),
+        type=number_option(1, MAX_PRUNE_LATEST),
         metavar="N",
         help=_("Keep the newest N of each branch."),
     )
@@ -63,36 +64,35 @@ def add_arguments(parser: CommandParser) -> None:
 
 def handle(options: Mapping[str, Any]) -> Output:
     """List what would be deleted, or delete the confirmed list. Raises CommandError."""
-    rules = Rules(options["days"], options["latest"], options["branch"] or "", options["delete_copies"])
+    rules = PruneRules(options["days"], options["latest"], options["branch"] or "", options["delete_copies"])
     if rules.is_empty:
         raise CommandError(_("Choose an age, a number or a branch."))
     location = imported_location(options["location"])
     try:
         if options["confirm"] and not options["dry_run"]:
-            return _deleted(location, prune(location, rules, options["confirm"]))
-        return _listed(fresh_plan(location, rules))
+            return _deleted(location, ask(Prune(location.pk, rules, options["confirm"])))
+        return _listed(location, ask(ListPrunable(location.pk, rules)))
     except PruneRefused as error:
         raise CommandError(translate(error)) from None
 
 
-def _listed(plan: PrunePlan) -> Output:
+def _listed(location: Location, plan: PruneList) -> Output:
     document = {
-        "location": plan.location.path,
+        "location": location.path,
         "digest": plan.digest,
-        "checkpoints": [row.source_key for row in plan.rows],
+        "checkpoints": plan.rows,
         "bytes": plan.size,
         "delete_copies": plan.deletes_copies,
-        "copies_of_pruned": [row.source_key for row in plan.pruned],
-        "protected": {reason.value: count for reason, count in plan.protected.items()},
+        "copies_of_pruned": plan.pruned,
+        "protected": plan.protected,
     }
     return Output(document, list(_lines(plan)))
 
 
-def _lines(plan: PrunePlan) -> Iterator[str]:
-    for row in plan.rows:
-        yield row.source_key
-    for row in plan.pruned:
-        yield _("%(key)s (no longer at its source; its stored copy)") % {"key": row.source_key}
+def _lines(plan: PruneList) -> Iterator[str]:
+    yield from plan.rows
+    for key in plan.pruned:
+        yield _("%(key)s (no longer at its source; its stored copy)") % {"key": key}
     count = len(plan.rows)
     text = ngettext(
         "%(count)s checkpoint would be deleted.", "%(count)s checkpoints would be deleted.", count
@@ -119,5 +119,10 @@ def _deleted(location: Location, done: Pruned) -> Output:
     lines = deleted_texts(location, done)
     not_deleted = _("Not deleted: %(key)s. %(reason)s")
     lines += [not_deleted % {"key": key, "reason": why} for key, why in kept.items()]
-    document = {"location": location.path, "deleted": done.count, "copies_deleted": done.copies, "kept": kept}
+    document = {
+        "location": location.path,
+        "deleted": len(done.deleted),
+        "copies_deleted": done.copies,
+        "kept": kept,
+    }
     return Output(document, lines, status=int(bool(kept)))

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 from viewer.cli.edits import LOCATION
 from viewer.cli.finding import typed_path
 from viewer.cli.output import Output
-from viewer.host.locations.adding import WouldBeLost, remove_location
+from viewer.host_requests import RemoveLocation, WouldBeLost, ask
 from viewer.models import Location
 from viewer.stores.postgresql_address import shown_path
 from viewer.validation import path
@@ -31,7 +31,7 @@ def handle(options: Mapping[str, Any]) -> Output:
     """The removed location. Raises CommandError if it is not known, or if something would be lost."""
     location = known_location(options["location"])
     try:
-        remove_location(location)
+        ask(RemoveLocation(location.pk))
     except WouldBeLost as refused:
         raise CommandError(f"{location.path}: {refused}") from None
     line = _("Removed %(path)s.") % {"path": location.path}

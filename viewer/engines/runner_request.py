@@ -1,0 +1,143 @@
+"""The request that a runner reads. Types only: the runner imports nothing of the viewer."""
+
+from typing import Any, Literal, TypedDict
+
+
+class CheckpointReference(TypedDict):
+    """The id and source of a checkpoint."""
+
+    id: str
+    source: str
+
+
+class CheckpointSource(CheckpointReference, total=False):
+    """``source`` is a file's absolute path, or ``/absolute/store.db#id``.
+
+    ``stored``: the checkpoint was pruned, and ``source`` is the redacted copy in the job's folder. The run
+    then needs an entry point.
+    """
+
+    stored: bool
+
+
+StoreKind = Literal["json", "sqlite", "postgresql"]
+
+
+class LocationTarget(TypedDict):
+    """The location that a run writes to. Of a database, ``path`` is only a name."""
+
+    path: str
+    store_kind: StoreKind
+
+
+class OutputEdit(TypedDict, total=False):
+    """Exactly one of the two: a text, or a JSON value for a task whose output is JSON."""
+
+    text: str
+    json: Any
+
+
+class StepRequest(TypedDict):
+    """``action`` is one of plan.Action's values."""
+
+    task: str
+    action: str
+
+
+class CheckpointSettings(TypedDict, total=False):
+    """How a run writes checkpoints. Missing keys: as the project or the checkpoint has it.
+
+    ``max_checkpoints`` is how many of those that this run writes are kept; others are never deleted.
+    """
+
+    events: list[str]
+    max_checkpoints: int
+
+
+class Options(TypedDict, total=False):
+    """What a person chose for a run, apart from edits.
+
+    ``matches``: by a saved task's or agent's id, the project's own task (its number from 1) or agent (its
+    role), or ``-`` if the project no longer has it.
+    ``accepted``: the losses that a person accepted, ``*`` for any. If the key is present, the run is refused
+    unless each loss is in the list.
+    ``models``: the model for an agent's role, or for all under ``*``.
+    ``cache_warmup``: parallel, sequential or shared_prefix.
+    ``limits``: the run's own maximum of tokens, seconds and steps.
+    ``as_node``: the node that the edited state is attributed to. ``replace``: the channels whose edited value
+    replaces what their reducer would add it to. ``stop_before`` and ``stop_after``: the nodes that are
+    breakpoints, ``*`` for every one. ``thread``: the one that a new run continues.
+    ``into``: where a fork is published: new-thread or thread; nowhere without it. ``new_thread`` is the id of
+    the thread that an earlier fork becomes.
+    """
+
+    checkpoints: CheckpointSettings
+    matches: dict[str, str]
+    models: dict[str, str]
+    cache_warmup: str
+    limits: dict[str, float]
+    accepted: list[str]
+    as_node: str
+    replace: list[str]
+    stop_before: list[str]
+    stop_after: list[str]
+    thread: str
+    into: str
+    new_thread: str
+
+
+class Permissions(TypedDict, total=False):
+    """What a runner may do. Nothing is imported from the ``protected`` paths.
+
+    ``accepted_effects`` are the keys of the effects that were accepted for the project (``*``: any); a
+    checkpoint with other effects is refused. ``entry_points`` are all of the project's.
+    """
+
+    protected: list[str]
+    accepted_effects: list[str]
+    entry_points: list[str]
+
+
+class TypedValues(TypedDict, total=False):
+    """What a person typed for a run, apart from edits. Deleted from the job's row when the job has ended.
+
+    ``answers``: by an interrupt's id, or under an empty one if only one waits. ``configurable`` and
+    ``context``: what the graph's config and runtime get.
+    """
+
+    answers: dict[str, Any]
+    configurable: dict[str, Any]
+    context: dict[str, Any]
+
+
+class Scoring(TypedDict, total=False):
+    """Of a score: the project's function as ``module:name``, and what it is given, without secrets."""
+
+    function: str
+    contents: dict[str, Any]
+
+
+class Request(Permissions, TypedValues, Scoring):
+    """What a runner does. ``inputs``, ``outputs`` and ``state`` hold only what was edited.
+
+    A new run (kind ``run``) has all its inputs, and a checkpoint with an empty id and source. ``preflight``
+    checks and runs nothing. ``effects`` only lists the effects, and imports nothing. ``next`` asks what
+    an edited state would run next. ``publish`` writes an earlier fork, whose checkpoint is in a scratch
+    store, to the location. ``score`` calls a function of the project with a checkpoint's contents, and
+    writes nothing.
+    """
+
+    job: str
+    kind: Literal["resume", "fork", "run", "publish", "score", "preflight", "effects", "next"]
+    checkpoint: CheckpointSource
+    location: LocationTarget
+    entity: str
+    name: str
+    branch: str
+    inputs: dict[str, Any]
+    outputs: dict[str, OutputEdit]
+    state: dict[str, Any] | None
+    steps: list[StepRequest]
+    folder: str
+    entry_point: str
+    options: Options

@@ -1,0 +1,379 @@
+"""Answers the requests of ``viewer.host_requests`` on the machine of this process."""
+
+import os
+from collections.abc import Callable
+from functools import singledispatch
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from django.conf import settings
+
+from viewer import host_requests as asked
+from viewer.engines import engine_named
+from viewer.host.jobs import orphans, preflight, prewarm, questions, retention
+from viewer.host.jobs.environment import conflict_of, runnable
+from viewer.host.jobs.events import redactor_of
+from viewer.host.jobs.redact_again import redact_jobs_again
+from viewer.host.locations import adding, finding, pruning
+from viewer.host.locations.describing import describe_runs, find_ends, locations_to_describe
+from viewer.host.locations.importing import import_added, import_location, import_run, redact_stored
+from viewer.host.locations.project_secrets import stored_key
+from viewer.host.locations.search_index import index_some
+from viewer.host.locations.sources import read_bodies, read_body
+from viewer.host.locations.updating import ImportCounter, ImportSummary, prepare_import
+from viewer.host.locations.write_targets import open_write_target, write_target_at, write_target_of
+from viewer.host.projects import (
+    INTERPRETERS,
+    PROJECT_FILES,
+    engine_version,
+    find_environment_file,
+    find_interpreter,
+    propose_project,
+    python_version,
+)
+from viewer.messages.message import UserMessage
+from viewer.models import Checkpoint, Location, Project, Question, Run
+
+Reply = TypeVar("Reply")
+
+
+def answer(request: asked.Request[Reply], report: asked.Report | None = None) -> Reply:
+    """Return the reply to a request. Raises HostRefusal. ``report`` receives the progress of an import."""
+    if isinstance(request, asked.ImportLocation) and report is not None:
+        location, counter = _location(request.location), ImportCounter(report)
+        return cast(Reply, _result(import_location(location, counts=counter)))
+    return cast(Reply, _answer(request))
+
+
+@singledispatch
+def _answer(request: Any) -> Any:
+    raise TypeError(f"{type(request).__name__} is no request to a host")
+
+
+# Checkpoints
+
+
+@_answer.register
+def _(request: asked.ReadBody) -> bytes:
+    return read_body(Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint))
+
+
+@_answer.register
+def _(request: asked.ReadBodies) -> list[asked.Body]:
+    return read_bodies(_location(request.location), request.checkpoints)
+
+
+# Locations
+
+
+@_answer.register
+def _(request: asked.FindStores) -> list[asked.FoundStore]:
+    return finding.find_stores(settings.CHECKPOINT_ROOTS)
+
+
+@_answer.register
+def _(request: asked.CompletePath) -> list[str]:
+    return finding.paths_like(request.typed, settings.CHECKPOINT_ROOTS)
+
+
+@_answer.register
+def _(request: asked.ListDatabases) -> list[str]:
+    return adding.addable_databases()
+
+
+@_answer.register
+def _(request: asked.OpenLocation) -> int:
+    roots = None if request.anywhere else settings.CHECKPOINT_ROOTS
+    return adding.open_location(request.path, roots).pk
+
+
+@_answer.register
+def _(request: asked.ListOverlaps) -> list[str]:
+    return list(adding.overlaps(_location(request.location)))
+
+
+@_answer.register
+def _(request: asked.ChangePath) -> None:
+    adding.change_path(_location(request.location), request.path, settings.CHECKPOINT_ROOTS)
+
+
+@_answer.register
+def _(request: asked.ImportLocation) -> asked.ImportResult:
+    location = _location(request.location)
+    return _result(import_added(location) if request.newest_first else import_location(location))
+
+
+@_answer.register
+def _(request: asked.ImportRun) -> asked.ImportResult:
+    run = Run.objects.select_related("location__project").get(pk=request.run)
+    return _result(import_run(run, newest_first=request.newest_first))
+
+
+@_answer.register
+def _(request: asked.StoredKey) -> str:
+    return stored_key(_location(request.location), request.key)
+
+
+@_answer.register
+def _(request: asked.RemoveLocation) -> None:
+    adding.remove_location(_location(request.location))
+
+
+@_answer.register
+def _(request: asked.FindEnds) -> None:
+    find_ends(_location(request.location))
+
+
+@_answer.register
+def _(request: asked.IndexNow) -> None:
+    index_some(request.seconds)
+    for location in locations_to_describe() if request.costs else ():
+        describe_runs(location)
+
+
+@_answer.register
+def _(request: asked.IsLocationGone) -> bool:
+    return pruning.is_gone(_location(request.location))
+
+
+@_answer.register
+def _(request: asked.PrepareImport) -> None:
+    prepare_import()
+
+
+def _location(key: int) -> Location:
+    return Location.objects.select_related("project").get(pk=key)
+
+
+def _result(summary: ImportSummary) -> asked.ImportResult:
+    names = asked.ImportResult.__struct_fields__
+    return asked.ImportResult(**{name: getattr(summary, name) for name in names})
+
+
+# Pruning
+
+
+@_answer.register
+def _(request: asked.ListPrunable) -> asked.PruneList:
+    plan = pruning.fresh_plan(_location(request.location), request.rules)
+    return asked.PruneList(
+        rows=[row.source_key for row in plan.rows],
+        pruned=[row.source_key for row in plan.pruned],
+        protected={reason.value: count for reason, count in plan.protected.items()},
+        size=plan.size,
+        digest=plan.digest,
+        deletes_copies=plan.deletes_copies,
+    )
+
+
+@_answer.register
+def _(request: asked.Prune) -> asked.Pruned:
+    return pruning.prune(_location(request.location), request.rules, request.digest)
+
+
+# Projects
+
+
+@_answer.register
+def _(request: asked.ProposeProject) -> asked.ProposedProject:
+    found = propose_project(Path(request.location_path), request.engine)
+    return asked.ProposedProject(
+        folder=str(found.folder),
+        interpreter=str(found.interpreter or ""),
+        environment_file=str(found.environment_file or ""),
+        entry_points=list(found.entry_points),
+        is_found=found.is_found,
+        looked_for=list(PROJECT_FILES),
+        looked_for_interpreters=list(INTERPRETERS[:2]),
+    )
+
+
+@_answer.register
+def _(request: asked.ReadInterpreter) -> asked.InterpreterFacts:
+    interpreter = Path(request.interpreter)
+    environment = Path(os.path.realpath(interpreter.parent))
+    return asked.InterpreterFacts(
+        python_version=python_version(interpreter),
+        engine_version=engine_version(interpreter, request.engine),
+        link_target=os.path.realpath(interpreter) if interpreter.is_symlink() else "",
+        is_outside=not any(environment.is_relative_to(root) for root in settings.CHECKPOINT_ROOTS),
+    )
+
+
+@_answer.register
+def _(request: asked.FindProjectFiles) -> asked.ProjectFiles:
+    folder = Path(request.folder)
+    interpreter, file = find_interpreter(folder), find_environment_file(folder, request.engine)
+    return asked.ProjectFiles(str(interpreter or ""), str(file or ""))
+
+
+@_answer.register
+def _(request: asked.FindEntryPoints) -> list[Any]:
+    return list(engine_named(request.engine).find_entry_points(Path(request.folder)))
+
+
+@_answer.register
+def _(request: asked.MatchEntryPoint) -> str:
+    engine = engine_named(request.engine)
+    folder = Path(request.folder)
+    return engine.entry_point_for(folder, request.entry_points, request.kind, request.name)
+
+
+@_answer.register
+def _(request: asked.ListNamedEntryPoints) -> dict[str, str]:
+    return dict(engine_named(request.engine).named_entry_points(Path(request.folder)))
+
+
+@_answer.register
+def _(request: asked.ListEntryPointKinds) -> dict[str, str]:
+    engine = engine_named(request.engine)
+    return dict(engine.entry_point_kinds(Path(request.folder), request.entry_points))
+
+
+@_answer.register
+def _(request: asked.ListInputNames) -> list[Any]:
+    engine = engine_named(request.engine)
+    return list(engine.input_names(Path(request.folder), request.entry_point, request.kind))
+
+
+@_answer.register
+def _(request: asked.ReadSource) -> Any:
+    engine = engine_named(request.engine)
+    return engine.read_source(Path(request.folder), request.entry_point, request.kind)
+
+
+@_answer.register
+def _(request: asked.ListCheckpointEvents) -> list[Any]:
+    interpreter = Path(request.interpreter) if request.interpreter else None
+    return list(engine_named(request.engine).checkpoint_events(interpreter))
+
+
+@_answer.register
+def _(request: asked.CheckProject) -> None:
+    runnable(_project(request.project))
+
+
+@_answer.register
+def _(request: asked.FindWriteTarget) -> asked.WriteTarget:
+    roots = None if request.anywhere else settings.CHECKPOINT_ROOTS
+    return write_target_at(request.path, Project.objects.get(pk=request.project), roots)
+
+
+@_answer.register
+def _(request: asked.CheckWriteTarget) -> asked.WriteTarget:
+    return write_target_of(_location(request.location), Project.objects.get(pk=request.project))
+
+
+@_answer.register
+def _(request: asked.OpenWriteTarget) -> int:
+    project = Project.objects.get(pk=request.project)
+    return open_write_target(request.target, project, request.engine).pk
+
+
+@_answer.register
+def _(request: asked.CheckImports) -> UserMessage | None:
+    return conflict_of(
+        Project(
+            folder=request.folder,
+            interpreter=request.interpreter,
+            environment_file=request.environment_file,
+            entry_points=request.entry_points,
+        )
+    )
+
+
+@_answer.register
+def _(request: asked.HideProjectSecrets) -> None:
+    project = Project.objects.get(pk=request.project)
+    redact_jobs_again(project)
+    for location in project.locations.all():
+        redact_stored(location)
+
+
+@_answer.register
+def _(request: asked.Redact) -> list[Any]:
+    redact: Callable[[Any], Any] = redactor_of(_project(request.project))
+    return [redact(value) for value in request.values]
+
+
+def _project(key: int | None) -> Project | None:
+    return None if key is None else Project.objects.get(pk=key)
+
+
+# Stored data
+
+
+@_answer.register
+def _(request: asked.ReadSizes) -> list[asked.StoredKind]:
+    return list(retention.sizes())
+
+
+@_answer.register
+def _(request: asked.ListDrafts) -> list[asked.DraftFile]:
+    return retention.draft_files()
+
+
+# Preflight checks
+
+
+@_answer.register
+def _(request: asked.CheckCheckpoint) -> asked.CheckReply:
+    return _reply(
+        preflight.preflight_checkpoint(
+            Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint),
+            Project.objects.get(pk=request.project),
+            request.entry_point,
+            again=request.again,
+            only_stored=request.only_stored,
+        )
+    )
+
+
+@_answer.register
+def _(request: asked.CheckNewRun) -> asked.CheckReply:
+    return _reply(
+        preflight.preflight_new_run(
+            Project.objects.get(pk=request.project),
+            request.entry_point,
+            request.entity,
+            request.store_kind,
+            again=request.again,
+            only_stored=request.only_stored,
+        )
+    )
+
+
+def _reply(check: Any) -> asked.CheckReply:
+    return asked.CheckReply("" if check._state.adding else str(check.pk), check.fingerprint)
+
+
+@_answer.register
+def _(request: asked.ListNextUnits) -> list[dict[str, Any]]:
+    checkpoint = Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint)
+    project = Project.objects.get(pk=request.project)
+    return preflight.ask_next_units(checkpoint, project, request.entry_point, request.edits)
+
+
+@_answer.register
+def _(request: asked.ListNewEffects) -> list[dict[str, Any]]:
+    checkpoint = Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint)
+    project = Project.objects.get(pk=request.project)
+    return preflight.unaccepted_effects(checkpoint, project, request.entry_point)
+
+
+# Jobs
+
+
+@_answer.register
+def _(request: asked.ReadWorkers) -> asked.Workers:
+    return asked.Workers(is_up=orphans.worker_is_up(), slots=orphans.slots())
+
+
+@_answer.register
+def _(request: asked.Prewarm) -> None:
+    prewarm.request_prewarm(Project.objects.get(pk=request.project))
+
+
+@_answer.register
+def _(request: asked.DeliverAnswer) -> None:
+    questions.deliver(Question.objects.select_related("job__location").get(pk=request.question))

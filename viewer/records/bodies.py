@@ -1,0 +1,141 @@
+"""The contents of a checkpoint, from its stored copy, or read by the host at its source."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import zstandard
+from django.conf import settings
+
+from viewer.engines import engine_of
+from viewer.engines.protocol import Contents
+from viewer.host_requests import NotReadable, ReadBodies, ReadBody, ask
+from viewer.messages.message import UserMessage
+from viewer.models import Checkpoint, Location, StoredCopy
+from viewer.redaction.json_bytes import decoded
+
+# Maximum memory in bytes of the decoded values of one checkpoint.
+MAX_MEMORY_OF_VALUES = 256 * 1024 * 1024
+_BYTES_A_VALUE = 64
+
+
+def stored_bytes(checkpoint: Checkpoint) -> bytes:
+    """The redacted JSON of the source or the stored copy, as ``body_of``. Raises NotReadable."""
+    return zstandard.ZstdDecompressor().decompress(_compressed(checkpoint)[0])
+
+
+def _compressed(checkpoint: Checkpoint) -> tuple[bytes, UserMessage | None]:
+    """Return the compressed, redacted JSON of a checkpoint. Raises NotReadable.
+
+    The second value is the reason why it comes from the stored copy of a checkpoint that is usually read at
+    its source.
+    """
+    copy = getattr(checkpoint, "stored_copy", None)
+    reason = None
+    if copy is None or _is_shown_from_source(checkpoint, copy):
+        try:
+            return ask(ReadBody(checkpoint.pk)), None
+        except NotReadable as error:
+            if copy is None or not copy.data:
+                raise
+            reason = error.message
+    elif not copy.data:
+        raise NotReadable("import.copy_deleted")
+    elif copy.fingerprint:
+        reason = UserMessage("import.deleted_at_source")
+    return bytes(copy.data), reason
+
+
+def _is_shown_from_source(checkpoint: Checkpoint, copy: StoredCopy) -> bool:
+    """Whether a checkpoint with a copy is read at its source for as long as it is there."""
+    return not checkpoint.is_pruned and bool(copy.fingerprint or not copy.data)
+
+
+def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The redacted checkpoint, decoded. Numbers that Python cannot represent are texts.
+
+    Empty if it is nested too deeply, is larger than what is shown, or would take too much memory, or if there
+    is no copy and the source cannot be read. (An import checks the depth only if the brackets suggest it.)
+    """
+    try:
+        return body_of(checkpoint)
+    except NotReadable:
+        return {}
+
+
+def body_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The same as ``stored_body``, but raises NotReadable if there is no copy and no readable source."""
+    return decoded_copy(_compressed(checkpoint)[0])
+
+
+def shown_body(checkpoint: Checkpoint) -> tuple[dict[str, Any], UserMessage | None]:
+    """Return ``body_of`` and, if the source should be shown but cannot be read, the reason.
+
+    Raises NotReadable.
+    """
+    compressed, reason = _compressed(checkpoint)
+    return decoded_copy(compressed), reason
+
+
+def bodies_of(
+    location: Location, checkpoints: Sequence[Checkpoint]
+) -> Iterator[tuple[Checkpoint, dict[str, Any]]]:
+    """Yield each readable checkpoint of a location with its ``body_of``.
+
+    Those that are shown from their source are read there in one batch.
+    """
+    at_source = dict[int, Checkpoint]()
+    for checkpoint in checkpoints:
+        copy = getattr(checkpoint, "stored_copy", None)
+        if copy is None or _is_shown_from_source(checkpoint, copy):
+            at_source[checkpoint.pk] = checkpoint
+        elif copy.data:
+            yield checkpoint, decoded_copy(bytes(copy.data))
+    if at_source:
+        for body in ask(ReadBodies(location.pk, list(at_source))):
+            yield at_source.pop(body.checkpoint), decoded_copy(body.data)
+    for checkpoint in at_source.values():
+        if (copy := getattr(checkpoint, "stored_copy", None)) is not None and copy.data:
+            yield checkpoint, decoded_copy(bytes(copy.data))
+
+
+def decoded_copy(compressed: bytes) -> dict[str, Any]:
+    """The decoded values of a redacted checkpoint; empty if it exceeds the limits of pages."""
+    if zstandard.frame_content_size(compressed) > settings.CHECKPOINT_MAX_SHOWN_BYTES:
+        return {}
+    data = zstandard.ZstdDecompressor().decompress(compressed)
+    if memory_of_values(data) > MAX_MEMORY_OF_VALUES:
+        return {}
+    try:
+        body = decoded(data)
+    except RecursionError:
+        return {}
+    return body if isinstance(body, dict) and not nests_deeper(body, settings.CHECKPOINT_MAX_DEPTH) else {}
+
+
+def stored_contents(checkpoint: Checkpoint) -> Contents:
+    """The contents of the stored copy, as the location's engine decodes them."""
+    return contents_at(checkpoint, stored_body(checkpoint))
+
+
+def contents_at(checkpoint: Checkpoint, body: dict[str, Any]) -> Contents:
+    """The contents of a checkpoint with this body, as the location's engine decodes them."""
+    engine = engine_of(checkpoint.location)
+    contents: Contents = engine.contents_of(body)
+    return engine.completed(contents) if checkpoint.ended_as == Checkpoint.COMPLETED else contents
+
+
+def memory_of_values(data: bytes) -> int:
+    """An upper bound of the memory in bytes of a JSON text's decoded values, at least 64 for each."""
+    values = sum(data.count(mark) for mark in (b",", b":", b"[", b"{"))
+    return len(data) + _BYTES_A_VALUE * values
+
+
+def nests_deeper(value: Any, max_depth: int) -> bool:
+    """Whether a decoded JSON value has more than this many levels of objects and lists."""
+    level, depth = [value], 0
+    while level := [item for item in level if isinstance(item, dict | list)]:
+        depth += 1
+        if depth > max_depth:
+            return True
+        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
+    return False

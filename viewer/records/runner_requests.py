@@ -1,0 +1,158 @@
+"""Requests: what a runner is asked to do, as it is stored with a job. The host completes it at the start."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast
+
+from viewer.engines import engine_of
+from viewer.engines.editable import NO_SETTINGS, RunSettings
+from viewer.engines.plan import Edits, Step
+from viewer.engines.runner_request import (
+    CheckpointSource,
+    LocationTarget,
+    Options,
+    OutputEdit,
+    Request,
+    StepRequest,
+    StoreKind,
+)
+from viewer.models import Checkpoint, Job
+from viewer.records.bodies import stored_contents
+
+
+class HasStoreKind(Protocol):
+    """A location or a write target."""
+
+    @property
+    def store_kind(self) -> str: ...
+
+
+# The key of a stored request that holds the edits without secrets, for a retry. No runner gets it.
+REPEATABLE_EDITS = "kept"
+
+
+# The name that the engine gives to the branch of a new run.
+FIRST_BRANCH = "main"
+
+
+def request_for(
+    checkpoint: Checkpoint,
+    kind: Job.Kind,
+    branch: str,
+    edits: Edits,
+    steps: Sequence[Step],
+    entry_point: str = "",
+    options: Options | None = None,
+    settings: RunSettings = NO_SETTINGS,
+) -> Request:
+    """The request of a fork or resume, to be stored with its job. ``request_of`` completes it for the runner.
+
+    ``edits.outputs`` holds a text for each unit, or an ``OutputEdit`` if the output is JSON.
+    """
+    request = _request_without_edits(checkpoint)
+    if checkpoint.state == Checkpoint.State.PRUNED:
+        request["checkpoint"]["stored"] = True
+    if kind == Job.Kind.FORK:
+        request["kind"], request["branch"] = "fork", branch
+    request["inputs"] = dict(edits.inputs)
+    request["outputs"] = {unit: output_edit(output) for unit, output in edits.outputs.items()}
+    request["state"] = None if edits.state is None else dict(_typed_state(checkpoint, edits.state))
+    request["steps"] = [StepRequest(task=step.unit, action=step.action.value) for step in steps]
+    request["entry_point"] = entry_point
+    request["options"] = _with_edits(options, edits)
+    return _with_typed_values(request, edits, settings)
+
+
+def _typed_state(checkpoint: Checkpoint, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The edited state as the runner reads it. Raises EditRefused."""
+    if not state:
+        return state
+    return engine_of(checkpoint.location).typed_state(stored_contents(checkpoint), state)
+
+
+def store_kind_of(location: HasStoreKind) -> StoreKind:
+    """The kind of a location's store, as a runner's request names it."""
+    return cast(StoreKind, str(location.store_kind))
+
+
+def _with_edits(options: Options | None, edits: Edits) -> Options:
+    """These options, and the edits that the runner reads as options."""
+    options = Options(**(options or {}))
+    if edits.as_node:
+        options["as_node"] = edits.as_node
+    if edits.replace:
+        options["replace"] = sorted(edits.replace)
+    return options
+
+
+def _with_typed_values(request: Request, edits: Edits, settings: RunSettings) -> Request:
+    """The request with answers, configurable values and context, as far as there are any."""
+    typed = {"answers": edits.answers, "configurable": settings.configurable, "context": settings.context}
+    return cast(Request, {**request, **{name: dict(values) for name, values in typed.items() if values}})
+
+
+def request_for_run(
+    target: LocationTarget,
+    entity: str,
+    name: str,
+    entry_point: str,
+    inputs: Mapping[str, Any],
+    options: Options | None = None,
+    settings: RunSettings = NO_SETTINGS,
+) -> Request:
+    """The request of a new run, to be stored with its job. ``inputs`` are complete."""
+    request = _empty_request(CheckpointSource(id="", source=""), target, entity, name, FIRST_BRANCH)
+    request["kind"], request["entry_point"] = "run", entry_point
+    request["inputs"], request["options"] = dict(inputs), Options(**(options or {}))
+    return _with_typed_values(request, Edits(), settings)
+
+
+def request_for_publication(checkpoint: Checkpoint, into: str, new_thread: str) -> Request:
+    """The request that writes the fork, to which a checkpoint of a scratch store belongs, to its location."""
+    request = _request_without_edits(checkpoint)
+    request["kind"] = "publish"
+    request["options"] = Options(into=into, new_thread=new_thread)
+    return request
+
+
+def request_for_score(checkpoint: Checkpoint, function: str) -> Request:
+    """The request that calls a function of the project with a checkpoint's contents."""
+    request = _request_without_edits(checkpoint)
+    request["kind"] = "score"
+    request["function"] = function
+    return request
+
+
+def _request_without_edits(checkpoint: Checkpoint) -> Request:
+    """A request to resume a checkpoint as it is."""
+    source = CheckpointSource(id=checkpoint.checkpoint_id, source=checkpoint.source)
+    location = checkpoint.location
+    target = LocationTarget(path=location.path, store_kind=store_kind_of(location))
+    return _empty_request(source, target, checkpoint.entity, checkpoint.name, checkpoint.recorded_branch)
+
+
+def _empty_request(
+    source: CheckpointSource, target: LocationTarget, entity: str, name: str, branch: str
+) -> Request:
+    return Request(
+        job="",
+        kind="resume",
+        checkpoint=source,
+        location=target,
+        entity=entity,
+        name=name,
+        branch=branch,
+        inputs={},
+        outputs={},
+        state=None,
+        steps=[],
+        folder="",
+        entry_point="",
+        options=Options(),
+    )
+
+
+def output_edit(output: str | Mapping[str, Any]) -> OutputEdit:
+    """An edit from a text, or the edit itself."""
+    if isinstance(output, str):
+        return OutputEdit(text=output)
+    return OutputEdit(json=output["json"]) if "json" in output else OutputEdit(text=str(output["text"]))
