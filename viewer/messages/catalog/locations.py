@@ -1,8 +1,9 @@
-"""What can be wrong with a location, or with a file or row of it."""
+"""What can be wrong with a location, a file or row of it, an import, or a deletion at its source."""
 
 from viewer.messages.marking import gettext_noop as _
 
 MESSAGES = {
+    # What can be wrong with a location, or with a file or row of it.
     "store.became_link": _("The file or its folder has become a link."),
     "store.byte_order_mark": _("It starts with a byte order mark, which the engine cannot read."),
     "store.changed_while_read": _("It changed during every attempt to read it. Try again."),
@@ -105,4 +106,43 @@ MESSAGES = {
     "store.vanished": _("It disappeared while it was being read."),
     "store.zero_bytes": _("It contains zero bytes where text is expected."),
     "store.zip": _("It is a ZIP archive."),
+    # What can be wrong with a PostgreSQL location.
+    "postgresql.connection_lost": _("The connection to the server was lost. Try again."),
+    "postgresql.no_answer": _("The server does not respond. Try again."),
+    "postgresql.no_permission": _(
+        "The role may not read LangGraph's tables: grant it USAGE on their schema and SELECT on them."
+    ),
+    "postgresql.no_table": _("The database has no table “%(table)s” in the role's search path."),
+    "postgresql.not_configured": _(
+        "The setting POSTGRESQL_LOCATIONS has no connection with this name. Add it, and restart Forkline."
+    ),
+    "postgresql.not_connected": _("The server refused the connection or could not be reached: %(why)s."),
+    "postgresql.statement_failed": _("The server could not execute a statement (error %(code)s)."),
+    "postgresql.tables_changed": _("The tables changed while they were read. Try again."),
+    "postgresql.timed_out": _("A statement took more than %(most)d seconds. Try again."),
+    # What goes wrong during an import.
+    "import.being_written": _("It is still being written. %(why)s"),
+    "import.copy_deleted": _("It was pruned at its location, and its stored copy was deleted as well."),
+    "import.deleted_at_source": _("It was deleted at its location."),
+    "import.read_failed": _("It could not be read: %(why)s. Try again."),
+    # Why a checkpoint is not deleted at its source, or a location cannot be pruned.
+    "prune.changed": _("It has changed since it was listed."),
+    "prune.database_failed": _("Nothing was deleted. The database reported: %(why)s"),
+    "prune.engine_not_supported": _(
+        "This engine keeps the state of a checkpoint in several tables. Delete its threads with its own"
+        " checkpoint saver. Their stored copies can then be deleted with --delete-copies."
+    ),
+    "prune.failed": _("It cannot be deleted: %(why)s."),
+    "prune.gone": _(
+        "The file or folder of this location no longer exists. The stored copies of its checkpoints can be"
+        " deleted with --delete-copies."
+    ),
+    "prune.job_unfinished": _("A job of this location has not finished."),
+    "prune.not_a_checkpoint": _("It is not a checkpoint's file of this location."),
+    "prune.not_a_plain_table": _(
+        "Nothing was deleted: the checkpoints are not in a plain table, or the table has triggers."
+    ),
+    "prune.plan_changed": _("The list has changed since it was shown. Nothing was deleted."),
+    "prune.row_changed": _("Nothing was deleted: %(key)s has changed since it was listed."),
+    "prune.unreadable": _("The location cannot be read, so nothing is listed."),
 }
