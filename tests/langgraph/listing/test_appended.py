@@ -11,7 +11,7 @@ import pytest
 
 from tests.langgraph.conftest import RECORDED, VERSIONS
 from tests.langgraph.databases import Database, checkpoint_id, long_thread, packed
-from viewer.engines.langgraph.tables.sqlite import SqliteTables
+from viewer.engines.langgraph.threads.sqlite import SqliteTables
 from viewer.engines.langgraph.threads.store import LangGraphStore
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location, import_run
@@ -77,11 +77,17 @@ def test_a_state_is_left_only_where_everything_is_read_at_once(path: Path, datab
 
 def test_a_listing_reads_one_state_while_another_program_writes(path: Path, database: Database) -> None:
     class Interrupted(SqliteTables):
-        def tasks(self, thread: str, ids: Any = None) -> Any:
-            # A write after an older checkpoint, and a new one, when the checkpoints have been read.
-            database.write(7, 1, "late", b"\x01", task_id="late")
-            database.add(COUNT, packed({}))
-            return super().tasks(thread, ids)
+        def read_schema(self) -> None:
+            super().read_schema()
+            read = self.rows.tasks
+
+            def interrupted(thread: str, keys: Any = None) -> Any:
+                # A write after an older checkpoint, and a new one, when the checkpoints have been read.
+                database.write(7, 1, "late", b"\x01", task_id="late")
+                database.add(COUNT, packed({}))
+                return read(thread, keys)
+
+            self.rows.tasks = interrupted  # type: ignore[method-assign]
 
     # The writer has the file open, so that it is read next to its log.
     database.write(8, 1, "early", b"\x01", task_id="early")

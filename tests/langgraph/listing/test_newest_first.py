@@ -10,8 +10,8 @@ from django.urls import reverse
 
 from tests.langgraph.conftest import RECORDED, VERSIONS
 from tests.langgraph.databases import Database, checkpoint_id, long_thread
-from viewer.engines.langgraph.tables.sqlite import SqliteTables
 from viewer.engines.langgraph.threads import appended
+from viewer.engines.langgraph.threads.sqlite import SqliteTables
 from viewer.engines.langgraph.threads.store import LangGraphStore
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.background import import_requested

@@ -10,7 +10,7 @@ from tests.langgraph.conftest import opened
 from tests.langgraph.databases import checkpoint_id
 from tests.langgraph.listing.test_appended import assert_complete
 from tests.langgraph.postgresql.server import READER
-from viewer.engines.langgraph.tables.postgresql import PostgresqlTables
+from viewer.engines.langgraph.threads.postgresql import PostgresqlTables
 from viewer.engines.langgraph.threads.store import LangGraphStore
 from viewer.host.locations.addresses import address_of
 from viewer.host.locations.importing import import_location, import_run

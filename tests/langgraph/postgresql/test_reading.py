@@ -15,8 +15,8 @@ from tests.langgraph.listing.test_newest_first import assert_same
 from tests.langgraph.postgresql.server import OWNER, READER, Server
 from tests.langgraph.test_changed_channels import PROGRAM, assert_as_langgraph_has_them
 from tests.langgraph.test_threads import EXPECTED, FORKED
-from viewer.engines.langgraph.tables.postgresql import PostgresqlTables
 from viewer.engines.langgraph.threads import appended
+from viewer.engines.langgraph.threads.postgresql import PostgresqlTables
 from viewer.engines.langgraph.threads.store import LangGraphStore
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.addresses import address_of

@@ -43,7 +43,7 @@ def killed(tmp_path: Path) -> Path:
 
 def heads(store: Path, scratch: Path) -> str:
     with checkpoints.opened(store, scratch) as source:
-        return source.head_of("t")
+        return source.rows.ends("t").newest
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_a_file_that_was_written_while_it_was_read_without_a_lock_is_refused(
         checkpoints.opened(killed, tmp_path) as source,
         closing(sqlite3.connect(killed)) as connection,
     ):
-        assert source.head_of("t") == "3"
+        assert source.rows.ends("t").newest == "3"
         add(connection, "4")
     assert refused.value.message["code"] == "langgraph.store_changed"
 
@@ -99,7 +99,7 @@ def test_a_source_shows_one_state_while_another_program_writes(killed: Path, tmp
     with closing(sqlite3.connect(killed)) as connection:
         add(connection, "3")
         with checkpoints.opened(killed, tmp_path) as source:
-            assert source.head_of("t") == "3"
+            assert source.rows.ends("t").newest == "3"
             add(connection, "4")
-            assert source.head_of("t") == "3"
+            assert source.rows.ends("t").newest == "3"
         assert heads(killed, tmp_path) == "4"

@@ -1,7 +1,7 @@
 """What a person runs with LangGraph, and the labels of its checkpoints and preflight checks."""
 
 from viewer.engines.entry_points import PreflightLabels, RootKind
-from viewer.engines.langgraph.tables.protocol import MAX_ROWS
+from viewer.engines.langgraph.tables.row_shapes import MAX_ROWS
 from viewer.messages.marking import gettext_noop as _
 
 # What a person runs with LangGraph: a graph.

@@ -14,7 +14,7 @@ from viewer.stores.postgresql_address import ServerAddress
 from viewer.stores.protocol import Entry, IndexedStore, ReadLimits, RecordedIds, Snapshot, StoreFormat
 
 if TYPE_CHECKING:
-    from viewer.engines.langgraph.tables.protocol import Tables
+    from viewer.engines.langgraph.threads import Tables
     from viewer.stores.protocol import DatabaseFile
 
 
@@ -90,10 +90,10 @@ class LangGraphFormat(StoreFormat):
 def _tables_in(database: "Path | DatabaseFile | ServerAddress", limits: ReadLimits) -> "Tables":
     """The tables of a checkpoint saver. Imports a database library, which only a reader process may do."""
     if isinstance(database, ServerAddress):
-        from viewer.engines.langgraph.tables.postgresql import PostgresqlTables
+        from viewer.engines.langgraph.threads.postgresql import PostgresqlTables
 
         return PostgresqlTables(database, limits)
-    from viewer.engines.langgraph.tables.sqlite import SqliteTables
+    from viewer.engines.langgraph.threads.sqlite import SqliteTables
 
     return SqliteTables(database, limits)
 

@@ -1,27 +1,42 @@
 """Reads the checkpoints of a user's store, and finds those that a run continues.
 
-Statements are assembled from texts in this file only: columns differ between versions of the tables.
+The SQL is that of viewer/engines/langgraph/tables.
 """
-# ruff: noqa: S608
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from forkline_langgraph import opening
 from forkline_langgraph.opening import address_of_file, state_of
 from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
+    from viewer.engines.langgraph.tables import postgresql
+    from viewer.engines.langgraph.tables.row_shapes import (
+        TASKS,
+        UNLIMITED,
+        BodyRow,
+        CheckpointKey,
+        Rows,
+        WriteRow,
+    )
+    from viewer.engines.langgraph.tables.sqlite import SqliteRows
     from viewer.host.jobs.request import Request
+else:
+    from forkline_tables import postgresql
+    from forkline_tables.row_shapes import TASKS, UNLIMITED, BodyRow, CheckpointKey, Rows, WriteRow
+    from forkline_tables.sqlite import SqliteRows
 
+# Of the tables, what other modules need.
+__all__ = ["TASKS", "CheckpointKey", "Rows", "SqliteRows", "WriteRow"]
 
 # The engine's extension type of a channel's snapshot (langgraph/checkpoint/serde/jsonplus.py).
 SNAPSHOT = 7
@@ -59,21 +74,15 @@ def _ext(value: Any) -> Any:
 
 
 LOCK_SECONDS = 5
-# The channel of the engine's internal writes that start tasks of the next step.
-TASKS = "__pregel_tasks"
 # The channels of writes that do not finish their task.
 ANSWERS, INTERRUPTS, ERRORS = "__resume__", "__interrupt__", "__error__"
 SPECIAL = {ANSWERS, INTERRUPTS, ERRORS, "__scheduled__"}
-TABLES = {"checkpoints", "writes"}
-AT = "WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
-
-
-class Address(NamedTuple):
-    """One checkpoint: its thread, its namespace (empty for the thread's own graph) and its id."""
-
-    thread: str
-    namespace: str
-    id: str
+SQLITE_TABLES = {"checkpoints", "writes"}
+# The first version of SQLite with ``octet_length``.
+HAS_OCTET_LENGTH = (3, 43)
+TIMEOUT_MILLISECONDS = "60000"
+# Old versions keep sent tasks in a checkpoint. A database has them only in the writes of its parent.
+SENDS = "pending_sends"
 
 
 @dataclass(frozen=True)
@@ -85,49 +94,18 @@ class LoadedValue:
     what: str
 
 
-class SqliteRow(NamedTuple):
-    """A checkpoint in the format of a row in a SQLite store. ``parent`` is empty if it has none."""
-
-    parent: str
-    type: str
-    checkpoint: bytes
-    metadata: bytes
-
-
-class WriteRow(NamedTuple):
-    """A write in the format of a row in a SQLite store. ``idx`` is negative for special writes."""
-
-    task: str
-    path: str
-    idx: int
-    channel: str
-    type: str
-    value: bytes
-
-
 class Source(Protocol):
     """The threads of a store, which is only read."""
 
-    def addresses(self, identifier: str) -> list[Address]:
-        """Return the checkpoints with this id: a copied thread has the ids of the original."""
+    @property
+    def rows(self) -> Rows:
+        """The rows of the store's tables."""
 
-    def head_of(self, thread: str) -> str:
-        """Return the id of the last checkpoint of a thread; empty if it has none."""
+    def body(self, key: CheckpointKey) -> BodyRow | None:
+        """Return the checkpoint in the format of a SQLite store; None if there is none."""
 
-    def parent_of(self, address: Address) -> str:
-        """Return the id of a checkpoint's parent; empty if it has none."""
-
-    def row(self, address: Address) -> SqliteRow | None:
-        """Return the checkpoint; None if there is none."""
-
-    def write_rows(self, address: Address) -> list[WriteRow]:
-        """Return the writes that are stored with a checkpoint, by task and index."""
-
-    def values_at(self, address: Address) -> list[LoadedValue]:
+    def values_at(self, key: CheckpointKey) -> list[LoadedValue]:
         """Return all values loaded with a checkpoint: its own, its writes, and tasks that its parent sent."""
-
-    def inner(self, thread: str) -> Iterable[tuple[str, str, Any]]:
-        """Return the namespace, id and metadata of each checkpoint of a subgraph, oldest first."""
 
 
 @contextmanager
@@ -165,13 +143,13 @@ def _file(path: Path, scratch: Path) -> Iterator[sqlite3.Connection]:
 def refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
     """Raise Refused if a database does not have the engine's tables."""
     named = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    if not {str(name) for (name,) in named} >= TABLES:
+    if not {str(name) for (name,) in named} >= SQLITE_TABLES:
         raise Refused("langgraph.foreign_database", path=path)
 
 
 def columns_of(connection: sqlite3.Connection, table: str) -> set[str]:
     """Return the names of a table's columns."""
-    described = connection.execute(f"SELECT * FROM {table} LIMIT 0").description
+    described = connection.execute(f"SELECT * FROM {table} LIMIT 0").description  # noqa: S608
     return {str(column[0]) for column in described}
 
 
@@ -180,10 +158,10 @@ def path_of(request: Request) -> Path:
     return Path(request["checkpoint"]["source"].rpartition("#")[0])
 
 
-def address_of(source: Source, request: Request) -> Address:
+def address_of(source: Source, request: Request) -> CheckpointKey:
     """Return the checkpoint that a request names. Raises Refused if the store does not have it."""
     key = request["checkpoint"]["source"].rpartition("#")[2]
-    for address in source.addresses(key.rpartition("/")[2]):
+    for address in source.rows.with_id(key.rpartition("/")[2]):
         if key_of(address) == key:
             return address
     raise Refused("langgraph.checkpoint_deleted", checkpoint=request["checkpoint"]["id"])
@@ -194,74 +172,103 @@ def namespace_of(request: Request) -> str:
     return "/".join(request["checkpoint"]["source"].rpartition("#")[2].split("/")[1:-1])
 
 
-def key_of(address: Address) -> str:
+def key_of(address: CheckpointKey) -> str:
     """Return the key of a checkpoint in its store, as viewer/engines/langgraph/identifiers.py does."""
-    return "/".join(part for part in (address.thread, address.namespace, address.id) if part)
+    return "/".join(part for part in (address.thread, address.namespace, address.checkpoint_id) if part)
 
 
 class SqliteSource:
     """A ``Source`` for a SQLite file."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._path = "task_path" if "task_path" in columns_of(connection, "writes") else "''"
+        self.rows = sqlite_rows(connection)
 
-    def addresses(self, identifier: str) -> list[Address]:
-        rows = self._connection.execute(
-            "SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints WHERE checkpoint_id = ?",
-            (identifier,),
-        )
-        return [Address(*map(str, row)) for row in rows]
+    def body(self, key: CheckpointKey) -> BodyRow | None:
+        return self.rows.checkpoint(key)
 
-    def head_of(self, thread: str) -> str:
-        rows = self._connection.execute(
-            "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''", (thread,)
-        )
-        return str(rows.fetchone()[0] or "")
-
-    def parent_of(self, address: Address) -> str:
-        found = self._select("parent_checkpoint_id", address).fetchone()
-        return str(found[0] or "") if found else ""
-
-    def row(self, address: Address) -> SqliteRow | None:
-        found = self._select("parent_checkpoint_id, type, checkpoint, metadata", address).fetchone()
-        return SqliteRow(found[0] or "", *found[1:]) if found else None
-
-    def write_rows(self, address: Address) -> list[WriteRow]:
-        rows = self._connection.execute(
-            f"SELECT task_id, {self._path}, idx, channel, type, value FROM writes {AT} ORDER BY task_id, idx",
-            address,
-        )
-        return [WriteRow(*row) for row in rows]
-
-    def values_at(self, address: Address) -> list[LoadedValue]:
-        found = self.row(address)
+    def values_at(self, key: CheckpointKey) -> list[LoadedValue]:
+        found = self.rows.checkpoint(key)
         if found is None:
             return []
         own = [
-            LoadedValue(found.type, found.checkpoint, "the checkpoint"),
-            LoadedValue("json", _as_bytes(found.metadata), "its metadata"),
+            LoadedValue(found.kind or None, found.body, "the checkpoint"),
+            LoadedValue("json", found.metadata, "its metadata"),
         ]
-        before = self.write_rows(address._replace(id=found.parent))
-        writes = [*self.write_rows(address), *(row for row in before if row.channel == TASKS)]
-        return [*own, *(LoadedValue(row.type, row.value, row.channel) for row in writes)]
-
-    def inner(self, thread: str) -> Iterable[tuple[str, str, Any]]:
-        return self._connection.execute(
-            "SELECT checkpoint_ns, checkpoint_id, metadata FROM checkpoints"
-            " WHERE thread_id = ? AND checkpoint_ns <> '' ORDER BY checkpoint_id",
-            (thread,),
-        )
-
-    def _select(self, columns: str, address: Address) -> sqlite3.Cursor:
-        return self._connection.execute(
-            f"SELECT {columns} FROM checkpoints {AT}",
-            address,
-        )
+        return [*own, *_written(self.rows, key, found.parent_id)]
 
 
-def _as_bytes(value: Any) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
+def sqlite_rows(connection: sqlite3.Connection) -> SqliteRows:
+    """Return the rows of a file that has the engine's tables."""
+    if sqlite3.sqlite_version_info < HAS_OCTET_LENGTH:
+        connection.create_function("octet_length", 1, _octet_length, deterministic=True)
+
+    def query(statement: str, *values: Any) -> sqlite3.Cursor:
+        return connection.execute(statement, values)
+
+    return SqliteRows(query, columns_of(connection, "writes"))
+
+
+def _octet_length(value: Any) -> int | None:
+    """Return what SQLite's function of this name returns: the size of a value, or of its text, in bytes."""
+    if value is None:
+        return None
+    return len(value) if isinstance(value, bytes) else len(str(value).encode())
+
+
+class PostgresqlSource:
+    """A ``Source`` for a PostgreSQL database."""
+
+    def __init__(self, connection: Any) -> None:
+        columns = {table: database_columns(connection, table) for table in postgresql.TABLES}
+        names = {**postgresql.expressions_for(columns), **{table: table for table in postgresql.TABLES}}
+
+        def query(statement: str, *values: Any) -> list[tuple[Any, ...]]:
+            return opening.rows_of(connection, statement.format(**names), *values)
+
+        self.rows = postgresql.PostgresqlRows(query, has_last_only=has_last_only(connection))
+
+    def body(self, key: CheckpointKey) -> BodyRow | None:
+        """Return the checkpoint with all its values, none of which is loaded; None if there is none."""
+        found = self._found(key)
+        if found is None:
+            return None
+        parent, checkpoint, metadata = found
+        values = dict(checkpoint.get("channel_values") or {})
+        for channel, kind, _size, blob in self.rows.blobs(key, checkpoint.get("channel_versions") or {}):
+            values[channel] = _inert(channel, kind, blob)
+        if SENDS in checkpoint:
+            sent = self.rows.sends(key._replace(checkpoint_id=parent))
+            checkpoint[SENDS] = [_inert(TASKS, kind, blob) for kind, _size, blob in sent]
+        body = packed({**checkpoint, "channel_values": values})
+        return BodyRow(parent, "msgpack", len(body), body, metadata)
+
+    def values_at(self, key: CheckpointKey) -> list[LoadedValue]:
+        found = self._found(key)
+        if found is None:
+            return []
+        parent, checkpoint, metadata = found
+        blobs = self.rows.blobs(key, checkpoint.get("channel_versions") or {})
+        return [
+            LoadedValue("json", metadata, "its metadata"),
+            *(LoadedValue(kind, blob, channel) for channel, kind, _size, blob in blobs),
+            *_written(self.rows, key, parent),
+        ]
+
+    def _found(self, key: CheckpointKey) -> tuple[str, dict[str, Any], bytes] | None:
+        """Return the parent, the checkpoint and its metadata; None if there is none."""
+        found = self.rows.checkpoint(key)
+        if found is None:
+            return None
+        parent, _size, text = found
+        metadata = self.rows.metadata(key.thread, [key[1:]], UNLIMITED)[key[1:]]
+        return parent or "", dict(json.loads(text or "{}")), (metadata or "{}").encode()
+
+
+def _written(rows: Rows, key: CheckpointKey, parent: str) -> list[LoadedValue]:
+    """Return the writes that are stored with a checkpoint, and the tasks that its parent sent."""
+    before = rows.writes(key._replace(checkpoint_id=parent))
+    writes = [*rows.writes(key), *(one for one in before if one.channel == TASKS)]
+    return [LoadedValue(one.kind or None, one.value, one.channel) for one in writes]
 
 
 def parents_in(metadata: Any) -> dict[str, Any]:
@@ -271,13 +278,6 @@ def parents_in(metadata: Any) -> dict[str, Any]:
     except (ValueError, AttributeError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-POSTGRESQL_TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
-TIMEOUT_MILLISECONDS = "60000"
-EMPTY = "empty"
-# Old versions keep sent tasks in a checkpoint. A database has them only in the writes of its parent.
-SENDS = "pending_sends"
 
 
 @contextmanager
@@ -298,7 +298,7 @@ def opened_database(path: object) -> Iterator[PostgresqlSource]:
 def has_tables(connection: Any) -> bool:
     """Return whether the database has the tables of the engine's saver."""
     statement = "SELECT bool_and(to_regclass(name) IS NOT NULL) FROM unnest(%s::text[]) AS name"
-    return bool(opening.rows_of(connection, statement, list(POSTGRESQL_TABLES))[0][0])
+    return bool(opening.rows_of(connection, statement, list(postgresql.TABLES))[0][0])
 
 
 def database_columns(connection: Any, table: str) -> set[str]:
@@ -315,121 +315,14 @@ def has_last_only(connection: Any) -> bool:
     return "checkpoint_id" not in database_columns(connection, "checkpoints")
 
 
-class PostgresqlSource:
-    """A ``Source`` for a PostgreSQL database."""
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-        is_shallow = has_last_only(connection)
-        self._id = "(checkpoint ->> 'id')" if is_shallow else "checkpoint_id"
-        self._parent = "''" if is_shallow else "coalesce(parent_checkpoint_id, '')"
-        self._version = "true" if is_shallow else "version = wanted.wanted_version"
-        columns = database_columns(connection, "checkpoint_writes")
-        self._path = "task_path" if "task_path" in columns else "''"
-        self._at = f"thread_id = %s AND checkpoint_ns = %s AND {self._id} = %s"
-
-    def addresses(self, identifier: str) -> list[Address]:
-        rows = self._rows(
-            f"SELECT thread_id, checkpoint_ns, {self._id} FROM checkpoints WHERE {self._id} = %s", identifier
-        )
-        return [Address(*row) for row in rows]
-
-    def checkpoints(self, thread: str) -> set[tuple[str, str]]:
-        """Return the namespaces and ids of a thread's checkpoints."""
-        rows = self._rows(f"SELECT checkpoint_ns, {self._id} FROM checkpoints WHERE thread_id = %s", thread)
-        return {(str(namespace), str(identifier)) for namespace, identifier in rows}
-
-    def head_of(self, thread: str) -> str:
-        rows = self._rows(
-            f"SELECT max({self._id}) FROM checkpoints WHERE thread_id = %s AND checkpoint_ns = ''", thread
-        )
-        return next((str(head or "") for (head,) in rows), "")
-
-    def parent_of(self, address: Address) -> str:
-        rows = self._rows(f"SELECT {self._parent} FROM checkpoints WHERE {self._at}", *address)
-        return next((str(parent) for (parent,) in rows), "")
-
-    def write_rows(self, address: Address) -> list[WriteRow]:
-        rows = self._rows(
-            f"SELECT task_id, {self._path}, idx, channel, coalesce(type, ''), blob FROM checkpoint_writes"
-            " WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s ORDER BY task_id, idx",
-            *address,
-        )
-        return [WriteRow(*row) for row in rows]
-
-    def row(self, address: Address) -> SqliteRow | None:
-        """Return the checkpoint in the format of a SQLite store, without loading values; None if missing."""
-        found = self._checkpoint(address)
-        if found is None:
-            return None
-        parent, checkpoint, metadata = found
-        values = dict(checkpoint.get("channel_values") or {})
-        for channel, kind, blob in self._blobs(address, checkpoint):
-            values[channel] = _inert(channel, kind, blob)
-        if SENDS in checkpoint:
-            checkpoint[SENDS] = self._sends(address._replace(id=parent))
-        return SqliteRow(
-            parent, "msgpack", packed({**checkpoint, "channel_values": values}), metadata.encode()
-        )
-
-    def _sends(self, parent: Address) -> list[Any]:
-        """Return the tasks that a checkpoint has sent to its child, in the order of their numbers."""
-        sent = [row for row in self.write_rows(parent) if row.channel == TASKS]
-        sent.sort(key=lambda row: (row.path, row.task, row.idx))
-        return [_inert(TASKS, row.type, row.value) for row in sent]
-
-    def values_at(self, address: Address) -> list[LoadedValue]:
-        found = self._checkpoint(address)
-        if found is None:
-            return []
-        parent, checkpoint, metadata = found
-        blobs = [LoadedValue(kind, blob, channel) for channel, kind, blob in self._blobs(address, checkpoint)]
-        before = self.write_rows(address._replace(id=parent))
-        writes = [*self.write_rows(address), *(row for row in before if row.channel == TASKS)]
-        values = [LoadedValue(row.type, row.value, row.channel) for row in writes]
-        return [LoadedValue("json", metadata.encode(), "its metadata"), *blobs, *values]
-
-    def inner(self, thread: str) -> Iterable[tuple[str, str, Any]]:
-        return self._rows(
-            f"SELECT checkpoint_ns, {self._id}, metadata::text FROM checkpoints"
-            f" WHERE thread_id = %s AND checkpoint_ns <> '' ORDER BY {self._id}",
-            thread,
-        )
-
-    def _checkpoint(self, address: Address) -> tuple[str, dict[str, Any], str] | None:
-        rows = self._rows(
-            f"SELECT {self._parent}, checkpoint, metadata::text FROM checkpoints WHERE {self._at}",
-            *address,
-        )
-        return next(((str(parent), dict(found), metadata or "{}") for parent, found, metadata in rows), None)
-
-    def _blobs(self, address: Address, checkpoint: dict[str, Any]) -> list[tuple[str, str, bytes]]:
-        """Return the channel, type and bytes of each value that is not in the checkpoint itself."""
-        versions = checkpoint.get("channel_versions") or {}
-        rows = self._rows(
-            "SELECT channel, type, blob FROM checkpoint_blobs"
-            " JOIN unnest(%s::text[], %s::text[]) AS wanted(wanted_channel, wanted_version)"
-            f" ON channel = wanted.wanted_channel AND {self._version}"
-            " WHERE thread_id = %s AND checkpoint_ns = %s",
-            list(versions),
-            [str(version) for version in versions.values()],
-            address.thread,
-            address.namespace,
-        )
-        return [(channel, kind, blob) for channel, kind, blob in rows if kind != EMPTY]
-
-    def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        return opening.rows_of(self._connection, statement, *values)
-
-
-def _inert(channel: str, kind: str, blob: bytes) -> Any:
+def _inert(channel: str, kind: str, blob: bytes | None) -> Any:
     """Return a stored value without loading what it names. Raises Refused for an unknown type."""
     if kind == "msgpack":
-        return unpacked(blob)
+        return unpacked(blob or b"")
     if kind == "null":
         return None
     if kind in ("bytes", "bytearray"):
-        return bytes(blob)
+        return bytes(blob or b"")
     raise Refused("langgraph.value_not_copied", channel=channel, type=kind)
 
 
@@ -437,47 +330,49 @@ def _inert(channel: str, kind: str, blob: bytes) -> Any:
 NULL_TASK = "00000000-0000-0000-0000-000000000000"
 
 
-def unfinished_tasks(writes: Sequence[WriteRow]) -> set[str]:
+def unfinished_tasks(writes: Iterable[WriteRow]) -> set[str]:
     """Return the tasks that have begun and not finished: they failed, or wait for an answer."""
-    finished = {write.task for write in writes if write.idx >= 0}
-    return {write.task for write in writes} - finished - {NULL_TASK}
+    everything = list(writes)
+    finished = {write.task_id for write in everything if write.index >= 0}
+    return {write.task_id for write in everything} - finished - {NULL_TASK}
 
 
-def waiting_tasks(writes: Sequence[WriteRow]) -> set[str]:
+def waiting_tasks(writes: Iterable[WriteRow]) -> set[str]:
     """Return the tasks that wait for an answer."""
-    asked = {write.task for write in writes if write.channel == INTERRUPTS}
-    failed = {write.task for write in writes if write.channel == ERRORS}
-    return asked & unfinished_tasks(writes) - failed
+    everything = list(writes)
+    asked = {write.task_id for write in everything if write.channel == INTERRUPTS}
+    failed = {write.task_id for write in everything if write.channel == ERRORS}
+    return asked & unfinished_tasks(everything) - failed
 
 
-def inner_checkpoints(source: Source, address: Address, tasks: set[str]) -> list[Address]:
+def inner_checkpoints(source: Source, address: CheckpointKey, tasks: set[str]) -> list[CheckpointKey]:
     """Return the last checkpoint of each subgraph that these unfinished tasks of a checkpoint called.
 
     A subgraph compiled with ``checkpointer=True`` has a namespace without a task. It is included if it has
     unfinished tasks itself.
     """
-    latest: dict[str, Address] = {}
-    for namespace, identifier, metadata in source.inner(address.thread):
-        if parents_in(metadata).get(address.namespace) != address.id:
+    latest: dict[str, CheckpointKey] = {}
+    for namespace, identifier, metadata in source.rows.inner_checkpoints(address.thread):
+        if parents_in(metadata).get(address.namespace) != address.checkpoint_id:
             continue
-        inner = Address(address.thread, str(namespace), str(identifier))
+        inner = CheckpointKey(address.thread, str(namespace), str(identifier))
         _node, has_task, task = inner.namespace.partition("|")[0].rpartition(":")
-        if task in tasks if has_task else unfinished_tasks(source.write_rows(inner)):
+        if task in tasks if has_task else unfinished_tasks(source.rows.writes(inner)):
             latest[inner.namespace] = inner
     return list(latest.values())
 
 
-def remembered_checkpoints(source: Source, address: Address) -> list[Address]:
+def remembered_checkpoints(source: Source, address: CheckpointKey) -> list[CheckpointKey]:
     """Return the last checkpoint of each subgraph with memory before a checkpoint of the thread's own graph.
 
     A subgraph compiled with ``checkpointer=True`` begins each time with the state of its last run.
     """
     if address.namespace:
         return []
-    latest: dict[str, Address] = {}
-    for namespace, identifier, _metadata in source.inner(address.thread):
-        if ":" not in str(namespace) and str(identifier) < address.id:
-            latest[str(namespace)] = Address(address.thread, str(namespace), str(identifier))
+    latest: dict[str, CheckpointKey] = {}
+    for namespace, identifier, _metadata in source.rows.inner_checkpoints(address.thread):
+        if ":" not in str(namespace) and str(identifier) < address.checkpoint_id:
+            latest[str(namespace)] = CheckpointKey(address.thread, str(namespace), str(identifier))
     return list(latest.values())
 
 
@@ -492,7 +387,7 @@ def can_replay_memory() -> bool:
         return False
 
 
-def replays_memory(source: Source, address: Address, request: Request) -> bool:
+def replays_memory(source: Source, address: CheckpointKey, request: Request) -> bool:
     """Return whether a run from a checkpoint begins its subgraphs with what they remember.
 
     A run with answers continues the subgraphs that wait for them.
@@ -502,26 +397,28 @@ def replays_memory(source: Source, address: Address, request: Request) -> bool:
     return can_replay_memory() and bool(remembered_checkpoints(source, address))
 
 
-def continued_checkpoints(source: Source, address: Address, *, with_memory: bool) -> list[Address]:
+def continued_checkpoints(
+    source: Source, address: CheckpointKey, *, with_memory: bool
+) -> list[CheckpointKey]:
     """Return the checkpoints of subgraphs that a run from a checkpoint continues, one for each namespace."""
     found = {one.namespace: one for one in remembered_checkpoints(source, address) if with_memory}
-    unfinished = unfinished_tasks(source.write_rows(address))
+    unfinished = unfinished_tasks(source.rows.writes(address))
     found |= {one.namespace: one for one in inner_checkpoints(source, address, unfinished)}
     return list(found.values())
 
 
-def values_to_load(source: Source, address: Address) -> list[LoadedValue]:
+def values_to_load(source: Source, address: CheckpointKey) -> list[LoadedValue]:
     """Return every stored value that a run from this checkpoint may load."""
     inner = continued_checkpoints(source, address, with_memory=True)
     return [value for one in (address, *inner) for value in source.values_at(one)]
 
 
-def caller_of(source: Source, inner: Address) -> Address:
+def caller_of(source: Source, inner: CheckpointKey) -> CheckpointKey:
     """Return the checkpoint of the thread's own graph that waits for this subgraph. Raises Refused."""
-    for namespace, identifier, metadata in source.inner(inner.thread):
-        if (namespace, identifier) == (inner.namespace, inner.id):
-            outer = Address(inner.thread, "", str(parents_in(metadata).get("") or ""))
-            tasks = unfinished_tasks(source.write_rows(outer)) if outer.id else set()
+    for namespace, identifier, metadata in source.rows.inner_checkpoints(inner.thread):
+        if (namespace, identifier) == (inner.namespace, inner.checkpoint_id):
+            outer = CheckpointKey(inner.thread, "", str(parents_in(metadata).get("") or ""))
+            tasks = unfinished_tasks(source.rows.writes(outer)) if outer.checkpoint_id else set()
             if inner in inner_checkpoints(source, outer, tasks):
                 return outer
     raise Refused("langgraph.called_by_graph")

@@ -22,7 +22,7 @@ from forkline_runner.messages import Refused
 from forkline_runner.reporting import shortened
 
 if TYPE_CHECKING:
-    from forkline_langgraph.checkpoints import Address, Source
+    from forkline_langgraph.checkpoints import CheckpointKey, Source
     from forkline_langgraph.effects import Loadable
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
@@ -211,7 +211,9 @@ MAX_EDITED_NODES = 60
 MAX_ERROR = 500
 
 
-def next_nodes(graph: Any, source: Source, scratch: Path, address: Address, loadable: Loadable) -> list[str]:
+def next_nodes(
+    graph: Any, source: Source, scratch: Path, address: CheckpointKey, loadable: Loadable
+) -> list[str]:
     """Return the nodes that would run next from a copy of the checkpoint. Raises Refused."""
     with _on_copy(graph, source, scratch, address, loadable) as copied:
         try:
@@ -228,7 +230,7 @@ def next_by_node(
     request: Request,
     source: Source,
     scratch: Path,
-    address: Address,
+    address: CheckpointKey,
     loadable: Loadable,
     reporter: Reporter,
 ) -> list[Found]:
@@ -239,7 +241,7 @@ def next_by_node(
     """
     values = edits.typed_values(request["state"] or {}, loadable)
     replaced = set((request.get("options") or {}).get("replace") or [])
-    asks = bool(checkpoints.waiting_tasks(source.write_rows(address)))
+    asks = bool(checkpoints.waiting_tasks(source.rows.writes(address)))
     found = []
     for node in ["", *edits.nodes_of(graph)[:MAX_EDITED_NODES]]:
         is_edited = bool(values or node)
@@ -262,7 +264,7 @@ def _on_copy(
     graph: Any,
     source: Source,
     scratch: Path,
-    address: Address,
+    address: CheckpointKey,
     loadable: Loadable,
     *,
     with_writes: bool = False,
@@ -278,7 +280,7 @@ def _on_copy(
         yield graph.copy(update={"checkpointer": saver})
 
 
-def _config_of(address: Address) -> dict[str, Any]:
+def _config_of(address: CheckpointKey) -> dict[str, Any]:
     return {"configurable": {"thread_id": address.thread}}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forkline_langgraph import checkpoints, engine, entry_points, opening
-from forkline_langgraph.checkpoints import Address, Source
+from forkline_langgraph.checkpoints import CheckpointKey, Source
 from forkline_langgraph.effects import Loadable
 from forkline_runner import effects as accepted_effects
 from forkline_runner.findings import MAX_NAMES, Report, recorded_imports, report_findings
@@ -56,7 +56,7 @@ def _check(report: Report, request: Request, scratch: Path, reporter: Reporter) 
     _check_fork(report, request, scratch, address, loadable, reporter)
 
 
-def _forgotten(source: Source, address: Address) -> list[str]:
+def _forgotten(source: Source, address: CheckpointKey) -> list[str]:
     """Return the subgraphs that a fork of a checkpoint begins without what they remember."""
     if checkpoints.can_replay_memory():
         return []
@@ -76,7 +76,7 @@ def _check_fork(
     report: Report,
     request: Request,
     scratch: Path,
-    address: Address,
+    address: CheckpointKey,
     loadable: Loadable,
     reporter: Reporter,
 ) -> None:

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,13 +25,14 @@ from forkline_langgraph import opening, scratch_store
 from forkline_langgraph.checkpoints import (
     SNAPSHOT,
     TASKS,
-    Address,
+    CheckpointKey,
     InertObject,
     PostgresqlSource,
-    columns_of,
-    has_last_only,
+    Rows,
+    SqliteRows,
     has_tables,
     refuse_foreign,
+    sqlite_rows,
     unpacked,
 )
 from forkline_langgraph.savers import InertCheckpoint, InertSerializer, InertValue, database_saver
@@ -41,11 +43,16 @@ if TYPE_CHECKING:
     from viewer.host.jobs.request import LocationTarget, Request
 
 
+NEW_THREAD, THREAD = "new-thread", "thread"
+LOCK_SECONDS = 10
+TIMEOUT_MILLISECONDS = "10000"
+
+
 @dataclass(frozen=True)
 class ScratchRow:
     """A checkpoint of the scratch store. ``parent`` is empty if it has none."""
 
-    address: Address
+    address: CheckpointKey
     parent: str
     checkpoint: InertCheckpoint
     metadata: dict[str, Any]
@@ -55,7 +62,7 @@ class ScratchRow:
 class TaskWrites:
     """What one task wrote at a checkpoint, in order."""
 
-    address: Address
+    address: CheckpointKey
     task: str
     path: str
     writes: tuple[tuple[str, InertValue], ...]
@@ -65,51 +72,34 @@ class TaskWrites:
         return any(channel == TASKS for channel, _value in self.writes)
 
 
-def checkpoints_in(scratch: sqlite3.Connection) -> list[ScratchRow]:
-    """Return every checkpoint, oldest first."""
-    rows = scratch.execute(
-        "SELECT thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata"
-        " FROM checkpoints ORDER BY checkpoint_id"
-    )
-    return [
-        ScratchRow(
-            Address(thread, namespace, identifier),
-            parent or "",
-            InertCheckpoint(identifier, kind, data),
-            json.loads(metadata or b"{}"),
-        )
-        for thread, namespace, identifier, parent, kind, data, metadata in rows
-    ]
+def _checkpoints_in(rows: SqliteRows, thread: str) -> list[ScratchRow]:
+    """Return every checkpoint of a thread, oldest first."""
+    keys = [CheckpointKey(thread, *key) for key in rows.keys_after(thread, "")]
+    found = []
+    for key in sorted(keys, key=attrgetter("checkpoint_id")):
+        if row := rows.checkpoint(key):
+            checkpoint = InertCheckpoint(key.checkpoint_id, row.kind, row.body or b"")
+            found.append(ScratchRow(key, row.parent_id, checkpoint, json.loads(row.metadata or b"{}")))
+    return found
 
 
-def writes_in(scratch: sqlite3.Connection) -> list[TaskWrites]:
-    """Return the writes of every task, oldest checkpoint first."""
-    path = "task_path" if "task_path" in columns_of(scratch, "writes") else "''"
-    found: dict[tuple[Address, str, str], list[tuple[str, InertValue]]] = defaultdict(list)
-    rows = scratch.execute(
-        f"SELECT thread_id, checkpoint_ns, checkpoint_id, task_id, {path}, channel, type, value"  # noqa: S608
-        " FROM writes ORDER BY checkpoint_id, task_id, idx"
-    )
-    for thread, namespace, identifier, task, own_path, channel, kind, value in rows:
-        at = Address(thread, namespace, identifier), task, own_path
-        found[at].append((channel, InertValue(kind, value)))
+def _writes_in(rows: SqliteRows, thread: str) -> list[TaskWrites]:
+    """Return the writes of every task of a thread, oldest checkpoint first."""
+    keys = {CheckpointKey(thread, namespace, own_id) for namespace, own_id, *_task in rows.tasks(thread)}
+    found: dict[tuple[CheckpointKey, str, str], list[tuple[str, InertValue]]] = defaultdict(list)
+    for key in sorted(keys, key=attrgetter("checkpoint_id")):
+        for one in rows.writes(key):
+            value = InertValue(one.kind, one.value or b"")
+            found[key, one.task_id, one.task_path].append((one.channel, value))
     return [TaskWrites(*at, tuple(writes)) for at, writes in found.items()]
-
-
-LOCK_SECONDS = 10
 
 
 class WriteStore(Protocol):
     """A store within a transaction, to which the engine's saver writes stored values unchanged."""
 
-    # Whether the store has only the newest checkpoint of a thread.
-    has_last_only: bool
-
-    def checkpoints(self, thread: str) -> set[tuple[str, str]]:
-        """Return the namespaces and ids of a thread's checkpoints."""
-
-    def tasks_at(self, address: Address) -> set[str]:
-        """Return the tasks that have written something at a checkpoint."""
+    @property
+    def rows(self) -> Rows:
+        """The rows of the store's tables."""
 
     def put(self, config: Any, checkpoint: InertCheckpoint, metadata: dict[str, Any]) -> None:
         """Store a checkpoint with the engine's saver. Raises Refused."""
@@ -138,32 +128,18 @@ class OneTransaction(sqlite3.Connection):
 class SqliteWriteStore:
     """A ``WriteStore`` for a SQLite file."""
 
-    has_last_only = False
-
     def __init__(self, connection: OneTransaction) -> None:
-        self._connection = connection
-        self.saver = SqliteSaver(connection, serde=InertSerializer())
-        self.saver.jsonplus_serde = self.saver.serde
-
-    def checkpoints(self, thread: str) -> set[tuple[str, str]]:
-        rows = self._connection.execute(
-            "SELECT checkpoint_ns, checkpoint_id FROM checkpoints WHERE thread_id = ?", (thread,)
-        )
-        return {(str(namespace), str(identifier)) for namespace, identifier in rows}
-
-    def tasks_at(self, address: Address) -> set[str]:
-        rows = self._connection.execute(
-            "SELECT DISTINCT task_id FROM writes"
-            " WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
-            address,
-        )
-        return {str(task) for (task,) in rows}
+        self._saver = SqliteSaver(connection, serde=InertSerializer())
+        self._saver.jsonplus_serde = self._saver.serde
+        # Adds what this version of the engine needs, as any of its runs does.
+        self._saver.setup()
+        self.rows = sqlite_rows(connection)
 
     def put(self, config: Any, checkpoint: InertCheckpoint, metadata: dict[str, Any]) -> None:
-        self.saver.put(config, checkpoint, metadata, {})
+        self._saver.put(config, checkpoint, metadata, {})
 
     def put_writes(self, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
-        put_writes(self.saver, config, writes, task, path)
+        put_writes(self._saver, config, writes, task, path)
 
 
 def put_writes(saver: Any, config: Any, writes: list[tuple[str, Any]], task: str, path: str) -> None:
@@ -182,8 +158,6 @@ def _sqlite(path: Path) -> Iterator[SqliteWriteStore]:
     try:
         refuse_foreign(file, path)
         store = SqliteWriteStore(file)
-        # Adds what this version of the engine needs, as any of its runs does.
-        store.saver.setup()
         file.execute("BEGIN IMMEDIATE")
         yield store
         file.commit_all()
@@ -192,9 +166,6 @@ def _sqlite(path: Path) -> Iterator[SqliteWriteStore]:
     finally:
         # Without a commit, nothing was written.
         file.close()
-
-
-TIMEOUT_MILLISECONDS = "10000"
 
 
 @contextmanager
@@ -214,15 +185,8 @@ class PostgresqlWriteStore:
     """A ``WriteStore`` for a PostgreSQL database."""
 
     def __init__(self, connection: Any) -> None:
-        self._source = PostgresqlSource(connection)
+        self.rows = PostgresqlSource(connection).rows
         self._saver = database_saver(connection, InertSerializer())
-        self.has_last_only = has_last_only(connection)
-
-    def checkpoints(self, thread: str) -> set[tuple[str, str]]:
-        return self._source.checkpoints(thread)
-
-    def tasks_at(self, address: Address) -> set[str]:
-        return {write.task for write in self._source.write_rows(address)}
 
     def put(self, config: Any, checkpoint: InertCheckpoint, metadata: dict[str, Any]) -> None:
         """Store a checkpoint with the engine's saver, each channel's value unchanged. Raises Refused."""
@@ -244,9 +208,6 @@ def _for_saver(value: Any) -> Any:
 
         return _DeltaSnapshot(value)
     return value
-
-
-NEW_THREAD, THREAD = "new-thread", "thread"
 
 
 @dataclass(frozen=True)
@@ -283,14 +244,19 @@ def read(path: Path) -> Fork:
     if not path.exists():
         raise Refused("langgraph.scratch_deleted")
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-        rows, writes = checkpoints_in(connection), writes_in(connection)
-        return Fork(rows, writes, scratch_store.has_ancestors(connection))
+        rows = sqlite_rows(connection)
+        threads = [one.id for one in rows.threads()]
+        return Fork(
+            [row for thread in threads for row in _checkpoints_in(rows, thread)],
+            [writes for thread in threads for writes in _writes_in(rows, thread)],
+            scratch_store.has_ancestors(connection),
+        )
 
 
 def _missing(fork: Fork, store: WriteStore, thread: str, into: str) -> list[ScratchRow]:
     """Return the checkpoints that the thread lacks. Raises Refused if they cannot be added to it."""
-    existing = store.checkpoints(thread)
-    missing = [row for row in fork.rows if (row.address.namespace, row.address.id) not in existing]
+    existing = set(store.rows.keys_after(thread, ""))
+    missing = [row for row in fork.rows if row.address[1:] not in existing]
     if not missing or (into != THREAD and not existing):
         return missing
     if into != THREAD:
@@ -298,36 +264,43 @@ def _missing(fork: Fork, store: WriteStore, thread: str, into: str) -> list[Scra
     first = next(row for row in missing if not row.address.namespace)
     if not first.parent or ("", first.parent) not in existing:
         raise Refused("langgraph.thread_lacks_parent")
-    if max(identifier for namespace, identifier in existing if not namespace) > first.address.id:
+    if max(identifier for namespace, identifier in existing if not namespace) > first.address.checkpoint_id:
         raise Refused("langgraph.thread_continued")
-    if store.has_last_only:
+    if store.rows.has_last_only:
         raise Refused("langgraph.shallow_thread")
     return missing
 
 
-def _write(fork: Fork, store: WriteStore, thread: str, missing: set[Address]) -> None:
+def _write(fork: Fork, store: WriteStore, thread: str, missing: set[CheckpointKey]) -> None:
     for row in fork.rows:
         if row.address in missing:
             store.put(_config(fork, row, thread), row.checkpoint, _metadata(row, thread))
     for writes in fork.writes:
         at = writes.address._replace(thread=thread)
-        if writes.address not in missing and writes.task in store.tasks_at(at):
+        if writes.address not in missing and writes.task in _tasks_at(store, at):
             # Writes that the user's thread already has are never changed.
             if fork.stores_changes or writes.sends_tasks:
                 raise Refused("langgraph.writes_differ")
             continue
         _write_task(store, writes, at)
-    written = store.checkpoints(thread)
+    written = set(store.rows.keys_after(thread, ""))
     if not all(
-        (row.address.namespace, row.address.id) in written for row in fork.rows if row.address in missing
+        (row.address.namespace, row.address.checkpoint_id) in written
+        for row in fork.rows
+        if row.address in missing
     ):
         raise Refused("langgraph.not_all_written")
+
+
+def _tasks_at(store: WriteStore, at: CheckpointKey) -> set[str]:
+    """Return the tasks that have written something at a checkpoint."""
+    return {one.task_id for one in store.rows.writes(at)}
 
 
 def _config(fork: Fork, row: ScratchRow, thread: str) -> dict[str, Any]:
     """Return a saver's config for writing a checkpoint. A parent that a new thread lacks is left out."""
     configurable = {"thread_id": thread, "checkpoint_ns": row.address.namespace}
-    parent = row.address._replace(id=row.parent)
+    parent = row.address._replace(checkpoint_id=row.parent)
     has_parent = parent in {*(one.address for one in fork.rows), *(one.address for one in fork.writes)}
     if row.parent and (has_parent or thread == fork.thread):
         configurable["checkpoint_id"] = row.parent
@@ -340,6 +313,6 @@ def _metadata(row: ScratchRow, thread: str) -> dict[str, Any]:
     return {**row.metadata, **named}
 
 
-def _write_task(store: WriteStore, writes: TaskWrites, at: Address) -> None:
-    configurable = {"thread_id": at.thread, "checkpoint_ns": at.namespace, "checkpoint_id": at.id}
+def _write_task(store: WriteStore, writes: TaskWrites, at: CheckpointKey) -> None:
+    configurable = {"thread_id": at.thread, "checkpoint_ns": at.namespace, "checkpoint_id": at.checkpoint_id}
     store.put_writes({"configurable": configurable}, list(writes.writes), writes.task, writes.path)

@@ -22,7 +22,7 @@ from forkline_langgraph import (
     savers,
     scratch_store,
 )
-from forkline_langgraph.checkpoints import Address, LoadedValue
+from forkline_langgraph.checkpoints import CheckpointKey, LoadedValue
 from forkline_langgraph.effects import Loadable
 from forkline_langgraph.events import Calls
 from forkline_langgraph.running import Running
@@ -86,7 +86,7 @@ def _run_on_copy(request: Request, scratch: Path, store: Path, reporter: Reporte
             graph = stack.enter_context(entry_points.graph_of(request, address.thread))
             saver = savers.saver_on(target, store, loadable, None, request["branch"])
             is_replay = checkpoints.replays_memory(source, address, request)
-            asks = bool(checkpoints.waiting_tasks(source.write_rows(address)))
+            asks = bool(checkpoints.waiting_tasks(source.rows.writes(address)))
             scratch_store.fill(
                 source,
                 target,
@@ -135,11 +135,11 @@ def _thread(request: Request, scratch: Path) -> tuple[str, list[LoadedValue]]:
         if is_new and not wanted:
             return str(uuid.uuid4()), []
         if is_new:
-            head = source.head_of(wanted)
-            values = checkpoints.values_to_load(source, Address(wanted, "", head)) if head else []
+            head = source.rows.ends(wanted).newest
+            values = checkpoints.values_to_load(source, CheckpointKey(wanted, "", head)) if head else []
             return wanted, values
         address = checkpoints.address_of(source, request)
-        if address.namespace or address.id != source.head_of(address.thread):
+        if address.namespace or address.checkpoint_id != source.rows.ends(address.thread).newest:
             raise Refused("langgraph.not_the_head")
         return address.thread, checkpoints.values_to_load(source, address)
 

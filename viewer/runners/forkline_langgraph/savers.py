@@ -17,7 +17,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from forkline_langgraph.checkpoints import Address, has_last_only, key_of, packed
+from forkline_langgraph.checkpoints import CheckpointKey, has_last_only, key_of, packed
 
 if TYPE_CHECKING:
     from forkline_langgraph.effects import Loadable
@@ -124,7 +124,7 @@ class Reporting:
         return stored
 
     def _report(self, reporter: Reporter, configurable: Any, checkpoint: Any, metadata: Any) -> None:
-        address = Address(
+        address = CheckpointKey(
             str(configurable["thread_id"]), str(configurable.get("checkpoint_ns") or ""), checkpoint["id"]
         )
         reporter.write(

@@ -18,7 +18,7 @@ from forkline_langgraph.checkpoints import (
     INTERRUPTS,
     NULL_TASK,
     TASKS,
-    Address,
+    CheckpointKey,
     Source,
     WriteRow,
     columns_of,
@@ -43,7 +43,7 @@ def created(path: Path) -> sqlite3.Connection:
 def fill(
     source: Source,
     target: sqlite3.Connection,
-    address: Address,
+    address: CheckpointKey,
     *,
     with_ancestors: bool,
     with_writes: bool = False,
@@ -58,16 +58,16 @@ def fill(
     """
     for one in (address, *continued_checkpoints(source, address, with_memory=with_memory)):
         _copy_checkpoint(source, target, one)
-        rows = source.write_rows(one)
+        rows = list(source.rows.writes(one))
         tasks = unfinished_tasks(rows)
-        questions = [row for row in rows if row.task in tasks and row.channel in (ANSWERS, INTERRUPTS)]
+        questions = [row for row in rows if row.task_id in tasks and row.channel in (ANSWERS, INTERRUPTS)]
         if one.namespace != edited:
             # The changes of later steps belong to the source's own next checkpoint.
-            own = [row for row in rows if not LATE_TASK.fullmatch(row.task) or row.task == NULL_TASK]
+            own = [row for row in rows if not LATE_TASK.fullmatch(row.task_id) or row.task_id == NULL_TASK]
             _insert_writes(target, one, own if with_writes else questions)
         # Versions before 0.3 read sent tasks from the writes of the parent.
-        parent = one._replace(id=source.parent_of(one))
-        _insert_writes(target, parent, [row for row in source.write_rows(parent) if row.channel == TASKS])
+        parent = one._replace(checkpoint_id=source.rows.parent_of(one))
+        _insert_writes(target, parent, [row for row in source.rows.writes(parent) if row.channel == TASKS])
     if with_ancestors:
         target.execute(f"CREATE TABLE IF NOT EXISTS {ANCESTORS} (copied INTEGER)")
         _copy_ancestors(source, target, address)
@@ -94,39 +94,47 @@ def has_ancestors(scratch: sqlite3.Connection) -> bool:
     return named.fetchone() is not None
 
 
-def _copy_checkpoint(source: Source, target: sqlite3.Connection, address: Address) -> None:
-    if row := source.row(address):
-        values = {"parent_checkpoint_id": row.parent or None, **_without(row._asdict(), "parent")}
+def _copy_checkpoint(source: Source, target: sqlite3.Connection, address: CheckpointKey) -> None:
+    if row := source.body(address):
+        values = {
+            "parent_checkpoint_id": row.parent_id or None,
+            "type": row.kind or None,
+            "checkpoint": row.body,
+            "metadata": row.metadata,
+        }
         _insert(target, "checkpoints", address, values)
 
 
-def _insert_writes(target: sqlite3.Connection, address: Address, rows: Iterable[WriteRow]) -> None:
+def _insert_writes(target: sqlite3.Connection, address: CheckpointKey, rows: Iterable[WriteRow]) -> None:
     for row in rows:
-        values = {"task_id": row.task, "task_path": row.path, **_without(row._asdict(), "task", "path")}
+        values = {
+            "task_id": row.task_id,
+            "task_path": row.task_path,
+            "idx": row.index,
+            "channel": row.channel,
+            "type": row.kind or None,
+            "value": row.value,
+        }
         _insert(target, "writes", address, values)
 
 
-def _copy_ancestors(source: Source, target: sqlite3.Connection, address: Address) -> None:
+def _copy_ancestors(source: Source, target: sqlite3.Connection, address: CheckpointKey) -> None:
     seen: set[str] = set()
-    parent = source.parent_of(address)
+    parent = source.rows.parent_of(address)
     while parent and parent not in seen:
         seen.add(parent)
-        one = address._replace(id=parent)
+        one = address._replace(checkpoint_id=parent)
         _copy_checkpoint(source, target, one)
-        _insert_writes(target, one, source.write_rows(one))
-        parent = source.parent_of(one)
+        _insert_writes(target, one, source.rows.writes(one))
+        parent = source.rows.parent_of(one)
 
 
-def _without(values: dict[str, Any], *omitted: str) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name not in omitted}
-
-
-def _insert(target: sqlite3.Connection, table: str, address: Address, values: dict[str, Any]) -> None:
+def _insert(target: sqlite3.Connection, table: str, address: CheckpointKey, values: dict[str, Any]) -> None:
     """Insert a row, with only the columns that the target has."""
     key = {
         "thread_id": address.thread,
         "checkpoint_ns": address.namespace,
-        "checkpoint_id": address.id,
+        "checkpoint_id": address.checkpoint_id,
     }
     known = columns_of(target, table)
     row = {name: value for name, value in (key | values).items() if name in known}

@@ -1,1 +1,5 @@
-"""The tables of LangGraph's checkpoint savers, read alike from SQLite and PostgreSQL."""
+"""LangGraph's tables, as its checkpoint savers write them: the SQL, and the shapes of rows.
+
+Standard library only: the runner loads this package by its path, since a project may have a package
+``viewer``. The caller opens the database, and gives a function that returns the rows of a statement.
+"""

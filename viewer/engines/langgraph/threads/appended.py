@@ -9,7 +9,8 @@ import msgspec
 
 from viewer.engines.langgraph import identifiers
 from viewer.engines.langgraph.super_steps import Attempt, attempts_in
-from viewer.engines.langgraph.tables.protocol import MAX_APPENDED, MAX_ROWS, AppendedRows, Tables
+from viewer.engines.langgraph.tables.row_shapes import MAX_ROWS, Key, Rows
+from viewer.engines.langgraph.threads import Tables
 from viewer.engines.langgraph.threads.rows import (
     FIRST_BRANCH,
     IndexedRow,
@@ -41,18 +42,16 @@ def newest_index(tables: Tables, indexer: Indexer) -> RunIndex | None:
         return None
     shown = _shown_first(rows)
     _fill(tables, indexer.thread, _with_parents(shown))
-    indexer.add_nodes(tables.namespaces(indexer.thread))
+    indexer.add_nodes(tables.rows.namespaces(indexer.thread))
     for row in shown:
         row.turn = 0
     return RunIndex([_run(indexer, rows)], indexer.columns_of(shown), _outline(indexer, rows))
 
 
-def attempts_of(
-    tables: Tables, thread: str, ids: Sequence[str] | None = None
-) -> Mapping[tuple[str, str], list[Attempt]]:
-    """The tasks of each checkpoint of a thread, by namespace and id; or of those with these ids."""
-    found: dict[tuple[str, str], list[tuple[str, str, int]]] = defaultdict(list)
-    for namespace, checkpoint_id, task, path, index in tables.tasks(thread, ids):
+def attempts_of(rows: Rows, thread: str, keys: Sequence[Key] | None = None) -> Mapping[Key, list[Attempt]]:
+    """The tasks of each checkpoint of a thread, or of those with these keys."""
+    found: dict[Key, list[tuple[str, str, int]]] = defaultdict(list)
+    for namespace, checkpoint_id, task, path, index in rows.tasks(thread, keys):
         found[namespace, checkpoint_id].append((task, path, index))
     return {at: attempts_in(writes) for at, writes in found.items()}
 
@@ -62,7 +61,7 @@ def _outlined(tables: Tables, thread: str) -> list[IndexedRow]:
     unread = Metadata()
     rows = [
         IndexedRow("", own_id, parent_id or None, 0, unread, "")
-        for own_id, parent_id in tables.parents(thread)
+        for own_id, parent_id in tables.rows.parents(thread)
         if own_id and own_id.isprintable() and len(own_id) <= identifiers.MAX_ID_LENGTH
     ]
     rows.sort(key=lambda row: row.checkpoint_id)
@@ -90,11 +89,11 @@ def _with_parents(rows: Sequence[IndexedRow]) -> list[IndexedRow]:
 def _fill(tables: Tables, thread: str, rows: Sequence[IndexedRow]) -> None:
     """Read the columns and tasks of these rows."""
     by_id = {row.checkpoint_id: row for row in rows}
-    ids = list(by_id)
-    for one in tables.checkpoints(thread, ids):
+    keys = [("", own_id) for own_id in by_id]
+    for one in tables.rows.checkpoints(thread, keys):
         if row := by_id.get(one.checkpoint_id):
             row.size, row.metadata, row.mark = one.size, metadata_of(one.metadata), one.mark
-    for (_namespace, own_id), attempts in attempts_of(tables, thread, ids).items():
+    for (_namespace, own_id), attempts in attempts_of(tables.rows, thread, keys).items():
         if row := by_id.get(own_id):
             row.attempts = attempts
 
@@ -136,7 +135,8 @@ def _outline(indexer: Indexer, rows: Sequence[IndexedRow]) -> list[tuple[str, st
 VERSION = 1
 # The heads of a thread with more branches and subgraphs take too long to read.
 MAX_HEADS = 200
-Key = tuple[str, str]
+# More appended rows are listed with all others.
+MAX_APPENDED = 1_000
 
 
 class Head(msgspec.Struct, array_like=True, frozen=True):
@@ -175,35 +175,35 @@ def appended_index(tables: Tables, indexer: Indexer, before: str) -> RunIndex | 
 
     None if the state does not suffice to list them.
     """
-    appended, state = tables.appended, _decoded(before)
-    if appended is None or state is None:
+    stored, state = tables.rows, _decoded(before)
+    if not tables.finds_appended or state is None:
         return None
     thread = indexer.thread
-    if appended.digest(thread, state.last, [one.checkpoint_id for one in state.heads]) != state.digest:
+    if stored.digest(thread, state.last, [one.checkpoint_id for one in state.heads]) != state.digest:
         return None
-    new_keys = appended.ids_after(thread, state.last)
+    new_keys = stored.keys_after(thread, state.last, MAX_APPENDED + 1)
     if len(new_keys) > MAX_APPENDED or state.count + len(new_keys) >= MAX_ROWS:
         return None
     head_keys = [(one.namespace, one.checkpoint_id) for one in state.heads]
-    rows = _rows(appended, thread, [*head_keys, *new_keys])
+    rows = _rows(stored, thread, [*head_keys, *new_keys])
     if len(rows) != len(head_keys) + len(new_keys):
         return None
     for head in state.heads:
         row = rows[head.namespace, head.checkpoint_id]
         row.branch, row.turn = head.branch, head.turn
     new = [rows[key] for key in sorted(new_keys)]
-    if not _are_linked(appended, thread, rows, new):
+    if not _are_linked(stored, thread, rows, new):
         return None
     marks = {(head.namespace, head.checkpoint_id): head.mark for head in state.heads}
     if not new and all(_mark(rows[key]) == mark for key, mark in marks.items()):
         return RunIndex([], [], state=before, is_appended=True)
     heads = [rows[key] for key in head_keys]
-    _add_parents(appended, thread, heads)
-    indexer.add_nodes(tables.namespaces(thread))
+    _add_parents(stored, thread, heads)
+    indexer.add_nodes(stored.namespaces(thread))
     # A new subgraph may name a pending task of any head.
     snapshots = indexer.columns_of([*heads, *new])
     seconds = _seconds(state, new)
-    runs = _runs(appended, indexer, rows.values(), seconds)
+    runs = _runs(stored, indexer, rows.values(), seconds)
     last = max([state.last, *(row.checkpoint_id for row in new)])
     leaves = [row for row in rows.values() if not row.children]
     after = _state(tables, indexer, leaves, last, state.count + len(new), seconds)
@@ -230,7 +230,7 @@ def _state(
         Head(row.namespace, row.checkpoint_id, row.branch, row.turn, _mark(row))
         for row in sorted(heads, key=lambda row: (row.namespace, row.checkpoint_id))
     ]
-    if tables.appended is None or not found or len(found) > MAX_HEADS or count >= MAX_ROWS:
+    if not tables.finds_appended or not found or len(found) > MAX_HEADS or count >= MAX_ROWS:
         return ""
     # The state is stored, so it must not contain what is redacted elsewhere.
     if any(
@@ -239,7 +239,7 @@ def _state(
         for one in found
     ):
         return ""
-    digest = tables.appended.digest(indexer.thread, last, [one.checkpoint_id for one in found])
+    digest = tables.rows.digest(indexer.thread, last, [one.checkpoint_id for one in found])
     if not digest:
         return ""
     state = State(VERSION, last, count, digest, found, seconds)
@@ -251,31 +251,27 @@ def _mark(row: IndexedRow) -> int:
     return zlib.crc32(repr(writes).encode("utf-8", "surrogateescape"))
 
 
-def _rows(appended: AppendedRows, thread: str, keys: Sequence[Key]) -> dict[Key, IndexedRow]:
+def _rows(stored: Rows, thread: str, keys: Sequence[Key]) -> dict[Key, IndexedRow]:
     """The readable rows with these keys, with their tasks."""
     found = {
         (one.namespace, one.checkpoint_id): IndexedRow(
             one.namespace, one.checkpoint_id, one.parent_id, one.size, metadata_of(one.metadata), one.mark
         )
-        for one in appended.checkpoints(thread, keys)
+        for one in stored.checkpoints(thread, keys)
         if one.checkpoint_id.isprintable() and len(one.checkpoint_id) <= identifiers.MAX_ID_LENGTH
     }
-    writes: dict[Key, list[tuple[str, str, int]]] = defaultdict(list)
-    for namespace, own_id, task, path, index in appended.tasks(thread, keys):
-        writes[namespace, own_id].append((task, path, index))
+    attempts = attempts_of(stored, thread, keys)
     for key, row in found.items():
-        row.attempts = attempts_in(writes[key])
+        row.attempts = attempts.get(key, [])
     return found
 
 
-def _are_linked(
-    appended: AppendedRows, thread: str, rows: dict[Key, IndexedRow], new: Sequence[IndexedRow]
-) -> bool:
+def _are_linked(stored: Rows, thread: str, rows: dict[Key, IndexedRow], new: Sequence[IndexedRow]) -> bool:
     """Link the new rows. Return whether each continues a branch, or begins a namespace."""
     for row in new:
         parent = rows.get((row.namespace, row.parent_id or ""))
         if parent is None:
-            if row.parent_id or appended.first_id(thread, row.namespace) != row.checkpoint_id:
+            if row.parent_id or stored.first_id(thread, row.namespace) != row.checkpoint_id:
                 return False
             row.branch = FIRST_BRANCH
         elif parent.children or parent.checkpoint_id >= row.checkpoint_id:
@@ -287,10 +283,10 @@ def _are_linked(
     return True
 
 
-def _add_parents(appended: AppendedRows, thread: str, rows: Sequence[IndexedRow]) -> None:
+def _add_parents(stored: Rows, thread: str, rows: Sequence[IndexedRow]) -> None:
     """Read the parents of these heads: their tasks are the nodes that ran before the heads."""
     keys = [(row.namespace, row.parent_id) for row in rows if row.parent_id]
-    parents = _rows(appended, thread, keys) if keys else {}
+    parents = _rows(stored, thread, keys) if keys else {}
     for row in rows:
         parent = parents.get((row.namespace, row.parent_id or ""))
         if parent is not None and parent.checkpoint_id < row.checkpoint_id:
@@ -307,13 +303,13 @@ def _seconds(state: State, new: Sequence[IndexedRow]) -> dict[str, float]:
 
 
 def _runs(
-    appended: AppendedRows, indexer: Indexer, rows: Iterable[IndexedRow], seconds: dict[str, float]
+    stored: Rows, indexer: Indexer, rows: Iterable[IndexedRow], seconds: dict[str, float]
 ) -> list[IndexedRun]:
     """The runs of these rows, callers first."""
     own = sorted(rows, key=lambda row: (row.namespace, row.checkpoint_id))
     names = list(dict.fromkeys(row.namespace for row in own))
-    keys = [(name, appended.first_id(indexer.thread, name)) for name in names]
-    firsts = {name: row for (name, _id), row in _rows(appended, indexer.thread, keys).items()}
+    keys = [(name, stored.first_id(indexer.thread, name)) for name in names]
+    firsts = {name: row for (name, _id), row in _rows(stored, indexer.thread, keys).items()}
     return [
         replace(run, seconds=round(seconds.get(name, 0.0), 3))
         for name, run in zip(names, indexer.runs(own, firsts), strict=True)

@@ -14,7 +14,8 @@ from viewer.engines.langgraph.super_steps import (
     node_in_path,
     sent_nodes,
 )
-from viewer.engines.langgraph.tables.protocol import CheckpointKey, StoredCheckpoint, Tables, WriteRow
+from viewer.engines.langgraph.tables.row_shapes import CheckpointKey, WriteRow
+from viewer.engines.langgraph.threads import StoredCheckpoint, Tables
 from viewer.engines.langgraph.threads.rows import metadata_of, parents_in
 from viewer.stores.errors import Unreadable
 
@@ -65,9 +66,10 @@ def _is_continued(tables: Tables, key: CheckpointKey, document: Mapping[str, Any
         return False
     # A subgraph goes on with the graph that called it.
     outer = parents_in(mapping(document["metadata"])).get("") if key.namespace else key.checkpoint_id
-    children = [one for one, parent in tables.parents(key.thread) if outer and parent == outer]
+    children = [one for one, parent in tables.rows.parents(key.thread) if outer and parent == outer]
+    keys = [("", own_id) for own_id in children]
     return any(
-        metadata_of(child.metadata).source == "loop" for child in tables.checkpoints(key.thread, children)
+        metadata_of(child.metadata).source == "loop" for child in tables.rows.checkpoints(key.thread, keys)
     )
 
 
@@ -103,7 +105,7 @@ def written_value(decoder: Decoder, write: WriteRow, value: bytes | None) -> Any
 def _writes(tables: Tables, key: CheckpointKey, budget: int, decoder: Decoder) -> list[dict[str, Any]]:
     """The writes of a checkpoint's tasks, by task and index. Values beyond the budget are opaque."""
     found: list[dict[str, Any]] = []
-    for write in tables.writes(key, budget):
+    for write in tables.rows.writes(key, budget):
         budget -= write.size
         found.append(
             {
@@ -147,7 +149,7 @@ def _changes(
             return found
         budget -= ancestor.size
         values = mapping(mapping(ancestor.values).get("channel_values"))
-        writes = list(tables.writes(at, max(budget, 0)))
+        writes = list(tables.rows.writes(at, max(budget, 0)))
         budget -= sum(write.size for write in writes)
         for name in left:
             found[name]["writes"][:0] = _written(decoder, writes, name)

@@ -13,7 +13,8 @@ import msgspec
 from viewer.engines.langgraph import identifiers
 from viewer.engines.langgraph.decoding import Decoder
 from viewer.engines.langgraph.super_steps import attempts_in, hints, mapping, next_nodes
-from viewer.engines.langgraph.tables.protocol import CheckpointKey, Result, Tables, ThreadRow
+from viewer.engines.langgraph.tables.row_shapes import CheckpointKey, ThreadRow
+from viewer.engines.langgraph.threads import Result, Tables
 from viewer.engines.langgraph.threads.appended import appended_index, attempts_of, newest_index, state_of
 from viewer.engines.langgraph.threads.documents import document_of, written_value
 from viewer.engines.langgraph.threads.rows import (
@@ -145,7 +146,9 @@ class LangGraphStore:
     def _threads(self, known: Mapping[str, str] | None) -> tuple[list[ThreadRow], frozenset[str] | None]:
         """The threads, and the parts whose threads are listed; None if all threads are."""
         changed = None if known is None else self._tables.changed_threads(known)
-        return (list(self._tables.threads()), None) if changed is None else (list(changed[0]), changed[1])
+        return (
+            (list(self._tables.rows.threads()), None) if changed is None else (list(changed[0]), changed[1])
+        )
 
     def _listed(self, thread: str, head: str) -> IndexedRun:
         shown = identifiers.shown_id(thread, self.known)
@@ -165,7 +168,7 @@ class LangGraphStore:
         for thread in threads:
             if not self._is_readable(thread):
                 continue
-            head, oldest, count, steps = self._tables.ends(thread)
+            head, oldest, count, steps = self._tables.rows.ends(thread)
             run = replace(
                 self._details(thread, head),
                 is_forked=count > steps,
@@ -174,7 +177,7 @@ class LangGraphStore:
                 copies=tuple(self._shown_key(thread, one) for one in dict.fromkeys((oldest, head)) if one),
             )
             newest = CheckpointKey(thread, "", head)
-            left -= self._tables.size_of(newest) or 0
+            left -= self._tables.rows.size_of(newest) or 0
             if left >= 0:
                 values, size = self._values(newest, left)
                 left -= size
@@ -185,7 +188,7 @@ class LangGraphStore:
 
     def _status(self, newest: CheckpointKey, values: Mapping[str, Any]) -> str:
         """``unfinished`` if a node is left to run after the newest checkpoint of a thread, else empty."""
-        writes = self._tables.head_writes(newest.thread, newest.checkpoint_id)
+        writes = self._tables.rows.head_writes(newest.thread, newest.checkpoint_id)
         attempts = attempts_in((task, "", index) for task, index in writes)
         done = sum(one.status == "done" and not one.is_late for one in attempts)
         left = [node for node in next_nodes(values) if not node.startswith("__")]
@@ -197,7 +200,7 @@ class LangGraphStore:
         return identifiers.source_key(next(shown), "", next(shown))
 
     def _details(self, thread: str, head: str) -> IndexedRun:
-        writes = self._tables.head_writes(thread, head)
+        writes = self._tables.rows.head_writes(thread, head)
         attempts = attempts_in((task, "", index) for task, index in writes)
         listed = self._listed(thread, head)
         return replace(listed, status=status_of(attempts))
@@ -226,22 +229,22 @@ class LangGraphStore:
 
     def _newest_of_others(self, thread: str) -> Iterator[Mapping[str, Any]]:
         """The newest checkpoints of the newest other threads."""
-        heads = sorted(((row.head, row.id) for row in self._tables.threads() if row.head), reverse=True)
+        heads = sorted(((row.head, row.id) for row in self._tables.rows.threads() if row.head), reverse=True)
         keys = [CheckpointKey(name, "", head) for head, name in heads if name and name != thread][:MAX_OTHERS]
         for key in keys:
             yield self._values(key, MAX_OTHER_BYTES)[0]
 
     def _naming(self, key: CheckpointKey) -> Iterator[Mapping[str, Any]]:
         """The checkpoints that may show the names of a checkpoint's tasks: of its thread, then of others."""
-        newest = CheckpointKey(key.thread, "", self._tables.ends(key.thread).newest)
+        newest = CheckpointKey(key.thread, "", self._tables.rows.ends(key.thread).newest)
         yield self._values(newest, MAX_OTHER_BYTES)[0]
         yield from self._newest_of_others(key.thread)
 
     def _thread(self, key: str) -> str | None:
         """The real id of the thread whose run has this key."""
-        if self._tables.has_thread(key):
+        if self._tables.rows.has_thread(key):
             return key
-        for row in self._tables.threads():
+        for row in self._tables.rows.threads():
             if row.id and identifiers.run_key(identifiers.shown_id(row.id, self.known), "") == key:
                 return row.id
         return None
@@ -249,14 +252,14 @@ class LangGraphStore:
     def _rows(self, thread: str) -> list[IndexedRow]:
         """The newest rows of a thread by namespace and id, with their tasks, without bodies."""
         rows: list[IndexedRow] = []
-        for one in self._tables.checkpoints(thread):
+        for one in self._tables.rows.checkpoints(thread):
             own_id, metadata = one.checkpoint_id, metadata_of(one.metadata)
             if own_id and own_id.isprintable() and len(own_id) <= identifiers.MAX_ID_LENGTH:
                 rows.append(IndexedRow(one.namespace, own_id, one.parent_id, one.size, metadata, one.mark))
-        attempts = attempts_of(self._tables, thread)
+        attempts = attempts_of(self._tables.rows, thread)
         for row in rows:
             row.attempts = attempts.get((row.namespace, row.checkpoint_id), [])
-        if self._tables.has_last_only:
+        if self._tables.rows.has_last_only:
             add_stray_interrupts(rows, attempts)
         return sorted(rows, key=lambda row: (row.namespace, row.checkpoint_id))
 
@@ -264,7 +267,7 @@ class LangGraphStore:
         """Nodes by task id, from small writes that name them; empty if tasks have paths."""
         grouped: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         decoder = Decoder(self.limits)
-        for write in self._tables.naming_writes(thread):
+        for write in self._tables.rows.naming_writes(thread):
             value = written_value(decoder, write, write.value)
             grouped[write.task_id].append({"index": write.index, "channel": write.channel, "value": value})
         return hints(grouped)
@@ -279,13 +282,13 @@ class LangGraphStore:
         found = self.retried(lambda: self._found(key))
         if found is None:
             return None
-        size = self.retried(lambda: self._tables.size_of(found)) or 0
+        size = self.retried(lambda: self._tables.rows.size_of(found)) or 0
         return Entry(key, f"{size}", size)
 
     def _found(self, key: str) -> CheckpointKey | None:
         """The columns that identify the checkpoint with this source key, which may be redacted."""
         for ids in identifiers.possible_ids(key):
-            if self._tables.size_of(CheckpointKey(*ids)) is not None:
+            if self._tables.rows.size_of(CheckpointKey(*ids)) is not None:
                 return CheckpointKey(*ids)
         thread = next((ids[0] for ids in identifiers.possible_ids(key) if self._thread(ids[0])), None)
         real = self._thread(thread) if thread else None
