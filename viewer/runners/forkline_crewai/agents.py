@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
 
-
 # The name of the agent's input: a text, or a list of messages.
 MESSAGES = "messages"
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
 
-
 MIN_AGENTS = 2
 MAX_CALLS_AT_ONCE = 4
 # After this time the run starts without waiting for the remaining calls.

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
 
-
 Component = dict[str, Any]
 MAX_NAME = 120
 # The fields of crews, tasks and agents that hold components other than tools and models.

@@ -11,16 +11,13 @@ from pydantic import ValidationError
 from forkline_crewai import cache_warmup, components, models, restoring, sanitizing
 from forkline_crewai.matching import placeholders
 from forkline_crewai.patches.tasks import hold_tasks
-from forkline_crewai.project_crew import project_crew
+from forkline_crewai.project_crew import CALLED, project_crew
 from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
 
-
-# The actions of steps that run, or that may.
-CALLED = {"again", "runs", "may"}
 SURELY_CALLED = {"again", "runs"}
 UNFINISHED = {"runs", "may"}
 UNCHANGED = {"kept", *UNFINISHED}
@@ -122,7 +119,7 @@ def _interpolate(
     for task in tasks:
         _interpolate_task(task, inputs)
     for agent in crew.agents if is_project_crew else ():
-        _interpolate_agent(agent, inputs)
+        agent.interpolate_inputs(_with_placeholders(inputs, agent.role, agent.goal, agent.backstory))
     if not is_project_crew:
         _warn_of_old_roles(tasks, before, request, reporter)
 
@@ -134,11 +131,6 @@ def _interpolate_task(task: Any, inputs: Mapping[str, Any]) -> None:
         task._original_expected_output or task.expected_output,
     )
     task.interpolate_inputs_and_add_conversation_history(_with_placeholders(inputs, *texts, task.output_file))
-
-
-def _interpolate_agent(agent: Any, inputs: Mapping[str, Any]) -> None:
-    """Fill the templates of the agent's role, goal and backstory."""
-    agent.interpolate_inputs(_with_placeholders(inputs, agent.role, agent.goal, agent.backstory))
 
 
 def _with_placeholders(inputs: Mapping[str, Any], *texts: str | None) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from forkline_runner.effects import MAX_NAME, Effect, digest_of, value_effect
 if TYPE_CHECKING:
     from viewer.host.jobs.request import Request
 
-
 # The engine's own fields of a tool that hold no text, and change while it is used.
 ENGINE_FIELDS = frozenset(
     """

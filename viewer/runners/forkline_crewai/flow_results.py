@@ -15,7 +15,6 @@ from forkline_crewai import flow_types
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
-
 UNTYPED = "crewai.result_class_unknown"
 
 

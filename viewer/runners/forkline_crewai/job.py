@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
 
-
 # The first version whose checkpoints contain their parent and branch.
 MIN_ENGINE = "1.14.2"
 

@@ -25,7 +25,6 @@ from forkline_runner.messages import Refused
 if TYPE_CHECKING:
     from viewer.host.jobs.request import Request
 
-
 # The key for all agents.
 ALL = "*"
 # Settings that a model's class derives from its name.

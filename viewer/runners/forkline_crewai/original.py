@@ -21,7 +21,6 @@ from forkline_runner.messages import Refused
 if TYPE_CHECKING:
     from viewer.host.jobs.request import OutputEdit, Request
 
-
 Entity = dict[str, Any]
 # The first SQLite with JSONB, which the engine's stores use.
 MIN_SQLITE = (3, 45, 0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
 
-
+# The actions of steps that run, or that may.
 CALLED = {"again", "runs", "may"}
 # The text of a question, by its kind and its reason.
 QUESTIONS: dict[tuple[str, str], str] = {

@@ -13,7 +13,6 @@ from forkline_runner.reporting import shortened, used_tokens
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
-
 MAX_OUTPUT = 2000
 MAX_ARGUMENTS = 1000
 MAX_SECONDS = 60

@@ -28,7 +28,6 @@ from forkline_runner.messages import Refused
 if TYPE_CHECKING:
     from viewer.host.jobs.request import CheckpointSettings, Request
 
-
 # The events that trigger checkpoints if an entity's own settings are unknown.
 USUAL_EVENTS = {
     "crew": ["task_completed"],

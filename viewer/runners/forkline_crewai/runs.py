@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crewai import Agent, Crew
+from crewai import Agent
 
 from forkline_crewai import (
     agents,
@@ -17,6 +17,7 @@ from forkline_crewai import (
     entry_points,
     flows,
     models,
+    project_crew,
     reporting,
     restoring,
 )
@@ -28,7 +29,6 @@ from forkline_runner.reporting import shortened
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
-
 
 MAX_TITLE = 200
 
@@ -126,7 +126,7 @@ def run_new(request: Request, reporter: Reporter) -> str:
 
 
 def _new_crew(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any]]]:
-    crew = entry_points.made_by(request["entry_point"], Crew, "crew")
+    crew = project_crew.made(request)
     for agent in crew.agents:
         agent.checkpoint = None  # the crew's settings apply to all
     crew.stream = False

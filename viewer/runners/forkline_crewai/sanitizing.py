@@ -205,7 +205,7 @@ def restored_fields(tool: Entity, may_import: ToolCheck) -> Entity:
     return {
         name: _restored_value(value, may_import)
         for name, value in tool.items()
-        if name not in NOT_RESTORED and not _secret(name)
+        if name not in NOT_RESTORED and not any(word in name.lower() for word in SECRET_FIELDS)
     }
 
 
@@ -233,10 +233,6 @@ def _restored_value(value: Any, may_import: ToolCheck, depth: int = 0) -> Any:
 def dicts_in(value: Any) -> list[Entity]:
     """Return the dictionaries in a list; nothing for what is not a list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _secret(name: str) -> bool:
-    return any(word in name.lower() for word in SECRET_FIELDS)
 
 
 def _only(entity: Entity, names: frozenset[str]) -> Entity:

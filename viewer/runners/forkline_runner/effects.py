@@ -15,7 +15,6 @@ from forkline_runner.messages import Refused
 if TYPE_CHECKING:
     from viewer.host.jobs.request import Request
 
-
 MAX_EFFECTS = 300
 MAX_NAME = 300
 # The runners refuse deeper values of a tool.

@@ -24,7 +24,6 @@ from forkline_runner.messages import Refused
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
 
-
 Report = dict[str, Any]
 # Ends the process if an import does not return. The page that requested the check stops waiting
 # much earlier.

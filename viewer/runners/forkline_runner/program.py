@@ -50,7 +50,6 @@ from forkline_runner.reporting import NO_SPACE, LimitCounter, Questions, Reporte
 if TYPE_CHECKING:
     from viewer.host.jobs.request import Request
 
-
 SUCCEEDED, FAILED, CANCELLED, TERMINATED = 0, 1, 130, 143
 CLEAN_UP_SECONDS = 2
 FLUSH_SECONDS = 2

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
 
-
 # The folder of the runners; a project's modules take precedence over those in it.
 RUNNERS = Path(__file__).resolve().parents[1]
 ENVIRONMENT = Path(sys.prefix).resolve()
@@ -93,7 +92,8 @@ def folder_with(module: str) -> Path | None:
     here = Path.cwd()
     below = sorted(_folders_below(here), key=lambda path: len(path.parts))
     for folder in [*below, *here.parents[:2]]:
-        if (folder / f"{name}.py").is_file() or _is_package(folder / name):
+        package = folder / name
+        if (folder / f"{name}.py").is_file() or (package.is_dir() and any(package.glob("*.py"))):
             return folder
     return None
 
@@ -102,23 +102,18 @@ def _folders_below(root: Path) -> Iterator[Path]:
     count = 0
     for current, folders, files in os.walk(root):
         depth = len(Path(current).relative_to(root).parts)
-        folders[:] = [] if depth >= MAX_FOLDER_DEPTH or "pyvenv.cfg" in files else _source_folders(folders)
-        if "pyvenv.cfg" in files:
+        is_environment = "pyvenv.cfg" in files
+        may_have_source = depth < MAX_FOLDER_DEPTH and not is_environment
+        folders[:] = sorted(
+            name for name in folders if may_have_source and name.isidentifier() and name != "__pycache__"
+        )
+        if is_environment:
             continue
         count += 1
         if count > MAX_FOLDERS:
             return
         if depth:
             yield Path(current)
-
-
-def _source_folders(folders: list[str]) -> list[str]:
-    """Return the names of folders that may contain source."""
-    return sorted(name for name in folders if name.isidentifier() and name != "__pycache__")
-
-
-def _is_package(folder: Path) -> bool:
-    return folder.is_dir() and any(folder.glob("*.py"))
 
 
 def is_in_project(path: Path) -> bool:

@@ -22,7 +22,6 @@ from forkline_runner.messages import Message, english, message
 if TYPE_CHECKING:
     from viewer.host.jobs.spool import Spool
 
-
 # Streamed text is collected for this long, so that a fast model does not flood the spool.
 SECONDS_BETWEEN_TEXTS = 0.05
 # Text that may be part of a key is held back until its rest arrives, up to this many characters.

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.host.jobs.request import Request
 
-
 MAX_TRIES = 6
 MAX_WRITE_SECONDS = 60
 MAX_REASON = 300
