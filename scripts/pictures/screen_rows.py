@@ -57,8 +57,8 @@ def _edited_output(checkpoint: Any) -> str:
 
 def _scored_sweep(start: Any) -> Any:
     """Return a sweep of the demo's forks with a score for each."""
-    from viewer.records.sweep_scores import score_key
     from viewer.models import Job, Sweep
+    from viewer.records.sweep_scores import score_key
 
     forks = Job.objects.filter(branch__in=SCORES, run=start.run, kind=Job.Kind.FORK)
     sweep, _is_new = Sweep.objects.get_or_create(

@@ -11,7 +11,7 @@ from viewer.engines import engine_of, kinds_that
 from viewer.engines.editable import RunSettings
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Contents, kind_of
-from viewer.engines.runner_request import CheckpointSettings, Options
+from viewer.engines.runner_request import CheckpointSettings
 from viewer.launching.options import (
     ALL_AGENTS,
     AT,
@@ -58,6 +58,16 @@ def parsed(option: Option[Parsed], given: Any, named: str = "") -> Parsed:
 # The values of a run's options, from the arguments of a command.
 
 
+def request_values(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of every request, but for its models. Raises CommandError."""
+    return {
+        "checkpointing": checkpoint_settings_of(options),
+        "settings": run_settings_of(options),
+        "options": launch_options_of(options),
+        "accepted": accepted_in(options),
+    }
+
+
 def launch_options_of(options: Mapping[str, Any]) -> LaunchOptions:
     """The launch options. Raises CommandError for an invalid time or limit."""
     limits: dict[str, float] = {}
@@ -85,8 +95,8 @@ def checkpoint_settings_of(options: Mapping[str, Any]) -> CheckpointSettings:
     return settings
 
 
-def choices_of(options: Mapping[str, Any], contents: Contents) -> Options:
-    """The models and the warm-up of a run from this checkpoint. Raises CommandError."""
+def choices_of(options: Mapping[str, Any], contents: Contents) -> dict[str, Any]:
+    """The models and the warm-up of a request from this checkpoint. Raises CommandError."""
     stored, models = stored_models(contents), {}
     for role, model in _models(options):
         name = named_role(role, stored)
@@ -98,8 +108,8 @@ def choices_of(options: Mapping[str, Any], contents: Contents) -> Options:
     return _options(changed_models(models, stored), options)
 
 
-def new_choices_of(options: Mapping[str, Any], kind: RootKind) -> Options:
-    """The options of a new run, whose roles its runner knows. Raises CommandError."""
+def new_choices_of(options: Mapping[str, Any], kind: RootKind) -> dict[str, Any]:
+    """Those of a new run, whose roles its runner knows. Raises CommandError."""
     models = {role or ALL_AGENTS: model for role, model in _models(options)}
     if not kind.can_warm_cache and (models or options.get("cache_warmup")):
         having = ", ".join(_(one.label) for one in kinds_that(lambda one: one.can_warm_cache))
@@ -108,8 +118,8 @@ def new_choices_of(options: Mapping[str, Any], kind: RootKind) -> Options:
     return _options(models, options)
 
 
-def _options(models: dict[str, str], options: Mapping[str, Any]) -> Options:
-    chosen = Options()
+def _options(models: dict[str, str], options: Mapping[str, Any]) -> dict[str, Any]:
+    chosen: dict[str, Any] = {}
     if models:
         chosen["models"] = models
     if options.get("cache_warmup"):

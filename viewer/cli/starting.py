@@ -12,13 +12,10 @@ from django.utils.translation import gettext_lazy
 
 from viewer.cli.edits import CHECKPOINT, edits_of
 from viewer.cli.options import (
-    accepted_in,
     add_options,
     answers_in,
-    checkpoint_settings_of,
     choices_of,
-    launch_options_of,
-    run_settings_of,
+    request_values,
 )
 from viewer.cli.output import Output, lines_of
 from viewer.cli.projects import add_project_arguments, project_for, source_of
@@ -128,24 +125,28 @@ def contents_to_run(checkpoint: Checkpoint) -> Contents:
 def request_from(type_: type[R], checkpoint: Checkpoint, branch: str, options: Mapping[str, Any]) -> R:
     """The request, without a project. Raises CommandError for invalid arguments."""
     contents = contents_to_run(checkpoint)
-    folder, entry_point = source_of(checkpoint.location, contents, options)
-    choices = choices_of(options, contents)
     return type_(
-        checkpoint=checkpoint,
-        contents=contents,
-        project=None,
-        folder=folder,
-        entry_point=entry_point,
+        **checkpoint_values(checkpoint, contents, options),
+        **choices_of(options, contents),
         branch=branch,
         edits=edits_of(options, contents),
-        models=choices.get("models", {}),
-        cache_warmup=choices.get("cache_warmup", ""),
-        checkpointing=checkpoint_settings_of(options),
-        settings=run_settings_of(options),
-        options=launch_options_of(options),
-        accepted=accepted_in(options),
-        answers=answers_in(options, contents),
     )
+
+
+def checkpoint_values(
+    checkpoint: Checkpoint, contents: Contents, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The fields of every request from a checkpoint, without a project. Raises CommandError."""
+    folder, entry_point = source_of(checkpoint.location, contents, options)
+    return {
+        "checkpoint": checkpoint,
+        "contents": contents,
+        "project": None,
+        "folder": folder,
+        "entry_point": entry_point,
+        "answers": answers_in(options, contents),
+        **request_values(options),
+    }
 
 
 def started(request: ForkRequest, options: Mapping[str, Any]) -> Output:

@@ -23,13 +23,12 @@ from viewer.web.launch.answers import answers_part, conversation_parts, without_
 from viewer.web.launch.edits import ValuesPart, output_views, values_part
 from viewer.web.launch.page import (
     CheckpointPage,
-    Retry,
     StartingPoint,
     Submission,
     preflight_for,
-    retry_of_fork,
     source_at,
 )
+from viewer.web.launch.retry import Retry, retry_of_fork
 
 
 class ForkParts:

@@ -10,7 +10,7 @@ from django.forms import Form
 from viewer.engines import engine_of
 from viewer.engines.entry_points import InputName
 from viewer.engines.protocol import kind_of
-from viewer.host_requests import ListInputNames, ask
+from viewer.host_requests import ListEntryPointKinds, ListInputNames, ask
 from viewer.launching.new_run import (
     NewRunPreview,
     agents_roles,
@@ -27,35 +27,50 @@ from viewer.models import Job, Location, Project, Run
 from viewer.web.forms.fork import PreflightForm
 from viewer.web.forms.new_run import InputsForm, WriteTargetForm
 from viewer.web.forms.options import LimitsForm, StartTimeForm, new_models_form, no_models_form
-from viewer.web.launch.edits import ValuesPart, values_part
+from viewer.web.launch.edits import values_part
 from viewer.web.launch.options import OptionParts, checkpoints_part, run_settings_part
-from viewer.web.launch.page import LaunchPage, Submission, retry_of_run
+from viewer.web.launch.page import LaunchPage, Submission
+from viewer.web.launch.retry import retry_of_run
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The entry point of the new run. ``again`` is the run to repeat, ``found`` an earlier run of it."""
+    """The entry point of the new run. ``again`` is the run to repeat, ``found`` an earlier run of it.
 
+    ``kinds`` maps the project's entry points to their root kinds; empty if its source does not say.
+    """
+
+    kinds: Mapping[str, str]
     entry_point: str
     entity: str
     again: Run | None
     found: Run | None
     retried: Job | None
 
-    @property
-    def name(self) -> str:
-        """The name of the earlier run; empty if there is none."""
-        return self.found.name if self.found else ""
 
-
-@dataclass(frozen=True, slots=True)
 class NewRunParts:
-    """The parts of the page."""
+    """The parts of the page, in their initial state if ``data`` is None."""
 
-    inputs: ValuesPart
-    inputs_form: InputsForm
-    options: OptionParts
-    target: WriteTargetForm
+    def __init__(self, location: Location, project: Project, chosen: Chosen, data: Any) -> None:
+        entity, engine = chosen.entity, engine_of(location)
+        kind = kind_of(engine, entity)
+        found = chosen.found if chosen.found and chosen.found.entity == entity else None
+        names: Sequence[InputName] = ()
+        if chosen.entry_point:
+            names = ask(ListInputNames(engine.name, project.folder, chosen.entry_point, entity))
+        self.inputs_form = InputsForm(data, kind, names, kickoff_inputs(found, entity) if found else {})
+        self.inputs = values_part(self.inputs_form)
+        models = no_models_form()
+        if kind.can_warm_cache:
+            models = new_models_form(agents_roles(found) if found else [], data)
+        self.options = OptionParts(
+            models,
+            checkpoints_part(engine, project, entity, (), data),
+            StartTimeForm(data),
+            LimitsForm(data),
+            run_settings_part(kind, schema_of_new_run(kind, project, chosen.entry_point), data),
+        )
+        self.target = WriteTargetForm(data, project, location)
 
     @property
     def not_given(self) -> list[str]:
@@ -106,11 +121,11 @@ class NewRunPage(LaunchPage[NewRunPreview | None, Job]):
 
 def new_run_page(location: Location, project: Project, chosen: Chosen, submission: Submission) -> NewRunPage:
     """The page in its initial state, or with the submitted values."""
-    parts, retry = new_run_parts(location, project, chosen, submission.data), None
+    parts, retry = NewRunParts(location, project, chosen, submission.data), None
     if chosen.retried:
         retry = retry_of_run(chosen.retried, parts.inputs_form, parts.options.models)
         if submission.data is None:
-            parts = new_run_parts(location, project, chosen, retry.data)
+            parts = NewRunParts(location, project, chosen, retry.data)
     preview = _preview(location, project, chosen, parts, submission)
     if preview and parts.inputs_form.is_bound:
         _show_refused_inputs(parts.inputs_form, preview.checks)
@@ -135,7 +150,7 @@ def _preview(
         project=project,
         entry_point=chosen.entry_point,
         kind=kind_of(engine, chosen.entity),
-        name=chosen.name or engine.entry_point_title(chosen.entry_point),
+        name=chosen.found.name if chosen.found else engine.entry_point_title(chosen.entry_point),
         inputs=parts.inputs_form.given,
         target=target,
         roots=settings.CHECKPOINT_ROOTS,
@@ -161,15 +176,12 @@ def _show_refused_inputs(form: InputsForm, refusals: Sequence[Refusal]) -> None:
 def chosen_for(
     location: Location,
     project: Project,
-    kinds: Mapping[str, str],
     sent: Mapping[str, str],
     repeated: Run | None,
     retried: Job | None,
 ) -> Chosen:
-    """Return the requested entry point and entity, else those of the run that is repeated.
-
-    ``kinds`` maps the project's entry points to their root kinds; empty if its source does not say.
-    """
+    """Return the requested entry point and entity, else those of the run that is repeated."""
+    kinds = ask(ListEntryPointKinds(engine_of(location).name, project.folder, project.entry_points))
     entry_point = sent.get("entry_point", "") or (retried.request["entry_point"] if retried else "")
     if entry_point not in kinds:
         known = entry_point_of_run(project, repeated) if repeated else ""
@@ -178,22 +190,4 @@ def chosen_for(
     names = list(engine_of(location).kinds)
     entity = entity if entity in names else names[0]
     found = repeated or (earlier_run(location, entry_point, entity) if entry_point else None)
-    return Chosen(entry_point, entity, repeated, found, retried)
-
-
-def new_run_parts(location: Location, project: Project, chosen: Chosen, data: Any) -> NewRunParts:
-    """The parts, in their initial state if ``data`` is None."""
-    entity, engine = chosen.entity, engine_of(location)
-    kind = kind_of(engine, entity)
-    found = chosen.found if chosen.found and chosen.found.entity == entity else None
-    names: Sequence[InputName] = ()
-    if chosen.entry_point:
-        names = ask(ListInputNames(engine.name, project.folder, chosen.entry_point, entity))
-    inputs = InputsForm(data, kind, names, kickoff_inputs(found, entity) if found else {})
-    models = no_models_form()
-    if kind.can_warm_cache:
-        models = new_models_form(agents_roles(found) if found else [], data)
-    checkpointing = checkpoints_part(engine, project, entity, (), data)
-    settings = run_settings_part(kind, schema_of_new_run(kind, project, chosen.entry_point), data)
-    options = OptionParts(models, checkpointing, StartTimeForm(data), LimitsForm(data), settings)
-    return NewRunParts(values_part(inputs), inputs, options, WriteTargetForm(data, project, location))
+    return Chosen(kinds, entry_point, entity, repeated, found, retried)

@@ -1,7 +1,8 @@
 """What all launch pages share: errors, refusals, the start, and the fields of a job that is retried."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from uuid import UUID, uuid4
@@ -9,124 +10,27 @@ from uuid import UUID, uuid4
 from django.contrib.auth.models import AbstractBaseUser
 from django.forms import Form
 from django.http import QueryDict
-from django.utils.datastructures import MultiValueDict
 
 from viewer.engines import engine_of
 from viewer.engines.editable import NO_SCHEMA, Schema
 from viewer.engines.protocol import Contents, kind_of
 from viewer.host_requests import MatchEntryPoint, ask
 from viewer.launching.findings import UNCHECKED, CheckedLaunch, Findings
-from viewer.launching.naming import edits_not_kept, edits_to_repeat
 from viewer.launching.preflight import preflight_of, schema_at
 from viewer.launching.preview import LaunchPreview
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal
 from viewer.launching.requests import CheckpointRequest
 from viewer.launching.sweep import SweepPreview
-from viewer.launching.values import as_json, text_of
-from viewer.launching.values import kind_of as value_kind_of
-from viewer.models import Checkpoint, Job, PreflightCheck, Project
+from viewer.models import Checkpoint, PreflightCheck, Project
 from viewer.records.bodies import stored_contents
-from viewer.records.lineage.branch_names import free_name
-from viewer.web.forms.fork import EntryPointForm, OutputsForm, PreflightForm, ValuesForm, output_name
+from viewer.web.forms.fork import EntryPointForm, PreflightForm
 from viewer.web.forms.options import (
-    CACHE_WARMUP,
-    EVENTS,
-    MAX_CHECKPOINTS,
     LimitsForm,
     ModelsForm,
     StartTimeForm,
-    limit_texts,
-    name_of,
 )
 from viewer.web.launch.options import OptionParts, checkpoints_part, run_settings_part
-
-# The fields that a form would have sent for a job's request, to retry it.
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """``data`` are the fields; ``missing`` names the edits that were not stored."""
-
-    job: Job
-    data: MultiValueDict[str, str]
-    missing: list[str]
-
-
-def retry_of_fork(
-    job: Job,
-    values: Iterable[ValuesForm],
-    outputs: OutputsForm,
-    models: ModelsForm,
-    taken: set[str],
-    conversations: Collection[str] = (),
-) -> Retry:
-    """The retry of a fork or resume. The forms are as first shown, ``taken`` are branches.
-
-    Edits of ``conversations`` have to be typed again: a request holds only what they write.
-    """
-    kept = edits_to_repeat(job)
-    options = job.request.get("options") or {}
-    typed_again = [name for name in kept["state"] if name in conversations]
-    kept["state"] = {name: value for name, value in kept["state"].items() if name not in conversations}
-    sent = {f"mode:{name}": "add" for name in kept["state"] if name not in (options.get("replace") or ())}
-    sent["as_node"] = str(options.get("as_node") or "")
-    for form in values:
-        sent |= _values(form, kept["inputs" if form.group == "input" else form.group])
-    for unit, edit in kept["outputs"].items():
-        if output_name(unit) in outputs.fields:
-            text = as_json(edit["json"]) if "json" in edit else str(edit.get("text", ""))
-            sent[output_name(unit)] = text
-    sent |= {"branch": free_name(job.branch, taken), "entry_point": job.request.get("entry_point", "")}
-    data = _data(job, sent | _options(job, models))
-    data.setlist("again", [step["unit"] for step in job.plan if step.get("reason") == "requested"])
-    data.setlist("keep", [step["unit"] for step in job.plan if step.get("reason") == "held"])
-    return Retry(job, data, [*edits_not_kept(job), *typed_again])
-
-
-def retry_of_run(job: Job, inputs: ValuesForm, models: ModelsForm) -> Retry:
-    """The retry of a new run. The forms are as first shown."""
-    sent = _values(inputs, edits_to_repeat(job)["inputs"], all_of=True) | _options(job, models)
-    return Retry(job, _data(job, sent | {"location": str(job.location.uid)}), edits_not_kept(job))
-
-
-def _values(form: ValuesForm, typed: Mapping[str, Any], all_of: bool = False) -> dict[str, str]:
-    """Each value in its field, as JSON if it has another type, else in the field of further values.
-
-    ``all_of``: whether missing values are sent as empty fields.
-    """
-    sent: dict[str, str] = {}
-    fields = form.value_fields
-    for name, one in fields.items():
-        if one.name not in typed:
-            sent |= {name: ""} if all_of and one.is_missing else {}
-        elif value_kind_of(typed[one.name]) == one.kind or not one.json_name:
-            sent[name] = text_of(typed[one.name], one.kind)
-        else:
-            sent |= {name: one.stored_text, one.json_name: as_json(typed[one.name])}
-    named = {one.name for one in fields.values()}
-    others = {name: value for name, value in typed.items() if name not in named}
-    return sent | ({form.more_name: as_json(others)} if others and form.more_name in form.fields else {})
-
-
-def _options(job: Job, models: ModelsForm) -> dict[str, str]:
-    """Models, the prompt cache, checkpoints and limits."""
-    options = job.request.get("options") or {}
-    chosen = options.get("models") or {}
-    sent = {name_of(role): model for role, model in chosen.items() if name_of(role) in models.fields}
-    sent[CACHE_WARMUP] = options.get("cache_warmup", "")
-    latest = (options.get("checkpoints") or {}).get("max_checkpoints")
-    return sent | ({MAX_CHECKPOINTS: str(latest)} if latest else {}) | limit_texts(job.limits)
-
-
-def _data(job: Job, sent: Mapping[str, str]) -> MultiValueDict[str, str]:
-    """The texts as a form sends them, with the events that write checkpoints."""
-    data: MultiValueDict[str, str] = MultiValueDict({name: [text] for name, text in sent.items()})
-    checkpoints = (job.request.get("options") or {}).get("checkpoints") or {}
-    for name in ("stop_before", "stop_after"):
-        data.setlist(name, list((job.request.get("options") or {}).get(name) or []))
-    data.setlist(EVENTS, list(checkpoints.get("events") or []))
-    return data
-
+from viewer.web.launch.retry import Retry
 
 # The common parts of all launch pages: errors, refusals, and the start.
 
@@ -310,7 +214,7 @@ class CheckpointPage(LaunchPage[FromCheckpoint, Started]):
         return self.request.checkpoint
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StartingPoint:
     """The checkpoint from which something starts, and its project."""
 
@@ -330,7 +234,7 @@ class StartingPoint:
         """The chosen entry point; the proposed one if ``data`` is None."""
         return EntryPointForm(data, self.entry_points, self.proposed).chosen_entry_point
 
-    @property
+    @cached_property
     def proposed(self) -> dict[str, str]:
         """The proposed entry point, by field."""
         entry_point, contents = "", self.contents

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
-from viewer.host_requests import ListEntryPointKinds, ReadInterpreter, ask
+from viewer.host_requests import ReadInterpreter, ask
 from viewer.models import Job, Location, Project, Run, uuid_of
 from viewer.web.forms.locations import allowed_folders
 from viewer.web.launch.new_run_page import NewRunPage, chosen_for, new_run_page
@@ -59,19 +59,13 @@ def _page(request: HttpRequest, location: Location, project: Project) -> NewRunP
     uid = uuid_of(sent.get("again", ""))
     repeated = location.runs.select_related("location").filter(uid=uid).first() if uid else None
     retried = retried_job(request, location=location, kind=Job.Kind.RUN)
-    chosen = chosen_for(location, project, _kinds(location, project), sent.dict(), repeated, retried)
+    chosen = chosen_for(location, project, sent.dict(), repeated, retried)
     return new_run_page(location, project, chosen, submission_of(request))
-
-
-def _kinds(location: Location, project: Project) -> dict[str, str]:
-    """What each of the project's entry points is; empty if its source does not say."""
-    engine = engine_of(location).name
-    return ask(ListEntryPointKinds(engine, project.folder, project.entry_points))
 
 
 def _context(page: NewRunPage) -> dict[str, Any]:
     location, project = page.location, page.project
-    engine, kinds = engine_of(location), _kinds(location, project)
+    engine, kinds = engine_of(location), page.chosen.kinds
     facts = ask(ReadInterpreter(project.interpreter, engine.name))
     target = page.parts.target["location"].value() or str(location.uid)
     address = reverse("new-run", args=[location.uid])

@@ -11,12 +11,9 @@ from django.utils.translation import gettext_lazy
 from viewer.cli.edits import TARGET, inputs_of, state_of
 from viewer.cli.finding import imported_location, typed_path
 from viewer.cli.options import (
-    accepted_in,
     add_options,
-    checkpoint_settings_of,
-    launch_options_of,
     new_choices_of,
-    run_settings_of,
+    request_values,
 )
 from viewer.cli.output import Output
 from viewer.cli.projects import add_project_arguments, named_entry_point, project_for
@@ -68,26 +65,22 @@ def handle(options: Mapping[str, Any]) -> Output:
         known: Location | None = imported_location(named)
     else:
         known = Location.objects.select_related("project").filter(path=str(Path(path).resolve())).first()
-    checkpointing, launch_options = checkpoint_settings_of(options), launch_options_of(options)
+    # Invalid options are refused before a project is stored.
+    values = request_values(options)
     project = project_for(known or Location(path=path), options)
     engine = engine_of(known) if known else _engine_for(Path(project.folder), options)
     entry_point, entity = _entry_point(engine, project, options)
     kind = kind_of(engine, entity)
-    inputs, choices = _inputs(kind, options), new_choices_of(options, kind)
     request = NewRunRequest(
+        **values,
+        **new_choices_of(options, kind),
         project=project,
         entry_point=entry_point,
         kind=kind,
         name=engine.entry_point_title(entry_point),
-        inputs=inputs,
+        inputs=_inputs(kind, options),
         target=known if known and not known.is_local else path,
         thread=options["thread"] or "",
-        models=choices.get("models", {}),
-        cache_warmup=choices.get("cache_warmup", ""),
-        checkpointing=checkpointing,
-        settings=run_settings_of(options),
-        options=launch_options,
-        accepted=accepted_in(options),
     )
     try:
         job = new_run(preview_new_run(request))

@@ -13,20 +13,17 @@ from viewer.cli.dimensions import dimensions_of
 from viewer.cli.edits import CHECKPOINT
 from viewer.cli.finding import checkpoint_at
 from viewer.cli.options import (
-    accepted_in,
     add_options,
-    answers_in,
-    launch_options_of,
-    run_settings_of,
 )
 from viewer.cli.output import Output, lines_of
-from viewer.cli.projects import add_project_arguments, project_for, source_of
+from viewer.cli.projects import add_project_arguments, project_for
 from viewer.cli.prompt import pending_document, questions_asked, waiting_lines, waiting_questions
 from viewer.cli.running import run_here
 from viewer.cli.starting import (
     EARLY,
     WAITS_STATUS,
     add_wait_argument,
+    checkpoint_values,
     contents_to_run,
     effects_in,
     is_well,
@@ -98,23 +95,14 @@ def _request(options: Mapping[str, Any]) -> SweepRequest:
     """The request, without a project."""
     checkpoint = checkpoint_at(options["checkpoint"])
     contents = contents_to_run(checkpoint)
-    folder, entry_point = source_of(checkpoint.location, contents, options)
     request = SweepRequest(
-        checkpoint=checkpoint,
-        contents=contents,
-        project=None,
-        folder=folder,
-        entry_point=entry_point,
+        **checkpoint_values(checkpoint, contents, options),
         prefix=options["branch"] or "",
         dimensions=dimensions_of(options, contents),
-        settings=run_settings_of(options),
         again_stale=options["again_stale"],
         as_node=options["as_node"] or "",
         score=options["score"] or "",
         cache_warmup=options["cache_warmup"] or "",
-        options=launch_options_of(options),
-        accepted=accepted_in(options),
-        answers=answers_in(options, contents),
     )
     return request if request.prefix else replace(request, prefix=sweep_prefix(request))
 
