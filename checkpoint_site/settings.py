@@ -151,7 +151,9 @@ CHECKPOINT_UNCHANGED_SECONDS = env_number(
     "A file that cannot be parsed is listed as broken after this many seconds without a change.",
 )
 LOCATION_POLL_MILLISECONDS = env_number(
-    "LOCATION_POLL_MILLISECONDS", 1000, "How often an open page checks its location for new checkpoints."
+    "LOCATION_POLL_MILLISECONDS",
+    1000,
+    "How often the worker looks for changes of databases, and of folders that report none.",
 )
 # Programs that replace an engine's own runner, by engine.
 JOB_RUNNERS: dict[str, Path] = {}

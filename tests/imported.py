@@ -15,3 +15,9 @@ def imported_location(path: Path | str) -> Location:
     describe_runs(location)
     location.refresh_from_db()
     return location
+
+
+def observe_once() -> None:
+    """Import what is new at all locations, as the worker does when they have changed."""
+    for location in Location.objects.all():
+        import_location(location, wait=False)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.imported import imported_location
+from tests.imported import imported_location, observe_once
 from tests.real_stores import STORES
 from viewer.host.locations import background, importing, updating
 from viewer.host.locations.adding import open_location
@@ -53,7 +53,7 @@ def test_the_newest_checkpoints_are_stored_first(large: Location) -> None:
 
 def test_the_others_follow_in_the_background(large: Location) -> None:
     import_added(large)
-    background.import_requested()
+    observe_once()
     assert names(large) == all_names(large)
     large.refresh_from_db()
     assert (large.import_state, large.import_done, large.import_total) == ("", 0, 0)
@@ -64,7 +64,7 @@ def test_inputs_and_costs_follow_in_the_background(large: Location) -> None:
     run = large.runs.get()
     assert run.tokens and (run.inputs, run.cost, run.is_described, run.is_priced) == ([], None, False, False)
     revision = large.revision
-    assert background.import_requested() and not background.import_requested()
+    assert background.complete_some() and not background.complete_some()
     run.refresh_from_db()
     large.refresh_from_db()
     assert run.inputs == [["topic", "AI"], ["year", "2026"]] and run.cost and run.is_priced
@@ -73,7 +73,7 @@ def test_inputs_and_costs_follow_in_the_background(large: Location) -> None:
 
 def test_rows_are_the_same_as_those_of_one_import(large: Location, tmp_path: Path) -> None:
     import_added(large)
-    background.import_requested()
+    observe_once()
     other = imported_location(shutil.copytree(large.path, tmp_path / "other"))
     columns = ("source_key", "row", "lane", "parent_link", "parent__source_key", "is_branch_head")
     rows = [set(Checkpoint.objects.filter(location=one).values_list(*columns)) for one in (large, other)]
@@ -107,18 +107,18 @@ def test_a_cancelled_import_keeps_what_it_has_stored(
     import_added(large)
     with monkeypatch.context() as patched:
         cancel_at_first_slice(large, patched)
-        background.import_requested()
+        observe_once()
     large.refresh_from_db()
     assert large.import_state == CANCELLED
     assert 2 < large.checkpoints.count() == large.import_done < large.import_total == len(all_names(large))
-    # Open pages import what is new, but not this.
-    import_location(large, wait=False)
+    # The worker imports what is new, but not this.
+    observe_once()
     assert large.checkpoints.count() == large.import_done
 
 
 def test_a_location_that_cannot_be_read_is_not_imported_again_and_again(large: Location) -> None:
     import_added(large)
     Path(large.path).rename(f"{large.path}-moved")
-    background.import_requested()
+    observe_once()
     large.refresh_from_db()
     assert large.read_error and large.import_state == ""

@@ -30,7 +30,7 @@ def opened(location: Location, thread: str) -> Run:
 @pytest.fixture(autouse=True)
 def _like_a_new_process() -> None:
     """Clear the times of the next attempts, since primary keys repeat between tests."""
-    for remembered in (copying._poll_at, copying._retry_at, copying._unreadable):
+    for remembered in (copying._retry_at, copying._unreadable):
         remembered.clear()
 
 

@@ -5,14 +5,14 @@ from pathlib import Path
 from tests.imported import imported_location
 from tests.langgraph.conftest import opened
 from tests.langgraph.databases import Database, packed
-from viewer.host.locations.background import import_requested
+from viewer.host.locations.background import complete_some
 from viewer.models import Checkpoint, Run, StoredCopy
 from viewer.records.annotations import AnnotatedObject, annotate
 
 
 def copy_all() -> None:
     """Do what the worker does in the background, until nothing is left."""
-    while import_requested():
+    while complete_some():
         pass
 
 

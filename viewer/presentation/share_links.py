@@ -180,13 +180,10 @@ def states_of(keys: Iterable[str]) -> Mapping[str, str | None]:
     return {key: states.get(key) for key in wanted}
 
 
-def open_link(token: str) -> tuple[ShareLink, Location | None] | None:
-    """Return the link with this token, if it works, and the location that its page follows, if any."""
+def open_link(token: str) -> ShareLink | None:
+    """Return the link with this token, if it works."""
     link = ShareLink.objects.select_related("made_by").filter(token_hash=hash_of(token)).first()
-    if link is None or state_of(link) is None:
-        return None
-    followed = Location.objects.filter(pk__in=link.locations).first() if link.kind == Kind.RUN else None
-    return link, followed
+    return link if link and state_of(link) is not None else None
 
 
 def _run(target: str) -> str | None:

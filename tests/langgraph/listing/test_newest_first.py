@@ -14,7 +14,7 @@ from viewer.engines.langgraph.threads import appended
 from viewer.engines.langgraph.threads.sqlite import SqliteTables
 from viewer.engines.langgraph.threads.store import LangGraphStore
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.background import import_requested
+from viewer.host.locations.background import complete_some
 from viewer.host.locations.importing import import_location, import_run
 from viewer.models import Run
 from viewer.stores.protocol import ReadLimits, RunIndex
@@ -99,7 +99,7 @@ def test_the_next_rows_are_listed_when_the_page_asks_for_them(run: Run, reader: 
 
 def test_the_worker_lists_the_rest(run: Run) -> None:
     import_run(run, newest_first=True)
-    import_requested()
+    complete_some()
     run.refresh_from_db()
     assert (run.is_partly_listed, run.listed_count) == (False, COUNT + 2)
 
@@ -120,7 +120,7 @@ def test_a_thread_that_vanishes_before_the_rest_is_listed_is_not_listed_again(
     run = location.runs.select_related("location").get()
     import_run(run, newest_first=True)
     Database(copy, "DELETE FROM checkpoints").connection.close()
-    import_requested()
+    complete_some()
     run.refresh_from_db()
     assert not run.is_partly_listed and {row.state for row in run.checkpoints.all()} == {"pruned"}
 

@@ -8,13 +8,13 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from tests.imported import imported_location
+from tests.imported import imported_location, observe_once
 from tests.langgraph.conftest import VERSIONS, opened
 from tests.langgraph.copied import checkpoints_of, copied_ids, copied_thread, copy_all, star, written_thread
 from tests.langgraph.databases import Database, checkpoint_id, packed
 from viewer.host.jobs.retention import sizes
 from viewer.host.locations import copying
-from viewer.host.locations.background import import_requested
+from viewer.host.locations.background import complete_some
 from viewer.host.locations.importing import import_location, import_run
 from viewer.host.locations.pruning import fresh_plan, prune
 from viewer.host_requests import PruneRules
@@ -86,9 +86,7 @@ def test_a_thread_that_grows_is_copied_as_it_grows(tmp_path: Path) -> None:
 def test_new_checkpoints_of_a_copied_thread_are_copied(tmp_path: Path) -> None:
     database, run = copied_thread(tmp_path, 2)
     database.add(2, packed({"value": 2}))
-    copy_all()
-    assert len(copied_ids(run)) == 2, "The next import is not due yet."
-    copying._poll_at.clear()
+    observe_once()
     copy_all()
     assert copied_ids(run) == {checkpoint_id(number) for number in range(3)}
 
@@ -99,13 +97,13 @@ def test_copying_continues_where_another_process_was_killed(
     monkeypatch.setattr(copying, "MAX_SLICE", 2)
     run = opened(imported_location(written_thread(tmp_path, 7).path), "t")
     star(run)
-    assert import_requested() and len(copied_ids(run)) == 2
+    assert complete_some() and len(copied_ids(run)) == 2
     first = dict(StoredCopy.objects.values_list("pk", "data"))
     copying._retry_at.clear()
     copy_all()
     assert len(copied_ids(run)) == 7
     assert first.items() <= dict(StoredCopy.objects.values_list("pk", "data")).items()
-    assert not import_requested()
+    assert not complete_some()
 
 
 def test_at_the_limit_the_lineage_of_what_was_annotated_comes_first(

@@ -4,7 +4,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from viewer.host.locations import background, importing
+from tests.imported import observe_once
+from viewer.host.locations import importing
 from viewer.host.locations.importing import import_added
 from viewer.models import Location
 
@@ -22,6 +23,6 @@ def test_a_page_shows_the_progress_and_continues_a_cancelled_import(
     assert "The import was cancelled." in page and "<progress" not in page
     runner.post(reverse("location-refresh", args=[large.uid]))
     assert Location.objects.get(pk=large.pk).import_state == Location.ImportState.REQUESTED
-    background.import_requested()
+    observe_once()
     page = runner.get(large.get_absolute_url()).content.decode()
     assert "import-progress" not in page

@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Length
 
 from viewer.host.locations.addresses import address_of, import_lock
-from viewer.host.locations.importing import import_location, import_run, refresh
+from viewer.host.locations.importing import import_run, refresh
 from viewer.host.reading.location_reader import open_reader
 from viewer.models import Annotation, Checkpoint, Job, Location, Run, StoredCopy
 from viewer.records.locations import is_indexed
@@ -27,10 +27,6 @@ from viewer.stores.protocol import Entry
 MAX_SLICE, MAX_SLICE_BYTES = 50, 8 * 1024 * 1024
 # Seconds until the next attempt to read a run that could not be read.
 RETRY_SECONDS = 60.0
-# Seconds between two imports of a location with such runs: other programs may add to them.
-POLL_SECONDS = 60.0
-# When the next import of a location is due, by primary key, on the monotonic clock.
-_poll_at: dict[int, float] = {}
 # When the next attempt to read such a run is due, by primary key, on the monotonic clock.
 _retry_at: dict[int, float] = {}
 # The fingerprints of checkpoints that no attempt can read, by primary key.
@@ -39,10 +35,7 @@ _unreadable: dict[int, str] = {}
 
 def copy_some() -> bool:
     """Copy one slice of checkpoints without a current copy. Return whether there may be more to do."""
-    runs = copied_runs()
-    if _import_due({run.location_id: run.location for run in runs}.values()):
-        return True
-    for run in runs:
+    for run in copied_runs():
         if run.copies_digest == _digest_of(run) or _retry_at.get(run.pk, 0.0) > time.monotonic():
             continue
         # Lists what another program has added to the run since.
@@ -50,16 +43,6 @@ def copy_some() -> bool:
             return True
         _retry_at[run.pk] = time.monotonic() + RETRY_SECONDS
     return False
-
-
-def _import_due(locations: Iterable[Location]) -> bool:
-    """Import the locations whose import is due. Return whether an import found something new."""
-    is_news, now = False, time.monotonic()
-    for location in locations:
-        if _poll_at.get(location.pk, 0.0) <= now:
-            _poll_at[location.pk] = now + POLL_SECONDS
-            is_news |= import_location(location, wait=False).is_news
-    return is_news
 
 
 def _copy_slice(run: Run) -> bool:

@@ -23,7 +23,8 @@ from viewer.models import Location, Run
 from viewer.records.locations import is_indexed
 from viewer.stores.errors import LocationLimitExceeded, LocationReplaced, LocationUnreadable
 
-# How often imports without changes are recorded. Open locations are imported every second.
+# How often imports without changes are recorded. A location that another program writes to, or that reports
+# no changes, is imported every second.
 RECORDED_EVERY = timedelta(seconds=20)
 
 
@@ -43,7 +44,9 @@ def import_location(
     """
     try:
         with import_lock(location, wait=wait) as is_ours:
-            if not is_ours or not refresh(location):
+            if not is_ours:
+                return ImportSummary(is_skipped=True)
+            if not refresh(location):
                 return ImportSummary()
             if not wait and location.import_state == Location.ImportState.CANCELLED:
                 return ImportSummary()
@@ -60,7 +63,7 @@ def import_location(
 def import_added(location: Location) -> ImportSummary:
     """Import a location that was just added, or only the newest checkpoints of a large one.
 
-    The worker, or the process that shows the location, imports the others in the background.
+    The worker imports the others in the background.
     """
     if is_indexed(location):
         return import_location(location)

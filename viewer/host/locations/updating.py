@@ -282,6 +282,8 @@ class ImportSummary:
     is_news: bool = False
     # Whether a person cancelled it before its end.
     is_cancelled: bool = False
+    # Whether another process was importing the location, so that nothing was done.
+    is_skipped: bool = False
     # The real keys of entries that the next import reads again; None if a complete listing is needed.
     read_again: list[str] | None = None
     # Seconds to list the location and to compare it with its rows.

@@ -1,4 +1,4 @@
-"""``manage.py worker``: runs queued jobs, and follows those whose worker has ended."""
+"""``manage.py worker``: runs queued jobs, follows those whose worker has ended, and observes locations."""
 
 import signal
 from argparse import ArgumentParser
@@ -11,7 +11,8 @@ from viewer.cli.supervision import add_lifeline_argument, call_at_signal, hold
 from viewer.data_folder import prepare_data_folder
 from viewer.host.jobs.following import stopping
 from viewer.host.jobs.worker import work
-from viewer.host.locations.background import importing_in_background
+from viewer.host.locations.background import completing_imports
+from viewer.host.locations.observing import observing_locations
 from viewer.host.locations.search_index import indexing_in_background
 from viewer.management.command import ForklineCommand
 from viewer.validation import number_option
@@ -43,5 +44,5 @@ class Command(ForklineCommand):
         hold(options["lifeline"])
         # Jobs under way continue, as each runner has its own session.
         call_at_signal((signal.SIGTERM, signal.SIGINT), stopping.set)
-        with importing_in_background(), indexing_in_background():
+        with observing_locations(), completing_imports(), indexing_in_background():
             work(jobs_at_once=options["jobs"])

@@ -111,16 +111,10 @@ class FeedConsumer(RowsConsumer):
     """Send messages from the consumer's own feed whenever rows have changed."""
 
     group = ""
-    # The key of what is polled while the socket is open.
-    watched: int | None = None
 
     def next_message(self) -> str | None:
         """Return the next message of the feed; None if the page is up to date."""
         raise NotImplementedError
-
-    def watch(self, location: Location | None) -> None:
-        """Poll this location, or all locations in turn, while the socket is open."""
-        self.watched = tail.begin(location)
 
     async def join(self, group: str) -> None:
         """Join the group, then send the current state. In this order no change is missed."""
@@ -145,9 +139,6 @@ class FeedConsumer(RowsConsumer):
         return True
 
     async def disconnect(self, code: int) -> None:
-        if self.watched is not None:
-            tail.end(self.watched)
-            self.watched = None
         await super().disconnect(code)
         if self.group:
             await tail.leave(self.group, self.channel_name)
@@ -157,14 +148,13 @@ class FeedConsumer(RowsConsumer):
 
 
 class HomeConsumer(FeedConsumer):
-    """Notify the home page of changes anywhere. All locations are polled, in turn, while it is open."""
+    """Notify the home page of changes anywhere."""
 
     async def is_there(self) -> bool:
         return True
 
     async def begin(self) -> None:
         self.feed = feeds.HomeFeed()
-        self.watch(None)
         await self.join(tail.HOME)
 
     def next_message(self) -> str | None:
@@ -175,21 +165,15 @@ class HomeConsumer(FeedConsumer):
 
 
 class LocationConsumer(FeedConsumer):
-    """Notify a page of changes to its location, which is polled while the page is open."""
-
-    location: Location | None = None
+    """Notify a page of changes to its location."""
 
     async def is_there(self) -> bool:
-        found = await Location.objects.filter(uid=self.address["uid"]).afirst()
-        self.location = self.location or found
-        return found is not None
+        return await Location.objects.filter(uid=self.address["uid"]).aexists()
 
     async def begin(self) -> None:
-        assert self.location
         uid = self.address["uid"]
         shown = set(self.query_parameter("shown").split(","))
         self.feed = feeds.LocationFeed(uid, shown, can_run=self.can_run)
-        self.watch(self.location)
         await self.join(tail.location_group(uid))
 
     def next_message(self) -> str | None:
@@ -281,7 +265,6 @@ class ShareConsumer(FeedConsumer):
     """Notify a page of changes to its object, and close when the link is revoked or expires."""
 
     link: ShareLink | None = None
-    location: Location | None = None
     sent_state = ""
     expiring: asyncio.Task[None] | None = None
 
@@ -297,14 +280,11 @@ class ShareConsumer(FeedConsumer):
         token = str(self.scope["url_route"]["kwargs"]["token"])
         async with own_threads():
             found = await database_sync_to_async(open_link, thread_sensitive=False)(token)
-        if found and self.link is None:
-            self.link, self.location = found
+        self.link = self.link or found
         return found is not None
 
     async def begin(self) -> None:
         assert self.link
-        if self.location:
-            self.watch(self.location)
         self.expiring = asyncio.create_task(self.end_when_expired(self.link))
         await self.join(tail.share_group(self.link.pk))
         # The link may have been revoked before the group was joined.
