@@ -280,8 +280,6 @@ DATABASES = {
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# The layer only wakes consumers. They read what happened from the database.
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 # The function that answers requests to the host (viewer/host_requests.py).
 HOST = "viewer.host.answers.answer"
 

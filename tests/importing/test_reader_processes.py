@@ -71,7 +71,7 @@ def reader_processes() -> list[psutil.Process]:
     found = []
     for child in psutil.Process().children():
         with suppress(psutil.Error):
-            if any("stores.reader.program" in argument for argument in child.cmdline()):
+            if any("host.reading.program" in argument for argument in child.cmdline()):
                 found.append(child)
     return found
 

@@ -8,7 +8,7 @@ from tests.live.conftest import Connect
 from tests.real_stores import write_checkpoint
 from viewer.host.locations.observing import observing_locations
 from viewer.models import Job, Location
-from viewer.web.live.tail import tails
+from viewer.web.live.broadcast import all_rounds
 
 REVISION = re.compile(r'data-revision="(\d+)"')
 
@@ -54,10 +54,14 @@ async def test_nothing_is_polled_after_the_last_page_closes(connect: Connect, lo
         await socket.connect()
         await socket.receive_from()
     loop = asyncio.get_running_loop()
+    # A page receives its first message before it joins the others.
+    async with asyncio.timeout(30):
+        while sum(len(one.sockets) for one in all_rounds[loop].broadcasts.values()) < 2:
+            await asyncio.sleep(0)
     await sockets[0].disconnect()
-    assert loop in tails
+    assert loop in all_rounds
     await sockets[1].disconnect()
-    assert loop not in tails
+    assert loop not in all_rounds
 
 
 async def test_an_open_page_is_notified_of_a_new_checkpoint(connect: Connect, location: Location) -> None:

@@ -14,8 +14,8 @@ from tests.live.test_job_socket import SEQ
 from viewer.models import Job, JobEvent
 from viewer.web.live import broadcast
 from viewer.web.live.admission import NORMAL_CLOSURE, NOT_THERE, TRY_AGAIN_LATER
-from viewer.web.live.consumers import MAX_WAITING, JobConsumer
-from viewer.web.live.feeds import JobFeed, next_message
+from viewer.web.live.consumer import MAX_WAITING, PageConsumer
+from viewer.web.live.job_feed import JobFeed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MAX_SECONDS = 30
@@ -65,7 +65,7 @@ async def pages() -> AsyncIterator[list[Page]]:
     opened = [Page() for _ in range(4)]
     yield opened
     for page in opened:
-        await broadcast.leave(page)
+        broadcast.leave(page)
 
 
 async def join(page: Page, job: Job, after: int = 0) -> None:
@@ -114,7 +114,7 @@ async def test_a_failed_first_message_fails_for_each_page(
         def failed(*_arguments: object) -> str:
             raise OSError(5, "Input/output error")
 
-        patched.setattr(broadcast, "next_message", failed)
+        patched.setattr(JobFeed, "next_message", failed)
         joined = await asyncio.gather(*(join(page, job) for page in pages[:2]), return_exceptions=True)
     assert [type(error) for error in joined] == [OSError, OSError]
     await write(job, 1)
@@ -163,14 +163,14 @@ async def test_pages_of_a_removed_job_are_notified(job: Job, pages: list[Page]) 
 async def test_nothing_remains_when_the_last_page_has_left(job: Job, pages: list[Page]) -> None:
     for page in pages[:2]:
         await join(page, job)
-    await broadcast.leave(pages[0])
-    assert broadcast.broadcasts()
-    await broadcast.leave(pages[1])
-    assert not broadcast.broadcasts()
+    broadcast.leave(pages[0])
+    assert broadcast.all_rounds
+    broadcast.leave(pages[1])
+    assert not broadcast.all_rounds
 
 
 async def test_a_page_that_reads_too_slowly_is_closed() -> None:
-    socket = JobConsumer()
+    socket = PageConsumer()
     socket.waiting = asyncio.Queue(MAX_WAITING)
     for _ in range(MAX_WAITING + 1):
         socket.put("a message")
@@ -181,17 +181,17 @@ async def test_a_page_that_reads_too_slowly_is_closed() -> None:
 def test_the_page_of_a_job_and_its_bar_receive_different_messages(job: Job) -> None:
     whole, bar = JobFeed(job.pk, after=0, whole=True), JobFeed(job.pk, after=0)
     JobEvent.objects.bulk_create([event(job, 1)])
-    assert SEQ.findall(next_message(whole) or "") == ["1"]
-    assert SEQ.findall(next_message(bar) or "") == []
+    assert SEQ.findall(whole.next_message() or "") == ["1"]
+    assert SEQ.findall(bar.next_message() or "") == []
 
 
 def test_a_change_and_its_reversal_are_both_sent(job: Job) -> None:
     feed = JobFeed(job.pk, after=0, whole=True)
-    assert next_message(feed)
+    assert feed.next_message()
     sent = []
     for at in [timezone.now() + timedelta(hours=hours) for hours in (1, 2)] * 2:
         Job.objects.filter(pk=job.pk).update(status="queued", start_at=at)
-        sent.append(next_message(feed))
-        assert next_message(feed) is None
+        sent.append(feed.next_message())
+        assert feed.next_message() is None
     assert all(sent)
     assert all(one != other for one, other in pairwise(sent))

@@ -24,7 +24,9 @@ from tests.serving.conftest import WebServer
 from viewer.data_folder.changes import CommitChanges
 from viewer.host.locations.updating import MIN_CHECKPOINTS, only_new_garbage
 from viewer.models import Job, Location
-from viewer.web.live.tail import Tail, poll_repeatedly
+from viewer.web.live import broadcast
+from viewer.web.live.broadcast import Broadcast, Rounds, send_repeatedly
+from viewer.web.live.feeds import HOME, RowsFeed
 from viewer.web.login_links import teammate
 
 
@@ -113,12 +115,14 @@ async def test_the_change_watcher_closes_its_connection(
         opened.append(CommitChanges(tmp_path / "db.sqlite3"))
         return opened[-1]
 
-    monkeypatch.setattr("viewer.web.live.tail.changes_of_rows", opening)
-    waking = asyncio.create_task(poll_repeatedly(Tail()))
+    monkeypatch.setattr(broadcast, "changes_of_rows", opening)
+    feed = RowsFeed(HOME)
+    rounds = Rounds({feed.audience: Broadcast(feed.audience, feed, "en")})
+    sending = asyncio.create_task(send_repeatedly(rounds))
     while not opened:
         await asyncio.sleep(0)
-    waking.cancel()
-    await asyncio.gather(waking, return_exceptions=True)
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
     (changes,) = opened
     with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
         changes.wait()

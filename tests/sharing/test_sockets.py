@@ -103,7 +103,7 @@ async def test_a_socket_of_another_site_is_refused(connect: Connect, socket: str
 async def test_sockets_of_share_links_leave_connections_for_others(
     connect: Connect, socket: str, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("viewer.web.live.consumers.MAX_SOCKETS", 3)
+    monkeypatch.setattr("viewer.web.live.consumer.MAX_SOCKETS", 3)
     first, *others = [connect(socket, as_cookie="") for _ in range(3)]
     for opened in (first, *others):
         await opened.connect()

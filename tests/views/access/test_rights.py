@@ -9,7 +9,8 @@ from django.urls import reverse
 
 from viewer.models import Checkpoint, Job, Location, Run
 from viewer.records.permissions import can_run
-from viewer.web.live import feeds
+from viewer.web.live.feeds import RowsFeed, location_group
+from viewer.web.live.job_feed import JobFeed
 from viewer.web.login_links import owner, teammate
 
 
@@ -67,7 +68,7 @@ def test_open_pages_of_read_only_users_receive_no_buttons(location: Location) ->
         kind=Job.Kind.FORK, location=location, project=location.project, status=Job.Status.RUNNING
     )
     for allowed in (False, True, False):
-        whole = feeds.next_message(feeds.JobFeed(job.pk, after=0, whole=True, can_run=allowed))
-        bar = feeds.location_message(feeds.LocationFeed(location.uid, can_run=allowed))
+        whole = JobFeed(job.pk, after=0, whole=True, can_run=allowed).next_message()
+        bar = RowsFeed(location_group(location.uid), can_run=allowed).next_message()
         for message in (whole, bar):
             assert (reverse("job-cancel", args=[job.pk]) in (message or "")) == allowed

@@ -15,7 +15,7 @@ from django.utils import timezone
 from tests.views.forking import CREW, stored
 from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, Job, Location, Question, Run
-from viewer.web.live.feeds import HomeFeed, home_message
+from viewer.web.live import feeds
 
 HOME = "/"
 AT = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
@@ -87,11 +87,11 @@ def test_a_reader_cannot_cancel_on_the_home_page(reader: Client, location: Locat
 
 def test_a_requested_cancellation_refreshes_open_home_pages(runner: Client, location: Location) -> None:
     job = make_job(location, status=Job.Status.RUNNING)
-    feed = HomeFeed()
-    home_message(feed)
-    assert home_message(feed) is None
+    feed = feeds.RowsFeed(feeds.HOME)
+    feed.next_message()
+    assert feed.next_message() is None
     job.request_cancel()
-    assert home_message(feed) is not None
+    assert feed.next_message() is not None
 
 
 def test_a_failed_job_is_listed_until_it_is_repeated(runner: Client, location: Location) -> None:

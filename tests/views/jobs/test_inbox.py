@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from viewer.host.jobs.spool import answer_name
 from viewer.models import Job, JobEvent, Location, Question
-from viewer.web.live.feeds import JobFeed, next_message
+from viewer.web.live.job_feed import JobFeed
 
 
 @pytest.fixture
@@ -161,18 +161,18 @@ def test_the_list_the_bar_and_the_page_of_a_job_show_that_it_waits(runner: Clien
 
 def test_an_open_page_shows_each_question_and_its_answer(job: Job) -> None:
     feed = JobFeed(job.pk, after=0, whole=True, can_run=True)
-    next_message(feed)
+    feed.next_message()
     question = ask(job)
-    message = json.loads(next_message(feed) or "")["html"]
+    message = json.loads(feed.next_message() or "")["html"]
     assert "<textarea" in message
     assert "inbox-count number" in message
     question.record_answer("fine by me", None)
     JobEvent.objects.create(job=job, seq=2, kind="answered", at=timezone.now(), data={"number": 1})
-    message = json.loads(next_message(feed) or "")["html"]
+    message = json.loads(feed.next_message() or "")["html"]
     assert "fine by me" in message
     assert "<textarea" not in message
     assert "inbox-count number" not in message
     ask(job, 2)
-    next_message(feed)
+    feed.next_message()
     job.end(Job.Status.CANCELLED)
-    assert "Not answered" in (next_message(feed) or "")
+    assert "Not answered" in (feed.next_message() or "")

@@ -12,7 +12,7 @@ from django.utils import timezone
 from tests.views.forking import CREW, checked, page
 from viewer.models import Checkpoint, Job, JobEvent, Question, Sweep
 from viewer.presentation.jobs.events import LABELS
-from viewer.web.live.feeds import JobFeed, next_message
+from viewer.web.live.job_feed import JobFeed
 
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg/onload=alert(3)>"
 OPENINGS = ("<script>alert", "<img src=x", "<svg/onload", "\"'><")
@@ -78,7 +78,7 @@ def test_no_script_of_a_run_becomes_markup(runner: Client, job: Job) -> None:
     assert {address: answer.status_code for address, answer in pages.items()} == dict.fromkeys(addresses, 200)
     texts = {address: answer.content.decode() for address, answer in pages.items()}
     # Its rows are data, which the page sets as text.
-    texts["socket"] = json.loads(next_message(JobFeed(pk=job.pk, after=0, whole=True)) or "")["html"]
+    texts["socket"] = json.loads(JobFeed(pk=job.pk, after=0, whole=True).next_message() or "")["html"]
     assert {address: found for address, text in texts.items() if (found := markup_in(text))} == {}
     assert all("&lt;script&gt;" in texts[address] for address in (job.get_absolute_url(), "socket"))
     # Also while it waits to start.

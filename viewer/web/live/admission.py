@@ -1,8 +1,13 @@
-"""Why a socket is closed. The page reads the codes in static/js/live.js."""
+"""Closes open sockets when their session ends, or their user or permission changes.
+
+Any process that ends a session or changes a permission commits to the database. So the sockets of this web
+process are checked after commits, with a few queries for all of them, and when a session expires.
+"""
 
 import asyncio
 import logging
 from collections.abc import Collection
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -15,10 +20,14 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
+from viewer.data_folder.changes import changes_of_rows
 from viewer.records.permissions import can_run
-from viewer.web.live import tail
 
-# Nothing more follows: the page does not reconnect.
+logger = logging.getLogger(__name__)
+
+CHECK_SECONDS = 0.25
+# Why a socket is closed: the page reads these codes in static/js/live.js.
+# Nothing more follows, so the page does not reconnect.
 NORMAL_CLOSURE = 1000
 # The page reconnects, and receives what it missed.
 INTERNAL_ERROR = 1011
@@ -28,17 +37,6 @@ LOGGED_OUT = 4401
 RIGHT_CHANGED = 4403
 # The job or the location was removed.
 NOT_THERE = 4404
-
-
-# Closes open sockets when their session ends, or their user or permission changes.
-#
-# Any process that ends a session or changes a permission commits to the database. So the sockets of this web
-# process are checked after each commit, with a few queries for all of them, and when a session expires.
-
-
-logger = logging.getLogger(__name__)
-
-CHECK_SECONDS = 0.25
 
 
 class Admission(NamedTuple):
@@ -65,10 +63,10 @@ class Access(NamedTuple):
 
 @dataclass
 class Guard:
-    """The open sockets of one event loop. ``version`` is the tail's at the last check."""
+    """The open sockets of one event loop. ``is_due`` is true if some were opened since the last check."""
 
     sockets: dict[AdmittedSocket, Admission] = field(default_factory=dict)
-    version: int | None = None
+    is_due: bool = False
     expires: datetime | None = None
     task: asyncio.Task[None] | None = None
 
@@ -78,11 +76,11 @@ guards: dict[asyncio.AbstractEventLoop, Guard] = {}
 
 
 def watch(socket: AdmittedSocket, admission: Admission) -> None:
-    """Start checking this socket. It must have joined the tail."""
+    """Start checking this socket."""
     guard = guards.setdefault(asyncio.get_running_loop(), Guard())
     guard.sockets[socket] = admission
     # The next check finds changes made since the socket was opened.
-    guard.version = None
+    guard.is_due = True
     if guard.task is None:
         guard.task = asyncio.create_task(keep_checking(guard))
 
@@ -101,16 +99,17 @@ def unwatch(socket: AdmittedSocket) -> None:
 
 async def keep_checking(guard: Guard) -> None:
     """Check all sockets after commits, at most four times a second, and when a session expires."""
-    while True:
-        version = tail.last_version()
-        if version != guard.version or (guard.expires and guard.expires <= timezone.now()):
+    with closing(changes_of_rows()) as changes:
+        while True:
             try:
-                guard.version = version
-                await check(guard)
+                has_expired = guard.expires is not None and guard.expires <= timezone.now()
+                if changes.wait() or guard.is_due or has_expired:
+                    guard.is_due = False
+                    await check(guard)
             except Exception:
-                guard.version = None
+                guard.is_due = True
                 logger.exception("checking sessions")
-        await asyncio.sleep(CHECK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
 
 
 async def check(guard: Guard) -> None:

@@ -1,147 +1,185 @@
-"""One feed for all sockets that show a job alike: each message is encoded once and sent to all of them.
+"""Send open pages what has changed: each message is encoded once for all pages that show something alike.
 
-All feeds of a web process are read in rounds, with the same few queries for any number of jobs.
+A web process polls for commits of any process, and reads what has changed in rounds, with the same few
+queries for any number of pages.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from copy import deepcopy
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
-from weakref import WeakKeyDictionary
+from typing import NamedTuple, Protocol, TypeVar
+from uuid import UUID
 
 from channels.db import database_sync_to_async
+from django.db.models import Max
 from django.utils.translation import override
 
-from viewer.web.live import tail
-from viewer.web.live.admission import INTERNAL_ERROR, NORMAL_CLOSURE, NOT_THERE
-from viewer.web.live.feeds import JobFeed, next_message
-from viewer.web.live.rounds import Audience, Broadcast, FeedSocket, RoundResult, Rounds, results_of
+from viewer.data_folder.changes import changes_of_rows
+from viewer.models import JobEvent
+from viewer.web.live.admission import INTERNAL_ERROR
+from viewer.web.live.feeds import RowsFeed, States, changed
+from viewer.web.live.job_feed import JobFeed, states_of
 
 T = TypeVar("T")
+Feed = RowsFeed | JobFeed
 
 logger = logging.getLogger(__name__)
 
-# After a round, the next one waits for this multiple of its duration: a page of a quiet server receives an
+POLL_SECONDS = 0.015
+# After a round, the next poll waits for this multiple of its duration: a page of a quiet server receives an
 # event at once, and messages of a busy server hold several.
 PAUSE_FACTOR = 2
 MAX_PAUSE_SECONDS = 0.05
 
-# One thread renders for all broadcasts. Events written in the meantime share the next message, since a
-# message costs more than an event in it.
+# One thread renders for all pages. Events written in the meantime share the next message, since a message
+# costs more than an event in it.
 renderer = ThreadPoolExecutor(1, thread_name_prefix="broadcast")
+
+
+class FeedSocket(Protocol):
+    """An open socket. ``send`` waits until the page has received the earlier messages."""
+
+    has_ended: bool
+
+    async def send(self, text_data: str) -> None: ...
+    def put(self, message: str) -> None: ...
+    def put_end(self, code: int) -> None: ...
+
+
+# What is equal for all sockets with the same messages: the audience of their feeds, and the language.
+Key = tuple[Hashable, ...]
+
+
+@dataclass(eq=False)
+class Broadcast:
+    """The feed of an audience."""
+
+    key: Key
+    feed: Feed
+    language: str
+    sockets: set[FeedSocket] = field(default_factory=set)
+    # Held while a message is sent, so that a socket joins between two messages.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Whether the rounds have read everything up to the last round.
+    is_followed: bool = False
+
+
+@dataclass(eq=False)
+class Rounds:
+    """The broadcasts of an event loop."""
+
+    broadcasts: dict[Key, Broadcast] = field(default_factory=dict)
+    # Whether a broadcast has begun since the last round. Its rows may have changed before.
+    has_new: bool = False
+    # The key of the last event that a round has read.
+    last_event: int = 0
+    # The states of other rows at the last round.
+    seen: States = field(default_factory=dict)
+    task: asyncio.Task[None] | None = None
+
+
+class RoundResult(NamedTuple):
+    """The messages of one broadcast in a round, and the code to close its sockets with, if any."""
+
+    messages: list[str]
+    code: int | None = None
 
 
 # By event loop: a web process has one.
 all_rounds: dict[asyncio.AbstractEventLoop, Rounds] = {}
+# The first messages that are being rendered, by event loop, audience and start.
+all_first_messages: defaultdict[
+    asyncio.AbstractEventLoop, dict[Key, tuple[asyncio.Future[str | None], Feed]]
+] = defaultdict(dict)
 
 
-# The first messages that are being rendered, by event loop.
-_Rendering = dict[tuple[Audience, int], tuple[asyncio.Future[str | None], JobFeed]]
-all_first_messages: WeakKeyDictionary[asyncio.AbstractEventLoop, _Rendering] = WeakKeyDictionary()
-
-
-def current_rounds() -> Rounds:
-    """Return the rounds of the running event loop."""
-    return all_rounds.setdefault(asyncio.get_running_loop(), Rounds())
-
-
-def broadcasts() -> dict[Audience, Broadcast]:
-    """Return the broadcasts of the running event loop."""
-    rounds = all_rounds.get(asyncio.get_running_loop())
-    return rounds.broadcasts if rounds else {}
-
-
-async def join(socket: FeedSocket, feed: JobFeed, language: str) -> None:
+async def join(socket: FeedSocket, feed: Feed, language: str) -> None:
     """Send this socket the messages that its page missed, then every message of its audience."""
-    audience = Audience(feed.pk, feed.whole, feed.can_run, language)
-    first, feed = await shared_first(audience, feed)
+    key = (*feed.audience, language)
+    first, feed = await shared_first((*key, feed.start), feed, language)
     if first and not socket.has_ended:
         await socket.send(first)
-    while True:
-        while not socket.has_ended and (message := await rendered(partial(next_message, feed), language)):
+    while not socket.has_ended:
+        while message := await rendered(feed.next_message, language):
+            if socket.has_ended:
+                return
             await socket.send(message)
-        if socket.has_ended:
+        if feed.close_code is not None:
+            socket.put_end(feed.close_code)
             return
-        if feed.has_ended or feed.sent_state is None:
-            socket.put_end(NORMAL_CLOSURE if feed.has_ended else NOT_THERE)
-            return
-        rounds = current_rounds()
-        broadcast = rounds.broadcasts.setdefault(audience, Broadcast(audience, feed))
+        rounds = all_rounds.setdefault(asyncio.get_running_loop(), Rounds())
+        broadcast = rounds.broadcasts.setdefault(key, Broadcast(key, feed, language))
         async with broadcast.lock:
             # It may have ended in the meantime.
-            if broadcasts().get(audience) is broadcast:
-                await align(broadcast, socket, feed)
-                broadcast.sockets.add(socket)
-                await begin(rounds, broadcast)
+            if rounds.broadcasts.get(key) is broadcast:
+                await add(rounds, broadcast, socket, feed)
                 return
 
 
-async def shared_first(audience: Audience, feed: JobFeed) -> tuple[str | None, JobFeed]:
+async def shared_first(key: Key, feed: Feed, language: str) -> tuple[str | None, Feed]:
     """Return the first message to a page, and a separate feed for the messages after it.
 
-    Pages that are opened at the same time share its rendering: it holds all of the job's state.
+    Pages that are opened at the same time share its rendering: it holds all that they show.
     """
-    key = (audience, feed.after)
-    rendering = all_first_messages.setdefault(asyncio.get_running_loop(), {})
+    rendering = all_first_messages[asyncio.get_running_loop()]
     if key not in rendering:
-        started = asyncio.ensure_future(rendered(partial(next_message, feed), audience.language))
+        started = asyncio.ensure_future(rendered(feed.next_message, language))
         rendering[key] = (started, feed)
         started.add_done_callback(lambda _done: rendering.pop(key, None))
     running, shared = rendering[key]
     message = await asyncio.shield(running)
     # One job row is enough for all of them, but their progress differs from here on.
-    return message, deepcopy(shared, {id(shared.job): shared.job})
+    job = getattr(shared, "job", None)
+    return message, deepcopy(shared, {id(job): job})
 
 
-async def send_next(broadcast: Broadcast) -> bool:
-    """Send the next message to every socket. Return False if there is none."""
-    message = await rendered(partial(next_message, broadcast.feed), broadcast.audience.language)
-    if message is None:
-        return False
-    for socket in broadcast.sockets:
-        socket.put(message)
-    return True
-
-
-async def align(broadcast: Broadcast, socket: FeedSocket, feed: JobFeed) -> None:
-    """Advance the broadcast or this feed, whichever is behind, to the event of the other."""
-    while broadcast.feed.last < feed.last and await send_next(broadcast):
-        pass
-    rest = partial(next_message, feed, until=broadcast.feed.last)
-    while message := await rendered(rest, broadcast.audience.language):
-        socket.put(message)
-
-
-async def begin(rounds: Rounds, broadcast: Broadcast) -> None:
-    """Send the changes of this broadcast in rounds."""
-    if broadcast.has_joined:
-        return
-    broadcast.has_joined = True
-    await tail.join(tail.job_group(broadcast.audience.pk), rounds.changed)
-    # Its job may have changed before.
-    rounds.changed.set()
+async def add(rounds: Rounds, broadcast: Broadcast, socket: FeedSocket, feed: Feed) -> None:
+    """Add a socket whose page has received the messages of its own feed."""
+    others = list(broadcast.sockets)
+    # The broadcast does not end if the others leave meanwhile.
+    broadcast.sockets.add(socket)
+    try:
+        if broadcast.feed is not feed:
+            messages, missed = await rendered(partial(broadcast.feed.align, feed), broadcast.language)
+            send(messages, others)
+            send(missed, [socket])
+    except BaseException:
+        leave(socket)
+        raise
+    rounds.has_new |= not broadcast.is_followed
     if rounds.task is None:
         rounds.task = asyncio.create_task(send_repeatedly(rounds))
 
 
-async def leave(socket: FeedSocket) -> None:
+def send(messages: Sequence[str], sockets: Iterable[FeedSocket]) -> None:
+    """Send these messages to these sockets."""
+    for message in messages:
+        for socket in sockets:
+            socket.put(message)
+
+
+def leave(socket: FeedSocket) -> None:
     """Remove a socket. Its broadcast ends with the last one."""
-    for broadcast in list(broadcasts().values()):
-        broadcast.sockets.discard(socket)
-        if not broadcast.sockets and broadcast.has_joined:
-            await end(current_rounds(), broadcast)
+    rounds = all_rounds.get(asyncio.get_running_loop(), Rounds())
+    for broadcast in list(rounds.broadcasts.values()):
+        if socket in broadcast.sockets:
+            broadcast.sockets.discard(socket)
+            if not broadcast.sockets:
+                end(rounds, broadcast)
 
 
-async def end(rounds: Rounds, broadcast: Broadcast, code: int | None = None) -> None:
+def end(rounds: Rounds, broadcast: Broadcast, code: int | None = None) -> None:
     """Let no more sockets join this broadcast. Close those it has with this code."""
-    if rounds.broadcasts.get(broadcast.audience) is not broadcast:
+    if rounds.broadcasts.get(broadcast.key) is not broadcast:
         return
-    del rounds.broadcasts[broadcast.audience]
+    del rounds.broadcasts[broadcast.key]
     if not rounds.broadcasts:
         all_rounds.pop(asyncio.get_running_loop(), None)
         # It ends on its own after the present round.
@@ -150,44 +188,95 @@ async def end(rounds: Rounds, broadcast: Broadcast, code: int | None = None) -> 
     for socket in broadcast.sockets:
         if code is not None:
             socket.put_end(code)
-    await tail.leave(tail.job_group(broadcast.audience.pk), rounds.changed)
 
 
 async def send_repeatedly(rounds: Rounds) -> None:
-    """Send the changes of all broadcasts, as long as there are any."""
-    while rounds.broadcasts:
-        await rounds.changed.wait()
-        rounds.changed.clear()
-        started_at = time.monotonic()
-        await send_round(rounds)
-        # Events that are written in the meantime share the next messages.
-        await asyncio.sleep(min(PAUSE_FACTOR * (time.monotonic() - started_at), MAX_PAUSE_SECONDS))
+    """Poll for commits about 60 times a second (7 µs each), and send what changed, while pages are open."""
+    with closing(changes_of_rows()) as changes:
+        while rounds.broadcasts:
+            started_at = time.monotonic()
+            try:
+                if changes.wait() or rounds.has_new:
+                    rounds.has_new = False
+                    await send_round(rounds)
+            except Exception:
+                logger.exception("polling for changes")
+                rounds.has_new = True
+                await asyncio.sleep(1)
+            # Events that are written in the meantime share the next messages.
+            pause = PAUSE_FACTOR * (time.monotonic() - started_at)
+            await asyncio.sleep(min(max(POLL_SECONDS, pause), MAX_PAUSE_SECONDS))
 
 
 async def send_round(rounds: Rounds) -> None:
     """Send the news of each broadcast."""
     async with AsyncExitStack() as held:
-        locked = [one for one in rounds.broadcasts.values() if one.has_joined]
+        locked = [one for one in rounds.broadcasts.values() if one.sockets]
         for broadcast in locked:
             await held.enter_async_context(broadcast.lock)
-        present = [one for one in locked if rounds.broadcasts.get(one.audience) is one]
+        present = [one for one in locked if rounds.broadcasts.get(one.key) is one]
         try:
             outcomes = await in_renderer(partial(results_of, rounds, present))
         except Exception:
-            logger.exception("reading the changes of jobs")
+            logger.exception("reading what has changed")
             outcomes = [RoundResult([], INTERNAL_ERROR)] * len(present)
         for broadcast, outcome in zip(present, outcomes, strict=True):
-            for message in outcome.messages:
-                for socket in broadcast.sockets:
-                    socket.put(message)
+            send(outcome.messages, broadcast.sockets)
             if outcome.code is not None:
-                await end(rounds, broadcast, outcome.code)
+                end(rounds, broadcast, outcome.code)
 
 
-async def rendered(render: Callable[[], str | None], language: str) -> str | None:
+def results_of(rounds: Rounds, broadcasts: Sequence[Broadcast]) -> list[RoundResult]:
+    """Return the result of a round for each of these broadcasts. Called in the renderer's thread."""
+    jobs = {one.feed.pk for one in broadcasts if isinstance(one.feed, JobFeed)}
+    # Read the states first: once a job has ended, all its events are stored.
+    states = states_of(jobs) if jobs else {}
+    events = new_events(rounds) if jobs else {}
+    groups = {one.feed.group for one in broadcasts if isinstance(one.feed, RowsFeed)}
+    news = changed(rounds.seen, groups)
+
+    def messages_of(one: Broadcast) -> list[str]:
+        feed = one.feed
+        if not one.is_followed:
+            # What has changed since it was created. From the next round on, the rounds read all of it.
+            return list(iter(feed.next_message, None))
+        if isinstance(feed, JobFeed):
+            return feed.messages_with(states.get(feed.pk), events.get(feed.pk, ()))
+        message = feed.next_message() if feed.group in news else None
+        return [message] if message else []
+
+    return [result_of(one, partial(messages_of, one)) for one in broadcasts]
+
+
+def new_events(rounds: Rounds) -> Mapping[UUID, Sequence[JobEvent]]:
+    """Return the events of each job since the last round, in order."""
+    before = rounds.last_event
+    rounds.last_event = JobEvent.objects.aggregate(Max("pk"))["pk__max"] or 0
+    found: defaultdict[UUID, list[JobEvent]] = defaultdict(list)
+    if any(one.is_followed and isinstance(one.feed, JobFeed) for one in rounds.broadcasts.values()):
+        # By key alone, which is fast for any number of jobs. Events of jobs that no page shows are skipped.
+        new = JobEvent.objects.filter(pk__gt=before, pk__lte=rounds.last_event).order_by("pk")
+        for event in new.iterator(chunk_size=1000):
+            found[event.job_id].append(event)
+    return found
+
+
+def result_of(broadcast: Broadcast, messages_of: Callable[[], list[str]]) -> RoundResult:
+    """Return the result for one broadcast, in its language."""
+    try:
+        with override(broadcast.language):
+            messages = messages_of()
+    except Exception:
+        logger.exception("sending the changes of %s", broadcast.key)
+        return RoundResult([], INTERNAL_ERROR)
+    broadcast.is_followed = True
+    return RoundResult(messages, broadcast.feed.close_code)
+
+
+async def rendered(render: Callable[[], T], language: str) -> T:
     """Call this function in the renderer's thread and in this language. Return its result."""
 
-    def translated() -> str | None:
+    def translated() -> T:
         with override(language):
             return render()
 

@@ -2,15 +2,15 @@
 
 from django.urls import path, re_path
 
-from viewer.web.live import consumers
+from viewer.web.live.consumer import NoSuchSocket, PageConsumer
 
 websocket_urlpatterns = [
-    path("ws/locations/<uuid:uid>/", consumers.LocationConsumer.as_asgi()),
-    path("ws/home/", consumers.HomeConsumer.as_asgi()),
+    path("ws/locations/<uuid:uid>/", PageConsumer.as_asgi(), {"shows": "location"}),
+    path("ws/home/", PageConsumer.as_asgi(), {"shows": "home"}),
     # ?after=<seq> sends the events after that one.
-    path("ws/jobs/<uuid:pk>/", consumers.JobConsumer.as_asgi()),
+    path("ws/jobs/<uuid:pk>/", PageConsumer.as_asgi(), {"shows": "job"}),
     # Without a login: the token opens the object of its link only.
-    path("ws/shared/<str:token>/", consumers.ShareConsumer.as_asgi()),
+    path("ws/shared/<str:token>/", PageConsumer.as_asgi(), {"shows": "share"}),
     # Without it, an unknown URL is logged as an error.
-    re_path(r"", consumers.NoSuchSocket.as_asgi()),
+    re_path(r"", NoSuchSocket.as_asgi()),
 ]

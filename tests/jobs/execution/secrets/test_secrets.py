@@ -20,7 +20,7 @@ from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.preflight import preflight_checkpoint, run_check
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run
 from viewer.records.questions import answer
-from viewer.web.live.feeds import JobFeed, next_message
+from viewer.web.live.job_feed import JobFeed
 
 OWN = "own-CANARY-of-this-project"
 # What each of these keys would be known by.
@@ -75,7 +75,7 @@ def test_no_key_in_the_output_of_a_run_is_stored_shown_or_sent(
     job.refresh_from_db()
     assert job.status == Job.Status.FAILED and job.events.count() > 9
     shown["job"] = reader.get(job.get_absolute_url()).content.decode()
-    shown["socket"] = next_message(JobFeed(pk=job.pk, after=0, whole=True)) or ""
+    shown["socket"] = JobFeed(pk=job.pk, after=0, whole=True).next_message() or ""
     shown["log"] = (job.folder / "log.txt").read_text()
     shown["printed"] = "".join(capfd.readouterr()) + caplog.text
     assert {name: found for name, text in shown.items() if (found := found_in(text))} == {}
