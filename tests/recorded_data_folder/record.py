@@ -19,6 +19,11 @@ AT = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
 LATER = datetime(2126, 1, 1, tzinfo=UTC)
 
 
+def version(module: str) -> Any:
+    """Return a module of the recorded version by its name then, which nothing here may change."""
+    return import_module(module)
+
+
 def main() -> None:
     """Import the stores, and add one of everything else."""
     import django
@@ -27,12 +32,12 @@ def main() -> None:
     from django.apps import apps
     from django.core.management import call_command
 
-    from viewer.data_folder import prepare_data_folder
+    prepare_data_folder = version("viewer.data_folder").prepare_data_folder
 
     prepare_data_folder()
     for store in sorted(STORES.iterdir()):
         call_command("import_checkpoints", str(store))
-    from viewer.host.locations.importing import import_run
+    import_run = version("viewer.host.locations.importing").import_run
 
     models: dict[str, Any] = {model.__name__: model for model in apps.get_models()}
     for run in models["Run"].objects.filter(location__engine="langgraph"):
@@ -103,9 +108,7 @@ def _project(models: dict[str, Any], owner: Any) -> Any:
 
 
 def _message(text: str) -> Any:
-    from viewer.messages.message import UserMessage
-
-    return UserMessage("plain_text", {"text": text})
+    return version("viewer.messages.message").UserMessage("plain_text", {"text": text})
 
 
 def _checkpoint(models: dict[str, Any]) -> Any:
@@ -141,7 +144,7 @@ def _jobs(models: dict[str, Any], project: Any, owner: Any) -> None:
     for number, kind in enumerate(("resume", "run", "publish"), 10):
         _job(models, project, owner, number, "succeeded", kind=kind)
     # Its start time is far away, so that no worker starts it.
-    module = import_module("viewer.host.jobs.worker")
+    module = version("viewer.host.jobs.worker")
     module.enqueue(models["Job"].objects.get(status="queued"))
 
 
@@ -271,15 +274,16 @@ def _unreachable_location(models: dict[str, Any]) -> None:
 
 def _annotations(models: dict[str, Any], owner: Any) -> None:
     """Names, stars, labels and notes of each engine's run, branch and checkpoint, and their former texts."""
-    from viewer.records.annotations import AnnotatedObject, annotate
+    module = version("viewer.records.annotations")
+    subject_of, annotate = module.AnnotatedObject, module.annotate
 
     for engine in ("crewai", "langgraph"):
         checkpoint = models["Checkpoint"].objects.filter(location__engine=engine).order_by("pk").first()
         run = checkpoint.run
         subjects = (
-            AnnotatedObject(run),
-            AnnotatedObject(run, branch=checkpoint.branch),
-            AnnotatedObject(run, checkpoint_id=checkpoint.checkpoint_id),
+            subject_of(run),
+            subject_of(run, branch=checkpoint.branch),
+            subject_of(run, checkpoint_id=checkpoint.checkpoint_id),
         )
         for subject in subjects:
             annotate(subject, owner, name="Draft", labels=["tea"], note="A first note.")
@@ -295,7 +299,8 @@ def _annotations(models: dict[str, Any], owner: Any) -> None:
 
 def _personal(models: dict[str, Any], owner: Any) -> None:
     """The share links, saved searches and settings of a person."""
-    from viewer.presentation.share_links import hash_of, subject_of
+    module = version("viewer.presentation.share_links")
+    hash_of, subject_of = module.hash_of, module.subject_of
 
     checkpoint = _checkpoint(models)
     sides = f"a={checkpoint.pk}&b={checkpoint.parent_id}"
@@ -334,9 +339,9 @@ def _personal(models: dict[str, Any], owner: Any) -> None:
 
 def _copies_and_index(models: dict[str, Any]) -> None:
     """Copy the annotated thread, read the inputs of all runs, and index all texts, as a worker does."""
-    from viewer.host.locations.copying import copy_some
-    from viewer.host.locations.describing import describe_runs
-    from viewer.host.locations.search_index import index_some
+    copy_some = version("viewer.host.locations.copying").copy_some
+    describe_runs = version("viewer.host.locations.describing").describe_runs
+    index_some = version("viewer.host.locations.search_index").index_some
 
     while copy_some():
         pass

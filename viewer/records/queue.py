@@ -33,7 +33,7 @@ def next_job(excluded: Collection[UUID] = ()) -> Job | None:
     due = Job.objects.due().exclude(pk__in=excluded).order_by(Coalesce("became_due_at", "created_at"))
     # Of thousands of jobs that wait for one limit, one is checked.
     held: set[tuple[UUID | None, int | None]] = set()
-    for pk, *sharing in due.values_list("pk", "sweep", "project"):
+    for pk, *sharing in due.values_list("pk", "sweep", "project").iterator():
         if tuple(sharing) in held:
             continue
         job = Job.objects.filter(pk=pk).first()
