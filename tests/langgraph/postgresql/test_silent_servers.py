@@ -1,6 +1,7 @@
 """A server that stops answering, or a policy that never ends: the command ends, and nothing is left."""
 
 import os
+import shutil
 import signal
 import socket
 import socketserver
@@ -83,8 +84,14 @@ def silent_server(step: tuple[bytes, bytes, bytes]) -> Iterator[Any]:
             thread.join()
 
 
+@pytest.fixture(autouse=True)
+def data_folder(empty_data_folder: Path, tmp_path: Path) -> None:
+    """Give each command a data folder of its own."""
+    shutil.copytree(empty_data_folder, tmp_path / "data")
+
+
 def listing(tmp_path: Path, connection: str, seconds: int = 2) -> subprocess.Popen[str]:
-    """Start a command that lists a database with this connection, in a new data folder."""
+    """Start a command that lists a database with this connection."""
     environment = environment_with(
         POSTGRESQL_LOCATIONS=f"support={connection}",
         DATA_DIR=str(tmp_path / "data"),
@@ -106,7 +113,9 @@ def test_a_command_ends_when_a_server_stops_answering(tmp_path: Path, step: str)
     with silent_server(STEPS[step]) as server:
         port = server.server_address[1]
         started = time.monotonic()
-        process = listing(tmp_path, f"host=127.0.0.1 port={port} dbname=x user=y connect_timeout=0")
+        # Zero, which means forever, is not accepted.
+        limit = 0 if step == "accepted" else 2
+        process = listing(tmp_path, f"host=127.0.0.1 port={port} dbname=x user=y connect_timeout={limit}")
         wait_until(lambda: bool(server.opened), 60)
         found = readers_of(process)
         output, _none = process.communicate(timeout=MAX_SECONDS + 30)
