@@ -17,10 +17,11 @@ from django.urls import reverse
 from tests.imported import imported_location
 from tests.real_stores import copy_of
 from viewer.cli.graphs import dot_lines
+from viewer.engines.contents import GraphEdge
 from viewer.management.command import ForklineCommand
 from viewer.models import Location, Run
 from viewer.presentation.export import FORMATS
-from viewer.presentation.run.units import PlainGraph, UnitEdge
+from viewer.presentation.run.units import PlainGraph
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "</pre><script>alert(1)</script>```"
@@ -99,7 +100,7 @@ def test_a_label_of_a_graph_adds_no_node_link_or_markup(crew_location: Location,
     run.checkpoints.update(branch=text, subject=text)
     run.checkpoints.filter(pk=run.checkpoints.latest("row").pk).update(trigger="")
     Run.objects.filter(pk=run.pk).update(name=text, entity="")
-    graph = PlainGraph((text, "z"), (UnitEdge(text, "z", label=text),), {text: "ran"}, is_inferred=True)
+    graph = PlainGraph((text, "z"), (GraphEdge(text, "z", label=text),), {text: "ran"}, is_inferred=True)
     whole = FORMATS["dot"].write(Run.objects.get(pk=run.pk))
     for source, count in ((whole, run.checkpoints.count()), ("\n".join(dot_lines(graph)), 2)):
         drawn = subprocess.run(["dot", "-Tsvg"], input=source, stdout=subprocess.PIPE, text=True, check=True)

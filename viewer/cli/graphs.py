@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import astuple
 from typing import Any
 
 from django.core.management.base import CommandError
@@ -10,10 +9,11 @@ from django.utils.translation import gettext as _
 
 from viewer.cli.projects import source_of
 from viewer.engines import engine_of
+from viewer.engines.contents import GraphEdge
 from viewer.host_requests import ReadSource, ask
 from viewer.launching.preflight import code_graph_of
 from viewer.models import Checkpoint
-from viewer.presentation.run.units import PlainGraph, UnitEdge, plain_graph_of
+from viewer.presentation.run.units import PlainGraph, plain_graph_of
 from viewer.records.bodies import stored_contents
 
 # How DOT draws a unit of a status; others are drawn plainly.
@@ -40,8 +40,7 @@ def graph_at(checkpoint: Checkpoint) -> PlainGraph:
     if entry_point:
         source = ask(ReadSource(engine.name, str(folder), entry_point, contents.kind))
     if (own := engine.unit_graph(contents, source)) is not None:
-        edges = tuple(UnitEdge(*astuple(edge)) for edge in own.edges)
-        return PlainGraph(tuple(own.units), edges, own.units, own.is_inferred)
+        return PlainGraph(tuple(own.units), own.edges, own.units, own.is_inferred)
     code = code_graph_of(checkpoint.run, "")
     graph = plain_graph_of(checkpoint.run, checkpoint, code.graph if code else None)
     if graph is None:
@@ -79,7 +78,7 @@ def graph_lines(graph: PlainGraph) -> Iterator[str]:
         yield f"  {edge.first} -> {edge.second}{_condition(edge)}"
 
 
-def _condition(edge: UnitEdge) -> str:
+def _condition(edge: GraphEdge) -> str:
     if not edge.is_conditional:
         return ""
     return f"  [{edge.label}]" if edge.label else "  " + _("[conditional]")

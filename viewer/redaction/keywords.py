@@ -205,18 +205,24 @@ def _forms_of_label(label: str) -> list[str]:
 
 def _without_longer(found: list[str]) -> list[str]:
     """Return the keywords that contain no other keyword."""
-    kept: list[str] = []
-    for word in sorted(set(found), key=lambda word: (len(word), word)):
-        if not any(shorter in word for shorter in kept):
-            kept.append(word)
-    return kept
+    distinct = {word: _encoded(word) for word in sorted(set(found), key=lambda word: (len(word), word))}
+    search = BytesAhoCorasick(distinct.values())
+    return [
+        word
+        for word, encoded in distinct.items()
+        if len(search.find_matches_as_indexes(encoded, overlapping=True)) == 1
+    ]
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 class KeywordSearch:
     """A search for all of these keywords in one pass, however many they are."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        encoded = sorted({text.encode("utf-8", "surrogateescape") for text in texts})
+        encoded = sorted({_encoded(text) for text in texts})
         self._any = _automaton(encoded)
         # A fifth faster.
         self._ascii = _automaton([word for word in encoded if word.isascii()])

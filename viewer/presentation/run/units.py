@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from viewer.engines import engine_of
+from viewer.engines.contents import GraphEdge
 from viewer.models import Checkpoint, Run
 from viewer.records.lineage.graphs import SEPARATOR, Box, Frame, UnitDrawing, draw_units
 
@@ -91,18 +92,6 @@ OWN_START, OWN_END = "__start__", "__end__"
 
 
 @dataclass(frozen=True, slots=True)
-class UnitEdge:
-    """An edge between units. ``label`` is the result of the condition that leads along it."""
-
-    first: str
-    second: str
-    is_conditional: bool = False
-    label: str = ""
-    # The edge is not in the code, but one unit ran after the other.
-    is_inferred: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class ShownUnit:
     """A box of the graph. ``status`` is the unit's status at the selected checkpoint, ``end``, or empty."""
 
@@ -128,7 +117,7 @@ class ShownUnit:
 class ShownEdge:
     """An edge with its SVG path."""
 
-    edge: UnitEdge
+    edge: GraphEdge
     path: str
 
     @property
@@ -172,7 +161,7 @@ class PlainGraph:
     """The units and edges, without a layout. ``statuses`` has units that contain others as well."""
 
     names: tuple[str, ...]
-    edges: tuple[UnitEdge, ...]
+    edges: tuple[GraphEdge, ...]
     statuses: Mapping[str, str]
     is_inferred: bool
 
@@ -230,19 +219,19 @@ def _shown(name: str) -> str:
     return {OWN_START: START, OWN_END: END}.get(last, last)[:MAX_NAME]
 
 
-def _defined(compiled: Mapping[str, Any]) -> tuple[list[str], list[UnitEdge]]:
+def _defined(compiled: Mapping[str, Any]) -> tuple[list[str], list[GraphEdge]]:
     """The units and edges of the code's graph."""
     names = [str(name) for name in compiled.get("nodes") or []]
-    edges = [UnitEdge(str(a), str(b), bool(when), str(label)) for a, b, when, label in compiled["edges"]]
+    edges = [GraphEdge(str(a), str(b), bool(when), str(label)) for a, b, when, label in compiled["edges"]]
     return names, [edge for edge in edges if edge.first in names and edge.second in names]
 
 
-def _missing(recorded: list[tuple[str, str]], names: list[str], *, has_code: bool) -> list[UnitEdge]:
+def _missing(recorded: list[tuple[str, str]], names: list[str], *, has_code: bool) -> list[GraphEdge]:
     """The recorded edges to and from units that the code's graph lacks; all of them if there is none."""
     groups = {name.rpartition(SEPARATOR)[0] for name in names}
     unknown = {name for edge in recorded for name in edge} - set(names) - groups - {OWN_START}
     return [
-        UnitEdge(first, second, is_inferred=True)
+        GraphEdge(first, second, is_inferred=True)
         for first, second in recorded
         if not has_code or (second in unknown or (first in unknown and second not in groups))
     ]
