@@ -1,7 +1,6 @@
 """Errors of the system never make a file broken: only its bytes do."""
 
 import errno
-import importlib
 import json
 import os
 import resource
@@ -11,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from django.apps import apps
 from django.core.management import call_command
 
 from tests.imported import imported_location
@@ -142,27 +140,6 @@ def test_the_next_import_reads_what_was_unavailable(
     (tmp_path / "away").rename(path)
     call_command("import_checkpoints", str(tmp_path))
     assert Checkpoint.objects.get().state == "present" and not Problem.objects.exists()
-
-
-@pytest.mark.django_db
-def test_files_that_an_earlier_version_called_broken_are_read_again(tmp_path: Path) -> None:
-    location = imported_location(copy_of("1.15.30/flow", tmp_path))
-    # As earlier versions stored it.
-    row = location.checkpoints.first()
-    assert row
-    location.checkpoints.filter(pk=row.pk).update(state="broken")
-    reason = "It cannot be opened: No such file or directory."
-    Problem.objects.create(
-        location=location,
-        source_key=row.source_key,
-        kind="broken",
-        reason=reason,
-        fingerprint=row.fingerprint,
-    )
-    importlib.import_module("viewer.migrations.0008_pinned_locations").read_broken_ones_again(apps, None)
-    import_location(location)
-    row.refresh_from_db()
-    assert row.state == "present" and not location.problems.exists()
 
 
 @pytest.mark.django_db

@@ -12,7 +12,6 @@ from viewer.data_folder.locks import Lock, lock_named
 from viewer.host.jobs import processes
 from viewer.host.jobs.environment import MARKER
 from viewer.host.jobs.files import storage_of
-from viewer.host.jobs.following import ensure_finished
 from viewer.models import Job
 
 # The workers that serve this data folder.
@@ -60,6 +59,9 @@ def finish_orphans() -> list[Job]:
     """
     if worker_is_up():
         return []
+    # Imported here: most commands find no orphan.
+    from viewer.host.jobs.following import ensure_finished
+
     finished = []
     for job in orphaned_jobs():
         try:
