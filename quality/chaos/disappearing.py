@@ -165,7 +165,7 @@ def readers_killed(path: Path) -> None:
     for child in psutil.Process().children():
         with suppress(psutil.Error):
             # A test process has other children, which other tests use.
-            if "stores.reader.program" in " ".join(child.cmdline()):
+            if "host.reading.program" in " ".join(child.cmdline()):
                 child.kill()
 
 
