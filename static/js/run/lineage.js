@@ -88,6 +88,13 @@ function followKey(event) {
 }
 
 // Open another checkpoint on the present tab, not the one at the time when the list was rendered.
+// Only views of this run belong in the panel: a link in it to another page, such as a form, opens that page.
+document.addEventListener("htmx:configRequest", (event) => {
+  const { boosted, path, target } = event.detail;
+  if (!boosted || target.id !== "detail" || new URL(path, location.href).pathname === location.pathname) return;
+  event.preventDefault();
+  location.assign(path);
+});
 document.addEventListener("htmx:configRequest", ({ detail }) => {
   if (!detail.elt.matches(".row a, .graph-node")) return;
   const url = new URL(detail.path, location.href);

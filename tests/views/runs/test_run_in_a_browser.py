@@ -10,7 +10,8 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.lineage.generated_runs import generated_run
 from tests.views.browsing import Open, opening
-from viewer.models import Job, Run
+from tests.views.forking import checked
+from viewer.models import Checkpoint, Job, Run
 from viewer.presentation.run.visible import ROWS
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -286,3 +287,17 @@ def test_a_row_pressed_while_the_server_is_lost_opens_once_it_answers(open_page:
     page.context.set_offline(False)
     expect(page.locator(".detail-id")).to_have_text(chosen.checkpoint_id, timeout=30_000)
     expect(page.locator("#lost")).to_be_hidden()
+
+
+def test_edit_and_fork_leaves_the_run_and_opens_the_form_at_its_field(
+    open_page: Open, checkpoint: Checkpoint
+) -> None:
+    # So that the form starts no preflight check.
+    checked(checkpoint)
+    page = open_page(f"{checkpoint.get_absolute_url()}&tab=tasks")
+    page.get_by_role("link", name="Edit and fork").first.click()
+    expect(page.get_by_role("heading", name="Fork", exact=True)).to_be_visible()
+    expect(page.locator(".breadcrumb")).to_have_count(1)
+    expect(page.locator("textarea:focus")).to_have_count(1)
+    page.go_back()
+    expect(page.get_by_role("link", name="Edit and fork").first).to_be_visible()
