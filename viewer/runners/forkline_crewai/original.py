@@ -85,6 +85,7 @@ def use_recent_sqlite() -> None:
     """Make the whole process use a SQLite with JSONB. Raises Refused if the environment has none.
 
     Without JSONB, the engine would only log that it failed to write checkpoints.
+    Modules that write to a store import ``sqlite3`` at their top, so they are imported after this.
     """
     if sqlite3.sqlite_version_info >= MIN_SQLITE:
         return
