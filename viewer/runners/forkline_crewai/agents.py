@@ -15,7 +15,7 @@ from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 # The name of the agent's input: a text, or a list of messages.
 MESSAGES = "messages"

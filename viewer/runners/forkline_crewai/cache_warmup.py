@@ -20,7 +20,7 @@ from forkline_crewai.patches import recording, tasks
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 MIN_AGENTS = 2
 MAX_CALLS_AT_ONCE = 4

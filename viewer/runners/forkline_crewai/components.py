@@ -19,7 +19,7 @@ from forkline_runner.reporting import shortened
 if TYPE_CHECKING:
     from forkline_crewai.matching import Matching
     from forkline_runner.reporting import Reporter
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 Component = dict[str, Any]
 MAX_NAME = 120

@@ -16,7 +16,7 @@ from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 SURELY_CALLED = {"again", "runs"}
 UNFINISHED = {"runs", "may"}

@@ -27,7 +27,7 @@ from forkline_runner import own_code, resolving
 from forkline_runner.effects import MAX_NAME, Effect, digest_of, value_effect
 
 if TYPE_CHECKING:
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 # The engine's own fields of a tool that hold no text, and change while it is used.
 ENGINE_FIELDS = frozenset(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from crewai.flow.async_feedback.types import PendingFeedbackContext
 
     from forkline_runner.reporting import Questions, Reporter
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 
 def prepare(

@@ -23,7 +23,7 @@ from forkline_runner import project
 from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 # The key for all agents.
 ALL = "*"

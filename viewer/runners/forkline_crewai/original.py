@@ -19,7 +19,7 @@ from urllib.parse import quote
 from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
-    from viewer.host.jobs.request import OutputEdit, Request
+    from viewer.engines.runner_request import OutputEdit, Request
 
 Entity = dict[str, Any]
 # The first SQLite with JSONB, which the engine's stores use.

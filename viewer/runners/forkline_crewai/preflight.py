@@ -30,7 +30,7 @@ from forkline_runner.reporting import shortened
 
 if TYPE_CHECKING:
     from forkline_runner.findings import Report
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 
 def add_components(

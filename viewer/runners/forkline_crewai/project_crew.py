@@ -19,7 +19,7 @@ from forkline_runner.messages import Message, Refused, message
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 # The actions of steps that run, or that may.
 CALLED = {"again", "runs", "may"}

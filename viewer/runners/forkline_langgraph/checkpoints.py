@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         WriteRow,
     )
     from viewer.engines.langgraph.tables.sqlite import SqliteRows
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 else:
     from forkline_tables import postgresql
     from forkline_tables.row_shapes import TASKS, UNLIMITED, BodyRow, CheckpointKey, Rows, WriteRow

@@ -20,7 +20,7 @@ from forkline_runner.messages import Refused
 if TYPE_CHECKING:
     from forkline_langgraph.effects import Loadable
     from forkline_langgraph.running import Running
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 # The keys with which viewer/engines/langgraph/decoding.py represents an object.
 TYPE, FIELDS, OPAQUE = "__type__", "fields", "__opaque__"

@@ -29,7 +29,7 @@ from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_langgraph.checkpoints import LoadedValue
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 
 # The engine's extension types (langgraph/checkpoint/serde/jsonplus.py) whose payload is module, name,

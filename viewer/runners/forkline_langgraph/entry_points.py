@@ -17,7 +17,7 @@ from forkline_runner import findings, project
 from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 
 # Adds folders to the import path (viewer/engines/langgraph/project_source.py).

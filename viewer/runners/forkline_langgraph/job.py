@@ -9,7 +9,7 @@ from forkline_langgraph import checkpoints, engine, opening, preflight
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 PREFLIGHT_KINDS = ("preflight", "effects", "next")
 

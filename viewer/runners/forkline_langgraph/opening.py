@@ -24,7 +24,7 @@ from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 
 # The prefix of the path of a location in PostgreSQL.

@@ -40,7 +40,7 @@ from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.host.jobs.request import LocationTarget, Request
+    from viewer.engines.runner_request import LocationTarget, Request
 
 
 NEW_THREAD, THREAD = "new-thread", "thread"

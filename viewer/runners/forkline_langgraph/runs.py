@@ -31,7 +31,7 @@ from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 
 def run(request: Request, scratch: Path, reporter: Reporter) -> str:

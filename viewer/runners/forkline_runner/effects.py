@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 MAX_EFFECTS = 300
 MAX_NAME = 300

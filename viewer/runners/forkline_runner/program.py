@@ -6,7 +6,7 @@ It is started in a new session, with the environment of the job, standard output
 log, and standard input closed. It may import the engine, the project's code, the standard library and the
 packages of this folder, but neither Django nor the rest of Forkline.
 
-1. It reads ``request.json`` (``Request`` in viewer/host/jobs/request.py). ``kind`` says what to do:
+1. It reads ``request.json`` (``Request`` in viewer/engines/runner_request.py). ``kind`` says what to do:
    ``resume``, ``fork``, ``run``, ``preflight`` (check everything and run nothing) or ``effects`` (list what
    the checkpoint would execute, and import nothing).
 2. It installs the import guard for the request's ``protected`` paths before it imports anything else.
@@ -48,7 +48,7 @@ from forkline_runner.messages import Message, Refused, english, message
 from forkline_runner.reporting import NO_SPACE, LimitCounter, Questions, Reporter, secrets_of
 
 if TYPE_CHECKING:
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 SUCCEEDED, FAILED, CANCELLED, TERMINATED = 0, 1, 130, 143
 CLEAN_UP_SECONDS = 2

@@ -26,7 +26,7 @@ from forkline_runner.reporting import shortened
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
-    from viewer.host.jobs.request import Request
+    from viewer.engines.runner_request import Request
 
 MAX_TRIES = 6
 MAX_WRITE_SECONDS = 60
