@@ -1,5 +1,6 @@
 """docs/architecture.md names what is there: packages, files, and the code behind buttons."""
 
+import ast
 import re
 from pathlib import Path
 from pydoc import locate
@@ -46,6 +47,41 @@ def test_named_modules_exist() -> None:
     assert (
         len(names) > 10 and {name for name in missing if locate(f"viewer.web.views.{name}") is None} == set()
     )
+
+
+def stories() -> list[tuple[str, list[list[str]]]]:
+    """Return the stories of the way of the data: their headings, and the files of each process."""
+    section = TEXT.split("\n## The way of the data\n", 1)[1].split("\n## ", 1)[0]
+    told = [one.split("\n", 1) for one in section.split("\n### ")[1:]]
+    return [
+        (title, [re.findall(r"`([\w/]+\.py)`", part) for part in body.split("\n\n")]) for title, body in told
+    ]
+
+
+def imported_by(path: Path) -> set[str]:
+    """Return the names of the modules that a file imports, and of what it imports from them."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
+    return names
+
+
+@pytest.mark.parametrize("story", stories(), ids=[title for title, _parts in stories()])
+def test_the_way_of_the_data_leads_from_file_to_file(story: tuple[str, list[list[str]]]) -> None:
+    title, parts = story
+    files = [file for part in parts for file in part]
+    assert len(files) == len(set(files)) == int(re.findall(r"(\d+) files", title)[0])
+    known = set[str]()
+    for part in filter(None, parts):
+        for position, file in enumerate(part):
+            module = file.removeprefix("runners/").removesuffix(".py").replace("/", ".")
+            names = {module, f"viewer.{module}", *(["viewer.models"] if file.startswith("models/") else [])}
+            is_found_by_name = position == 0 or file.startswith(
+                ("engines/crewai", "engines/langgraph", "stores/")
+            )
+            assert is_found_by_name or names & known, f"nothing before {file} imports it"
+            known |= imported_by(ROOT / "viewer" / file)
 
 
 def test_each_term_and_each_meaning_of_the_glossary_is_there_once() -> None:
