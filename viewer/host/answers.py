@@ -106,6 +106,9 @@ def _(request: asked.ImportLocation) -> asked.ImportResult:
 @_answer.register
 def _(request: asked.ImportRun) -> asked.ImportResult:
     run = Run.objects.select_related("location__project").get(pk=request.run)
+    if run.location.read_error and orphans.worker_is_up():
+        # The worker tries again every few seconds. A page does not wait for a disk or server that is away.
+        return asked.ImportResult(read_error=run.location.read_error)
     return _result(import_run(run, newest_first=request.newest_first))
 
 
