@@ -43,6 +43,8 @@ VERSION = 2
 MAX_FILES = 4_000
 MAX_FOLDERS = 2_000
 MAX_DEPTH = 8
+# Some engines have SQL for their readers that their runners load as well.
+ENGINE_FOLDER = Path(__file__).resolve().parents[2] / "engines"
 # Source code, and files that projects commonly read while they are imported.
 SOURCES = (".py", ".yaml", ".yml", ".toml", ".json", ".env")
 NOT_SOURCE = {"node_modules", "site-packages", "__pycache__"}
@@ -96,10 +98,11 @@ def _installed(interpreter: Path) -> list[Path]:
 
 
 def _runner_sources() -> list[Path]:
-    """The programs of the engines' runners, and the modules of the packages next to them."""
+    """The programs of the engines' runners, the modules of the packages next to them, and their SQL."""
     runners = list(dict.fromkeys(runner_program(name) for name in ENGINES))
     folders = dict.fromkeys(runner.parent for runner in runners)
     packages = [package for folder in folders for package in sorted(folder.glob("forkline_*"))]
+    packages += sorted(ENGINE_FOLDER.glob("*/tables"))
     # Many times as fast as a pattern with "**".
     found = [walked for package in packages for walked in os.walk(package)]
     modules = [f"{folder}/{name}" for folder, _, names in found for name in names if name.endswith(".py")]

@@ -24,8 +24,8 @@ UNOBSERVED_PREFIXES = (
     *("OPENBLAS_", "OMP_", "MKL_", "KMP_", "CHROMA_", "GRPC_"),
 )
 UNOBSERVED_SUFFIXES = ("_PROXY", "_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
-# The folder of the runners.
-RUNNERS = Path(__file__).resolve().parents[1]
+# The package with the runners and what they load by path.
+FORKLINE = Path(__file__).resolve().parents[2]
 # How long the child waits for the request.
 REQUEST_SECONDS = 10
 MAX_REQUEST_BYTES = 1024 * 1024
@@ -127,6 +127,7 @@ def top_names() -> set[str]:
         "forkline_langgraph",
         "forkline_prewarm",
         "forkline_runner",
+        "forkline_tables",
     }
 
 
@@ -139,7 +140,7 @@ def module_within(folder: Path) -> str:
             continue
         path = Path(os.path.realpath(file))
         if path.is_relative_to(folder) and not any(
-            path.is_relative_to(other) for other in (environment, RUNNERS)
+            path.is_relative_to(other) for other in (environment, FORKLINE)
         ):
             return name
     return ""
