@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from forkline_langgraph import checkpoints
+from forkline_langgraph import checkpoints, scratch_store
 from forkline_runner.messages import Refused
 
 TABLES = """
@@ -103,3 +103,18 @@ def test_a_source_shows_one_state_while_another_program_writes(killed: Path, tmp
             add(connection, "4")
             assert source.rows.ends("t").newest == "3"
         assert heads(killed, tmp_path) == "4"
+
+
+def test_a_text_that_is_not_utf8_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    store, target = tmp_path / "threads.db", sqlite3.connect(":memory:")
+    target.executescript(TABLES)
+    with closing(sqlite3.connect(store)) as connection:
+        connection.executescript(TABLES)
+        add(connection, "1")
+        with connection:
+            channel = "CAST(X'ff' AS TEXT)"
+            connection.execute(f"INSERT INTO writes VALUES ('t', '', '1', 'task', 0, {channel}, 'null', X'')")
+    address = checkpoints.CheckpointKey("t", "", "1")
+    with pytest.raises(Refused) as refused, checkpoints.opened(store, tmp_path / "scratch") as source:
+        scratch_store.fill(source, target, address, with_ancestors=False, with_writes=True)
+    assert "store_unreadable" in str(refused.value.message)

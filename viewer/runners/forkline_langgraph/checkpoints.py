@@ -131,7 +131,8 @@ def _file(path: Path, scratch: Path) -> Iterator[sqlite3.Connection]:
         connected.execute("BEGIN")
         refuse_foreign(connected, path)
         yield connected
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeEncodeError) as error:
+        # A text that is not UTF-8 is read, but cannot be written to a copy.
         raise Refused("langgraph.store_unreadable", path=path, error=error) from error
     finally:
         connected.close()
