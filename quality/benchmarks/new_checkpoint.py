@@ -2,6 +2,7 @@
 
 import json
 import random
+import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,8 +23,9 @@ SHOWN = "(count) => document.querySelectorAll('#lineage .row').length >= count &
 
 
 def main() -> None:
-    with served() as dashboard:
-        report(measure(dashboard, dashboard.folder / "checkpoints"))
+    # Not in the data folder, which is not read as a location.
+    with tempfile.TemporaryDirectory(prefix="forkline-bench-") as folder, served() as dashboard:
+        report(measure(dashboard, Path(folder) / "checkpoints"))
 
 
 def measure(dashboard: Served, location: Path) -> list[float]:
