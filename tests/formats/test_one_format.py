@@ -23,7 +23,7 @@ OTHERS = (
     "viewer/host/locations/updating.py",
 )
 # The example of a field's value.
-EXAMPLE = "viewer/launching/requests.py"
+EXAMPLE = "viewer/launching/options.py"
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(ROOT / "templates")))
