@@ -1,5 +1,6 @@
 """Requests to a host and its replies are plain values, so that they can be sent to another machine."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from msgspec import inspect
 
 from tests.host_in_bytes import reply_type
 from viewer import host_requests
-from viewer.host.answers import answer
+from viewer.host.answers import _answer, answer
 from viewer.host_requests import (
     CheckProject,
     HostRefusal,
@@ -58,8 +59,7 @@ def test_a_request_and_its_reply_are_plain_values(kind: type[Request[Any]]) -> N
 
 @pytest.mark.parametrize("kind", REQUESTS, ids=[one.__name__ for one in REQUESTS])
 def test_a_host_answers_each_request(kind: type[Request[Any]]) -> None:
-    from viewer.host.answers import _answer
-
+    import_module("viewer.host.jobs.answers")
     assert _answer.dispatch(kind) is not _answer.dispatch(object)
 
 

@@ -1,8 +1,8 @@
 """Answers the requests of ``viewer.host_requests`` on the machine of this process."""
 
 import os
-from collections.abc import Callable
 from functools import singledispatch
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -10,13 +10,9 @@ from django.conf import settings
 
 from viewer import host_requests as asked
 from viewer.engines import engine_named
-from viewer.host.jobs import orphans, preflight, prewarm, questions, retention
-from viewer.host.jobs.environment import conflict_of, runnable
-from viewer.host.jobs.events import redactor_of
-from viewer.host.jobs.redact_again import redact_jobs_again
 from viewer.host.locations import adding, finding, pruning
 from viewer.host.locations.describing import describe_runs, find_ends, locations_to_describe
-from viewer.host.locations.importing import import_added, import_location, import_run, redact_stored
+from viewer.host.locations.importing import import_added, import_location, import_run
 from viewer.host.locations.project_secrets import stored_key
 from viewer.host.locations.search_index import index_some
 from viewer.host.locations.sources import read_bodies, read_body
@@ -31,8 +27,7 @@ from viewer.host.projects import (
     propose_project,
     python_version,
 )
-from viewer.messages.message import UserMessage
-from viewer.models import Checkpoint, Location, Project, Question, Run
+from viewer.models import Checkpoint, Location, Project, Run
 
 Reply = TypeVar("Reply")
 
@@ -42,6 +37,9 @@ def answer(request: asked.Request[Reply], report: asked.Report | None = None) ->
     if isinstance(request, asked.ImportLocation) and report is not None:
         location, counter = _location(request.location), ImportCounter(report)
         return cast(Reply, _result(import_location(location, counts=counter)))
+    if _answer.dispatch(type(request)) is _answer.dispatch(object):
+        # Commands that only list checkpoints start sooner without the modules of jobs.
+        import_module("viewer.host.jobs.answers")
     return cast(Reply, _answer(request))
 
 
@@ -252,11 +250,6 @@ def _(request: asked.ListCheckpointEvents) -> list[Any]:
 
 
 @_answer.register
-def _(request: asked.CheckProject) -> None:
-    runnable(_project(request.project))
-
-
-@_answer.register
 def _(request: asked.FindWriteTarget) -> asked.WriteTarget:
     roots = None if request.anywhere else settings.CHECKPOINT_ROOTS
     return write_target_at(request.path, Project.objects.get(pk=request.project), roots)
@@ -271,112 +264,3 @@ def _(request: asked.CheckWriteTarget) -> asked.WriteTarget:
 def _(request: asked.OpenWriteTarget) -> int:
     project = Project.objects.get(pk=request.project)
     return open_write_target(request.target, project, request.engine).pk
-
-
-@_answer.register
-def _(request: asked.CheckImports) -> UserMessage | None:
-    return conflict_of(
-        Project(
-            folder=request.folder,
-            interpreter=request.interpreter,
-            environment_file=request.environment_file,
-            entry_points=request.entry_points,
-        )
-    )
-
-
-@_answer.register
-def _(request: asked.HideProjectSecrets) -> None:
-    project = Project.objects.get(pk=request.project)
-    redact_jobs_again(project)
-    for location in project.locations.all():
-        redact_stored(location)
-
-
-@_answer.register
-def _(request: asked.Redact) -> list[Any]:
-    redact: Callable[[Any], Any] = redactor_of(_project(request.project))
-    return [redact(value) for value in request.values]
-
-
-def _project(key: int | None) -> Project | None:
-    return None if key is None else Project.objects.get(pk=key)
-
-
-# Stored data
-
-
-@_answer.register
-def _(request: asked.ReadSizes) -> list[asked.StoredKind]:
-    return list(retention.sizes())
-
-
-@_answer.register
-def _(request: asked.ListDrafts) -> list[asked.DraftFile]:
-    return retention.draft_files()
-
-
-# Preflight checks
-
-
-@_answer.register
-def _(request: asked.CheckCheckpoint) -> asked.CheckReply:
-    return _reply(
-        preflight.preflight_checkpoint(
-            Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint),
-            Project.objects.get(pk=request.project),
-            request.entry_point,
-            again=request.again,
-            only_stored=request.only_stored,
-        )
-    )
-
-
-@_answer.register
-def _(request: asked.CheckNewRun) -> asked.CheckReply:
-    return _reply(
-        preflight.preflight_new_run(
-            Project.objects.get(pk=request.project),
-            request.entry_point,
-            request.entity,
-            request.store_kind,
-            again=request.again,
-            only_stored=request.only_stored,
-        )
-    )
-
-
-def _reply(check: Any) -> asked.CheckReply:
-    return asked.CheckReply("" if check._state.adding else str(check.pk), check.fingerprint)
-
-
-@_answer.register
-def _(request: asked.ListNextUnits) -> list[dict[str, Any]]:
-    checkpoint = Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint)
-    project = Project.objects.get(pk=request.project)
-    return preflight.ask_next_units(checkpoint, project, request.entry_point, request.edits)
-
-
-@_answer.register
-def _(request: asked.ListNewEffects) -> list[dict[str, Any]]:
-    checkpoint = Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint)
-    project = Project.objects.get(pk=request.project)
-    return preflight.unaccepted_effects(checkpoint, project, request.entry_point)
-
-
-# Jobs
-
-
-@_answer.register
-def _(request: asked.ReadWorkers) -> asked.Workers:
-    return asked.Workers(is_up=orphans.worker_is_up(), slots=orphans.slots())
-
-
-@_answer.register
-def _(request: asked.Prewarm) -> None:
-    prewarm.request_prewarm(Project.objects.get(pk=request.project))
-
-
-@_answer.register
-def _(request: asked.DeliverAnswer) -> None:
-    questions.deliver(Question.objects.select_related("job__location").get(pk=request.question))

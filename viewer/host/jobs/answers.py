@@ -1,0 +1,119 @@
+"""Answers the requests of ``viewer.host_requests`` about the code of projects, preflight checks and jobs."""
+
+from collections.abc import Callable
+from typing import Any
+
+from viewer import host_requests as asked
+from viewer.host.answers import _answer
+from viewer.host.jobs import orphans, preflight, prewarm, questions, retention
+from viewer.host.jobs.environment import conflict_of, runnable
+from viewer.host.jobs.events import redactor_of
+from viewer.host.jobs.redact_again import redact_jobs_again
+from viewer.host.locations.importing import redact_stored
+from viewer.messages.message import UserMessage
+from viewer.models import Checkpoint, PreflightCheck, Project, Question
+
+
+@_answer.register
+def _(request: asked.CheckProject) -> None:
+    runnable(_project(request.project))
+
+
+@_answer.register
+def _(request: asked.CheckImports) -> UserMessage | None:
+    return conflict_of(
+        Project(
+            folder=request.folder,
+            interpreter=request.interpreter,
+            environment_file=request.environment_file,
+            entry_points=request.entry_points,
+        )
+    )
+
+
+@_answer.register
+def _(request: asked.HideProjectSecrets) -> None:
+    project = Project.objects.get(pk=request.project)
+    redact_jobs_again(project)
+    for location in project.locations.all():
+        redact_stored(location)
+
+
+@_answer.register
+def _(request: asked.Redact) -> list[Any]:
+    redact: Callable[[Any], Any] = redactor_of(_project(request.project))
+    return [redact(value) for value in request.values]
+
+
+def _project(key: int | None) -> Project | None:
+    return None if key is None else Project.objects.get(pk=key)
+
+
+@_answer.register
+def _(request: asked.ReadSizes) -> list[asked.StoredKind]:
+    return list(retention.sizes())
+
+
+@_answer.register
+def _(request: asked.ListDrafts) -> list[asked.DraftFile]:
+    return retention.draft_files()
+
+
+@_answer.register
+def _(request: asked.CheckCheckpoint) -> asked.CheckReply:
+    return _reply(
+        preflight.preflight_checkpoint(
+            Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint),
+            Project.objects.get(pk=request.project),
+            request.entry_point,
+            again=request.again,
+            only_stored=request.only_stored,
+        )
+    )
+
+
+@_answer.register
+def _(request: asked.CheckNewRun) -> asked.CheckReply:
+    return _reply(
+        preflight.preflight_new_run(
+            Project.objects.get(pk=request.project),
+            request.entry_point,
+            request.entity,
+            request.store_kind,
+            again=request.again,
+            only_stored=request.only_stored,
+        )
+    )
+
+
+def _reply(check: PreflightCheck) -> asked.CheckReply:
+    return asked.CheckReply("" if check._state.adding else str(check.pk), check.fingerprint)
+
+
+@_answer.register
+def _(request: asked.ListNextUnits) -> list[dict[str, Any]]:
+    checkpoint = Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint)
+    project = Project.objects.get(pk=request.project)
+    return preflight.ask_next_units(checkpoint, project, request.entry_point, request.edits)
+
+
+@_answer.register
+def _(request: asked.ListNewEffects) -> list[dict[str, Any]]:
+    checkpoint = Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint)
+    project = Project.objects.get(pk=request.project)
+    return preflight.unaccepted_effects(checkpoint, project, request.entry_point)
+
+
+@_answer.register
+def _(request: asked.ReadWorkers) -> asked.Workers:
+    return asked.Workers(is_up=orphans.worker_is_up(), slots=orphans.slots())
+
+
+@_answer.register
+def _(request: asked.Prewarm) -> None:
+    prewarm.request_prewarm(Project.objects.get(pk=request.project))
+
+
+@_answer.register
+def _(request: asked.DeliverAnswer) -> None:
+    questions.deliver(Question.objects.select_related("job__location").get(pk=request.question))
