@@ -14,12 +14,12 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from viewer.data_folder import workers
 from viewer.data_folder.backups import inspect, opened_to_read, refuse_damaged, refuse_other_versions
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
 from viewer.data_folder.permissions import restrict
 from viewer.engines import all_engines
 from viewer.formats import count_text, short_size
-from viewer.host.jobs import orphans
 from viewer.host.jobs.environment import runnable
 from viewer.host.jobs.orphans import end_orphan_processes, finish_orphans
 from viewer.host.projects import engine_version, python_version
@@ -122,7 +122,7 @@ def of_jobs() -> Iterator[CheckResult]:
         yield CheckResult("processes", "warning", text % {"job": job.pk})
     under_way, queued = Job.objects.under_way().count(), Job.objects.queued().count()
     yield CheckResult("jobs", "ok", _counted(under_way, queued))
-    if orphans.worker_is_up():
+    if workers.worker_is_up():
         yield CheckResult("worker", "ok", _("A worker is running."))
     else:
         state: CheckState = "warning" if queued or under_way else "ok"

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from django.conf import settings
 
 from viewer import host_requests as asked
+from viewer.data_folder import workers
 from viewer.engines import engine_named
 from viewer.host.locations import adding, finding, pruning
 from viewer.host.locations.describing import describe_runs, find_ends, locations_to_describe
@@ -104,7 +105,7 @@ def _(request: asked.ImportLocation) -> asked.ImportResult:
 @_answer.register
 def _(request: asked.ImportRun) -> asked.ImportResult:
     run = Run.objects.select_related("location__project").get(pk=request.run)
-    if run.location.read_error and orphans.worker_is_up():
+    if run.location.read_error and workers.worker_is_up():
         # The worker tries again every few seconds. A page does not wait for a disk or server that is away.
         return asked.ImportResult(read_error=run.location.read_error)
     return _result(import_run(run, newest_first=request.newest_first))

@@ -10,10 +10,11 @@ import psutil
 from django.utils import timezone
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
+from viewer.data_folder.workers import worker_is_up
 from viewer.host.jobs.events import insert, redactor_of, rows_of
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import ensure_finished
-from viewer.host.jobs.orphans import orphaned_jobs, worker_is_up
+from viewer.host.jobs.orphans import orphaned_jobs
 from viewer.host.jobs.spool import read_events
 from viewer.host.jobs.starting import launch
 from viewer.messages.message import plain_text

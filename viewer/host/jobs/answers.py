@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from viewer import host_requests as asked
+from viewer.data_folder import workers
 from viewer.host.answers import _answer
-from viewer.host.jobs import orphans, preflight, prewarm, questions, retention
+from viewer.host.jobs import preflight, prewarm, questions, retention
 from viewer.host.jobs.environment import conflict_of, runnable
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.redact_again import redact_jobs_again
@@ -106,7 +107,7 @@ def _(request: asked.ListNewEffects) -> list[dict[str, Any]]:
 
 @_answer.register
 def _(request: asked.ReadWorkers) -> asked.Workers:
-    return asked.Workers(is_up=orphans.worker_is_up(), slots=orphans.slots())
+    return asked.Workers(is_up=workers.worker_is_up(), slots=workers.slots())
 
 
 @_answer.register

@@ -14,10 +14,11 @@ from django.db import close_old_connections, connection
 from viewer.data_folder.changes import changes_of_data
 from viewer.data_folder.failures import DataFolderFailure, has_room
 from viewer.data_folder.identity import what_changed
+from viewer.data_folder.workers import serving
 from viewer.data_folder.write_ahead_log import clear_if_pending
 from viewer.host.jobs import prewarm
 from viewer.host.jobs.following import ensure_finished, stopping
-from viewer.host.jobs.orphans import orphaned_jobs, serving
+from viewer.host.jobs.orphans import orphaned_jobs
 from viewer.host.jobs.prewarm import PrewarmPool, end_all, maintain
 from viewer.host.jobs.redact_again import redact_jobs_again
 from viewer.host.jobs.retention import delete_drafts, remove_once_a_day

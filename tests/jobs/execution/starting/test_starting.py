@@ -13,8 +13,8 @@ from django.db import connection
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status, wait_until
 from viewer.cli.running import run_here
+from viewer.data_folder.workers import worker_is_up
 from viewer.host.jobs.following import ensure_finished
-from viewer.host.jobs.orphans import worker_is_up
 from viewer.host_requests import JobRefused
 from viewer.launching.enqueue import start_job
 from viewer.models import Checkpoint, Job, Project
