@@ -171,7 +171,7 @@ class Job(Metered):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="jobs"
     )
     branch = models.CharField(max_length=300, blank=True)
-    # The runner's request (viewer/host/jobs/runner_requests.py), and the plan that was shown.
+    # The runner's request (viewer/records/runner_requests.py), and the plan that was shown.
     request = models.JSONField(default=dict)
     plan = models.JSONField(default=list)
     status = models.CharField(max_length=20, choices=Status, default=Status.QUEUED)

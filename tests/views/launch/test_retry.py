@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.views.forking import checked, filled, page
-from viewer.host.jobs.runner_requests import request_of
+from viewer.host.jobs.starting import request_of
 from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, Job, Project
 from viewer.records.lineage.branch_names import free_name

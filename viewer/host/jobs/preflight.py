@@ -26,9 +26,8 @@ from viewer.host.jobs.environment import runnable, runner_program, start_error
 from viewer.host.jobs.events import Redactor, redactor_of
 from viewer.host.jobs.files import JobStorage, preflight_storages, storage_of
 from viewer.host.jobs.processes import LostRunner, RunnerProcess, outcome_of_exit
-from viewer.host.jobs.runner_requests import permissions_of
 from viewer.host.jobs.spool import SpoolEvent
-from viewer.host.jobs.starting import start_runner
+from viewer.host.jobs.starting import permissions_of, start_runner
 from viewer.host_requests import JobRefused
 from viewer.messages.message import UserMessage, message_from, plain_text, redacted_message
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project

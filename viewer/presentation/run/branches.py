@@ -55,7 +55,7 @@ def origin_of(checkpoint: Checkpoint) -> Checkpoint | None:
 # The checkpoints that start with edits: the first ones that a fork wrote.
 
 
-# The key of a request that keeps the edits without secrets (viewer/host/jobs/runner_requests.py).
+# The key of a request that keeps the edits without secrets (viewer/records/runner_requests.py).
 KEPT_EDITS = "kept"
 # Maximum characters of a value in a row.
 MAX_VALUE = 40
