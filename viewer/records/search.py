@@ -61,7 +61,7 @@ class SearchTooSlow(SearchRefused):
 
 
 class SqliteIndex:
-    """``SearchIndex`` in the application's own database (viewer/migrations/0020_search_text.py)."""
+    """``SearchIndex`` in the application's own database (viewer/migrations/0001_initial.py)."""
 
     def find(
         self, words: Words, entries: QuerySet[SearchEntry], limit: int, before: int | None = None
