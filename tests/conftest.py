@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -87,12 +88,31 @@ def django_db_setup(django_test_environment: None, empty_data_folder: Path) -> N
     copy_database(empty_data_folder)
 
 
+def refuse_to_read_the_database(event: str, arguments: tuple[Any, ...]) -> None:
+    """Refuse to open the files of this process's database: closing them would release SQLite's locks.
+
+    ``tests.file_bytes`` reads them in another process.
+    """
+    if event != "open" or not is_guarded or (arguments[2] or 0) & os.O_PATH:
+        return
+    if str(arguments[0]).startswith(str(DATABASE)):
+        raise RuntimeError(f"{arguments[0]} is opened in the process that uses it: call bytes_of")
+
+
+# Whether the database has been copied.
+is_guarded = False
+sys.addaudithook(refuse_to_read_the_database)
+
+
 def copy_database(folder: Path) -> None:
     """Replace the database of this process with the empty one in this folder."""
+    global is_guarded
+    is_guarded = False
     DATABASE.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for ending in ("", "-wal", "-shm"):
         DATABASE.with_name(f"{DATABASE.name}{ending}").unlink(missing_ok=True)
     shutil.copy(folder / DATABASE.name, DATABASE)
+    is_guarded = True
 
 
 @pytest.fixture(autouse=True)

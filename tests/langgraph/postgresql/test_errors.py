@@ -14,6 +14,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from tests.environments import environment_with
+from tests.file_bytes import bytes_of
 from tests.langgraph.conftest import opened
 from tests.langgraph.postgresql.server import PASSWORD, READER, Server
 from viewer.host.locations.importing import import_location
@@ -142,8 +143,8 @@ def test_the_password_and_the_connection_are_nowhere(
     with pytest.raises(SystemExit):
         call_command("checkpoints", "list", "postgresql:support")
     rows = [str(list(model._default_manager.values())) for model in apps.get_models()]
-    files = [path.read_bytes() for path in Path(settings.DATA_DIR).rglob("*") if path.is_file()]
-    written = "".join([*pages, *rows, caplog.text, *capfd.readouterr()]).encode() + b"".join(files)
+    files = bytes_of(path for path in Path(settings.DATA_DIR).rglob("*") if path.is_file())
+    written = "".join([*pages, *rows, caplog.text, *capfd.readouterr()]).encode() + files
     assert b"postgresql:support" in written and b"authentication failed" in written
     assert PASSWORD.encode() not in written and str(server.folder).encode() not in written
 

@@ -1,7 +1,6 @@
 """Threads in PostgreSQL are forked, answered, resumed, continued and published."""
 
 import json
-import os
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -15,6 +14,7 @@ from pytest_django import Settings
 from tests.engine_runs.graphs import FAILING, NODES, PROJECT, TICKET, WarmGraphs, record
 from tests.engine_runs.prewarmed import WarmPython
 from tests.engine_runs.prewarmed_jobs import PrewarmedJobs
+from tests.file_bytes import bytes_of
 from tests.langgraph.launching.test_running import address
 from tests.langgraph.postgresql.server import OWNER, PASSWORD, READER, WRITER, Server
 from tests.terminal import Terminal
@@ -213,7 +213,6 @@ def test_the_password_is_in_no_file_and_no_row(made: Made, terminal: Terminal, s
     terminal.succeeded("fork", address(rows(location, "approval")[-1]), *entry_point)
     job = Job.objects.get()
     assert PASSWORD not in json.dumps([job.request, job.result, job.log_end, list(job.events.values("data"))])
-    for folder, _folders, files in os.walk(settings.DATA_DIR):
-        paths = [Path(folder) / name for name in files]
-        # The sockets of prewarmed processes hold nothing.
-        assert not any(PASSWORD.encode() in path.read_bytes() for path in paths if path.is_file())
+    # The sockets of prewarmed processes hold nothing.
+    files = bytes_of(path for path in Path(settings.DATA_DIR).rglob("*") if path.is_file())
+    assert PASSWORD.encode() not in files
