@@ -131,6 +131,6 @@ def short_moment(at: datetime) -> str:
 
 @lru_cache(maxsize=1000)
 def _day_text(day: date, name: str, language: str | None) -> str:
-    """Return a day in the active language, which the cache tells apart."""
+    """Return a day in the active language. The cache has an entry for each language."""
     # Day, short month and year, in the letters of the template filter "date".
     return formatted(day, gettext("j M Y") if name == "year" else gettext("j M"))

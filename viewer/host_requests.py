@@ -60,7 +60,7 @@ def ask(request: Request[Reply_co], report: Report | None = None) -> Reply_co:
     return reply
 
 
-# The types that an input may have, by the names that stand for them in bytes.
+# The types that an input may have, by the names that are sent for them.
 _TYPES = {one.__name__: one for one in (str, int, float, bool, list, dict)}
 
 

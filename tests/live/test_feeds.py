@@ -1,4 +1,4 @@
-"""Which pages a round reads anew, and what they receive."""
+"""Which pages a round reads again, and what they receive."""
 
 from uuid import UUID
 

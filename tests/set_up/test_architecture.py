@@ -52,9 +52,10 @@ def test_named_modules_exist() -> None:
 def stories() -> list[tuple[str, list[list[str]]]]:
     """Return the stories of the way of the data: their headings, and the files of each process."""
     section = TEXT.split("\n## The way of the data\n", 1)[1].split("\n## ", 1)[0]
-    told = [one.split("\n", 1) for one in section.split("\n### ")[1:]]
+    bodies = [one.split("\n", 1) for one in section.split("\n### ")[1:]]
     return [
-        (title, [re.findall(r"`([\w/]+\.py)`", part) for part in body.split("\n\n")]) for title, body in told
+        (title, [re.findall(r"`([\w/]+\.py)`", part) for part in body.split("\n\n")])
+        for title, body in bodies
     ]
 
 

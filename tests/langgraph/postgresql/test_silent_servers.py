@@ -86,7 +86,7 @@ def silent_server(step: tuple[bytes, bytes, bytes]) -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def data_folder(empty_data_folder: Path, tmp_path: Path) -> None:
-    """Give each command a data folder of its own."""
+    """Give each command its own data folder."""
     shutil.copytree(empty_data_folder, tmp_path / "data")
 
 

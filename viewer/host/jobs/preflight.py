@@ -325,7 +325,7 @@ def delete_stale_checks() -> None:
 # python_version      of the project's interpreter; also engine_version, and sqlite_version if it matters
 # checkpoint_version  the engine version that wrote the checkpoint
 # effects             kind, name, detail, digest, tool, field, given, key: what the checkpoint adds to the
-# project's own code (forkline_runner/effects.py)
+#                     project's own code (forkline_runner/effects.py)
 # is_complete         whether all effects were accepted: only then is anything imported and the rest known
 # imports             the project's modules that restoring or the entry point imports
 # components          what, name, task (position), agent (role), fate: restored, project or lost
@@ -337,7 +337,7 @@ def delete_stale_checks() -> None:
 # channels            name, type (of a JSON schema) and reducer (empty if none) of a graph's channels
 # configurable        name, type and default of each value that a graph's config has; also context
 # graph               of a new run's check: the nodes and edges of a compiled graph. A node inside another
-# graph is named ``outer/inner``; an edge is [from, to, is conditional, label]
+#                     graph is named ``outer/inner``; an edge is [from, to, is conditional, label]
 # ==================  =====================================================================================
 
 

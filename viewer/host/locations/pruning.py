@@ -314,6 +314,3 @@ def _read_undigested_again(location: Location) -> None:
         undigested = StoredCopy.objects.filter(source_digest="").exclude(data=b"")
         present = location.checkpoints.filter(state=Checkpoint.State.PRESENT)
         present.filter(stored_copy__in=undigested).exclude(fingerprint="").update(fingerprint="")
-
-
-# Delete checkpoints at their source: a person chooses rules, sees the exact list, and confirms that list.
