@@ -278,6 +278,8 @@ DATABASES = {
         },
     }
 }
+# Whether other machines may use the database. One of SQLite is in the data folder of this machine.
+IS_DATABASE_SHARED = False
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # The function that answers requests to the host (viewer/host_requests.py).

@@ -140,7 +140,7 @@ def _counted(under_way: int, queued: int) -> str:
 
 def of_projects() -> Iterator[CheckResult]:
     """Report projects that cannot run."""
-    for project in Project.objects.order_by("pk"):
+    for project in Project.objects.here().order_by("pk"):
         interpreter = Path(project.interpreter)
         try:
             if project.is_confirmed:

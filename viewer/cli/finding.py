@@ -156,7 +156,7 @@ def split_target(target: str) -> tuple[str, str]:
 
 
 def _may_be_location(path: str) -> bool:
-    if Location.objects.filter(path=path).exists():
+    if Location.objects.here().filter(path=path).exists():
         return True
     try:
         return typed_path(path).exists()
@@ -231,7 +231,7 @@ def _by_file(file: Path) -> Checkpoint:
 def _folder_of(file: Path) -> Path:
     """The location that a file belongs to: a known one, else the folder above its branch."""
     above = [str(folder) for folder in file.parents]
-    known = Location.objects.filter(path__in=above).order_by("-path").first()
+    known = Location.objects.here().filter(path__in=above).order_by("-path").first()
     if known:
         return Path(known.path)
     try:

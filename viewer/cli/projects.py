@@ -57,7 +57,7 @@ def project_for(location: Location, options: Mapping[str, Any]) -> Project:
         if not location.project.is_confirmed:
             location.project.confirm(None)
         return location.project
-    project, _is_new = Project.objects.get_or_create(
+    project, _is_new = Project.objects.here().get_or_create(
         **_values(location, options), defaults={"confirmed_at": timezone.now()}
     )
     if not project.is_confirmed:
@@ -121,7 +121,7 @@ def _folder_and_entry_points(location: Location, options: Mapping[str, Any]) -> 
         # Reported by ``project_for``. A plan needs no interpreter.
         proposed = own.folder if own else ask(ProposeProject(location.path, location.engine)).folder
         return _absolute(options["project"]) or Path(proposed), []
-    stored = Project.objects.filter(**values).first()
+    stored = Project.objects.here().filter(**values).first()
     return Path(values["folder"]), stored.entry_points if stored else []
 
 

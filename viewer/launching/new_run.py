@@ -131,15 +131,16 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
             preview.target = ask(FindWriteTarget(request.project.pk, str(request.target), anywhere))
     except UnknownLocation as error:
         preview.checks.append(Refusal(Code.TARGET, translate(error), "new_location", _("New location")))
-    if preview.target:
-        preview.checks += _target_refusals(preview.target, kind)
+    if preview.target and request.project:
+        preview.checks += _target_refusals(preview.target, kind, request.project)
     return preview
 
 
-def _target_refusals(target: WriteTarget, kind: RootKind) -> list[Refusal]:
+def _target_refusals(target: WriteTarget, kind: RootKind, project: Project) -> list[Refusal]:
     """Why runs of this kind cannot write there, such as to the store of another engine."""
     message = ""
-    if Location.objects.filter(path=target.path).exclude(engine=engine_with(kind)).exists():
+    known = Location.objects.filter(host=project.host_id, path=target.path)
+    if known.exclude(engine=engine_with(kind)).exists():
         message = _("This location has checkpoints of another engine.")
     elif target.store_kind == Location.StoreKind.JSON and not kind.writes_folders:
         message = _("A %(kind)s writes to a SQLite file: name one that ends with .db.") % {

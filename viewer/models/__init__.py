@@ -2,6 +2,7 @@
 
 from viewer.models.annotations import Annotation, AnnotationVersion, ReaderSettings, ShareLink
 from viewer.models.columns import uuid_of
+from viewer.models.hosts import Host
 from viewer.models.jobs import DayLimits, Job, Sweep
 from viewer.models.locations import Location, Problem, Project
 from viewer.models.preflight import AcceptedEffect, PreflightCheck, accept_effects
@@ -22,6 +23,7 @@ __all__ = [
     "AnnotationVersion",
     "Checkpoint",
     "DayLimits",
+    "Host",
     "Job",
     "JobEvent",
     "Location",

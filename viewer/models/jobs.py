@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.messages.message import UserMessage
 from viewer.models.columns import Metered, UserMessageField
+from viewer.models.hosts import Host
 from viewer.models.locations import Location, Project
 from viewer.models.runs import Checkpoint, Run
 
@@ -29,6 +30,10 @@ UNFINISHED = ("queued", "starting", "running")
 
 class JobQuerySet(models.QuerySet["Job"]):
     """Queries for jobs."""
+
+    def here(self) -> JobQuerySet:
+        """Jobs of this machine's locations, which only this machine starts and follows."""
+        return self.filter(location__host__in=Host.objects.here())
 
     def queued(self) -> JobQuerySet:
         return self.filter(status=self.model.Status.QUEUED)
@@ -273,10 +278,10 @@ class Job(Metered):
     def claim(self) -> bool:
         """Claim a queued job for this process.
 
-        Return False if it was claimed before, was cancelled, or is not due.
+        Return False if it was claimed before, was cancelled, is not due, or is another machine's.
         """
         start = {"status": Job.Status.STARTING, "started_at": timezone.now()}
-        claimed = Job.objects.due().filter(pk=self.pk).update(**start)
+        claimed = Job.objects.due().here().filter(pk=self.pk).update(**start)
         if claimed:
             self.refresh_from_db()
             logger.info(

@@ -16,11 +16,22 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.messages.message import UserMessage
 from viewer.models.columns import UserMessageField
+from viewer.models.hosts import Host
+
+
+class ProjectQuerySet(models.QuerySet["Project"]):
+    """Queries for projects."""
+
+    def here(self) -> ProjectQuerySet:
+        """Projects of this machine."""
+        return self.filter(host__in=Host.objects.here())
 
 
 class Project(models.Model):
     """The folder, interpreter and entry points that a location's runs belong to."""
 
+    # Where it is; this machine unless said otherwise.
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="projects")
     folder = models.CharField(max_length=1000)
     interpreter = models.CharField(max_length=1000)
     environment_file = models.CharField(max_length=1000, blank=True)
@@ -35,8 +46,14 @@ class Project(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
 
+    objects = ProjectQuerySet.as_manager()
+
     def __str__(self) -> str:
         return self.name
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        self.host_id = self.host_id or own_host_key()
+        super().save(*args, **kwargs)
 
     @property
     def name(self) -> str:
@@ -76,8 +93,18 @@ class Project(models.Model):
         self.save(update_fields=["confirmed_at", "confirmed_by"])
 
 
+def own_host_key() -> Any:
+    """Return the primary key of this machine's host; None if it is no host."""
+    own = Host.own()
+    return own.pk if own else None
+
+
 class LocationQuerySet(models.QuerySet["Location"]):
     """Queries for locations."""
+
+    def here(self) -> LocationQuerySet:
+        """Locations that this machine reads."""
+        return self.filter(host__in=Host.objects.here())
 
     def with_counts(self) -> LocationQuerySet:
         """Annotate each location with ``run_count``, ``checkpoint_count`` and ``problem_count``."""
@@ -115,8 +142,10 @@ class Location(models.Model):
 
     # Derived from the path, so that links stay valid with a new data folder.
     uid = models.UUIDField(unique=True, editable=False)
-    # ``postgresql:NAME`` for a database, whose connection is only in the settings.
-    path = models.CharField(max_length=1000, unique=True)
+    # The machine that reads it; this one unless said otherwise.
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="locations")
+    # ``postgresql:NAME`` for a database, whose connection is only in the settings of its host.
+    path = models.CharField(max_length=1000)
     # The name of the engine that wrote it (a folder of viewer/engines).
     engine = models.CharField(max_length=50, default="crewai")
     store_kind = models.CharField(max_length=20, choices=StoreKind)
@@ -153,11 +182,13 @@ class Location(models.Model):
 
     class Meta:
         ordering = ["path"]
+        constraints = [models.UniqueConstraint(fields=["host", "path"], name="unique_path_of_host")]
 
     def __str__(self) -> str:
         return self.path
 
     def save(self, *args: Any, **kwargs: Any) -> None:
+        self.host_id = self.host_id or own_host_key()
         if not self.uid:
             self.uid = uuid.uuid5(uuid.NAMESPACE_URL, f"file://{self.path}")
             if Location.objects.filter(uid=self.uid).exists():

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from viewer.models import Job
+from viewer.models import Host, Job
 from viewer.records.limits import reached_shared_limit
 
 # The warm-up only saves time and tokens, so the wait for it is limited.
@@ -25,12 +25,16 @@ def enqueue(job: Job) -> None:
 
 
 def next_job(excluded: Collection[UUID] = ()) -> Job | None:
-    """Return the job that has been ready for the longest time, without the excluded ones; None if none is.
+    """Return the job of this machine that has been ready for the longest time, without the excluded ones.
+
+    None if none is ready, or if the machine takes no new jobs.
 
     Jobs that a shared limit or the cache warm-up of their sweep delays are not ready, and neither are those
     whose start time was not yet marked as due.
     """
-    due = Job.objects.due().exclude(pk__in=excluded).order_by(Coalesce("became_due_at", "created_at"))
+    if Host.objects.here().values_list("is_drained", flat=True).first():
+        return None
+    due = Job.objects.due().here().exclude(pk__in=excluded).order_by(Coalesce("became_due_at", "created_at"))
     # Of thousands of jobs that wait for one limit, one is checked.
     held: set[tuple[UUID | None, int | None]] = set()
     for pk, *sharing in due.values_list("pk", "sweep", "project").iterator():

@@ -17,8 +17,8 @@ logger = logging.getLogger(__name__)
 
 
 def orphaned_jobs() -> list[Job]:
-    """Running jobs that no process follows. They may be followed again, never started again."""
-    return [job for job in Job.objects.under_way() if not storage_of(job).is_followed()]
+    """Running jobs of this machine that no process follows. They are followed again, never started again."""
+    return [job for job in Job.objects.under_way().here() if not storage_of(job).is_followed()]
 
 
 def finish_orphans() -> list[Job]:
@@ -52,7 +52,7 @@ def end_orphan_processes() -> list[Job]:
             if marker := process.environ().get(MARKER):
                 marked.add(UUID(marker))
     ended = []
-    for job in Job.objects.ended().filter(pk__in=marked):
+    for job in Job.objects.ended().here().filter(pk__in=marked):
         storage = storage_of(job)
         # A follower may be about to end them.
         if not storage.is_followed() and processes.tree_of(storage):

@@ -197,7 +197,7 @@ def take_requests() -> list[Project]:
             path.unlink()
         except FileNotFoundError:
             continue  # another worker has taken it
-        project = Project.objects.filter(pk=path.stem).first() if path.stem.isdigit() else None
+        project = Project.objects.here().filter(pk=path.stem).first() if path.stem.isdigit() else None
         if project is not None and age < MAX_REQUEST_AGE_SECONDS:
             found.append(project)
     return found

@@ -113,7 +113,7 @@ def _jobs(days: int) -> QuerySet[Job]:
 def _ended_before(days: int) -> QuerySet[Job]:
     if days < MIN_DAYS:
         raise ValueError(f"at least {MIN_DAYS} days")
-    return Job.objects.ended().filter(ended_at__lt=timezone.now() - timedelta(days=days))
+    return Job.objects.ended().here().filter(ended_at__lt=timezone.now() - timedelta(days=days))
 
 
 def remove(old: Old, is_stopping: Callable[[], bool] = lambda: False) -> tuple[int, int]:

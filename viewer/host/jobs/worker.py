@@ -157,13 +157,13 @@ def adopt_orphans(state: WorkerState) -> None:
         if job.pk not in state.adopted:
             what = f"following {job.pk}"
             state.adopted[job.pk] = state.followers.submit(in_thread, what, ensure_finished, job)
-    Job.objects.mark_due()
-    state.is_quiet = not (state.adopted or Job.objects.unfinished().exists())
+    Job.objects.here().mark_due()
+    state.is_quiet = not (state.adopted or Job.objects.unfinished().here().exists())
     clear_if_pending()
     if time.monotonic() - state.pruned_at > PRUNE_SECONDS:
         state.pruned_at = time.monotonic()
         delete_drafts()
         # Removing may take long.
         state.followers.submit(in_thread, "removing old data", remove_once_a_day, stopping.is_set)
-        for project in Project.objects.all():
+        for project in Project.objects.here():
             redact_jobs_again(project)

@@ -45,7 +45,7 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
     if name := _database_name(str(path)):
         return _open_database(name)
     found = permitted_path(path, roots)
-    known = Location.objects.filter(path=str(found)).first()
+    known = Location.objects.here().filter(path=str(found)).first()
     if known is not None and not known.identity:
         return known
     try:
@@ -59,7 +59,7 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
         raise UnknownLocation(" ".join(filter(None, (translate(error), _similar(found))))) from None
     if known is None:
         defaults = {"store_kind": kind, "identity": identity, "engine": engine}
-        return Location.objects.get_or_create(path=str(found), defaults=defaults)[0]
+        return Location.objects.here().get_or_create(path=str(found), defaults=defaults)[0]
     if known.store_kind == kind and not is_same(known.identity, identity):
         known.pin(identity)
     return known
@@ -68,7 +68,7 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
 def addable_databases() -> list[str]:
     """The paths of the databases in the settings that are not locations yet."""
     paths = [path_of_database(name) for name in sorted(settings.POSTGRESQL_LOCATIONS)]
-    known = set(Location.objects.filter(path__in=paths).values_list("path", flat=True))
+    known = set(Location.objects.here().filter(path__in=paths).values_list("path", flat=True))
     return [path for path in paths if path not in known]
 
 
@@ -90,13 +90,13 @@ def _open_database(name: str) -> Location:
     path = path_of_database(name)
     try:
         address = address_of_database(name)
-        if known := Location.objects.filter(path=path).first():
+        if known := Location.objects.here().filter(path=path).first():
             return known
         with open_reader(address) as reader:
             defaults = {"store_kind": reader.kind, "engine": reader.engine()}
     except LocationUnreadable as error:
         raise UnknownLocation(translate(error)) from None
-    return Location.objects.get_or_create(path=path, defaults=defaults)[0]
+    return Location.objects.here().get_or_create(path=path, defaults=defaults)[0]
 
 
 def _recognised_engine(reader: LocationReader) -> str:
@@ -172,7 +172,7 @@ def overlaps(location: Location) -> Iterator[str]:
     """Sentences about a new location that contains others or is in one: checkpoints are listed twice."""
     if not location.is_local:
         return
-    path, others = Path(location.path), Location.objects.exclude(pk=location.pk)
+    path, others = Path(location.path), Location.objects.here().exclude(pk=location.pk)
     for other in others.exclude(store_kind=Location.StoreKind.POSTGRESQL).values_list("path", flat=True):
         names = {"path": path, "other": other}
         if Path(other).is_relative_to(path):
@@ -216,7 +216,7 @@ def change_path(location: Location, path: str | Path, roots: Sequence[Path] | No
     Raises UnknownLocation.
     """
     found = permitted_path(path, roots)
-    if Location.objects.filter(path=str(found)).exclude(pk=location.pk).exists():
+    if Location.objects.here().filter(path=str(found)).exclude(pk=location.pk).exists():
         raise UnknownLocation(_("%(path)s is already a location.") % {"path": found})
     if location.jobs.unfinished().exists():
         raise UnknownLocation(_("A job of this location has not ended. Change the path after that."))

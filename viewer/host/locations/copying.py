@@ -148,7 +148,7 @@ def copied_runs() -> list[Run]:
     of a checkpoint. Forks and annotations of a called run count for the outermost one.
     """
     found = dict[int, Run]()
-    for location in Location.objects.exclude(store_kind=Location.StoreKind.JSON):
+    for location in Location.objects.here().exclude(store_kind=Location.StoreKind.JSON):
         if is_indexed(location):
             for run in location.runs.filter(pk__in=_chosen(location)).select_related("location__project"):
                 found[run.outermost.pk] = run.outermost

@@ -37,7 +37,7 @@ def locations_to_describe() -> list[Location]:
     digest = current_prices().digest
     return [
         location
-        for location in Location.objects.order_by("pk")
+        for location in Location.objects.here().order_by("pk")
         if location.price_digest != digest
         or location.runs.filter(is_priced=False).exists()
         or (not is_indexed(location) and _is_undescribed(location))

@@ -35,7 +35,7 @@ _FILE = re.compile(r"\d{8}T\d{6}_[0-9a-f]{8}(_p-\w+)?\.json", re.ASCII)
 def find_stores(roots: Sequence[Path]) -> list[FoundStore]:
     """Return stores in these folders and those below them that are not locations, within the limits."""
     until = time.monotonic() + MAX_SECONDS
-    known = set(Location.objects.values_list("path", flat=True))
+    known = set(Location.objects.here().values_list("path", flat=True))
     found: dict[str, FoundStore] = {}
     databases: list[Path] = []
     for folder, names in _folders(roots, until):

@@ -1,4 +1,4 @@
-"""The worker observes all locations: new checkpoints become rows, whether or not a page is open.
+"""The worker observes the locations of its machine: new checkpoints become rows, also without an open page.
 
 Folders on the disks of this machine report each change. Of other files, sizes and times are compared, and a
 database of a server is asked for its mark, every ``LOCATION_POLL_MILLISECONDS``. Folders that report nothing
@@ -113,7 +113,7 @@ class Observer:
 
     def _reload(self) -> bool:
         """Find new, changed and removed locations. Return whether some are being read, and remain unknown."""
-        locations = Location.objects.select_related("project").in_bulk()
+        locations = Location.objects.here().select_related("project").in_bulk()
         for pk, one in list(self._all.items()):
             if one.reading is None and not (pk in locations and one.has_same_address(locations[pk])):
                 self._folders.remove(pk)
@@ -240,18 +240,19 @@ def has_more(location: Location, summary: ImportSummary) -> bool:
 def observing_locations() -> Iterator[None]:
     """Observe all locations in a thread within the block."""
     stopping = threading.Event()
-    thread = threading.Thread(target=_observe, args=(stopping,), name="observing", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join()
+    # Opened here: the data folder may be gone before the thread runs.
+    with closing(changes_of_rows()) as rows:
+        thread = threading.Thread(target=_observe, args=(rows, stopping), name="observing", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            thread.join()
 
 
-def _observe(stopping: threading.Event) -> None:
+def _observe(rows: Changes, stopping: threading.Event) -> None:
     with (
-        closing(changes_of_rows()) as rows,
         closing(FolderChanges(skipped=settings.DATA_DIR)) as folders,
         ThreadPoolExecutor(MAX_AT_ONCE, thread_name_prefix="observing") as readers,
         closing(Observer(rows, folders, readers)) as observer,

@@ -92,7 +92,7 @@ def index_some(seconds: float) -> bool:
 
     Does nothing if another process is indexing, or while an import is under way: that comes first.
     """
-    if Location.objects.filter(import_state=Location.ImportState.REQUESTED).exists():
+    if Location.objects.here().filter(import_state=Location.ImportState.REQUESTED).exists():
         return False
     ends = time.monotonic() + seconds
     with lock_named("search").held() as is_ours:
@@ -103,7 +103,7 @@ def index_some(seconds: float) -> bool:
 
 def _steps() -> Iterator[None]:
     yield from _remove_orphans()
-    for location in Location.objects.order_by("pk"):
+    for location in Location.objects.here().order_by("pk"):
         try:
             yield from _steps_of(location)
         except (Superseded, Location.DoesNotExist):

@@ -35,7 +35,7 @@ def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = 
     except NotLocal as error:
         raise UnknownLocation(str(error)) from None
     found = permitted_path(Path(project.folder) / named.expanduser(), roots)
-    known = Location.objects.filter(path=str(found)).select_related("project").first()
+    known = Location.objects.here().filter(path=str(found)).select_related("project").first()
     if known and known.project and known.project.folder != project.folder:
         raise UnknownLocation(_("The runs at this location belong to another project."))
     _check_writable(found)
@@ -72,7 +72,7 @@ def open_write_target(target: WriteTarget, project: Project, engine: str = DEFAU
     ``engine`` is the one that a new location records.
     """
     if target.store_kind == Location.StoreKind.POSTGRESQL:
-        return Location.objects.get(path=target.path)
+        return Location.objects.here().get(path=target.path)
     path = Path(target.path)
     existed = os.path.lexists(path)
     _create(path, is_file=target.store_kind == Location.StoreKind.SQLITE)
@@ -81,7 +81,7 @@ def open_write_target(target: WriteTarget, project: Project, engine: str = DEFAU
             identity = str(found.identity)
     except LocationUnreadable as error:
         raise UnknownLocation(translate(error)) from None
-    location, is_new = Location.objects.get_or_create(
+    location, is_new = Location.objects.here().get_or_create(
         path=target.path,
         defaults={
             "store_kind": target.store_kind,

@@ -14,11 +14,15 @@ from viewer.host.jobs.worker import work
 from viewer.host.locations.background import completing_imports
 from viewer.host.locations.observing import observing_locations
 from viewer.host.locations.search_index import indexing_in_background
+from viewer.host.registration import heartbeats, register
 from viewer.management.command import ForklineCommand
-from viewer.validation import number_option
+from viewer.models import Host
+from viewer.presentation.hosts import warnings_of
+from viewer.validation import OptionType, number_option, one_line, one_line_text
 
 # Each job is a process of its own.
 MAX_JOBS = 1_000
+HOST_NAME = OptionType("text", lambda text: one_line_text(text, 100))
 
 
 class Command(ForklineCommand):
@@ -37,6 +41,12 @@ class Command(ForklineCommand):
             default=4,
             help=_("How many jobs to start at once (default: 4)."),
         )
+        parser.add_argument(
+            "--host",
+            type=HOST_NAME,
+            metavar="NAME",
+            help=_("The name of this machine, if several machines share the database."),
+        )
         add_lifeline_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -44,5 +54,17 @@ class Command(ForklineCommand):
         hold(options["lifeline"])
         # Jobs under way continue, as each runner has its own session.
         call_at_signal((signal.SIGTERM, signal.SIGINT), stopping.set)
-        with observing_locations(), completing_imports(), indexing_in_background():
+        host = register(options["host"], options["jobs"])
+        self.warn_of(host)
+        with (
+            heartbeats(host, stopping.set),
+            observing_locations(),
+            completing_imports(),
+            indexing_in_background(),
+        ):
             work(jobs_at_once=options["jobs"])
+
+    def warn_of(self, host: Host) -> None:
+        """Report a clock or a version that differs from the others'."""
+        for sentence in warnings_of(host):
+            self.stderr.write(one_line(f"{host.name}: {sentence}"))

@@ -84,7 +84,8 @@ def _page(
     sent: ProjectForm | None,
     sent_limits: DailyLimitsForm | None = None,
 ) -> HttpResponse:
-    known = location.project or Project.objects.filter(folder=proposed.folder).first()
+    projects = Project.objects.filter(host=location.host_id)
+    known = location.project or projects.filter(folder=proposed.folder).first()
     points = _entry_points(location, proposed)
     found = [point.name for point in points]
     form = sent or ProjectForm(engine_of(location), found, initial=_initial(known, proposed, found))
@@ -180,7 +181,8 @@ def _confirm(location: Location, form: ProjectForm, request: HttpRequest) -> Pro
     """Store and confirm the project of the form's folder, and assign it to the location."""
     values = dict(form.cleaned_data)
     folder = values.pop("folder")
-    project = Project.objects.filter(folder=folder).first() or Project(folder=folder)
+    at = {"host_id": location.host_id, "folder": folder}
+    project = Project.objects.filter(**at).first() or Project(**at)
     project.change(**values)
     project.confirm(request.user)
     location.project = project

@@ -64,7 +64,9 @@ def handle(options: Mapping[str, Any]) -> Output:
     if name_in(named):
         known: Location | None = imported_location(named)
     else:
-        known = Location.objects.select_related("project").filter(path=str(Path(path).resolve())).first()
+        known = (
+            Location.objects.here().select_related("project").filter(path=str(Path(path).resolve())).first()
+        )
     # Invalid options are refused before a project is stored.
     values = request_values(options)
     project = project_for(known or Location(path=path), options)

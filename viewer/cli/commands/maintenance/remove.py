@@ -43,7 +43,7 @@ def known_location(text: str) -> Location:
     typed = typed_path(text)
     # A location is listed with all links followed.
     paths = [text, str(path(str(typed))), os.path.realpath(path(str(typed)))]
-    found = Location.objects.filter(path__in=paths).first()
+    found = Location.objects.here().filter(path__in=paths).first()
     if found is None:
         raise CommandError(_("%s is not a location.") % shown_path(text))
     return found

@@ -1,0 +1,76 @@
+"""A worker starts, follows and observes only what is on its host."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from tests.jobs.conftest import MakeJob, finished, marks, status
+from viewer.host.jobs.orphans import orphaned_jobs
+from viewer.host.locations.background import complete_some
+from viewer.host.locations.describing import locations_to_describe
+from viewer.host.registration import register
+from viewer.models import Host, Job, Location, Project, Run
+from viewer.records.queue import next_job
+
+
+@pytest.fixture
+def elsewhere(transactional_db: None) -> Host:
+    """Return a host of another machine, next to this one."""
+    register("gpu-1", 4)
+    return Host.objects.create(name="gpu-2", instance="elsewhere")
+
+
+def moved(job: Job, host: Host) -> Job:
+    Location.objects.filter(pk=job.location_id).update(host=host)
+    job.refresh_from_db()
+    return job
+
+
+def test_a_job_of_another_host_is_neither_taken_nor_claimed(
+    make_job: MakeJob, elsewhere: Host, project: Project
+) -> None:
+    job = make_job()
+    assert next_job() == job
+    moved(job, elsewhere)
+    assert next_job() is None
+    # Not even by a process that has read the row before.
+    assert not job.claim()
+    assert finished(job).status == Job.Status.QUEUED and marks(project) == []
+
+
+def test_a_running_job_of_another_host_is_not_followed(make_job: MakeJob, elsewhere: Host) -> None:
+    job = make_job()
+    assert job.claim() and orphaned_jobs() == [job]
+    moved(job, elsewhere)
+    assert orphaned_jobs() == [] and status(job) == Job.Status.STARTING
+
+
+def test_another_host_does_not_mark_a_scheduled_job_as_due(make_job: MakeJob, elsewhere: Host) -> None:
+    """Else a paid run would start long after its time, once its host is back."""
+    job = moved(make_job(), elsewhere)
+    job.move_start(timezone.now() - timedelta(seconds=1))
+    assert Job.objects.here().mark_due() == 0
+    assert Job.objects.mark_due() == 1
+
+
+def test_a_drained_host_takes_no_jobs_until_it_is_resumed(make_job: MakeJob, elsewhere: Host) -> None:
+    job = make_job()
+    here = Host.objects.get(name="gpu-1")
+    here.change_drained(is_drained=True)
+    assert next_job() is None
+    here.change_drained(is_drained=False)
+    elsewhere.change_drained(is_drained=True)
+    assert next_job() == job
+
+
+def test_a_worker_reads_only_its_own_locations(location: Location, elsewhere: Host, tmp_path: Path) -> None:
+    # The folder at this path is of this machine, the location is not.
+    other = Location.objects.create(path=location.path, store_kind="json", host=elsewhere)
+    Run.objects.create(location=other, key="one", is_partly_listed=True)
+    assert list(Location.objects.here()) == [location] and other.uid != location.uid
+    assert locations_to_describe() == [location]
+    complete_some()
+    other.refresh_from_db()
+    assert other.imported_at is None and other.read_error is None

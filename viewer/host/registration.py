@@ -1,0 +1,145 @@
+"""Registers this machine as a host, and writes its heartbeats while its worker runs."""
+
+import logging
+import os
+import platform
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from viewer.engines import all_engines
+from viewer.host.projects import engine_version
+from viewer.messages.message import UserFacingError, plain_text
+from viewer.models import Host, Project
+from viewer.models.hosts import DEFAULT_NAME, MAX_MISSED, heartbeat_seconds, instance_here
+
+logger = logging.getLogger(__name__)
+
+
+class HostNameTaken(UserFacingError):
+    """Another machine has this name. The message says which, and what to do."""
+
+    def __init__(self, host: Host) -> None:
+        text = _(
+            "The name %(name)s belongs to another machine, %(address)s, whose worker is running. Choose"
+            " another name with --host, or stop that worker."
+        )
+        super().__init__(plain_text(text % {"name": host.name, "address": host.address}))
+
+
+def register(name: str | None, slots: int) -> Host:
+    """Return the host of this machine, which is up from now on. Without a name it keeps the one it has.
+
+    A machine that has replaced another one, whose worker is not running, continues under its name. Raises
+    HostNameTaken.
+    """
+    host = _row_to_register(name)
+    may_have = Host.objects.filter(pk=host.pk)
+    if settings.IS_DATABASE_SHARED:
+        age = timedelta(seconds=heartbeat_seconds() * MAX_MISSED)
+        is_free = Q(instance__in=("", instance_here())) | Q(is_up=False) | Q(seen_at__lt=Now() - age)
+        may_have = may_have.filter(is_free)
+    if not may_have.update(instance=instance_here(), **_facts(slots)):
+        raise HostNameTaken(host)
+    # A data folder has one name.
+    Host.objects.filter(instance=instance_here()).exclude(pk=host.pk).update(instance="")
+    if name and name != host.name:
+        Host.objects.filter(pk=host.pk).update(name=name)
+    host.refresh_from_db()
+    beat(host)
+    return host
+
+
+def _row_to_register(name: str | None) -> Host:
+    """Return the row with this name, else this machine's, else one that no machine has, else a new one."""
+    if name and (named := Host.objects.filter(name=name).first()):
+        return named
+    free = Host.objects.filter(instance="", seen_at=None).order_by("pk")
+    if found := Host.own() or free.first():
+        return found
+    return Host.objects.get_or_create(name=name or DEFAULT_NAME)[0]
+
+
+def _facts(slots: int) -> dict[str, Any]:
+    """Return what a page shows of this machine."""
+    interpreters = {project.interpreter for project in Project.objects.here()}
+    found = {
+        engine.name: sorted({engine_version(Path(path), engine.name) for path in interpreters} - {""})
+        for engine in all_engines()
+    }
+    return {
+        "address": socket.gethostname(),
+        "version": settings.VERSION,
+        "python_version": platform.python_version(),
+        "engines": {name: versions for name, versions in found.items() if versions},
+        "folders": [str(root) for root in settings.CHECKPOINT_ROOTS],
+        "slots": slots,
+    }
+
+
+def beat(host: Host) -> bool:
+    """Write a heartbeat. Return False if another machine has taken the name."""
+    before = timezone.now()
+    database_now = Host.objects.filter(pk=host.pk).values_list(Now(), flat=True).first() or before
+    now = before + (timezone.now() - before) / 2
+    mine = Host.objects.filter(pk=host.pk, instance=instance_here())
+    written = mine.update(
+        seen_at=Now(),
+        is_up=True,
+        load=os.getloadavg()[0] / (os.cpu_count() or 1),
+        clock_difference=(now - database_now).total_seconds(),
+    )
+    return bool(written)
+
+
+@contextmanager
+def heartbeats(host: Host, stop: Callable[[], None]) -> Iterator[None]:
+    """Write heartbeats in a thread within the block.
+
+    Calls ``stop`` if another machine has taken the name, which raises HostNameTaken at the end of the block.
+    """
+    ended, is_taken = threading.Event(), threading.Event()
+
+    def write() -> None:
+        while not ended.wait(heartbeat_seconds()):
+            try:
+                if not beat(host):
+                    is_taken.set()
+                    stop()
+                    break
+            except (DatabaseError, OSError) as error:
+                # The next one may succeed. Its message says all that a person can use.
+                logger.warning("the heartbeat failed: %s", error)
+                connection.close()
+        connection.close()
+
+    thread = threading.Thread(target=write, name="heartbeats", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        _leave(host)
+    if is_taken.is_set():
+        raise HostNameTaken(Host.objects.get(pk=host.pk))
+
+
+def _leave(host: Host) -> None:
+    """Record that this machine's worker has ended."""
+    try:
+        Host.objects.filter(pk=host.pk, instance=instance_here()).update(is_up=False)
+    except (DatabaseError, OSError) as error:
+        # Its data folder or its database may be gone. Its missing heartbeats say the same.
+        logger.warning("leaving failed: %s", error)

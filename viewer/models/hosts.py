@@ -1,0 +1,100 @@
+"""Hosts: the machines that have the locations and projects, and run the jobs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+from django.urls import reverse
+
+# The name of the only host, unless a person names it.
+DEFAULT_NAME = "default"
+# How often a worker writes that its host is up. If no other machine uses the database, a lock says so, too.
+# Each write wakes the worker and the open pages.
+HEARTBEAT_SECONDS, ALONE_HEARTBEAT_SECONDS = 10.0, 60.0
+# The heartbeats that may be missing before a host counts as away.
+MAX_MISSED = 3
+
+
+def heartbeat_seconds() -> float:
+    """Return the seconds between two heartbeats of a host."""
+    return HEARTBEAT_SECONDS if settings.IS_DATABASE_SHARED else ALONE_HEARTBEAT_SECONDS
+
+
+def instance_here() -> str:
+    """Return what identifies this machine's data folder among those that share a database."""
+    found = os.stat(settings.DATA_DIR)  # noqa: PTH116
+    return f"{socket.gethostname()}:{settings.DATA_DIR}:{found.st_dev}:{found.st_ino}"[:400]
+
+
+class HostQuerySet(models.QuerySet["Host"]):
+    """Queries for hosts."""
+
+    def live(self) -> HostQuerySet:
+        """Hosts with a recent heartbeat, by the database's clock."""
+        age = timedelta(seconds=heartbeat_seconds() * MAX_MISSED)
+        return self.filter(is_up=True, seen_at__gte=Now() - age)
+
+    def here(self) -> HostQuerySet:
+        """The host of this data folder. None for a web server on a machine that is no host.
+
+        A database that no other machine uses is of its only host.
+        """
+        mine = models.Q(instance=instance_here())
+        if settings.IS_DATABASE_SHARED:
+            return self.filter(mine).order_by("pk")[:1]
+        return self.order_by(models.Case(models.When(mine, then=0), default=1), "pk")[:1]
+
+
+class Host(models.Model):
+    """A machine with a worker. With one host, nothing of it is shown."""
+
+    name = models.CharField(max_length=100, unique=True)
+    # Identifies the data folder that has this name (``instance_here``); empty until a worker registers.
+    instance = models.CharField(max_length=400, blank=True, default="")
+    # Where people find it, such as gpu-1.example.org.
+    address = models.CharField(max_length=300, blank=True, default="")
+    version = models.CharField(max_length=50, blank=True, default="")
+    python_version = models.CharField(max_length=50, blank=True, default="")
+    # The versions of the engines of its projects, such as {"crewai": ["1.15.30"]}.
+    engines = models.JSONField(default=dict, blank=True)
+    # Its allowed folders.
+    folders = models.JSONField(default=list, blank=True)
+    # How many jobs it runs at once, and its load average of a minute for each processor.
+    slots = models.PositiveIntegerField(default=0)
+    load = models.FloatField(null=True, blank=True)
+    # The last heartbeat, by the database's clock, and whether its worker has not ended since.
+    seen_at = models.DateTimeField(null=True, blank=True)
+    is_up = models.BooleanField(default=False)
+    # By how many seconds its clock is ahead of the database's.
+    clock_difference = models.FloatField(null=True, blank=True)
+    # Whether it takes no new jobs, such as before maintenance.
+    is_drained = models.BooleanField(default=False)
+
+    objects = HostQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def get_absolute_url(self) -> str:
+        return f"{reverse('hosts')}#{self.pk}"
+
+    @classmethod
+    def own(cls) -> Host | None:
+        """Return the host of this data folder. If no other machine uses the database, there always is one."""
+        found = cls.objects.here().first()
+        if found is None and not settings.IS_DATABASE_SHARED:
+            found, _is_new = cls.objects.get_or_create(name=DEFAULT_NAME)
+        return found
+
+    def change_drained(self, *, is_drained: bool) -> None:
+        """Set whether it takes no new jobs. Jobs that run continue."""
+        self.is_drained = is_drained
+        self.save(update_fields=["is_drained"])
