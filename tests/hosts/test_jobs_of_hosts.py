@@ -3,16 +3,17 @@
 from datetime import timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 from django.utils import timezone
 
-from tests.jobs.conftest import MakeJob, finished, marks, status
+from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
 from viewer.host.jobs.orphans import orphaned_jobs
 from viewer.host.locations.background import complete_some
 from viewer.host.locations.describing import locations_to_describe
 from viewer.host.registration import register
 from viewer.models import Host, Job, Location, Project, Run
-from viewer.records.queue import next_job
+from viewer.records.queue import enqueue, next_job
 
 
 @pytest.fixture
@@ -74,3 +75,25 @@ def test_a_worker_reads_only_its_own_locations(location: Location, elsewhere: Ho
     complete_some()
     other.refresh_from_db()
     assert other.imported_at is None and other.read_error is None
+
+
+def test_a_run_that_a_person_gave_up_is_ended_when_its_host_is_back(
+    make_job: MakeJob, start_worker: StartWorker, project: Project
+) -> None:
+    job = make_job("hangs.py")
+    first = start_worker("hangs.py")
+    enqueue(job)
+    wait_until(lambda: job.events.count() > 5)
+    first.kill()
+    first.wait()
+    job.refresh_from_db()
+    runner = psutil.Process(job.process_id)
+    # As a web server of another machine does it.
+    assert job.end(Job.Status.INTERRUPTED) and is_alive(runner)
+    start_worker("hangs.py")
+    wait_until(lambda: not is_alive(runner))
+    assert status(job) == Job.Status.INTERRUPTED and marks(project) == [str(job.pk)]
+
+
+def is_alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE

@@ -31,13 +31,21 @@ def instance_here() -> str:
     return f"{socket.gethostname()}:{settings.DATA_DIR}:{found.st_dev}:{found.st_ino}"[:400]
 
 
+def _is_live() -> models.Q:
+    age = timedelta(seconds=heartbeat_seconds() * MAX_MISSED)
+    return models.Q(is_up=True, seen_at__gte=Now() - age)
+
+
 class HostQuerySet(models.QuerySet["Host"]):
     """Queries for hosts."""
 
     def live(self) -> HostQuerySet:
         """Hosts with a recent heartbeat, by the database's clock."""
-        age = timedelta(seconds=heartbeat_seconds() * MAX_MISSED)
-        return self.filter(is_up=True, seen_at__gte=Now() - age)
+        return self.filter(_is_live())
+
+    def answering(self) -> HostQuerySet:
+        """Hosts that answer requests: this machine, and those with a recent heartbeat."""
+        return self.filter(_is_live() | models.Q(pk__in=Host.objects.here().values("pk")))
 
     def here(self) -> HostQuerySet:
         """The host of this data folder. None for a web server on a machine that is no host.

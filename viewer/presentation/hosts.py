@@ -1,13 +1,79 @@
-"""What pages and the terminal show of hosts. With one host, nothing of it is shown."""
+"""What pages and the terminal show of hosts. With one host, nothing of it is shown elsewhere."""
+
+from collections import Counter
+from dataclasses import dataclass, field
 
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from viewer.formats import duration
-from viewer.models import Host
+from viewer.engines import engine_named
+from viewer.formats import duration, short_moment
+from viewer.models import Host, Job, Location
 
 # Seconds of difference between two clocks that change nothing a person sees.
 MAX_CLOCK_DIFFERENCE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShownHost:
+    """A host. ``answers`` says whether its worker runs, or whether it is this machine."""
+
+    host: Host
+    answers: bool
+    is_up: bool
+    locations: int
+    running: int
+    queued: int
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def engines(self) -> str:
+        """The engines of its projects with their versions, as text."""
+        found = self.host.engines.items()
+        return ", ".join(f"{engine_named(name).title} {', '.join(versions)}" for name, versions in found)
+
+    @property
+    def state(self) -> str:
+        """Whether it takes jobs, in a word or two."""
+        if not self.is_up:
+            return _("away")
+        return _("drained") if self.host.is_drained else _("taking jobs")
+
+
+def shown_hosts() -> list[ShownHost]:
+    """Return all hosts, by name."""
+    answering = set(Host.objects.answering().values_list("pk", flat=True))
+    live = set(Host.objects.live().values_list("pk", flat=True))
+    unfinished = Job.objects.unfinished().values_list("location__host", "status")
+    locations = Counter(Location.objects.values_list("host", flat=True))
+    jobs = Counter((host, status == Job.Status.QUEUED) for host, status in unfinished)
+    return [
+        ShownHost(
+            host,
+            answers=host.pk in answering,
+            is_up=host.pk in live,
+            locations=locations[host.pk],
+            running=jobs[host.pk, False],
+            queued=jobs[host.pk, True],
+            warnings=warnings_of(host),
+        )
+        for host in Host.objects.all()
+    ]
+
+
+def hosts_if_several() -> dict[int, ShownHost]:
+    """Return all hosts by primary key; none if there is only one."""
+    if Host.objects.count() < 2:
+        return {}
+    return {one.host.pk: one for one in shown_hosts()}
+
+
+def away_text(host: Host) -> str:
+    """Return since when a host has not answered, as the end of a sentence that begins with its name."""
+    if host.seen_at is None:
+        return _("%(host)s, which has never answered") % {"host": host.name}
+    values = {"host": host.name, "time": short_moment(host.seen_at)}
+    return _("%(host)s, which has not answered since %(time)s") % values
 
 
 def warnings_of(host: Host) -> list[str]:

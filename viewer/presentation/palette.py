@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from viewer.models import Checkpoint, Job, Location, Run, SavedSearch
+from viewer.models import Checkpoint, Host, Job, Location, Run, SavedSearch
 
 # Characters of a query, commands of one group, and the shortest text that is compared with names and ids.
 MAX_QUERY, MAX_COMMANDS, MIN_QUERY = 100, 6, 2
@@ -63,6 +63,7 @@ def _pages(text: str, *, can_run: bool) -> Iterator[PaletteCommand]:
         PaletteCommand(_("Search"), reverse("search")),
         PaletteCommand(_("Settings"), reverse("settings"), detail),
         PaletteCommand(_("Stored data"), reverse("stored-data")),
+        *([PaletteCommand(_("Hosts"), reverse("hosts"))] if Host.objects.count() > 1 else []),
     ]
     if can_run:
         pages += [

@@ -19,6 +19,7 @@ from viewer.presentation.jobs.pages import (
 )
 from viewer.presentation.jobs.status import limit_label, wait_of, warnings_of
 from viewer.presentation.run.branches import job_colour
+from viewer.records.hosts import is_stalled
 
 register = template.Library()
 register.filter("job_sentence", status.sentence)
@@ -40,6 +41,7 @@ register.filter("job_published", published)
 register.filter("job_wait", wait_of)
 register.filter("job_warnings", warnings_of)
 register.filter("job_colour", job_colour)
+register.filter("job_is_stalled", is_stalled)
 register.filter("action_label", labels.action_label)
 register.filter("reason_label", labels.reason_label)
 

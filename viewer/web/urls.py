@@ -9,6 +9,7 @@ from viewer.web.views import (
     exports,
     forks,
     home,
+    hosts,
     inbox,
     jobs,
     locations,
@@ -104,6 +105,12 @@ job_urls = [
     path("jobs/<uuid:pk>/start/", jobs.start, name="job-start"),
     path("sweeps/<uuid:uid>/", sweeps.show, name="sweep"),
     path("jobs/<uuid:pk>/cancel/", jobs.cancel, name="job-cancel"),
+    path("jobs/<uuid:pk>/give-up/", jobs.give_up, name="job-give-up"),
+]
+
+host_urls = [
+    path("hosts/", hosts.index, name="hosts"),
+    path("hosts/<int:pk>/drain/", hosts.drain, name="host-drain"),
 ]
 
 inbox_urls = [
@@ -140,6 +147,7 @@ urlpatterns = (
     + checkpoint_urls
     + compare_urls
     + job_urls
+    + host_urls
     + inbox_urls
     + search_urls
     + share_urls

@@ -37,6 +37,7 @@ READ = {
     *("run-timeline", "job-timeline", "run-jump", "settings", "run-export", "compare-export", "stored-data"),
     "checkpoint-history",
     "run-branches",
+    "hosts",
     *("locations-found", "location-paths", "run-questions", "site-notice"),
 }
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
@@ -69,7 +70,7 @@ SENT = {
     *("new-run-plan", "compare-score"),
     *("search-save", "search-remove"),
     *("annotation-star", "settings-save", "share-revoke"),
-    *("day-limits", "job-start", "job-cancel", "question-answer"),
+    *("day-limits", "job-start", "job-cancel", "job-give-up", "question-answer", "host-drain"),
 }
 # Login and logout, which show and change no data.
 LOGIN = {"login", "login-link", "logout"}
@@ -119,6 +120,7 @@ def addresses_at(location: Location) -> dict[str, str]:
         ("uid", "sweep"): group.pk,
         ("pk", "checkpoint"): checkpoint.pk,
         ("pk", "job"): job.pk,
+        ("pk", "host"): location.host_id,
         ("pk", "preflight"): look.pk,
         ("pk", "search"): saved.pk,
         ("pk", "share"): link.pk,

@@ -18,7 +18,7 @@ from viewer.data_folder.workers import serving
 from viewer.data_folder.write_ahead_log import clear_if_pending
 from viewer.host.jobs import prewarm
 from viewer.host.jobs.following import ensure_finished, stopping
-from viewer.host.jobs.orphans import orphaned_jobs
+from viewer.host.jobs.orphans import end_orphan_processes, orphaned_jobs
 from viewer.host.jobs.prewarm import PrewarmPool, end_all, maintain
 from viewer.host.jobs.redact_again import redact_jobs_again
 from viewer.host.jobs.retention import delete_drafts, remove_once_a_day
@@ -165,5 +165,7 @@ def adopt_orphans(state: WorkerState) -> None:
         delete_drafts()
         # Removing may take long.
         state.followers.submit(in_thread, "removing old data", remove_once_a_day, stopping.is_set)
+        # Those of jobs that a person ended while this machine was away.
+        state.followers.submit(in_thread, "ending processes", end_orphan_processes)
         for project in Project.objects.here():
             redact_jobs_again(project)

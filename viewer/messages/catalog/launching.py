@@ -18,6 +18,10 @@ MESSAGES = {
     ),
     "job.environment_file_missing": _("The project's environment file does not exist: %(path)s."),
     "job.environment_file_not_text": _("The project's environment file is not a text file: %(path)s."),
+    "job.host_away": _(
+        "A person marked it as interrupted, because its host %(host)s did not answer. It may have called"
+        " models."
+    ),
     "job.interpreter_in_protected_folder": _(
         "The interpreter is in %(cover)s, which holds checkpoints or Forkline's data."
     ),

@@ -17,10 +17,12 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.data_folder.failures import has_room
 from viewer.formats import count_text, duration, short_moment
-from viewer.host_requests import ReadWorkers, ask
+from viewer.host_requests import ReadWorkers, Workers, ask
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
 from viewer.models import Job
+from viewer.presentation.hosts import away_text
+from viewer.records.hosts import is_away, is_here, is_stalled
 from viewer.records.limits import Limit, limit_in, midnight, reached_shared_limit, usage_of
 from viewer.records.queue import waits_for_cache_warmup
 
@@ -104,7 +106,7 @@ def limit_label(job: Job) -> str:
 class Wait:
     """Why a job waits.
 
-    ``kind`` is answer, person, time, disk, limit, cache, worker, slot or moment. ``url`` is the page to
+    ``kind`` is answer, person, time, host, disk, limit, cache, worker, slot or moment. ``url`` is the page to
     change it.
     """
 
@@ -122,7 +124,7 @@ def waiting() -> list[Wait]:
     """Return every waiting job: those that need a person first, then in the order of their start."""
     asking = Q(questions__answered_at=None, questions__withdrawn_at=None, questions__isnull=False)
     jobs = Job.objects.unfinished().filter(Q(status=Job.Status.QUEUED) | asking).distinct()
-    related = jobs.select_related("run", "location", "project", "sweep", "requested_by")
+    related = jobs.select_related("run", "location__host", "project", "sweep", "requested_by")
     waits = [wait for job in related.order_by("start_at", "created_at") if (wait := wait_of(job))]
     return sorted(waits, key=lambda wait: not wait.needs_a_person)
 
@@ -133,7 +135,13 @@ def wait_of(job: Job) -> Wait | None:
         return Wait(job, "answer", gettext("for an answer"), job.get_absolute_url())
     if job.status != Job.Status.QUEUED:
         return None
-    waits = _for_its_time(job) or _for_space(job) or _for_a_limit(job) or _for_the_cache(job)
+    waits = (
+        _for_its_time(job)
+        or _for_its_host(job)
+        or _for_space(job)
+        or _for_a_limit(job)
+        or _for_the_cache(job)
+    )
     return waits or _for_a_slot(job)
 
 
@@ -144,13 +152,31 @@ def _for_its_time(job: Job) -> Wait | None:
     if job.is_missed:
         text = gettext("for you: no worker was running at its start time, %(at)s. Start it manually.")
         return Wait(job, "person", text % {"at": at})
-    if not ask(ReadWorkers()).is_up:
+    if not _workers_of(job).is_up:
         return Wait(
             job,
             "time",
             gettext("until %(at)s. No worker is running; one must be running by then") % {"at": at},
         )
     return Wait(job, "time", gettext("until %(at)s") % {"at": at})
+
+
+def _for_its_host(job: Job) -> Wait | None:
+    host = job.location.host
+    if is_away(host.pk):
+        return Wait(job, "host", gettext("for %(host)s") % {"host": away_text(host)}, reverse("hosts"))
+    if host.is_drained:
+        text = gettext("for %(host)s, which takes no new jobs now") % {"host": host.name}
+        return Wait(job, "host", text, reverse("hosts"))
+    return None
+
+
+def _workers_of(job: Job) -> Workers:
+    """Return the workers of the job's host: those of this machine, or what another one has reported."""
+    host = job.location.host
+    if is_here(host.pk):
+        return ask(ReadWorkers())
+    return Workers(is_up=not is_away(host.pk), slots=host.slots)
 
 
 def _for_space(job: Job) -> Wait | None:
@@ -192,9 +218,11 @@ def _url_of(limit: Limit, job: Job) -> str:
 
 
 def _for_a_slot(job: Job) -> Wait:
-    if not ask(ReadWorkers()).is_up:
+    workers = _workers_of(job)
+    if not workers.is_up:
         return Wait(job, "worker", gettext("for a worker: none is running"))
-    busy, slots = Job.objects.under_way().count(), ask(ReadWorkers()).slots
+    busy = Job.objects.under_way().filter(location__host=job.location.host_id).count()
+    slots = workers.slots
     if slots and busy >= slots:
         text = gettext("for a free slot: %(busy)d of %(slots)d are busy")
         return Wait(job, "slot", text % {"busy": min(busy, slots), "slots": slots})
@@ -302,6 +330,8 @@ def sentence(job: Job) -> SafeString:
         text = INCOMPLETE[job.kind]
     elif job.is_at_breakpoint:
         text = AT_BREAKPOINT[job.kind]
+    elif is_stalled(job):
+        text = _("{branch} is stalled: its host does not answer")
     elif job.is_waiting_for_an_answer and not job.is_being_cancelled:
         text = ASKING[job.kind]
     requested_name = job.request.get("name") or job.request.get("entry_point")
@@ -317,6 +347,9 @@ def attempt_label(job: Job) -> str:
 
 def hint(job: Job) -> str:
     """Return what the job waits for, or what a person can do next; empty if neither applies."""
+    if is_stalled(job):
+        text = _("It was started on %(host)s. It may run there still, so nothing starts it again.")
+        return str(text) % {"host": away_text(job.location.host)}
     if job.is_being_cancelled:
         return str(_("Cancelling. The run is asked to stop, and killed if it does not."))
     if job.is_stopped:
@@ -336,6 +369,8 @@ def status_label(job: Job) -> str:
         return str(_("stopped at a limit") if job.has_ended else _("stopping"))
     if job.is_incomplete:
         return str(_("checkpoints missing"))
+    if is_stalled(job):
+        return str(_("stalled"))
     if job.is_at_breakpoint:
         return str(_("waiting at a breakpoint"))
     if job.is_waiting_for_an_answer and not job.is_being_cancelled:
@@ -345,6 +380,8 @@ def status_label(job: Job) -> str:
 
 def status_class(job: Job) -> str:
     """Return the CSS class suffix of the status."""
+    if is_stalled(job):
+        return str(Status.INTERRUPTED)
     if job.is_waiting_for_an_answer or job.is_at_breakpoint:
         return "asking"
     return str(Status.INTERRUPTED if job.is_incomplete else job.status)

@@ -12,9 +12,11 @@ from django.views.decorators.http import require_GET, require_POST
 from viewer.engines import engine_of
 from viewer.launching.enqueue import move_start, request_cancel
 from viewer.models import DayLimits, Job
+from viewer.presentation.hosts import hosts_if_several
 from viewer.presentation.jobs.pages import job_list, shown_job
 from viewer.presentation.jobs.status import wait_of, waiting
 from viewer.presentation.reproduction import command_of, reproduction_of, script_of
+from viewer.records import hosts
 from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.options import DailyLimitsForm, StartTimeForm
 from viewer.web.live.feeds import home_state
@@ -26,7 +28,8 @@ from viewer.web.views.server import limits_of_day
 def index(request: HttpRequest) -> HttpResponse:
     """Show the waiting jobs and the table of jobs, or return only the table to a page that refreshes."""
     if request.headers.get("HX-Target") == "job-list":
-        return render(request, "jobs/_list.html", {"jobs": job_list(request.GET)})
+        context = {"jobs": job_list(request.GET), "hosts": hosts_if_several()}
+        return render(request, "jobs/_list.html", context)
     context = _listed(request) | {"day": limits_of_day(), "shows_limits": request.GET.get("show") == "limits"}
     return render(request, "jobs/list.html", context)
 
@@ -74,18 +77,20 @@ def start(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 def _listed(request: HttpRequest) -> dict[str, Any]:
-    return {"jobs": job_list(request.GET), "waiting": waiting(), "state": home_state()}
+    listed = {"jobs": job_list(request.GET), "hosts": hosts_if_several()}
+    return {**listed, "waiting": waiting(), "state": home_state()}
 
 
 @viewer_allowed
 @require_GET
 def show(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show a job: its plan, events and outcome."""
-    related = ("run", "location", "checkpoint", "project", "requested_by")
+    related = ("run", "location__host", "checkpoint", "project", "requested_by")
     job = get_object_or_404(Job.objects.select_related(*related), pk=pk)
     shown = shown_job(job)
     context = {
         "job": job,
+        "hosts": hosts_if_several(),
         "progress": shown.progress,
         "event_list": shown.event_list,
         "questions": job.questions.select_related("answered_by").order_by("number"),
@@ -101,6 +106,15 @@ def _reproduction(job: Job) -> dict[str, Any]:
     if what is None:
         return {}
     return {"command": command_of(job, what), "script": script_of(job, what), "missing": what.missing}
+
+
+@require_POST
+def give_up(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """End a job as interrupted whose host is away, as a person decides."""
+    job = get_object_or_404(Job.objects.select_related("location__host"), pk=pk)
+    if not hosts.give_up(job):
+        messages.info(request, _("This job is not stalled."))
+    return redirect(job)
 
 
 @require_POST

@@ -31,6 +31,7 @@ from viewer.host_requests import (
 )
 from viewer.messages.translation import translate
 from viewer.models import Location, Problem
+from viewer.presentation.hosts import hosts_if_several
 from viewer.presentation.run_list import run_list
 from viewer.records.locations import is_indexed, keeps_files, removal_blocker
 from viewer.records.permissions import viewer_allowed
@@ -49,7 +50,11 @@ LAST_WHAT_IS_FOREIGN = Case(When(kind=Problem.Kind.FOREIGN, then=1), default=0)
 def index(request: HttpRequest) -> HttpResponse:
     """Show every location with its counts, and the form that adds one."""
     ask(PrepareImport())
-    context = {"locations": Location.objects.with_counts(), **adding_context(request)}
+    context = {
+        "locations": Location.objects.with_counts(),
+        "hosts": hosts_if_several(),
+        **adding_context(request),
+    }
     return render(request, "locations/list.html", context)
 
 

@@ -1,0 +1,69 @@
+"""``manage.py checkpoints hosts``: lists the hosts, drains one, or has it take jobs again."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.cli.output import Output
+from viewer.formats import moment_text
+from viewer.models import Host
+from viewer.presentation.hosts import ShownHost, shown_hosts
+from viewer.validation import NAME
+
+HELP = gettext_lazy("List the hosts, drain one before its maintenance, or have it take jobs again.")
+
+
+def add_arguments(parser: CommandParser) -> None:
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument(
+        "--drain",
+        type=NAME,
+        metavar="NAME",
+        help=_("Have this host take no new jobs."),
+    )
+    change.add_argument("--resume", type=NAME, metavar="NAME", help=_("Have this host take jobs again."))
+
+
+def handle(options: Mapping[str, Any]) -> Output:
+    """All hosts, after the change. Raises CommandError for an unknown name."""
+    if name := options["drain"] or options["resume"]:
+        host = Host.objects.filter(name=name).first()
+        if host is None:
+            raise CommandError(_("There is no host %s.") % name)
+        host.change_drained(is_drained=bool(options["drain"]))
+    hosts = shown_hosts()
+    return Output({"hosts": [_document(one) for one in hosts]}, _lines(hosts))
+
+
+def _document(shown: ShownHost) -> dict[str, Any]:
+    host = shown.host
+    return {
+        "name": host.name,
+        "address": host.address,
+        "is_up": shown.is_up,
+        "is_drained": host.is_drained,
+        "seen_at": host.seen_at.isoformat() if host.seen_at else None,
+        "clock_difference": host.clock_difference,
+        "load": host.load,
+        "slots": host.slots,
+        "running": shown.running,
+        "queued": shown.queued,
+        "locations": shown.locations,
+        "folders": host.folders,
+        "forkline": host.version,
+        "python": host.python_version,
+        "engines": host.engines,
+        "warnings": shown.warnings,
+    }
+
+
+def _lines(hosts: list[ShownHost]) -> Iterator[str]:
+    for shown in hosts:
+        line = _("%(name)s  %(state)s  last heartbeat %(seen)s  %(running)d of %(slots)d running")
+        values = {"name": shown.host.name, "state": shown.state, "running": shown.running}
+        seen = moment_text(shown.host.seen_at, "full") if shown.host.seen_at else _("never")
+        yield line % {**values, "seen": seen, "slots": shown.host.slots}
+        yield from (f"  {warning}" for warning in shown.warnings)
