@@ -27,6 +27,8 @@ def logging_config(log_format: str, *, logs_requests: bool) -> dict[str, Any]:
         "root": {"handlers": ["console"], "level": "WARNING"},
         "loggers": {
             "forkline.jobs": {"level": "INFO"},
+            # viewer/host/remote.py reports its failures in one line.
+            "procrastinate": {"level": "CRITICAL"},
             "forkline.requests": {"level": "INFO" if logs_requests else "WARNING"},
         },
     }

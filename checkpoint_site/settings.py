@@ -241,6 +241,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "checkpoint_site.middleware.pages.method_not_allowed",
+    "checkpoint_site.middleware.pages.host_unavailable",
 ]
 
 ROOT_URLCONF = "checkpoint_site.urls"
@@ -279,11 +280,14 @@ DATABASES = {
     }
 }
 # Whether other machines may use the database. One of SQLite is in the data folder of this machine.
-IS_DATABASE_SHARED = False
+IS_DATABASE_SHARED = str(DATABASES["default"]["ENGINE"]).endswith("postgresql")
+if IS_DATABASE_SHARED:
+    # The queue of requests to other hosts (viewer/host/remote.py).
+    INSTALLED_APPS.append("procrastinate.contrib.django")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # The function that answers requests to the host (viewer/host_requests.py).
-HOST = "viewer.host.answers.answer"
+HOST = "viewer.host.routing.answer"
 
 AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend",

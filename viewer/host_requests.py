@@ -3,9 +3,11 @@
 Only ``viewer.host`` opens a location, reads a project's files, or starts, follows and ends a process. All
 other packages call ``ask`` with one of the requests below. Requests and replies are plain values that can
 be sent as bytes: rows are named by their keys, and no reply is an open handle. The setting ``HOST`` names the
-function that answers; ``viewer.host.answers.answer`` does so in this process.
+function that answers: ``viewer.host.routing.answer`` does so in this process, or sends the request to the
+machine that has what it names.
 
 HostRefusal             the host does not do what was asked; the message says why
+├── HostAway            the host does not answer
 ├── UnknownLocation     nothing at this path can be imported, or it must not be opened
 ├── WouldBeLost         some stored data of the location exists nowhere else
 ├── NotReadable         a checkpoint has no stored copy and cannot be read at its source
@@ -15,13 +17,14 @@ HostRefusal             the host does not do what was asked; the message says wh
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar, get_args
 
 import msgspec
 from django.conf import settings
 from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
+from viewer.engines import engine_named
 from viewer.engines.entry_points import EntryPoint, EventGroup, InputName
 from viewer.engines.plan import Edits
 from viewer.formats import count_text
@@ -54,9 +57,12 @@ class ImportCounts(msgspec.Struct, frozen=True):
 Report = Callable[[ImportCounts], None]
 
 
-def ask(request: Request[Reply_co], report: Report | None = None) -> Reply_co:
-    """Return the host's reply. Raises HostRefusal. ``report`` is called with the progress of an import."""
-    reply: Reply_co = import_string(settings.HOST)(request, report)
+def ask(request: Request[Reply_co], report: Report | None = None, host: int | None = None) -> Reply_co:
+    """Return the host's reply. Raises HostRefusal. ``report`` is called with the progress of an import.
+
+    ``host`` is the primary key of the host, for a request that names no row; this machine if it is None.
+    """
+    reply: Reply_co = import_string(settings.HOST)(request, report, host)
     return reply
 
 
@@ -74,8 +80,34 @@ def decoded(data: bytes, kind: Any) -> Any:
     return msgspec.msgpack.decode(data, type=kind, dec_hook=lambda _kind, name: _TYPES[name])
 
 
+def decoded_reply(data: bytes, request: Request[Any]) -> Any:
+    """Return the reply to this request that ``encoded`` made these bytes of. Raises DecodeError."""
+    kind = reply_type(type(request))
+    if isinstance(request, ReadSource):
+        kind = engine_named(request.engine).source_type
+    return decoded(data, kind)
+
+
+def reply_type(request: type[Request[Any]]) -> Any:
+    """Return the type of the reply to requests of this type."""
+    (base,) = request.__orig_bases__  # type: ignore[attr-defined]
+    (found,) = get_args(base)
+    return found
+
+
 class HostRefusal(UserFacingError):
     """The host does not do what was asked. The message says why."""
+
+    @classmethod
+    def saying(cls, message: UserMessage) -> Self:
+        """Return a refusal of this class with this message."""
+        refusal = cls.__new__(cls)
+        UserFacingError.__init__(refusal, message)
+        return refusal
+
+
+class HostAway(HostRefusal):
+    """The host does not answer."""
 
 
 class UnknownLocation(HostRefusal):

@@ -17,6 +17,8 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from viewer.data_folder.failures import failure_text
 from viewer.data_folder.identity import problem_while_served, what_changed
+from viewer.host_requests import HostRefusal
+from viewer.messages.translation import translate
 from viewer.models.annotations import chosen_language
 from viewer.records.permissions import check_right
 
@@ -167,6 +169,23 @@ class DataFolderUnavailable:
             return None
         text = problem_while_served()
         return unavailable(text) if text else None
+
+
+def host_unavailable(get_response: View) -> GetResponse:
+    """Middleware: respond with 503 and the reason to a page that needs a host which does not answer."""
+
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        return get_response(request)
+
+    def process_exception(request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if not isinstance(error, HostRefusal):
+            return None
+        page = render(request, "host_away.html", {"text": translate(error)}, status=503)
+        page["Retry-After"] = str(RETRY_SECONDS)
+        return page
+
+    middleware.process_exception = process_exception  # type: ignore[attr-defined]
+    return middleware
 
 
 class AvailableSockets:

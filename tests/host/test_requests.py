@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from tests.host_in_bytes import reply_type
 from viewer import host_requests
 from viewer.host.answers import _answer, answer
 from viewer.host_requests import (
@@ -21,6 +20,7 @@ from viewer.host_requests import (
     ask,
     decoded,
     encoded,
+    reply_type,
 )
 from viewer.models import Location
 

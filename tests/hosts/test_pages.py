@@ -3,14 +3,17 @@
 import re
 from datetime import timedelta
 from html import unescape
+from typing import Any, NoReturn
 
 import pytest
 from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
+from pytest_django import Settings
 
 from tests.terminal import Terminal
 from viewer.host.registration import register
+from viewer.host_requests import HostAway, Report, Request
 from viewer.models import Host, Job, Location
 from viewer.presentation.jobs.status import hint, status_label, wait_of
 from viewer.records.hosts import give_up
@@ -143,3 +146,16 @@ def test_the_terminal_lists_and_drains_hosts(terminal: Terminal, location: Locat
     assert (document["gpu-2"]["is_drained"], document["gpu-2"]["locations"]) == (True, 1)
     assert "gpu-2  taking jobs" in terminal.text("hosts", "--resume", "gpu-2")
     assert terminal.refused("hosts", "--drain", "gpu-3")["error"] == "There is no host gpu-3."
+
+
+def away(request: Request[Any], report: Report | None = None, host: int | None = None) -> NoReturn:
+    raise HostAway("host.away", host="gpu-2")
+
+
+def test_a_page_that_needs_a_host_that_is_away_names_it(
+    runner: Client, location: Location, settings: Settings
+) -> None:
+    settings.HOST = "tests.hosts.test_pages.away"
+    page = runner.get(reverse("project", args=[location.uid]))
+    assert page.status_code == 503 and b"The host gpu-2 does not answer." in page.content
+    assert page["Retry-After"]

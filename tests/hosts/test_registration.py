@@ -54,7 +54,8 @@ def test_a_name_renames_the_only_host_and_its_locations_stay() -> None:
 
 @pytest.mark.usefixtures("shared_database")
 def test_the_first_machine_has_what_was_added_before_hosts_had_names() -> None:
-    location = Location.objects.create(path="/checkpoints", store_kind="json", host=Host.objects.get())
+    before, _is_new = Host.objects.get_or_create(name="default")
+    location = Location.objects.create(path="/checkpoints", store_kind="json", host=before)
     assert not Location.objects.here().exists()
     register("gpu-1", 4)
     assert list(Location.objects.here()) == [location] and Host.objects.count() == 1

@@ -56,7 +56,8 @@ def entry_point_of_run(project: Project, run: Run) -> str:
 def _matching(project: Project, run: Run) -> str:
     """The entry point that makes what has the kind and the name of this run; empty if unclear."""
     engine = engine_of(run.location).name
-    return ask(MatchEntryPoint(engine, project.folder, project.entry_points, run.entity, run.name))
+    request = MatchEntryPoint(engine, project.folder, project.entry_points, run.entity, run.name)
+    return ask(request, host=project.host_id)
 
 
 def earlier_run(location: Location, entry_point: str, entity: str) -> Run | None:

@@ -277,7 +277,8 @@ def source_of(request: CheckpointRequest) -> Any:
         return None
     contents = request.contents
     engine = engine_of(contents).name
-    return ask(ReadSource(engine, str(request.folder), request.entry_point, contents.kind))
+    asked = ReadSource(engine, str(request.folder), request.entry_point, contents.kind)
+    return ask(asked, host=request.checkpoint.location.host_id)
 
 
 def redacted_refusal(parts: Sequence[str]) -> Refusal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import uuid
 from datetime import timedelta
 
 from django.conf import settings
@@ -106,3 +107,22 @@ class Host(models.Model):
         """Set whether it takes no new jobs. Jobs that run continue."""
         self.is_drained = is_drained
         self.save(update_fields=["is_drained"])
+
+
+class HostRequest(models.Model):
+    """A request to another host, until its reply was read (viewer/host/remote.py)."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="requests")
+    # The name of its class in viewer/host_requests.py, and the request as bytes.
+    kind = models.CharField(max_length=100)
+    data = models.BinaryField()
+    created_at = models.DateTimeField(db_default=Now())
+    # When the host began to answer. A request that was given up is deleted before.
+    taken_at = models.DateTimeField(null=True, blank=True)
+    # The reply as bytes, or the message of a refusal and the name of its class.
+    reply = models.BinaryField(null=True, blank=True)
+    refused_as = models.CharField(max_length=100, blank=True, default="")
+
+    def __str__(self) -> str:
+        return f"{self.kind} to {self.host_id}"

@@ -3,8 +3,10 @@
 import signal
 from argparse import ArgumentParser
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from viewer.cli.supervision import add_lifeline_argument, call_at_signal, hold
@@ -58,6 +60,7 @@ class Command(ForklineCommand):
         self.warn_of(host)
         with (
             heartbeats(host, stopping.set),
+            answering_others(host),
             observing_locations(),
             completing_imports(),
             indexing_in_background(),
@@ -68,3 +71,13 @@ class Command(ForklineCommand):
         """Report a clock or a version that differs from the others'."""
         for sentence in warnings_of(host):
             self.stderr.write(one_line(f"{host.name}: {sentence}"))
+
+
+def answering_others(host: Host) -> AbstractContextManager[None]:
+    """Answer the requests of other machines within the block, if there may be any."""
+    if not settings.IS_DATABASE_SHARED:
+        return nullcontext()
+    # Only PostgreSQL has this queue.
+    from viewer.host.remote import answering
+
+    return answering(host)

@@ -34,6 +34,7 @@ MESSAGES = {
         " renamed, replaced or removed while the run wrote there."
     ),
     "job.never_started": _("The run was not started, and nothing was called. Start it again."),
+    "job.other_host": _("The location and the project are on different hosts."),
     "job.program_crashed": _("The run's program crashed: %(name)s (%(words)s)."),
     "job.program_exited": _("The run's program exited with status %(status)d before it reported a result."),
     "job.program_killed": _("The run's program was killed by signal %(number)d."),

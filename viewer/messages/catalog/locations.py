@@ -3,6 +3,14 @@
 from viewer.messages.marking import gettext_noop as _
 
 MESSAGES = {
+    # What another machine does not do.
+    "host.away": _("The host %(host)s does not answer."),
+    "host.failed": _("The host %(host)s failed to answer. Its log says why."),
+    "host.path_refused": _(
+        "%(path)s is outside the folders that may be opened there (CHECKPOINT_ROOTS): %(roots)s"
+    ),
+    "host.slow": _("The host %(host)s takes too long to answer."),
+    "host.unknown_request": _("The host does not know %(kind)s. Install the same version everywhere."),
     # What can be wrong with a location, or with a file or row of it.
     "store.became_link": _("The file or its folder has become a link."),
     "store.byte_order_mark": _("It starts with a byte order mark, which the engine cannot read."),

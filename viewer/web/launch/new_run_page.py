@@ -57,7 +57,9 @@ class NewRunParts:
         found = chosen.found if chosen.found and chosen.found.entity == entity else None
         names: Sequence[InputName] = ()
         if chosen.entry_point:
-            names = ask(ListInputNames(engine.name, project.folder, chosen.entry_point, entity))
+            names = ask(
+                ListInputNames(engine.name, project.folder, chosen.entry_point, entity), host=project.host_id
+            )
         self.inputs_form = InputsForm(data, kind, names, kickoff_inputs(found, entity) if found else {})
         self.inputs = values_part(self.inputs_form)
         models = no_models_form()
@@ -181,7 +183,8 @@ def chosen_for(
     retried: Job | None,
 ) -> Chosen:
     """Return the requested entry point and entity, else those of the run that is repeated."""
-    kinds = ask(ListEntryPointKinds(engine_of(location).name, project.folder, project.entry_points))
+    asked = ListEntryPointKinds(engine_of(location).name, project.folder, project.entry_points)
+    kinds = ask(asked, host=project.host_id)
     entry_point = sent.get("entry_point", "") or (retried.request["entry_point"] if retried else "")
     if entry_point not in kinds:
         known = entry_point_of_run(project, repeated) if repeated else ""

@@ -144,7 +144,8 @@ def checkpoints_part(
     engine: Engine[Any], project: Project | None, entity: str, before: Sequence[str], data: Any
 ) -> CheckpointsPart:
     """The part, in its initial state if ``data`` is None. ``entity`` is the name of a root kind."""
-    groups = ask(ListCheckpointEvents(engine.name, project.interpreter if project else ""))
+    asked = ListCheckpointEvents(engine.name, project.interpreter if project else "")
+    groups = ask(asked, host=project.host_id if project else None)
     return part_of_groups(engine, groups, entity, before, data)
 
 

@@ -243,7 +243,8 @@ class StartingPoint:
             entry_point = ask(
                 MatchEntryPoint(
                     engine.name, str(self.folder), self.entry_points, contents.kind, contents.name
-                )
+                ),
+                host=self.checkpoint.location.host_id,
             )
         return {"entry_point": entry_point}
 

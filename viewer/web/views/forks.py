@@ -174,7 +174,9 @@ def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
     """The context of the templates that forks and sweeps share."""
     checkpoint, project, contents = page.checkpoint, page.request.project, page.request.contents
     engine = engine_of(contents)
-    facts = ask(ReadInterpreter(project.interpreter, engine.name)) if project else None
+    facts = None
+    if project:
+        facts = ask(ReadInterpreter(project.interpreter, engine.name), host=project.host_id)
     address = reverse(page.kind, args=[checkpoint.pk])
     return {
         "page": page,

@@ -66,7 +66,7 @@ def _page(request: HttpRequest, location: Location, project: Project) -> NewRunP
 def _context(page: NewRunPage) -> dict[str, Any]:
     location, project = page.location, page.project
     engine, kinds = engine_of(location), page.chosen.kinds
-    facts = ask(ReadInterpreter(project.interpreter, engine.name))
+    facts = ask(ReadInterpreter(project.interpreter, engine.name), host=project.host_id)
     target = page.parts.target["location"].value() or str(location.uid)
     address = reverse("new-run", args=[location.uid])
     query: dict[str, object] = {"again": page.again.uid} if page.again else {"entry_point": page.entry_point}

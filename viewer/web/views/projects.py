@@ -37,7 +37,7 @@ from viewer.web.views.server import limits_of_project
 def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show and change a location's project. Confirming it permits its code to run."""
     location = _location(uid)
-    proposed = ask(ProposeProject(location.path, location.engine))
+    proposed = ask(ProposeProject(location.path, location.engine), host=location.host_id)
     found = [point.name for point in _entry_points(location, proposed)]
     form = None
     if request.method == "POST":
@@ -46,7 +46,7 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
         is_same = stored is not None and form.is_valid() and form.cleaned_data["folder"] == stored.folder
         if stored and is_same and has_changed(request.POST, *stored.code):
             form.add_error(None, _changed_meanwhile(stored))
-        if form.is_valid() and (conflict := ask(CheckImports(**form.cleaned_data))):
+        if form.is_valid() and (conflict := ask(CheckImports(**form.cleaned_data), host=location.host_id)):
             form.add_error(None, translate(conflict))
         if form.is_valid():
             project = _confirm(location, form, request)
@@ -64,7 +64,7 @@ def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
         raise Http404
     form = DailyLimitsForm(request.POST, stored=project.limits)
     if not form.is_valid():
-        proposed = ask(ProposeProject(location.path, location.engine))
+        proposed = ask(ProposeProject(location.path, location.engine), host=location.host_id)
         return _page(request, location, proposed, None, form)
     project.change_limits(form.limits)
     messages.success(request, _("Limits saved."))
@@ -89,7 +89,8 @@ def _page(
     points = _entry_points(location, proposed)
     found = [point.name for point in points]
     form = sent or ProjectForm(engine_of(location), found, initial=_initial(known, proposed, found))
-    facts = ask(ReadInterpreter(str(form["interpreter"].value() or "/"), location.engine))
+    asked = ReadInterpreter(str(form["interpreter"].value() or "/"), location.engine)
+    facts = ask(asked, host=location.host_id)
     context = {
         "location": location,
         "project": known,
@@ -97,7 +98,7 @@ def _page(
         "others": known.locations.exclude(pk=location.pk) if known else [],
         "form": form,
         "kinds": {point.name: point.kind for point in points},
-        "conflict": _conflict(form),
+        "conflict": _conflict(form, location),
         "is_outside": facts.is_outside,
         "link_target": facts.link_target,
         "python_version": facts.python_version,
@@ -137,21 +138,22 @@ def _looked_for(proposed: ProposedProject) -> str:
     return ""
 
 
-def _conflict(form: ProjectForm) -> str:
+def _conflict(form: ProjectForm, location: Location) -> str:
     """Why the project's code could not be imported; empty if it could, or if the form has the error."""
     if form.is_bound:
         return ""
     folder, interpreter, file = (
         str(form[name].value() or "") for name in ("folder", "interpreter", "environment_file")
     )
-    conflict = ask(CheckImports(folder, interpreter, file, list(form["entry_points"].value() or [])))
+    points = list(form["entry_points"].value() or [])
+    conflict = ask(CheckImports(folder, interpreter, file, points), host=location.host_id)
     return translate(conflict) if conflict else ""
 
 
 def _entry_points(location: Location, proposed: ProposedProject) -> list[EntryPoint]:
     """The entry points in the source of the location's project, else of the proposed one."""
     if location.project and location.project.folder != proposed.folder:
-        return ask(FindEntryPoints(engine_of(location).name, location.project.folder))
+        return ask(FindEntryPoints(engine_of(location).name, location.project.folder), host=location.host_id)
     return proposed.entry_points
 
 

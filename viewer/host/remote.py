@@ -1,0 +1,204 @@
+"""Requests to other hosts: a row with its reply, a queue of Procrastinate for each host, and NOTIFY.
+
+Only PostgreSQL has this queue. A job of it names a request's row, is never repeated, and is deleted once it
+is done. The row decides: a host claims it before it answers, and whoever gives up deletes it before that.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from django.db import DatabaseError, close_old_connections, connection
+from django.db.models.functions import Now
+from procrastinate import PsycopgConnector
+from procrastinate.contrib.django import app as queue_app
+from procrastinate.contrib.django.utils import connector_params
+
+from viewer import host_requests as asked
+from viewer.host.answers import answer
+from viewer.host.permitted import checked
+from viewer.host_requests import HostAway, HostRefusal, Request, decoded, decoded_reply, encoded
+from viewer.messages.message import UserMessage, message_from
+from viewer.models import Host
+from viewer.models.hosts import HostRequest
+
+logger = logging.getLogger(__name__)
+
+# Until a host has to begin to answer, and to have answered while it is up.
+TAKEN_SECONDS, ANSWER_SECONDS = 3.0, 120.0
+# Between two looks at the row, in case that no notification arrives, such as behind a pooler of connections.
+POLL_SECONDS = 0.25
+# Requests that a host answers at once. Others of its worker wait, such as for a slow disk.
+AT_ONCE = 8
+# Before the queue is opened again after a failure.
+RETRY_SECONDS = 1.0
+
+
+# Ask another host.
+
+
+def answer_of(host: Host, request: Request[Any]) -> Any:
+    """Return the reply of another host. Raises HostAway if it does not answer, and its HostRefusal."""
+    if not Host.objects.live().filter(pk=host.pk).exists():
+        raise HostAway("host.away", host=host.name)
+    if not connection.in_atomic_block:
+        return _asked(host, request)
+    # The host sees nothing of this transaction before it ends, so the request is stored in another one.
+    with ThreadPoolExecutor(1, thread_name_prefix="asking") as other:
+        return other.submit(_asked_and_closed, host, request).result()
+
+
+def _asked_and_closed(host: Host, request: Request[Any]) -> Any:
+    try:
+        return _asked(host, request)
+    finally:
+        connection.close()
+
+
+def _asked(host: Host, request: Request[Any]) -> Any:
+    row = HostRequest(host=host, kind=type(request).__name__, data=encoded(request))
+    with _listening(_channel(row.pk)):
+        row.save(force_insert=True)
+        try:
+            queue_app.configure_task("answer_request", queue=_queue(host.pk)).defer(key=str(row.pk))
+            _wait(row, host)
+        finally:
+            HostRequest.objects.filter(pk=row.pk).delete()
+    reply = bytes(row.reply or b"")
+    if row.refused_as:
+        kind: type[HostRefusal] = getattr(asked, row.refused_as, HostRefusal)
+        message = message_from(decoded(reply, Any))
+        raise kind.saying(message or UserMessage("host.failed", {"host": host.name}))
+    return decoded_reply(reply, request)
+
+
+def _wait(row: HostRequest, host: Host) -> None:
+    """Return once the row has a reply. Raises HostAway."""
+    began = time.monotonic()
+    while True:
+        # The connection is this thread's own. Its first notification is the reply.
+        for _notification in connection.connection.notifies(timeout=POLL_SECONDS, stop_after=1):
+            pass
+        row.refresh_from_db(fields=["taken_at", "reply", "refused_as"])
+        if row.reply is not None:
+            return
+        waited = time.monotonic() - began
+        is_given_up = waited > TAKEN_SECONDS and not row.taken_at
+        if is_given_up and HostRequest.objects.filter(pk=row.pk, taken_at=None).delete()[0]:
+            raise HostAway("host.away", host=host.name)
+        if waited > TAKEN_SECONDS and not Host.objects.live().filter(pk=host.pk).exists():
+            raise HostAway("host.away", host=host.name)
+        if waited > ANSWER_SECONDS:
+            raise HostAway("host.slow", host=host.name)
+
+
+@contextmanager
+def _listening(channel: str) -> Iterator[None]:
+    """Receive the notifications of a channel within the block."""
+    with connection.cursor() as cursor:
+        cursor.execute(f'LISTEN "{channel}"')
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f'UNLISTEN "{channel}"')
+
+
+def _channel(key: UUID) -> str:
+    return f"forkline_reply_{key.hex}"
+
+
+def _queue(host: int) -> str:
+    return f"forkline_host_{host}"
+
+
+# Answer the requests of others.
+
+
+@contextmanager
+def answering(host: Host) -> Iterator[None]:
+    """Answer the requests of other machines in a thread within the block."""
+    loop = asyncio.new_event_loop()
+    stopping = threading.Event()
+    thread = threading.Thread(target=_serve, args=(loop, host, stopping), name="answering", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
+        thread.join()
+
+
+def _serve(loop: asyncio.AbstractEventLoop, host: Host, stopping: threading.Event) -> None:
+    asyncio.set_event_loop(loop)
+    while not stopping.is_set():
+        try:
+            loop.run_until_complete(_answer_all(host))
+        except asyncio.CancelledError:
+            break
+        except Exception as error:
+            # Such as a restart of PostgreSQL. Its message says all that a person can use.
+            logger.warning("answering failed: %s", error)
+            stopping.wait(RETRY_SECONDS)
+    loop.close()
+
+
+async def _answer_all(host: Host) -> None:
+    """Answer until the task is cancelled. Raises the error of the database."""
+    # One connection waits for notifications, and one takes requests.
+    connector = PsycopgConnector(kwargs=connector_params("default"), min_size=2, max_size=4)
+    app = queue_app.with_connector(connector)
+    async with app.open_async():
+        await app.run_worker_async(
+            queues=[_queue(host.pk)],
+            name=host.name,
+            concurrency=AT_ONCE,
+            delete_jobs="always",
+            fetch_job_polling_interval=RETRY_SECONDS,
+            install_signal_handlers=False,
+        )
+
+
+@queue_app.task(name="answer_request")
+def answer_request(key: str) -> None:
+    """Answer the request of this row, once, unless whoever asked has given up."""
+    close_old_connections()
+    try:
+        _answer_row(UUID(key))
+    except DatabaseError as error:
+        # Whoever asked gives up.
+        logger.warning("a request was not answered: %s", error)
+        connection.close()
+
+
+def _answer_row(key: UUID) -> None:
+    rows = HostRequest.objects.filter(pk=key, host__in=Host.objects.here())
+    if not rows.filter(taken_at=None).update(taken_at=Now()):
+        return
+    row = rows.get()
+    reply, refused_as = _reply_to(row)
+    rows.update(reply=reply, refused_as=refused_as)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, '')", [_channel(key)])
+
+
+def _reply_to(row: HostRequest) -> tuple[bytes, str]:
+    """Return the reply as bytes, or the message of a refusal and the name of its class."""
+    try:
+        kind = getattr(asked, row.kind, None)
+        if not (isinstance(kind, type) and issubclass(kind, Request)):
+            raise HostRefusal("host.unknown_request", kind=row.kind)
+        return encoded(answer(checked(decoded(bytes(row.data), kind)))), ""
+    except HostRefusal as refusal:
+        return encoded(refusal.message.as_data()), type(refusal).__name__
+    except Exception:
+        logger.exception("answering %s", row.kind)
+        message = UserMessage("host.failed", {"host": str(row.host)})
+        return encoded(message.as_data()), HostRefusal.__name__

@@ -1,0 +1,105 @@
+"""Sends each request to the machine that has what it names: this one, or another host.
+
+Over the network, a host answers only for its own rows and in its allowed folders (``viewer.host.permitted``).
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from viewer import host_requests as asked
+from viewer.host import answers
+from viewer.messages.message import UserMessage
+from viewer.models import Checkpoint, Host, Location, Project, Question, Run
+
+Reply = TypeVar("Reply")
+
+# The fields of requests that name rows, with the model and the way to its host.
+OWNERS: dict[str, tuple[Any, str]] = {
+    "location": (Location, "host"),
+    "checkpoint": (Checkpoint, "location__host"),
+    "run": (Run, "location__host"),
+    "project": (Project, "host"),
+    "question": (Question, "job__location__host"),
+}
+
+
+def answer(
+    request: asked.Request[Reply], report: asked.Report | None = None, host: int | None = None
+) -> Reply:
+    """Return the reply of the host that has what the request names. Raises HostRefusal.
+
+    ``report`` receives the progress of an import on this machine.
+    """
+    if not settings.IS_DATABASE_SHARED:
+        return answers.answer(request, report)
+    own, key = Host.own(), host_of(request) or host
+    if key is None and own is None and isinstance(request, asked.OpenLocation):
+        raise asked.UnknownLocation(
+            _("This machine is no host of the database. Start a worker first: forkline worker --host NAME")
+        )
+    if key is None or (own is not None and own.pk == key):
+        return answers.answer(request, report)
+    return cast(Reply, _answer_of(key, request))
+
+
+def host_of(request: asked.Request[Any]) -> int | None:
+    """Return the host of the rows that a request names; None if it names none. Raises HostRefusal for two."""
+    found = set()
+    for name, (model, way) in OWNERS.items():
+        if (key := getattr(request, name, None)) is not None:
+            found.add(model.objects.values_list(way, flat=True).get(pk=key))
+    if len(found) > 1:
+        raise asked.JobRefused("job.other_host")
+    return found.pop() if found else None
+
+
+def _answer_of(key: int, request: asked.Request[Any]) -> Any:
+    """Return the reply of another host, or what is known without it. Raises HostRefusal."""
+    # Only processes that ask other hosts load the queue.
+    from viewer.host import remote
+
+    if isinstance(request, asked.PrepareImport):
+        return None
+    host = Host.objects.get(pk=key)
+    try:
+        return remote.answer_of(host, request)
+    except asked.HostAway as away:
+        if type(request) in WITHOUT_HOST:
+            return WITHOUT_HOST[type(request)](away.message)
+        raise REFUSALS.get(type(request), asked.HostAway).saying(away.message) from None
+
+
+# What a page shows while the host does not answer.
+WITHOUT_HOST: dict[type[asked.Request[Any]], Callable[[UserMessage], Any]] = {
+    asked.ImportLocation: lambda message: asked.ImportResult(read_error=message),
+    asked.ImportRun: lambda message: asked.ImportResult(read_error=message),
+    asked.ReadBodies: lambda _message: [],
+    asked.FindStores: lambda _message: [],
+    asked.CompletePath: lambda _message: [],
+    asked.ListDatabases: lambda _message: [],
+    asked.ListOverlaps: lambda _message: [],
+    asked.IsLocationGone: lambda _message: False,
+    asked.ListCheckpointEvents: lambda _message: [],
+    # The rest follows when the host is back.
+    asked.FindEnds: lambda _message: None,
+    asked.Prewarm: lambda _message: None,
+    asked.DeliverAnswer: lambda _message: None,
+}
+# The refusals that the callers of these requests expect.
+REFUSALS: dict[type[asked.Request[Any]], type[asked.HostRefusal]] = {
+    asked.ReadBody: asked.NotReadable,
+    asked.OpenLocation: asked.UnknownLocation,
+    asked.ChangePath: asked.UnknownLocation,
+    asked.RemoveLocation: asked.WouldBeLost,
+    asked.ListPrunable: asked.PruneRefused,
+    asked.Prune: asked.PruneRefused,
+    asked.FindWriteTarget: asked.UnknownLocation,
+    asked.CheckWriteTarget: asked.UnknownLocation,
+    asked.OpenWriteTarget: asked.UnknownLocation,
+    asked.CheckProject: asked.JobRefused,
+    asked.ListNextUnits: asked.JobRefused,
+    asked.ListNewEffects: asked.JobRefused,
+}
