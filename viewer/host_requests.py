@@ -427,6 +427,27 @@ class FindProjectFiles(Request[ProjectFiles], frozen=True):
     engine: str
 
 
+class ProjectPaths(msgspec.Struct, frozen=True):
+    """The paths of a project with links followed, and by field why one cannot be used."""
+
+    folder: str
+    interpreter: str
+    environment_file: str
+    errors: dict[str, UserMessage]
+
+
+class CheckProjectPaths(Request[ProjectPaths], frozen=True):
+    """Check the paths of a project that a person typed. An empty one is not checked.
+
+    Only below the allowed folders; the interpreter also elsewhere, if ``anywhere``.
+    """
+
+    folder: str
+    interpreter: str
+    environment_file: str
+    anywhere: bool = True
+
+
 class FindEntryPoints(Request[list[EntryPoint]], frozen=True):
     """Return the entry points in the source of a project's folder. Nothing is run."""
 

@@ -98,6 +98,9 @@ def test_nothing_outside_the_allowed_folders_of_a_host_is_opened(
         ):
             name, text = web.refused(f"{host}{location}ask({request}, host=host)")
             assert name in ("UnknownLocation", "HostRefusal") and "outside the folders" in text, request
+    typed = "'/etc', '/usr/bin/python3', '/etc/passwd'"
+    errors = web.run(f"{host}result = list(ask(CheckProjectPaths({typed}), host=host).errors)")
+    assert errors == ["folder", "interpreter", "environment_file"]
     assert web.run(f"{host}result = ask(CompletePath('/etc/host'), host=host)") == []
     assert web.run("result = Location.objects.count()") == 1
 

@@ -21,7 +21,14 @@ from viewer.models import Location, Project
 ROOT = Path(__file__).resolve().parent.parent.parent
 JOB = str(uuid.uuid4())
 OURS = [
-    *("forkline.sqlite3", "forkline.sqlite3-wal", "forkline.sqlite3-shm", "secret_key", "worker.lock"),
+    *(
+        "forkline.sqlite3",
+        "forkline.sqlite3-wal",
+        "forkline.sqlite3-shm",
+        "secret_key",
+        "host_id",
+        "worker.lock",
+    ),
     *(f"jobs/{JOB}/request.json", f"jobs/{JOB}/scratch/deep/copy.json", f"imports/{JOB}.lock"),
     *(
         f"preflight/{JOB}/log",

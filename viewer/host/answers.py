@@ -22,6 +22,7 @@ from viewer.host.locations.write_targets import open_write_target, write_target_
 from viewer.host.projects import (
     INTERPRETERS,
     PROJECT_FILES,
+    check_paths,
     engine_version,
     find_environment_file,
     find_interpreter,
@@ -207,6 +208,11 @@ def _(request: asked.FindProjectFiles) -> asked.ProjectFiles:
     folder = Path(request.folder)
     interpreter, file = find_interpreter(folder), find_environment_file(folder, request.engine)
     return asked.ProjectFiles(str(interpreter or ""), str(file or ""))
+
+
+@_answer.register
+def _(request: asked.CheckProjectPaths) -> asked.ProjectPaths:
+    return check_paths(request)
 
 
 @_answer.register

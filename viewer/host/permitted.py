@@ -34,6 +34,9 @@ def checked(request: asked.Request[Any]) -> asked.Request[Any]:
 
 
 def _paths(request: asked.Request[Any]) -> Iterator[tuple[str, str]]:
+    if isinstance(request, asked.CheckProjectPaths):
+        # Its reply says which of them it refuses.
+        return
     for name in PATHS:
         if (path := getattr(request, name, None)) is not None:
             yield name, path

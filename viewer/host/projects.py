@@ -3,22 +3,26 @@
 import ast
 import json
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from io import StringIO
 from itertools import islice
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from django.conf import settings
 from dotenv import dotenv_values
 
 from viewer.engines import DEFAULT, all_engines, engine_named
 from viewer.engines.entry_points import EntryPoint
+from viewer.host_requests import CheckProjectPaths, ProjectPaths
+from viewer.messages.message import UserFacingError, UserMessage
 from viewer.redaction.names import is_secret_text, secrecy_of
 from viewer.redaction.shapes import has_known_format, is_mixed, is_placeholder, is_words
-from viewer.validation import content_of
+from viewer.validation import content_of, is_storable
 
 # The folder that a project's imports resolve from, found by reading its source. Nothing is imported.
 #
@@ -312,3 +316,80 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except OSError:
         return False
+
+
+# The paths of a project that a person typed.
+
+
+INTERPRETER_NAME = re.compile(r"(python|pypy)[0-9.]*(\.exe)?")
+
+
+class UnusablePath(UserFacingError):
+    """The path cannot be one of a project."""
+
+
+def check_paths(request: CheckProjectPaths) -> ProjectPaths:
+    """Return the paths with links followed, and by field why one cannot be used."""
+    checks: dict[str, Callable[[str], Path]] = {
+        "folder": _checked_folder,
+        "interpreter": partial(_checked_interpreter, anywhere=request.anywhere),
+        "environment_file": _checked_environment_file,
+    }
+    paths, errors = dict[str, str](), dict[str, UserMessage]()
+    for name, check in checks.items():
+        typed = paths[name] = getattr(request, name)
+        try:
+            paths[name] = str(check(typed)) if typed else ""
+        except UnusablePath as error:
+            errors[name] = error.message
+    return ProjectPaths(**paths, errors=errors)
+
+
+def _checked_folder(text: str) -> Path:
+    folder = _inside(_resolved(text))
+    if not folder.is_dir():
+        raise UnusablePath("project.no_folder")
+    return folder
+
+
+def _checked_interpreter(text: str, *, anywhere: bool) -> Path:
+    # Not resolved: an environment's interpreter is a link to one that does not know its packages.
+    interpreter = _absolute(text)
+    if not anywhere:
+        _inside(_resolved(str(interpreter.parent)))
+    if not interpreter.is_file():
+        raise UnusablePath("project.no_file")
+    if not os.access(interpreter, os.X_OK):
+        raise UnusablePath("project.not_executable")
+    if not INTERPRETER_NAME.fullmatch(interpreter.name):
+        raise UnusablePath("project.no_interpreter")
+    return interpreter
+
+
+def _checked_environment_file(text: str) -> Path:
+    file = _inside(_resolved(text))
+    if not file.is_file():
+        raise UnusablePath("project.no_environment_file")
+    return file
+
+
+def _absolute(text: str) -> Path:
+    if "\0" in text or not Path(text).is_absolute():
+        raise UnusablePath("project.relative_path")
+    # Removes ".." without following links.
+    return Path(os.path.normpath(text))
+
+
+def _resolved(text: str) -> Path:
+    path = _absolute(text).resolve()
+    # A link may lead to names that are not UTF-8.
+    if not is_storable(path):
+        raise UnusablePath("project.unusable_path")
+    return path
+
+
+def _inside(path: Path) -> Path:
+    if not any(path.is_relative_to(root) for root in settings.CHECKPOINT_ROOTS):
+        roots = ", ".join(str(root) for root in settings.CHECKPOINT_ROOTS)
+        raise UnusablePath("project.outside", roots=roots)
+    return path

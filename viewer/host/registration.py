@@ -6,10 +6,12 @@ import platform
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
+from uuid import uuid4
 
 from django.conf import settings
 from django.db import DatabaseError, connection
@@ -22,7 +24,7 @@ from viewer.engines import all_engines
 from viewer.host.projects import engine_version
 from viewer.messages.message import UserFacingError, plain_text
 from viewer.models import Host, Project
-from viewer.models.hosts import DEFAULT_NAME, MAX_MISSED, heartbeat_seconds, instance_here
+from viewer.models.hosts import DEFAULT_NAME, HOST_ID_FILE, MAX_MISSED, heartbeat_seconds, instance_here
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +46,7 @@ def register(name: str | None, slots: int) -> Host:
     A machine that has replaced another one, whose worker is not running, continues under its name. Raises
     HostNameTaken.
     """
+    _create_host_id()
     host = _row_to_register(name)
     may_have = Host.objects.filter(pk=host.pk)
     if settings.IS_DATABASE_SHARED:
@@ -59,6 +62,18 @@ def register(name: str | None, slots: int) -> Host:
     host.refresh_from_db()
     beat(host)
     return host
+
+
+def _create_host_id() -> None:
+    """Create the file that tells this data folder from those of other machines."""
+    path = Path(settings.DATA_DIR) / HOST_ID_FILE
+    if path.exists():
+        return
+    # Linked once it is whole: another worker may read it.
+    with NamedTemporaryFile("w", dir=settings.DATA_DIR) as file, suppress(FileExistsError):
+        file.write(uuid4().hex)
+        file.flush()
+        path.hardlink_to(file.name)
 
 
 def _row_to_register(name: str | None) -> Host:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import uuid
 from datetime import timedelta
+from pathlib import Path
 
 from django.conf import settings
 from django.db import models
@@ -17,6 +17,7 @@ DEFAULT_NAME = "default"
 # How often a worker writes that its host is up. If no other machine uses the database, a lock says so, too.
 # Each write wakes the worker and the open pages.
 HEARTBEAT_SECONDS, ALONE_HEARTBEAT_SECONDS = 10.0, 60.0
+HOST_ID_FILE = "host_id"
 # The heartbeats that may be missing before a host counts as away.
 MAX_MISSED = 3
 
@@ -27,9 +28,15 @@ def heartbeat_seconds() -> float:
 
 
 def instance_here() -> str:
-    """Return what identifies this machine's data folder among those that share a database."""
-    found = os.stat(settings.DATA_DIR)  # noqa: PTH116
-    return f"{socket.gethostname()}:{settings.DATA_DIR}:{found.st_dev}:{found.st_ino}"[:400]
+    """Return what identifies this machine's data folder among those that share a database.
+
+    Machines may have the same name and paths, so a file tells them apart, which a worker creates.
+    """
+    try:
+        own = (Path(settings.DATA_DIR) / HOST_ID_FILE).read_text()
+    except OSError:
+        own = ""
+    return f"{socket.gethostname()}:{own}:{settings.DATA_DIR}"[:400]
 
 
 def _is_live() -> models.Q:

@@ -10,6 +10,12 @@ def is_here(host: int) -> bool:
     return own is not None and own.pk == host
 
 
+def chosen_host(text: str | None) -> Host | None:
+    """Return the host with this primary key, else this machine's, else one that answers, if there is any."""
+    named = Host.objects.filter(pk=text).first() if text and text.isdecimal() else None
+    return named or Host.own() or Host.objects.live().first() or Host.objects.first()
+
+
 def is_away(host: int) -> bool:
     """Whether neither this machine is this host, nor its worker has written a heartbeat recently."""
     return not Host.objects.answering().filter(pk=host).exists()

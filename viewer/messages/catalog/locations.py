@@ -10,6 +10,15 @@ MESSAGES = {
         "%(path)s is outside the folders that may be opened there (CHECKPOINT_ROOTS): %(roots)s"
     ),
     "host.slow": _("The host %(host)s takes too long to answer."),
+    # Why a typed path cannot be one of a project.
+    "project.no_environment_file": _("This file does not exist. Leave this empty if there is none."),
+    "project.no_file": _("This file does not exist."),
+    "project.no_folder": _("This folder does not exist."),
+    "project.no_interpreter": _("This must be a Python interpreter, such as …/.venv/bin/python."),
+    "project.not_executable": _("This file is not executable."),
+    "project.outside": _("This is outside the folders that this server allows: %(roots)s."),
+    "project.relative_path": _("Enter an absolute path."),
+    "project.unusable_path": _("This path cannot be opened."),
     "host.unknown_request": _("The host does not know %(kind)s. Install the same version everywhere."),
     # What can be wrong with a location, or with a file or row of it.
     "store.became_link": _("The file or its folder has become a link."),

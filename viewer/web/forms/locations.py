@@ -1,22 +1,20 @@
 """The forms of a location, its project and its pruning."""
 
-import os
-import re
-from pathlib import Path
 from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.urls import reverse_lazy
+from django.urls import reverse, reverse_lazy
 from django.utils.translation import gettext, gettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from viewer.engines import all_engines
-from viewer.engines.protocol import Engine
-from viewer.host_requests import MAX_PRUNE_LATEST
-from viewer.models import Project
+from viewer.engines import all_engines, engine_of
+from viewer.host_requests import MAX_PRUNE_LATEST, CheckProjectPaths, ask
+from viewer.messages.translation import translate
+from viewer.models import Host, Location, Project
+from viewer.records.hosts import is_here
 from viewer.stores.postgresql_address import is_uri
-from viewer.validation import MAX_DAYS, is_storable
+from viewer.validation import MAX_DAYS
 from viewer.web.forms.fields import WholeNumberField
 
 # The form of a location: its path.
@@ -44,6 +42,11 @@ class LocationForm(forms.Form):
         ),
     )
 
+    def offer_paths(self, host: Host | None) -> None:
+        """Complete what is typed with the paths of this host."""
+        if host is not None:
+            self.fields["path"].widget.attrs["hx-get"] = reverse("location-paths", query={"host": host.pk})
+
     def clean_path(self) -> str:
         """The path. A connection URI may hold a password, and is not shown again."""
         path = str(self.cleaned_data["path"])
@@ -56,20 +59,20 @@ class LocationForm(forms.Form):
         return path
 
 
-def allowed_folders() -> str:
-    """The allowed folders, as one text."""
-    return ", ".join(str(root) for root in settings.CHECKPOINT_ROOTS)
+def allowed_folders(host: Host | None = None) -> str:
+    """The allowed folders of a host, as one text. This machine has those of the settings."""
+    roots = settings.CHECKPOINT_ROOTS if host is None or is_here(host.pk) else host.folders
+    return ", ".join(str(root) for root in roots)
 
 
 # The form of a project: its folder, interpreter, environment file and entry points.
 
 
-INTERPRETER = re.compile(r"(python|pypy)[0-9.]*(\.exe)?")
 MAX_ENTRY_POINTS = 50
 
 
 class ProjectForm(forms.Form):
-    """``cleaned_data`` has the arguments of ``Project.change``. Folders must be in the allowed roots.
+    """``cleaned_data`` has the arguments of ``Project.change``. The location's host checks the paths.
 
     The project may run several engines; the texts are those of the location's ``engine``.
     """
@@ -86,42 +89,13 @@ class ProjectForm(forms.Form):
         required=False, max_length=5000, label=gettext_lazy("Other entry points"), widget=forms.Textarea
     )
 
-    def __init__(self, engine: Engine[Any], found: list[str], *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.engine = engine
+    def __init__(
+        self, location: Location, found: list[str], data: Any = None, initial: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(data, initial=initial)
+        self.engine, self.host = engine_of(location), location.host_id
         choices = [(name, name) for name in found]
         self.fields["entry_points"].choices = choices  # type: ignore[attr-defined]
-
-    def clean_folder(self) -> str:
-        folder = _resolved(self.cleaned_data["folder"])
-        _refuse_outside(folder)
-        if not folder.is_dir():
-            raise forms.ValidationError(gettext("This folder does not exist."))
-        return str(folder)
-
-    def clean_interpreter(self) -> str:
-        # Not resolved: an environment's interpreter is a link to one that does not know its packages.
-        interpreter = _absolute(self.cleaned_data["interpreter"])
-        if not interpreter.is_file():
-            raise forms.ValidationError(gettext("This file does not exist."))
-        if not os.access(interpreter, os.X_OK):
-            raise forms.ValidationError(gettext("This file is not executable."))
-        if not INTERPRETER.fullmatch(interpreter.name):
-            raise forms.ValidationError(
-                gettext("This must be a Python interpreter, such as …/.venv/bin/python.")
-            )
-        return str(interpreter)
-
-    def clean_environment_file(self) -> str:
-        if not self.cleaned_data["environment_file"]:
-            return ""
-        path = _resolved(self.cleaned_data["environment_file"])
-        _refuse_outside(path)
-        if not path.is_file():
-            raise forms.ValidationError(
-                gettext("This file does not exist. Leave this empty if there is none.")
-            )
-        return str(path)
 
     def clean_other_entry_points(self) -> list[str]:
         names = [
@@ -135,8 +109,17 @@ class ProjectForm(forms.Form):
         return names
 
     def clean(self) -> dict[str, Any]:
-        """Merge both fields of entry points into one list without duplicates."""
-        values = dict(self.cleaned_data)
+        """Merge both fields of entry points into one list without duplicates, and check the paths."""
+        typed = [self.cleaned_data.get(name, "") for name in ("folder", "interpreter", "environment_file")]
+        paths = ask(CheckProjectPaths(*typed), host=self.host)
+        values = {
+            **self.cleaned_data,
+            "folder": paths.folder,
+            "interpreter": paths.interpreter,
+            "environment_file": paths.environment_file,
+        }
+        for field, message in paths.errors.items():
+            self.add_error(field, translate(message))
         names = list(dict.fromkeys([*values.get("entry_points", []), *values.pop("other_entry_points", [])]))
         if len(names) > MAX_ENTRY_POINTS:
             self.add_error(
@@ -155,27 +138,6 @@ def initial_of(project: Project, found: list[str]) -> dict[str, Any]:
         "entry_points": [name for name in project.entry_points if name in found],
         "other_entry_points": "\n".join(name for name in project.entry_points if name not in found),
     }
-
-
-def _absolute(text: str) -> Path:
-    if "\0" in text or not Path(text).is_absolute():
-        raise forms.ValidationError(gettext("Enter an absolute path."))
-    # Removes ".." without following links.
-    return Path(os.path.normpath(text))
-
-
-def _resolved(text: str) -> Path:
-    path = _absolute(text).resolve()
-    # A link may lead to names that are not UTF-8.
-    if not is_storable(path):
-        raise forms.ValidationError(gettext("This path cannot be opened."))
-    return path
-
-
-def _refuse_outside(path: Path) -> None:
-    if not any(path.is_relative_to(root) for root in settings.CHECKPOINT_ROOTS):
-        message = gettext("This is outside the folders that this server allows: %(roots)s.")
-        raise forms.ValidationError(message % {"roots": allowed_folders()})
 
 
 # The form of the rules by which a location is pruned.

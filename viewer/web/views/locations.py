@@ -33,6 +33,7 @@ from viewer.messages.translation import translate
 from viewer.models import Location, Problem
 from viewer.presentation.hosts import hosts_if_several
 from viewer.presentation.run_list import run_list
+from viewer.records.hosts import chosen_host
 from viewer.records.locations import is_indexed, keeps_files, removal_blocker
 from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.locations import LocationForm, allowed_folders
@@ -52,7 +53,6 @@ def index(request: HttpRequest) -> HttpResponse:
     ask(PrepareImport())
     context = {
         "locations": Location.objects.with_counts(),
-        "hosts": hosts_if_several(),
         **adding_context(request),
     }
     return render(request, "locations/list.html", context)
@@ -61,7 +61,9 @@ def index(request: HttpRequest) -> HttpResponse:
 def adding_context(request: HttpRequest) -> dict[str, Any]:
     """Return the context of the form that adds a location, with a path that was just refused."""
     refused = request.session.pop(REFUSED, None)
+    host = chosen_host(refused["host"] if refused else request.GET.get("host"))
     form = LocationForm(initial={"path": refused["path"]} if refused else None)
+    form.offer_paths(host)
     if refused:
         form.fields["path"].widget.attrs |= {
             "autofocus": True,
@@ -71,8 +73,10 @@ def adding_context(request: HttpRequest) -> dict[str, Any]:
     return {
         "form": form,
         "refused": refused,
-        "roots": allowed_folders(),
-        "databases": ask(ListDatabases()),
+        "adding_to": host,
+        "hosts": hosts_if_several(),
+        "roots": allowed_folders(host),
+        "databases": ask(ListDatabases(), host=host.pk if host else None),
         "snippets": [engine.snippet_template for engine in all_engines()],
     }
 
@@ -81,10 +85,11 @@ def adding_context(request: HttpRequest) -> dict[str, Any]:
 def add(request: HttpRequest) -> HttpResponse:
     """Add a location and import it, a large one in the background. A refused path is shown again once."""
     is_home = request.POST.get("from") == "home"
-    form = LocationForm(request.POST)
+    form, host = LocationForm(request.POST), chosen_host(request.POST.get("host"))
     if form.is_valid():
         try:
-            location = Location.objects.get(pk=ask(OpenLocation(form.cleaned_data["path"])))
+            opened = ask(OpenLocation(form.cleaned_data["path"]), host=host.pk if host else None)
+            location = Location.objects.get(pk=opened)
         except UnknownLocation as error:
             form.add_error("path", str(error))
         else:
@@ -94,21 +99,26 @@ def add(request: HttpRequest) -> HttpResponse:
                 messages.warning(request, sentence)
             return redirect("home" if is_home and location.runs.exists() else location)
     reason = " ".join(map(str, form["path"].errors))
-    request.session[REFUSED] = {"path": str(form.data.get("path", ""))[:MAX_SHOWN_PATH], "error": reason}
+    typed = str(form.data.get("path", ""))[:MAX_SHOWN_PATH]
+    request.session[REFUSED] = {"path": typed, "error": reason, "host": str(host.pk if host else "")}
     return redirect(reverse("home" if is_home else "locations") + "#add")
 
 
 @require_GET
 def found(request: HttpRequest) -> HttpResponse:
     """Return the stores in the allowed folders that are no locations, each with a button that adds it."""
-    context = {"stores": ask(FindStores()), "from": request.GET.get("from", "")}
+    host = chosen_host(request.GET.get("host"))
+    stores = ask(FindStores(), host=host.pk if host else None)
+    context = {"stores": stores, "from": request.GET.get("from", ""), "adding_to": host}
     return render(request, "locations/adding/_found.html", context)
 
 
 @require_GET
 def paths(request: HttpRequest) -> HttpResponse:
     """Return the paths in the allowed folders that begin with what was typed."""
-    offered = ask(CompletePath(request.GET.get("path", "")[:MAX_SHOWN_PATH]))
+    host = chosen_host(request.GET.get("host"))
+    typed = CompletePath(request.GET.get("path", "")[:MAX_SHOWN_PATH])
+    offered = ask(typed, host=host.pk if host else None)
     return render(request, "locations/adding/_paths.html", {"paths": offered})
 
 

@@ -89,7 +89,7 @@ def _context(page: NewRunPage) -> dict[str, Any]:
         "page_address": f"{address}?{urlencode(query)}" if page.entry_point else address,
         "python_version": facts.python_version,
         "engine_version": facts.engine_version,
-        "roots": allowed_folders(),
+        "roots": allowed_folders(location.host),
     }
 
 

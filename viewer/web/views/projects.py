@@ -1,6 +1,5 @@
 """The page on which the project of a location is proposed, changed and confirmed."""
 
-from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -15,11 +14,12 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from viewer.engines import engine_of
 from viewer.engines.entry_points import EntryPoint
-from viewer.engines.protocol import Engine
 from viewer.host_requests import (
     CheckImports,
     FindEntryPoints,
     HideProjectSecrets,
+    HostRefusal,
+    InterpreterFacts,
     ProposedProject,
     ProposeProject,
     ReadInterpreter,
@@ -41,7 +41,7 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     found = [point.name for point in _entry_points(location, proposed)]
     form = None
     if request.method == "POST":
-        form = _sent_form(request, engine_of(location), found)
+        form = _sent_form(request, location, found)
         stored = location.project
         is_same = stored is not None and form.is_valid() and form.cleaned_data["folder"] == stored.folder
         if stored and is_same and has_changed(request.POST, *stored.code):
@@ -88,9 +88,8 @@ def _page(
     known = location.project or projects.filter(folder=proposed.folder).first()
     points = _entry_points(location, proposed)
     found = [point.name for point in points]
-    form = sent or ProjectForm(engine_of(location), found, initial=_initial(known, proposed, found))
-    asked = ReadInterpreter(str(form["interpreter"].value() or "/"), location.engine)
-    facts = ask(asked, host=location.host_id)
+    form = sent or ProjectForm(location, found, initial=_initial(known, proposed, found))
+    facts = _facts(str(form["interpreter"].value() or "/"), location)
     context = {
         "location": location,
         "project": known,
@@ -111,6 +110,14 @@ def _page(
     }
     is_wrong = form.errors or sent_limits is not None
     return render(request, "projects/page.html", context, status=422 if is_wrong else 200)
+
+
+def _facts(interpreter: str, location: Location) -> InterpreterFacts:
+    """What is known of a typed interpreter. Another host says nothing of one outside its allowed folders."""
+    try:
+        return ask(ReadInterpreter(interpreter, location.engine), host=location.host_id)
+    except HostRefusal:
+        return InterpreterFacts("", "", "", is_outside=True)
 
 
 def _changed_meanwhile(stored: Project) -> str:
@@ -161,10 +168,11 @@ def _back(request: HttpRequest, location: Location) -> str:
     return _safe_next(request) or location.get_absolute_url()
 
 
-def _sent_form(request: HttpRequest, engine: Engine[Any], found: list[str]) -> ProjectForm:
+def _sent_form(request: HttpRequest, location: Location, found: list[str]) -> ProjectForm:
     """The form as sent. Entry points that have vanished since it was shown may still be chosen."""
+    engine = engine_of(location)
     typed = [name for name in request.POST.getlist("entry_points") if engine.is_entry_point(name)]
-    return ProjectForm(engine, list(dict.fromkeys(found + typed)), request.POST)
+    return ProjectForm(location, list(dict.fromkeys(found + typed)), request.POST)
 
 
 def _initial(known: Project | None, proposed: ProposedProject, found: list[str]) -> dict[str, object]:

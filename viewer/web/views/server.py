@@ -18,9 +18,11 @@ from django.views.decorators.http import require_GET, require_safe
 from viewer.data_folder.identity import problem_while_served
 from viewer.host_requests import ListDrafts, ReadSizes, ask
 from viewer.models import DayLimits, Job, Location, Project
+from viewer.presentation.hosts import hosts_if_several
 from viewer.presentation.jobs.status import usage_label
 from viewer.records.annotations import mark_of
 from viewer.records.drafts import drafts_of
+from viewer.records.hosts import chosen_host
 from viewer.records.limits import limits_in, midnight, usage_of
 from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.options import DailyLimitsForm, limit_texts
@@ -121,9 +123,13 @@ DRAFTS_A_PAGE = 50
 @require_GET
 def show_stored_data(request: HttpRequest) -> HttpResponse:
     """Show the sizes of what the data folder holds, and each draft."""
-    page = Paginator(ask(ListDrafts()), DRAFTS_A_PAGE).get_page(request.GET.get("page"))
+    host = chosen_host(request.GET.get("host"))
+    key = host.pk if host else None
+    page = Paginator(ask(ListDrafts(), host=key), DRAFTS_A_PAGE).get_page(request.GET.get("page"))
     context = {
-        "sizes": list(ask(ReadSizes())),
+        "hosts": hosts_if_several(),
+        "chosen": host,
+        "sizes": list(ask(ReadSizes(), host=key)),
         "page": page,
         "drafts": drafts_of(list(page)),
         "scratch_days": settings.SCRATCH_DAYS,
