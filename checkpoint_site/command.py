@@ -16,6 +16,7 @@ DEFAULT_LOCATIONS = (".checkpoints", ".checkpoints.db")
 # The commands of manage.py, by their names as subcommands of ``forkline``.
 COMMANDS = {
     "up": "up",
+    "web": "web",
     "worker": "worker",
     "import": "import_checkpoints",
     "login-link": "login_link",
@@ -28,6 +29,7 @@ Without a command, serve .checkpoints or .checkpoints.db of the current folder.
   up [LOCATION]           Serve a folder or database of checkpoints.
   import LOCATION         Import a location without serving it.
   login-link [NAME]       Print a link that logs in, once.
+  web                     Serve the dashboard without a worker.
   worker                  Run queued jobs.
   {subcommands}
                           Work with checkpoints in the terminal.

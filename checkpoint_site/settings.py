@@ -280,7 +280,7 @@ DATABASES = {
     }
 }
 # Whether other machines may use the database. One of SQLite is in the data folder of this machine.
-IS_DATABASE_SHARED = str(DATABASES["default"]["ENGINE"]).endswith("postgresql")
+IS_DATABASE_SHARED = "postgresql" in str(DATABASES["default"]["ENGINE"])
 if IS_DATABASE_SHARED:
     # The queue of requests to other hosts (viewer/host/remote.py).
     INSTALLED_APPS.append("procrastinate.contrib.django")

@@ -1,10 +1,12 @@
 """A worker registers its machine as a host, writes heartbeats, and leaves."""
 
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from django.conf import settings
@@ -14,7 +16,10 @@ from pytest_django import Settings
 
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, wait_until
+from tests.real_stores import copy_of
+from viewer.host import routing
 from viewer.host.registration import HostNameTaken, beat, register
+from viewer.host_requests import OpenLocation
 from viewer.models import Host, Location, Project
 from viewer.models.hosts import instance_here
 from viewer.presentation.hosts import warnings_of
@@ -59,6 +64,14 @@ def test_the_first_machine_has_what_was_added_before_hosts_had_names() -> None:
     assert not Location.objects.here().exists()
     register("gpu-1", 4)
     assert list(Location.objects.here()) == [location] and Host.objects.count() == 1
+
+
+@pytest.mark.usefixtures("shared_database")
+def test_a_command_makes_the_first_machine_a_host_without_a_worker(tmp_path: Path) -> None:
+    store = copy_of("1.15.30/json", tmp_path)
+    location = Location.objects.get(pk=routing.answer(OpenLocation(str(store), anywhere=True)))
+    assert location.host == Host.own() and location.host.name == "default"
+    assert not Host.objects.live().exists()
 
 
 @pytest.mark.usefixtures("shared_database")
@@ -142,3 +155,28 @@ def test_a_worker_registers_and_leaves(worker: "subprocess.Popen[str]", tmp_path
     worker.terminate()
     assert worker.wait(60) == 0
     assert hosts().strip() == "[('gpu-1', False)]"
+
+
+def test_the_web_server_runs_without_a_worker(tmp_path: Path, empty_data_folder: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = environment_with(tmp_path / "data", PORT=str(port))
+    command = [sys.executable, "manage.py", "web"]
+    served = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert served.stdout and f"http://127.0.0.1:{port}" in served.stdout.readline()
+        wait_until(lambda: is_healthy(port))
+        served.terminate()
+        assert served.wait(60) == 0
+    finally:
+        served.kill()
+        served.wait()
+
+
+def is_healthy(port: int) -> bool:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False

@@ -64,6 +64,17 @@ def register(name: str | None, slots: int) -> Host:
     return host
 
 
+def claim_unregistered() -> bool:
+    """Make this machine the host that no machine has been yet. Return False if there is none."""
+    _create_host_id()
+    if not Host.objects.exists():
+        Host.objects.get_or_create(name=DEFAULT_NAME)
+    free = Host.objects.filter(instance="", seen_at=None).order_by("pk").first()
+    return free is not None and bool(
+        Host.objects.filter(pk=free.pk, instance="").update(instance=instance_here())
+    )
+
+
 def _create_host_id() -> None:
     """Create the file that tells this data folder from those of other machines."""
     path = Path(settings.DATA_DIR) / HOST_ID_FILE

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from viewer import host_requests as asked
 from viewer.host import answers
+from viewer.host.registration import claim_unregistered
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Host, Location, Project, Question, Run
 
@@ -36,7 +37,8 @@ def answer(
     if not settings.IS_DATABASE_SHARED:
         return answers.answer(request, report)
     own, key = Host.own(), host_of(request) or host
-    if key is None and own is None and isinstance(request, asked.OpenLocation):
+    is_typed_here = key is None and isinstance(request, asked.OpenLocation)
+    if is_typed_here and own is None and not claim_unregistered():
         raise asked.UnknownLocation(
             _("This machine is no host of the database. Start a worker first: forkline worker --host NAME")
         )
