@@ -5,6 +5,7 @@ import shutil
 import signal
 import statistics
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,31 @@ result = str(job.pk)
     assert (machines["gpu-1"].run(take), machines["gpu-2"].run(take)) == ("", job)
     claims = [machines[name].run(claim) for name in ("gpu-1", "gpu-2", "gpu-1", "gpu-2")]
     assert claims == [False, True, False, False]
+
+
+def test_a_job_is_claimed_once_by_many_workers_of_its_host(
+    web: Machine, machines: dict[str, Machine], store: Path, server: Server
+) -> None:
+    """Each claims all jobs, in the same order, so that they meet at each of them."""
+    web.run("""
+location = Location.objects.get()
+result = Job.objects.bulk_create(Job(kind=Job.Kind.SCORE, location=location) for _ in range(300)) and None
+""")
+    folder = machines["gpu-2"].root.parent
+    workers = [started(server, DATABASE, folder, "gpu-2", is_host=False) for _ in range(3)]
+    try:
+        claim = """
+result = [str(job.pk) for job in Job.objects.filter(kind=Job.Kind.SCORE).order_by("pk") if job.claim()]
+"""
+        with ThreadPoolExecutor(3) as threads:
+            claimed = list(threads.map(lambda worker: worker.run(claim), workers))
+    finally:
+        for worker in workers:
+            worker.process.kill()
+            worker.process.wait()
+    jobs = [job for of_one in claimed for job in of_one]
+    assert len(jobs) == len(set(jobs)) == 300 and all(claimed)
+    web.run("Job.objects.filter(kind=Job.Kind.SCORE).delete()")
 
 
 def test_a_host_that_does_not_answer_is_named_and_pages_show_the_rest(

@@ -18,7 +18,6 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.messages.message import UserMessage
 from viewer.models.columns import Metered, UserMessageField
-from viewer.models.hosts import Host
 from viewer.models.locations import Location, Project
 from viewer.models.runs import Checkpoint, Run
 
@@ -32,8 +31,12 @@ class JobQuerySet(models.QuerySet["Job"]):
     """Queries for jobs."""
 
     def here(self) -> JobQuerySet:
-        """Jobs of this machine's locations, which only this machine starts and follows."""
-        return self.filter(location__host__in=Host.objects.here())
+        """Jobs of this machine's locations, which only this machine starts and follows.
+
+        Without a join, so that an update of these rows checks its other conditions on the rows themselves.
+        PostgreSQL does not check them again in a subquery after it has waited for another update.
+        """
+        return self.filter(location__in=Location.objects.here())
 
     def queued(self) -> JobQuerySet:
         return self.filter(status=self.model.Status.QUEUED)
