@@ -12,6 +12,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from tests.terminal import Terminal
+from viewer.cli.doctor_checks import of_hosts
 from viewer.host.registration import register
 from viewer.host_requests import HostAway, Report, Request
 from viewer.models import Host, Job, Location
@@ -146,6 +147,15 @@ def test_the_terminal_lists_and_drains_hosts(terminal: Terminal, location: Locat
     assert (document["gpu-2"]["is_drained"], document["gpu-2"]["locations"]) == (True, 1)
     assert "gpu-2  taking jobs" in terminal.text("hosts", "--resume", "gpu-2")
     assert terminal.refused("hosts", "--drain", "gpu-3")["error"] == "There is no host gpu-3."
+
+
+def test_doctor_reports_a_host_that_is_away_while_jobs_wait(location: Location, other: Host) -> None:
+    assert list(of_hosts()) == []
+    go_away(other)
+    assert list(of_hosts()) == []
+    Job.objects.create(kind=Job.Kind.RUN, location=location)
+    (found,) = of_hosts()
+    assert found.state == "warning" and "gpu-2, which has not answered since" in found.text
 
 
 def away(request: Request[Any], report: Report | None = None, host: int | None = None) -> NoReturn:

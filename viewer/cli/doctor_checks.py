@@ -26,6 +26,7 @@ from viewer.host.projects import engine_version, python_version
 from viewer.host_requests import JobRefused
 from viewer.messages.translation import translate
 from viewer.models import Job, Project
+from viewer.presentation.hosts import away_text, shown_hosts
 from viewer.records.prices import read_price_file
 
 CheckState = Literal["ok", "warning", "error"]
@@ -153,6 +154,16 @@ def of_projects() -> Iterator[CheckResult]:
         values = {"python": python_version(interpreter) or "?", "engines": engines or _("no engine")}
         text = _("%(folder)s: Python %(python)s, %(engines)s")
         yield CheckResult("projects", "ok", text % {"folder": project.folder, **values})
+
+
+def of_hosts() -> Iterator[CheckResult]:
+    """Report hosts whose clock or version differs, and those that are away while jobs wait for them."""
+    for shown in shown_hosts():
+        name = shown.host.name
+        yield from (CheckResult("hosts", "warning", f"{name}: {sentence}") for sentence in shown.warnings)
+        if not shown.answers and (shown.running or shown.queued):
+            text = _("%(host)s: its jobs wait until it is back.")
+            yield CheckResult("hosts", "warning", text % {"host": away_text(shown.host)})
 
 
 def of_roots() -> Iterator[CheckResult]:

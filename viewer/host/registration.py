@@ -53,7 +53,8 @@ def register(name: str | None, slots: int) -> Host:
         age = timedelta(seconds=heartbeat_seconds() * MAX_MISSED)
         is_free = Q(instance__in=("", instance_here())) | Q(is_up=False) | Q(seen_at__lt=Now() - age)
         may_have = may_have.filter(is_free)
-    if not may_have.update(instance=instance_here(), **_facts(slots)):
+    # Is seen from now on, so that another machine that registers at the same time is refused.
+    if not may_have.update(instance=instance_here(), is_up=True, seen_at=Now(), **_facts(slots)):
         raise HostNameTaken(host)
     # A data folder has one name.
     Host.objects.filter(instance=instance_here()).exclude(pk=host.pk).update(instance="")

@@ -35,7 +35,7 @@ def handle(options: Mapping[str, Any]) -> Output:
     found += of_database
     if all(one.state == "ok" for one in of_database):
         prepare_data_folder()
-        found += [*doctor_checks.of_jobs(), *doctor_checks.of_projects()]
+        found += [*doctor_checks.of_jobs(), *doctor_checks.of_projects(), *doctor_checks.of_hosts()]
     worst = max((one.state for one in found), key=lambda state: STATUS[state])
     endings = {
         "ok": _("No problems found."),
