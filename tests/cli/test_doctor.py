@@ -71,6 +71,7 @@ def test_a_missing_interpreter_is_a_warning(data: Path) -> None:
     database = sqlite3.connect(data / "forkline.sqlite3", isolation_level=None)
     columns = [row[1] for row in database.execute("PRAGMA table_info(viewer_project)")]
     values = {
+        "host_id": 1,
         "folder": "/tmp",
         "interpreter": "/nowhere/python",
         "confirmed_at": "2026-01-01",

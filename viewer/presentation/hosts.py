@@ -84,9 +84,9 @@ def warnings_of(host: Host) -> list[str]:
         ahead = _("Its clock is %(time)s ahead of the database's. Set it: times and starts are wrong.")
         behind = _("Its clock is %(time)s behind the database's. Set it: times and starts are wrong.")
         found.append((ahead if difference > 0 else behind) % {"time": duration(abs(difference))})
-    others = {one.version for one in Host.objects.live().exclude(pk=host.pk)} | {settings.VERSION}
-    if host.version and others != {host.version}:
+    reported = {one.version for one in Host.objects.live().exclude(pk=host.pk)}
+    others = {settings.VERSION, *reported} - {host.version, ""}
+    if host.version and others:
         text = _("It runs Forkline %(version)s, others run %(others)s. Install the same version everywhere.")
-        names = ", ".join(sorted(others - {host.version, ""}))
-        found.append(text % {"version": host.version, "others": names})
+        found.append(text % {"version": host.version, "others": ", ".join(sorted(others))})
     return found
