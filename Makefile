@@ -1,6 +1,6 @@
 # PORT=…, DATA_DIR=… and PYTHON=… may be given with any of these.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check messages lock reference bench chaos fuzz matrix matrix-crewai matrix-crewai-new matrix-langgraph screens screenshots clean-demo web development
+.PHONY: help setup demo up test test-postgresql check messages lock reference bench chaos fuzz matrix matrix-crewai matrix-crewai-new matrix-langgraph screens screenshots clean-demo web development
 export PORT DATA_DIR PYTHON VERSIONS ROWS
 
 help: ## List the targets
@@ -21,6 +21,10 @@ test: setup development ## Run the whole test suite
 	@scripts/system-packages dot browser postgresql
 	@# Some environments write no bytecode: each program that a test starts would compile all modules.
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest $(or $(TESTS),-n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder)
+
+test-postgresql: setup development ## Run the tests that touch rows with these rows in PostgreSQL
+	@scripts/system-packages postgresql
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m scripts.postgresql_tests $(TESTS)
 
 check: development ## Lint, check formatting, types and translations
 	@scripts/check

@@ -168,6 +168,28 @@ def env_databases(name: str, text: str) -> dict[str, str]:
     return found
 
 
+def env_database(name: str, text: str, shown: str) -> dict[str, str]:
+    """Return the variable's PostgreSQL database as parameters of libpq; empty if it is empty.
+
+    Raise InvalidSetting for anything else. The message does not quote it, as it may hold a password.
+    """
+    value = env_text(name, "", text, shown, "database")
+    if not value:
+        return {}
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        found = {key: str(part) for key, part in conninfo_to_dict(value).items() if part is not None}
+    except ProgrammingError:
+        found = {}
+    if not found.get("dbname") and "service" not in found:
+        raise InvalidSetting(
+            f"{name} must be the address of a database: postgresql://USER:PASSWORD@HOST/NAME."
+        )
+    return found
+
+
 def connection_fault(connection: str) -> str:
     """Return what is wrong with a connection string for libpq, without quoting it; empty if nothing is."""
     # Imported here: it loads libpq, which only PostgreSQL locations need.

@@ -4,10 +4,12 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
+from checkpoint_site.databases import postgresql_database, sqlite_database
 from checkpoint_site.environment import (
     MAX_BYTES,
     create_folder,
     env_choice,
+    env_database,
     env_databases,
     env_file,
     env_flag,
@@ -23,7 +25,6 @@ from checkpoint_site.environment import (
 )
 from checkpoint_site.languages import languages_in
 from checkpoint_site.logging_config import logging_config
-from viewer import sqlite_pragmas
 from viewer.validation import MAX_DAYS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -265,22 +266,25 @@ TEMPLATES = [
     }
 ]
 
+DATABASE = env_database(
+    "DATABASE_URL",
+    "A PostgreSQL database for Forkline's own rows, instead of a SQLite file in the data folder:"
+    " `postgresql://USER:PASSWORD@HOST/NAME`, or a connection string for libpq.",
+    "SQLite",
+)
+DATABASE_DIRECT = env_database(
+    "DATABASE_DIRECT_URL",
+    "The same database past PgBouncer or another pooler, for locks and notifications.",
+    "`DATABASE_URL`",
+)
 DATABASES = {
-    "default": {
-        "ENGINE": "checkpoint_site.sqlite_backend",
-        "NAME": DATA_DIR / "forkline.sqlite3",
-        # Opening a connection takes as long as several queries. Each thread has one:
-        # page_threads.PAGE_THREADS and server.SOCKET_THREADS bound their number.
-        "CONN_MAX_AGE": None,
-        "OPTIONS": {
-            "transaction_mode": "IMMEDIATE",
-            "timeout": 20,
-            "init_command": sqlite_pragmas.ON_CONNECT,
-        },
-    }
+    "default": postgresql_database(DATABASE, has_pooler=bool(DATABASE_DIRECT))
+    if DATABASE
+    else sqlite_database(DATA_DIR)
 }
+DATABASE_DIRECT = DATABASE_DIRECT or DATABASE
 # Whether other machines may use the database. One of SQLite is in the data folder of this machine.
-IS_DATABASE_SHARED = "postgresql" in str(DATABASES["default"]["ENGINE"])
+IS_DATABASE_SHARED = bool(DATABASE)
 if IS_DATABASE_SHARED:
     # The queue of requests to other hosts (viewer/host/remote.py).
     INSTALLED_APPS.append("procrastinate.contrib.django")

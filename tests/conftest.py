@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import Permission
@@ -36,7 +37,7 @@ from tests.engine_runs.prewarmed_jobs import PrewarmedJobs, prewarmed_jobs_in
 from tests.engine_runs.runs import environment
 from tests.imported import imported_location
 from tests.real_stores import copy_of
-from tests.settings import DATA_DIR
+from tests.settings import DATA_DIR, OWN_DATABASE, SERVER, TEMPLATE_DATABASE
 from tests.terminal import Terminal
 from viewer.models import Location, Run
 from viewer.web.login_links import teammate
@@ -107,6 +108,9 @@ sys.addaudithook(refuse_to_read_the_database)
 def copy_database(folder: Path) -> None:
     """Replace the database of this process with the empty one in this folder."""
     global is_guarded
+    if SERVER:
+        create_database(OWN_DATABASE, TEMPLATE_DATABASE)
+        return
     is_guarded = False
     DATABASE.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for ending in ("", "-wal", "-shm"):
@@ -115,13 +119,20 @@ def copy_database(folder: Path) -> None:
     is_guarded = True
 
 
+def create_database(name: str, template: str = "template0") -> None:
+    """Create a database on the PostgreSQL server of the tests, in place of one that is there."""
+    with psycopg.connect(f"{SERVER} dbname=postgres", autocommit=True) as server:
+        server.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        server.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+
+
 @pytest.fixture(autouse=True)
 def working_database(request: pytest.FixtureRequest) -> Iterator[None]:
     """Replace the database after a test that has broken it, so that no other test fails."""
     yield
     if request.node.stash.get(HAS_FAILED, False) and "django_db_setup" in request.fixturenames:
         connections.close_all()
-        if not is_intact(DATABASE):
+        if not SERVER and not is_intact(DATABASE):
             copy_database(request.getfixturevalue("empty_data_folder"))
 
 
@@ -296,6 +307,9 @@ def empty_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make_data_folder(folder: Path) -> None:
     """Have a command create the data folder, as at a first start."""
     own = {"DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
+    if SERVER:
+        create_database(TEMPLATE_DATABASE)
+        own["DATABASE_URL"] = f"{SERVER} dbname={TEMPLATE_DATABASE}"
     command = [sys.executable, "manage.py", "checkpoints", "answer"]
     subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, check=True)
 

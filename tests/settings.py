@@ -9,6 +9,13 @@ from pathlib import Path
 # Read when the settings are imported, and inherited by the processes that a test starts.
 TEST_FOLDER = Path(tempfile.mkdtemp(prefix="forkline-tests-")).resolve()
 os.environ["DATA_DIR"] = str(TEST_FOLDER / "data")
+# Never the database of whoever runs the tests. With ``make test-postgresql``, each process has its own.
+for name in ("DATABASE_URL", "DATABASE_DIRECT_URL"):
+    os.environ.pop(name, None)
+SERVER = os.environ.get("FORKLINE_TEST_SERVER", "")
+TEMPLATE_DATABASE, OWN_DATABASE = "forkline_empty", f"forkline_{os.getpid()}"
+if SERVER:
+    os.environ["DATABASE_URL"] = f"{SERVER} dbname={OWN_DATABASE}"
 atexit.register(shutil.rmtree, TEST_FOLDER, ignore_errors=True)
 
 from scripts.catalogues.compiling import compile_catalogues  # noqa: E402
@@ -19,11 +26,9 @@ from checkpoint_site.settings import *  # noqa: E402, F403
 from checkpoint_site.settings import ALLOWED_ORIGINS, DATA_DIR, DATABASES  # noqa: E402, F401
 from viewer.sqlite_pragmas import ON_CONNECT  # noqa: E402
 
-# No test needs its rows after a power failure.
-DATABASES["default"]["OPTIONS"] = {
-    **DATABASES["default"]["OPTIONS"],  # type: ignore[dict-item]
-    "init_command": f"{ON_CONNECT} PRAGMA synchronous=OFF;",
-}
+if not SERVER:
+    # No test needs its rows after a power failure.
+    DATABASES["default"]["OPTIONS"]["init_command"] = f"{ON_CONNECT} PRAGMA synchronous=OFF;"
 
 # Requests to the host travel as bytes, as to another machine.
 HOST = "tests.host_in_bytes.answer"

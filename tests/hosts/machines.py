@@ -59,12 +59,8 @@ def environment_of(server: Server, database: str, folder: Path) -> dict[str, str
     root.mkdir(exist_ok=True)
     return environment_with(
         data,
-        DJANGO_SETTINGS_MODULE="tests.hosts.shared_settings",
         CHECKPOINT_ROOTS=str(root),
-        PGHOST=str(server.folder),
-        PGPORT=str(PORT),
-        PGUSER=OWNER,
-        PGDATABASE=database,
+        DATABASE_URL=f"host={server.folder} port={PORT} user={OWNER} dbname={database}",
     )
 
 

@@ -119,6 +119,7 @@ def test_an_import_changes_nothing_at_a_location(tmp_path: Path) -> None:
     assert hashes_below(tmp_path) == before
 
 
+@pytest.mark.sqlite
 @pytest.mark.django_db(transaction=True)
 def test_no_secret_of_any_store_is_in_the_data_folder(settings: Settings) -> None:
     for path in [*STORES.glob("*/*/"), *STORES.glob("*/cp.db")]:

@@ -128,11 +128,12 @@ def test_a_secret_that_becomes_known_is_never_found_and_is_removed(tmp_path: Pat
         store(stale, [checkpoint])
     index_all()
     assert not found("whale") and found("redacted")
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT COUNT(*) FROM viewer_searchtext_data WHERE instr(block, CAST('whale' AS BLOB))"
-        )
-        assert cursor.fetchone() == (0,), "The index holds no words of deleted texts."
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT COUNT(*) FROM viewer_searchtext_data WHERE instr(block, CAST('whale' AS BLOB))"
+            )
+            assert cursor.fetchone() == (0,), "The index holds no words of deleted texts."
 
 
 def test_the_entries_of_a_removed_location_are_removed(tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ from typing import Literal
 
 import django
 from django.conf import settings
+from django.db import DatabaseError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from viewer.data_folder import workers
+from viewer import postgresql
+from viewer.data_folder import database_server, workers
 from viewer.data_folder.backups import inspect, opened_to_read, refuse_damaged, refuse_other_versions
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
 from viewer.data_folder.permissions import restrict
@@ -97,6 +99,9 @@ def of_prices() -> Iterator[CheckResult]:
 
 def of_database() -> Iterator[CheckResult]:
     """Check the database. After an error here, no check that reads rows can run."""
+    if postgresql.is_used():
+        yield _of_server()
+        return
     path = database_path()
     try:
         found = inspect(path)
@@ -111,6 +116,21 @@ def of_database() -> Iterator[CheckResult]:
         yield CheckResult("database", "error", failure_text(error) or f"{path}: {error}")
         return
     yield CheckResult("database", "ok", _("%(path)s is not damaged.") % {"path": path})
+
+
+def _of_server() -> CheckResult:
+    """Check the connection, the server's version, the encoding of the database and its tables."""
+    name = postgresql.server_name()
+    try:
+        version, encoding = database_server.server_facts()
+        database_server.refuse_server(version, encoding)
+        refuse_other_versions(name, database_server.inspect())
+        database_server.refuse_read_only()
+    except (DatabaseError, DataFolderFailure) as error:
+        return CheckResult("database", "error", failure_text(error) or f"{name}: {error}")
+    text = _("%(database)s answers: PostgreSQL %(version)s, %(encoding)s.")
+    values = {"database": name, "version": version, "encoding": encoding}
+    return CheckResult("database", "ok", text % values)
 
 
 def of_jobs() -> Iterator[CheckResult]:

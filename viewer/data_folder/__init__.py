@@ -12,8 +12,8 @@ from django.db.migrations.exceptions import MigrationSchemaMissing
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from viewer import sqlite_pragmas
-from viewer.data_folder import identity
+from viewer import postgresql, sqlite_pragmas
+from viewer.data_folder import database_server, identity
 from viewer.data_folder.backups import (
     APPLICATION_ID,
     Inspected,
@@ -60,7 +60,10 @@ def prepare_data_folder() -> None:
     try:
         # Other processes wait for the lock.
         with lock_named("preparing").held(wait=True):
-            bring_up_to_date(folder)
+            if postgresql.is_used():
+                database_server.bring_up_to_date()
+            else:
+                bring_up_to_date(folder)
     except BaseException:
         if settings.DATA_DIR_CREATED and not identity.is_remembered():
             remove_unfinished(folder)

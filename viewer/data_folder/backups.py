@@ -12,7 +12,7 @@ from django.apps import apps
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from viewer import sqlite_pragmas
+from viewer import postgresql, sqlite_pragmas
 from viewer.data_folder.failures import DataFolderFailure, failure_text
 from viewer.migrations import REPLACED as REPLACED_NAMES
 
@@ -74,18 +74,25 @@ def inspect(path: Path) -> Inspected:
         return Inspected(is_new=True, unapplied=frozenset(migrations_on_disk()))
     with opened_to_read(path) as database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if not tables:
-            return Inspected(is_new=True, unapplied=frozenset(migrations_on_disk()))
         applied: set[Migration] = set()
         if "django_migrations" in tables:
             applied = set(database.execute("SELECT app, name FROM django_migrations"))
         version = sqlite_pragmas.user_version(database)
+    return inspected(path, tables, applied, version)
+
+
+def inspected(where: Path | str, tables: set[str], applied: set[Migration], version: int = 0) -> Inspected:
+    """What these tables and applied migrations say. Raises DataFolderFailure if they are not Forkline's."""
+    if not tables:
+        return Inspected(is_new=True, unapplied=frozenset(migrations_on_disk()))
     on_disk = migrations_on_disk()
     if not is_ours(applied, tables, on_disk):
         text = _(
             "%(path)s is a database of another program. Move it away, or choose another folder (DATA_DIR=…)."
         )
-        raise DataFolderFailure(text % {"path": path})
+        if postgresql.is_used():
+            text = _("%(path)s has tables of another program. Choose another database (DATABASE_URL=…).")
+        raise DataFolderFailure(text % {"path": where})
     labels = {app.label for app in apps.get_app_configs()}
     known = on_disk | REPLACED
     return Inspected(
@@ -115,7 +122,7 @@ def migrations_on_disk() -> set[Migration]:
     }
 
 
-def refuse_other_versions(path: Path, found: Inspected) -> None:
+def refuse_other_versions(path: Path | str, found: Inspected) -> None:
     """Raise DataFolderFailure if a later version has changed the schema, or if it is of before 0.1.0."""
     if found.is_older and not found.unknown:
         text = _(
@@ -137,7 +144,7 @@ def refuse_other_versions(path: Path, found: Inspected) -> None:
         "who": who,
         "installed": settings.VERSION,
         "unknown": unknown,
-        "backups": path.parent / "backups",
+        "backups": Path(settings.DATA_DIR) / "backups",
     }
     raise DataFolderFailure(text % {"path": path, **values})
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from django.conf import settings
 from django.db import DatabaseError, connection
 
-from viewer import sqlite_pragmas
+from viewer import postgresql, sqlite_pragmas
 
 # Changes of files, without polling where the system supports it.
 
@@ -34,23 +34,23 @@ class FileChanges:
     """``Changes`` by writes to the files of some folders. SQLite writes each commit to its log, a file."""
 
     def __init__(self, descriptor: int | None) -> None:
-        self._descriptor = descriptor
+        self.descriptor = descriptor
 
     def wait(self, seconds: float = 0) -> bool:
         """Without notifications, returns True after a short pause."""
-        if self._descriptor is None:
+        if self.descriptor is None:
             time.sleep(min(seconds, FILE_POLL_SECONDS))
             return True
-        select.select([self._descriptor], [], [], seconds)
+        select.select([self.descriptor], [], [], seconds)
         try:
-            return bool(os.read(self._descriptor, MAX_EVENT_BYTES))
+            return bool(os.read(self.descriptor, MAX_EVENT_BYTES))
         except BlockingIOError:
             return False
 
     def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
 
 
 def file_changes(folders: Sequence[Path]) -> FileChanges:
@@ -109,6 +109,36 @@ class CommitChanges:
         self._database.close()
 
 
+class Descriptor(Protocol):
+    """Changes that a descriptor reports. None polls."""
+
+    @property
+    def descriptor(self) -> int | None: ...
+
+    def wait(self, seconds: float = 0) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class RowAndFileChanges:
+    """``Changes`` of rows and of files, waited for at the same time."""
+
+    def __init__(self, *parts: Descriptor) -> None:
+        self._parts = parts
+
+    def wait(self, seconds: float = 0) -> bool:
+        descriptors = [part.descriptor for part in self._parts]
+        watched = [one for one in descriptors if one is not None]
+        is_polling = len(watched) < len(descriptors)
+        select.select(watched, [], [], min(seconds, FILE_POLL_SECONDS) if is_polling else seconds)
+        changed = [part.wait() for part in self._parts]
+        return any(changed)
+
+    def close(self) -> None:
+        for part in self._parts:
+            part.close()
+
+
 # Notification of changes that any process makes, behind one interface.
 
 
@@ -122,12 +152,24 @@ class Changes(Protocol):
 
 
 def changes_of_rows() -> Changes:
-    """The commits of other connections to the database. A call that does not wait takes microseconds."""
+    """The commits of other connections to the database. A call that does not wait takes microseconds.
+
+    On a server, those of all connections.
+    """
+    if postgresql.is_used():
+        from viewer.postgresql.notifications import RowChanges
+
+        return RowChanges()
     return CommitChanges(Path(connection.settings_dict["NAME"]))
 
 
 def changes_of_data(*folders: Path) -> Changes:
     """Commits, and writes to the files of these folders. Waiting for them uses no processor time."""
+    if postgresql.is_used():
+        from viewer.postgresql.notifications import RowChanges
+
+        rows = RowChanges()
+        return RowAndFileChanges(rows, file_changes(folders)) if folders else rows
     return file_changes([Path(settings.DATA_DIR), *folders])
 
 

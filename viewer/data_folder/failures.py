@@ -9,6 +9,8 @@ from django.db import connection
 from django.db.utils import DatabaseError
 from django.utils.translation import gettext as _
 
+from viewer import postgresql
+
 # SQLite's primary result codes (the low byte): https://sqlite.org/rescode.html
 BUSY, LOCKED, READONLY, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB = 5, 6, 8, 10, 11, 13, 14, 26
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
@@ -22,7 +24,7 @@ class DataFolderFailure(Exception):
 
 
 def database_path() -> Path:
-    """Return the path of the database."""
+    """Return the path of the database, unless it is on a server."""
     return Path(str(connection.settings_dict["NAME"]))
 
 
@@ -30,6 +32,11 @@ def failure_text(error: BaseException) -> str:
     """Return the message for an error of the data folder's disk or database; empty for other errors."""
     if isinstance(error, DataFolderFailure):
         return str(error)
+    if postgresql.is_used():
+        from viewer.postgresql.failures import failure_text as server_failure
+
+        if text := server_failure(error):
+            return text
     code = sqlite_code(error)
     if code is not None:
         return _of_sqlite(code)

@@ -10,6 +10,7 @@ from pathlib import Path
 from django.conf import settings
 from django.utils.translation import gettext as _
 
+from viewer import postgresql
 from viewer.data_folder.failures import database_path
 
 # The data folder that ``up`` serves, for the processes that it starts.
@@ -32,9 +33,10 @@ def remember() -> None:
     """Record the current data folder, or the one that ``up`` passed to this process."""
     global _opened  # noqa: PLW0603
     if _opened is None:
-        folder, database = Path(settings.DATA_DIR), database_path()
-        held = tuple(os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (folder, database))
-        _opened = _from_parent() or Opened(mark_of(folder), mark_of(database), held)
+        folder = Path(settings.DATA_DIR)
+        paths = [folder] if postgresql.is_used() else [folder, database_path()]
+        held = tuple(os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths)
+        _opened = _from_parent() or Opened(mark_of(folder), database_mark(), held)
 
 
 def discard() -> None:
@@ -73,13 +75,18 @@ def mark_of(path: Path) -> str:
     return f"{found.st_dev}:{found.st_ino}"
 
 
+def database_mark() -> str:
+    """The mark of the database's file; on a server, what cannot change without a restart."""
+    return "server" if postgresql.is_used() else mark_of(database_path())
+
+
 def what_changed() -> str:
     """Why the data folder is not the one that was opened, as a sentence; empty if it is."""
     expected = _opened or _from_parent()
     if expected is None:
         return ""
-    folder, database = Path(settings.DATA_DIR), database_path()
-    now = Opened(mark_of(folder), mark_of(database))
+    folder = Path(settings.DATA_DIR)
+    now = Opened(mark_of(folder), database_mark())
     if (now.folder, now.database) == (expected.folder, expected.database):
         return ""
     if not now.folder:
@@ -96,7 +103,7 @@ def what_changed() -> str:
 def problem_while_served() -> str:
     """Return why the database cannot be used, for a process that never creates one; empty if it can."""
     if not is_remembered() and not _from_parent():
-        if not database_path().exists():
+        if not database_mark():
             text = _("There is no database in %(path)s yet. Start Forkline with “manage.py up”.")
             return text % {"path": settings.DATA_DIR}
         remember()

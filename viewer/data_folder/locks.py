@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 from django.conf import settings
+from django.db import transaction
 from django.utils.translation import gettext as _
 
+from viewer import postgresql
 from viewer.data_folder.failures import DataFolderFailure
 
 # A lock as a file that the kernel locks.
@@ -106,6 +108,35 @@ def lock_named(name: str) -> Lock:
     if "/" in name:
         path.parent.mkdir(exist_ok=True, mode=0o700)
     return FileLock(path)
+
+
+# Locks that protect rows: between all processes that use the database, on whichever machine.
+
+
+def row_lock(name: str, *, wait: bool = False) -> AbstractContextManager[bool]:
+    """Hold the lock of this name within a block. Yields False if somebody else holds it, unless ``wait``.
+
+    Raises OSError, or OperationalError for a server that cannot be reached.
+    """
+    if postgresql.is_used():
+        from viewer.postgresql import locks
+
+        return locks.held(name, wait=wait)
+    return lock_named(name).held(wait=wait)
+
+
+@contextmanager
+def exclusive_transaction(name: str) -> Iterator[None]:
+    """Run the block in a transaction, and no other transaction of the same name before it is committed.
+
+    So what is read in the block is still true when it writes. SQLite runs one transaction at a time.
+    """
+    with transaction.atomic():
+        if postgresql.is_used():
+            from viewer.postgresql import locks
+
+            locks.lock_until_commit(name)
+        yield
 
 
 # The lock on the data folder: each of Forkline's processes holds it, shared, until it exits.

@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
+from viewer.data_folder.locks import exclusive_transaction
 from viewer.data_folder.write_ahead_log import clear_log
 from viewer.host_requests import CheckProject, JobRefused, ask
 from viewer.launching.naming import kept_edits
@@ -19,6 +20,10 @@ from viewer.records.runner_requests import REPEATABLE_EDITS
 # Reserves a branch for a job. Called in the transaction that stores the job's row.
 
 
+# The name of the transactions in which jobs are stored.
+BRANCHES = "branches"
+
+
 class BranchTaken(JobRefused):
     """Another job or checkpoint has the branch. Nothing was started."""
 
@@ -26,8 +31,8 @@ class BranchTaken(JobRefused):
 def refuse_taken(kind: str, location: Location, run: Run | None, branch: str) -> None:
     """Check that no other unfinished job writes to this branch, and that a fork's branch is new.
 
-    Transactions begin with a write lock, so no other process can write between this check and the insert of
-    the row. Raises BranchTaken.
+    Requires ``exclusive_transaction(BRANCHES)``, so that no other process stores a job between this check and
+    the insert of the row. Raises BranchTaken.
     """
     if kind == Job.Kind.FORK and branch in location.taken_branches:
         raise BranchTaken("branch.exists", name=branch)
@@ -106,11 +111,12 @@ def _queued(values: Mapping[str, Any], project: Project | None, key: UUID, optio
         "limits": dict(options.limits),
         "request_digest": request_digest(values["request"], options),
     }
-    with transaction.atomic():
+    # Asks the project's host, so before others have to wait.
+    kept = {REPEATABLE_EDITS: kept_edits(values["request"], project)}
+    with exclusive_transaction(BRANCHES):
         if existing := Job.objects.filter(idempotency_key=key).first():
             return existing
         refuse_taken(values["kind"], values["location"], values.get("run"), values["branch"])
-        kept = {REPEATABLE_EDITS: kept_edits(values["request"], project)}
         stored = {**values, "request": {**values["request"], **kept}}
         job = Job.objects.create(idempotency_key=key, **stored, **agreed)
         transaction.on_commit(lambda: enqueue(job))

@@ -12,9 +12,10 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from viewer.data_folder.locks import exclusive_transaction
 from viewer.engines.plan import plain_steps
 from viewer.host_requests import CheckProject, JobRefused, ask
-from viewer.launching.enqueue import refuse_taken
+from viewer.launching.enqueue import BRANCHES, refuse_taken
 from viewer.launching.findings import CheckedLaunch, find_redacted_parts
 from viewer.launching.preview import source_refusals
 from viewer.launching.refusals import (
@@ -203,7 +204,7 @@ def start_variations(
     }
     ask(CheckProject(project.pk if project else None))
     assert project is not None, "Without one, the check is refused."
-    with transaction.atomic():
+    with exclusive_transaction(BRANCHES):
         swept, is_new = Sweep.objects.get_or_create(idempotency_key=key, defaults=values)
         if is_new:
             jobs = [

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
+from viewer.data_folder.locks import exclusive_transaction
 from viewer.host_requests import Redact, ask
 from viewer.models import Annotation, AnnotationVersion, Run
 
@@ -130,7 +130,6 @@ def versions_of(subject: AnnotatedObject) -> QuerySet[AnnotationVersion]:
     return AnnotationVersion.objects.filter(**subject.ids).select_related("changed_by")
 
 
-@transaction.atomic
 def annotate(
     subject: AnnotatedObject,
     person: Any,
@@ -146,25 +145,36 @@ def annotate(
     ``person`` is a user, or None at a terminal. ``seen`` is the mark (``mark_of``) of the texts that
     the person saw. Raises AnnotationChanged if there are others now.
     """
-    found = annotation_of(subject)
-    if seen is not None and seen != mark_of(*found.texts):
-        raise AnnotationChanged(found)
-    before = AnnotationVersion(**subject.ids, changed_at=found.changed_at, changed_by=found.changed_by)
-    before.name, before.label_text, before.note = former = found.texts
     written = [
         " ".join(name.split()) if name is not None else "",
         list(labels) if labels is not None else [],
         note.replace("\r\n", "\n").strip() if note is not None else "",
     ]
     clean_name, clean_labels, clean_note = ask(Redact(subject.run.location.project_id, written))
+    changes: dict[str, Any] = {}
     if name is not None:
-        found.name = clean_name[:200]
+        changes["name"] = clean_name[:200]
     if is_starred is not None:
-        found.is_starred = is_starred
+        changes["is_starred"] = is_starred
     if labels is not None:
-        found.label_text = joined_labels(clean_labels)
+        changes["label_text"] = joined_labels(clean_labels)
     if note is not None:
-        found.note = clean_note[:MAX_NOTE]
+        changes["note"] = clean_note[:MAX_NOTE]
+    return _change(subject, person, changes, seen)
+
+
+@exclusive_transaction("annotations")
+def _change(
+    subject: AnnotatedObject, person: Any, changes: Mapping[str, Any], seen: str | None
+) -> Annotation:
+    """Change these columns, and keep the former texts. Raises AnnotationChanged."""
+    found = annotation_of(subject)
+    if seen is not None and seen != mark_of(*found.texts):
+        raise AnnotationChanged(found)
+    before = AnnotationVersion(**subject.ids, changed_at=found.changed_at, changed_by=found.changed_by)
+    before.name, before.label_text, before.note = former = found.texts
+    for column, value in changes.items():
+        setattr(found, column, value)
     if any(former) and former != found.texts:
         before.save()
     found.changed_at, found.changed_by = timezone.now(), person

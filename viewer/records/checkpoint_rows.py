@@ -11,6 +11,7 @@ from django.db import connection
 from django.db.models import F
 from django.utils.crypto import salted_hmac
 
+from viewer import postgresql
 from viewer.engines import DEFAULT, engine_named
 from viewer.engines.protocol import kind_of
 from viewer.models import Checkpoint, Location, StoredCopy
@@ -180,7 +181,7 @@ def _own_values(read: Packed) -> tuple[Any, ...]:
         read.tokens,
         snapshot.step,
         snapshot.turn,
-        msgspec.json.encode(snapshot.units).decode(),
+        _json(snapshot.units),
     )
 
 
@@ -196,8 +197,12 @@ def _position_values(lineage: LineageColumns) -> tuple[Any, ...]:
 
 
 def _copy(pk: int, read: Packed) -> tuple[Any, ...]:
-    calls, sessions = (msgspec.json.encode(rows).decode() for rows in (read.calls, read.sessions))
+    calls, sessions = _json(read.calls), _json(read.sessions)
     return pk, read.data, read.event_ids, calls, sessions, keyed_digest(read.snapshot.source_digest)
+
+
+def _json(value: Any) -> str:
+    return postgresql.without_nul(msgspec.json.encode(value).decode())
 
 
 def keyed_digest(digest: str) -> str:
@@ -205,15 +210,10 @@ def keyed_digest(digest: str) -> str:
     return salted_hmac("source digest", digest, algorithm="sha256").hexdigest() if digest else ""
 
 
-@lru_cache(maxsize=1)
-def _is_sqlite() -> bool:
-    return connection.vendor == "sqlite"
-
-
 @lru_cache(maxsize=1000)
 def moment(at: datetime | None) -> Any:
     """The time as text, in the format of the database."""
-    if at is not None and at.tzinfo is UTC and _is_sqlite():
+    if at is not None and at.tzinfo is UTC and not postgresql.is_used():
         # Django's conversion takes ten times as long.
         return str(at.replace(tzinfo=None))
     return None if at is None else connection.ops.adapt_datetimefield_value(at)

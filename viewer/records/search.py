@@ -1,18 +1,11 @@
 """Full-text search in the checkpoints of all locations."""
 
-import re
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-from django.core.exceptions import EmptyResultSet
-from django.db import OperationalError, connection
 from django.db.models import F, Max, QuerySet
-from django.db.models.expressions import RawSQL
 
-from viewer.messages.message import UserFacingError
+from viewer import postgresql
 from viewer.models import (
     Annotation,
     Checkpoint,
@@ -21,135 +14,21 @@ from viewer.models import (
     SearchedLocation,
     SearchEntry,
 )
+from viewer.records.full_text import Excerpt, SearchIndex, SearchRefused, SearchTooSlow
 from viewer.records.locations import is_indexed
 from viewer.records.search_filters import Filters, Words, checkpoints_matching, entries_matching, words_in
-
-# Full-text search with SQLite's FTS5.
-
-
-# Seconds that one search may take, and how many instructions of SQLite pass between two checks of the clock.
-MAX_SECONDS, INSTRUCTIONS = 3.0, 20_000
-# What surrounds a match in an excerpt. Indexed texts hold no control characters.
-BEGIN, END = "\x02", "\x03"
-# Words of an excerpt.
-EXCERPT_WORDS = 30
-_MATCHED = re.compile(f"{BEGIN}([^{END}]*){END}")
-
-_FIND = """
-SELECT viewer_searchtext.rowid, snippet(viewer_searchtext, 0, %s, %s, '…', %s)
-FROM viewer_searchtext
-WHERE viewer_searchtext MATCH %s AND viewer_searchtext.rowid < %s AND EXISTS ({entries})
-ORDER BY viewer_searchtext.rowid DESC LIMIT %s
-"""
-_COUNT = """
-SELECT COUNT(*) FROM (
-    SELECT 1 FROM viewer_searchtext WHERE viewer_searchtext MATCH %s AND EXISTS ({entries}) LIMIT %s
-)
-"""
-_HIGHEST = 2**63 - 1
-
-# Parts of a text, each with whether it matches.
-Excerpt = tuple[tuple[str, bool], ...]
-
-
-class SearchRefused(UserFacingError):
-    """A search that has no results, with the reason."""
-
-
-class SearchTooSlow(SearchRefused):
-    """A search took too long. The message says what to do."""
-
-
-class SqliteIndex:
-    """``SearchIndex`` in the application's own database (viewer/migrations/0001_initial.py)."""
-
-    def find(
-        self, words: Words, entries: QuerySet[SearchEntry], limit: int, before: int | None = None
-    ) -> list[tuple[int, Excerpt]]:
-        if not words:
-            return []
-        highest = _HIGHEST if before is None else before
-        rows = _rows(_FIND, [BEGIN, END, EXCERPT_WORDS, expression(words), highest], entries, limit)
-        return [(pk, parts(excerpt)) for pk, excerpt in rows]
-
-    def count(self, words: Words, entries: QuerySet[SearchEntry], limit: int) -> int:
-        rows = _rows(_COUNT, [expression(words)], entries, limit) if words else []
-        return int(rows[0][0]) if rows else 0
-
-
-def expression(words: Words) -> str:
-    """The words as a query of FTS5. Each is quoted, so that none is an operator."""
-    wanted = [_quoted(text) for text in words.all_of]
-    wanted += [f"{_quoted(words.prefix)}*"] if words.prefix else []
-    unwanted = "".join(f" NOT {_quoted(text)}" for text in words.none_of)
-    return f"({' AND '.join(wanted)}){unwanted}"
-
-
-def parts(excerpt: str) -> Excerpt:
-    """The parts of an excerpt, each with whether it matches."""
-    split = _MATCHED.split(excerpt)
-    return tuple((text, bool(number % 2)) for number, text in enumerate(split) if text)
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
-
-
-def _rows(statement: str, values: Sequence[Any], entries: QuerySet[SearchEntry], limit: int) -> list[Any]:
-    """The rows of a statement about the matching texts of these entries. Raises SearchTooSlow."""
-    matched = entries.filter(pk=RawSQL("viewer_searchtext.rowid", ())).order_by()
-    try:
-        subquery, of_entries = matched.values("pk").query.sql_with_params()
-    except EmptyResultSet:
-        return []
-    with connection.cursor() as cursor, _time_limit():
-        cursor.execute(statement.format(entries=subquery), [*values, *of_entries, limit])
-        rows: list[Any] = cursor.fetchall()
-        return rows
-
-
-@contextmanager
-def _time_limit() -> Iterator[None]:
-    """Interrupt statements within the block after a while."""
-    ends = time.monotonic() + MAX_SECONDS
-    connection.connection.set_progress_handler(lambda: time.monotonic() > ends, INSTRUCTIONS)
-    try:
-        yield
-    except OperationalError as error:
-        if "interrupted" in str(error):
-            raise SearchTooSlow("search.too_slow") from None
-        raise
-    finally:
-        connection.connection.set_progress_handler(None, 0)
-
-
-# Full-text search in the checkpoints of all locations. What a database provides is behind one interface.
-#
-# Rows of ``SearchEntry`` hold the texts. An index finds words in them and keeps itself up to date: SQLite's
-# by
-# triggers.
-
 
 __all__ = ["Excerpt", "SearchIndex", "SearchRefused", "SearchTooSlow", "Words", "search_index"]
 
 
-class SearchIndex(Protocol):
-    """Finds words in the texts of entries."""
-
-    def find(
-        self, words: Words, entries: QuerySet[SearchEntry], limit: int, before: int | None = None
-    ) -> Sequence[tuple[int, Excerpt]]:
-        """The newest matches among ``entries``, at most ``limit``, as primary keys and excerpts.
-
-        ``before`` is the last primary key of the page before. Raises SearchTooSlow.
-        """
-
-    def count(self, words: Words, entries: QuerySet[SearchEntry], limit: int) -> int:
-        """The number of matches, at most ``limit``. Raises SearchTooSlow."""
-
-
 def search_index() -> SearchIndex:
     """The index of this installation's database."""
+    if postgresql.is_used():
+        from viewer.records.full_text_postgresql import PostgresqlIndex
+
+        return PostgresqlIndex()
+    from viewer.records.full_text_sqlite import SqliteIndex
+
     return SqliteIndex()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models.fields.json import KT
 from django.utils import timezone
 
 from viewer.engines import all_engines
@@ -251,8 +252,8 @@ def _edited(prefix: str) -> Q:
     edits = Q()
     for name in ("request__inputs", "request__outputs", "request__state", "request__options__models"):
         edits |= Q(**{f"{name}__isnull": False}) & ~Q(**{name: {}}) & ~Q(**{name: None})
-    jobs = Job.objects.filter(
-        edits, checkpoint=OuterRef(f"{prefix}parent"), request__branch=OuterRef(f"{prefix}recorded_branch")
+    jobs = Job.objects.alias(new_branch=KT("request__branch")).filter(
+        edits, checkpoint=OuterRef(f"{prefix}parent"), new_branch=OuterRef(f"{prefix}recorded_branch")
     )
     return Q(Exists(jobs))
 

@@ -134,6 +134,7 @@ def test_a_location_of_which_something_is_stored_or_that_was_known_stays(tmp_pat
     assert set(Location.objects.all()) == {known, location}
 
 
+@pytest.mark.sqlite
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("ending", ["", "-wal", "-shm"])
 def test_forklines_own_database_is_not_a_location(ending: str) -> None:

@@ -142,6 +142,7 @@ def location(tmp_path: Path, project: Project) -> Location:
     return location
 
 
+@pytest.mark.sqlite
 def test_every_column_loses_it(location: Location, project: Project) -> None:
     rows = [(model._default_manager.first(), name) for model, name in text_columns()]
     for row, name in rows:

@@ -57,6 +57,7 @@ def test_a_missing_folder_is_not_created_again(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.sqlite
 def test_a_worker_does_not_continue_in_a_replaced_folder(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()

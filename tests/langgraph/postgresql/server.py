@@ -12,15 +12,14 @@ from typing import Any
 
 import psycopg
 
-from tests.langgraph.conftest import RECORDED
-
+RECORDED = Path(__file__).resolve().parents[2] / "recorded_stores" / "langgraph"
 OWNER, READER, WRITER = "lg", "forkline_reader", "forkline_writer"
 # Fake, and looked for wherever it must not be.
 PASSWORD = "reader-word-5b1f9c"
 # It runs on a socket only, so the number names no port of this machine.
 PORT = 5432
 _ACCESS = f"local all {OWNER} trust\nlocal all all scram-sha-256\n"
-_OPTIONS = {"listen_addresses": "''", "fsync": "off", "shared_buffers": "16MB", "max_connections": "20"}
+_OPTIONS = {"listen_addresses": "''", "fsync": "off", "shared_buffers": "16MB", "max_connections": "100"}
 
 
 @dataclass(frozen=True, slots=True)

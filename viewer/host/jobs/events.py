@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models.constants import OnConflict
 
+from viewer.data_folder.locks import exclusive_transaction
 from viewer.data_folder.write_ahead_log import clear_log
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.spool import SpoolEvent
@@ -126,7 +127,8 @@ def insert(rows: Sequence[RedactedEvent]) -> None:
     values = [
         (jobs[row.job], row.seq, row.kind, at(row.at, database), data(row.data, database)) for row in rows
     ]
-    with transaction.atomic(), database.cursor() as cursor:
+    # In the order of their keys, so that whoever has read up to one key misses no event.
+    with exclusive_transaction("events"), database.cursor() as cursor:
         cursor.executemany(statement, values)
 
 

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from viewer.data_folder.locks import lock_named
+from viewer.data_folder.locks import exclusive_transaction, lock_named
 from viewer.engines import ENGINES, all_engines, engine_name, engine_of
 from viewer.engines.plan import EditRefused, Edits
 from viewer.engines.protocol import kind_of
@@ -379,7 +379,7 @@ def preflight_new_run(
 def _check_for(
     subject: Mapping[str, Any], fingerprint: str, again: bool, only_stored: bool
 ) -> PreflightCheck:
-    with transaction.atomic():
+    with exclusive_transaction("preflight"):
         check = PreflightCheck.objects.filter(fingerprint=fingerprint).first()
         if only_stored:
             return check or PreflightCheck(

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Exists, OuterRef, QuerySet, Sum
-from django.db.models.functions import Length
+from django.db.models import Exists, OuterRef, QuerySet, Sum, TextField
+from django.db.models.functions import Cast, Length
 from django.db.utils import DatabaseError
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from viewer import postgresql
+from viewer.data_folder.failures import database_path
 from viewer.data_folder.locks import lock_named
 from viewer.data_folder.write_ahead_log import clear_log
 from viewer.host.jobs.files import job_storages, storage_of
@@ -49,18 +51,26 @@ def delete_drafts() -> int:
 
 def sizes() -> Iterator[StoredKind]:
     """What is stored, the database as a whole first."""
-    database = Path(str(settings.DATABASES["default"]["NAME"]))
-    parts = [database, *(Path(f"{database}{ending}") for ending in ("-wal", "-shm"))]
-    yield StoredKind(_("Database"), None, sum(part.stat().st_size for part in parts if part.exists()))
+    yield StoredKind(_("Database"), None, database_size())
     stored = StoredCopy.objects.exclude(data=b"")
     copies = stored.aggregate(size=Sum(Length("data") + Length("event_ids")))["size"]
     yield StoredKind(_("Stored copies of checkpoints"), stored.count(), copies or 0)
-    events = JobEvent.objects.aggregate(size=Sum(Length("data")))["size"]
+    events = JobEvent.objects.aggregate(size=Sum(Length(Cast("data", TextField()))))["size"]
     yield StoredKind(_("Events of jobs"), JobEvent.objects.count(), events or 0)
     jobs = Job.objects.only("pk")
     yield StoredKind(_("Jobs, with their folders"), jobs.count(), sum(map(_folder_size, jobs)))
     drafts = draft_files()
     yield StoredKind(_("Drafts, within these folders"), len(drafts), sum(draft.size for draft in drafts))
+
+
+def database_size() -> int:
+    """The bytes of the database on its disk."""
+    if postgresql.is_used():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_database_size(current_database())")
+            return int(cursor.fetchone()[0])
+    parts = [database_path(), *(Path(f"{database_path()}{ending}") for ending in ("-wal", "-shm"))]
+    return sum(part.stat().st_size for part in parts if part.exists())
 
 
 def _folder_size(job: Job) -> int:
@@ -152,7 +162,12 @@ def compact() -> bool:
     """
     try:
         with connection.cursor() as cursor:
-            cursor.execute("VACUUM")
+            if postgresql.is_used():
+                # Others wait meanwhile, so it gives up soon.
+                cursor.execute("SET lock_timeout = '5s'")
+                cursor.execute("VACUUM (FULL)")
+            else:
+                cursor.execute("VACUUM")
     except DatabaseError:
         return False
     clear_log()

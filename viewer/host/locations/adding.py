@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
 
+from viewer import postgresql
 from viewer.engines import DEFAULT, ENGINES, store_format_named
 from viewer.host.locations.addresses import address_at, address_of_database, import_lock
 from viewer.host.locations.importing import import_location
@@ -193,6 +194,8 @@ def overlaps(location: Location) -> Iterator[str]:
 
 def _is_own_database(path: Path) -> bool:
     """Whether it is a file of Forkline's own database. Closing that would release its locks."""
+    if postgresql.is_used():
+        return False
     name = str(connection.settings_dict["NAME"])
     for file in (name, f"{name}-wal", f"{name}-shm", f"{name}-journal"):
         try:

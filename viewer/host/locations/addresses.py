@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 
-from viewer.data_folder.locks import lock_named
+from viewer.data_folder.locks import row_lock
 from viewer.host.locations.project_secrets import secrets_for
 from viewer.host.reading.location_reader import LocationAddress
 from viewer.messages.message import UserFacingError
@@ -89,4 +89,4 @@ def import_lock(location: Location, *, wait: bool = True) -> AbstractContextMana
 
     Without ``wait``, yields False if another process holds the lock.
     """
-    return lock_named(f"imports/{location.uid}").held(wait=wait)
+    return row_lock(f"imports/{location.uid}", wait=wait)

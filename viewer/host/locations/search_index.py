@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from django.db.models import Exists, OuterRef
 
 from viewer.data_folder.changes import in_background
-from viewer.data_folder.locks import lock_named
+from viewer.data_folder.locks import row_lock
 from viewer.host.locations.importing import import_run
 from viewer.host.locations.search_entries import (
     Superseded,
@@ -95,7 +95,7 @@ def index_some(seconds: float) -> bool:
     if Location.objects.here().filter(import_state=Location.ImportState.REQUESTED).exists():
         return False
     ends = time.monotonic() + seconds
-    with lock_named("search").held() as is_ours:
+    with row_lock("search") as is_ours:
         if not is_ours:
             return False
         return any(time.monotonic() > ends for _step in _steps())

@@ -4,7 +4,6 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -12,6 +11,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
+from viewer.data_folder.locks import exclusive_transaction
 from viewer.engines import engine_of
 from viewer.engines.entry_points import EntryPoint
 from viewer.host_requests import (
@@ -186,7 +186,7 @@ def _initial(known: Project | None, proposed: ProposedProject, found: list[str])
     }
 
 
-@transaction.atomic
+@exclusive_transaction("projects")
 def _confirm(location: Location, form: ProjectForm, request: HttpRequest) -> Project:
     """Store and confirm the project of the form's folder, and assign it to the location."""
     values = dict(form.cleaned_data)

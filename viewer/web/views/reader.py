@@ -6,7 +6,6 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import User
-from django.db import transaction
 from django.db.models import TextChoices
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
@@ -16,6 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from sesame.utils import get_user
 from sesame.views import LoginView
 
+from viewer.data_folder.locks import exclusive_transaction
 from viewer.models import ReaderSettings
 from viewer.records.permissions import viewer_allowed
 
@@ -41,7 +41,7 @@ class LoginByLink(LoginView):
         """Use the link. Of two simultaneous requests, one does."""
         if get_user(request, update_last_login=False) is None:
             return self.login_failed()
-        with transaction.atomic():
+        with exclusive_transaction("logins"):
             response: HttpResponse = super().get(request)  # type: ignore[no-untyped-call]
         return response
 

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy
 from viewer.cli.edits import NEW_FILE
 from viewer.cli.output import Output
 from viewer.data_folder.backups import copy_database
+from viewer.data_folder.database_server import refuse_copies
 from viewer.data_folder.failures import DataFolderFailure, database_path
 from viewer.formats import short_size
 
@@ -27,6 +28,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 def handle(options: Mapping[str, Any]) -> Output:
     """The path and size of the copy. Raises CommandError and DataFolderFailure."""
+    refuse_copies()
     if options["file"] == "-":
         raise CommandError(_("A backup cannot be written to standard output. Name a file."))
     copy, database = Path(options["file"]).expanduser().absolute(), database_path()

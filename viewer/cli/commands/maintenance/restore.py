@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from viewer.cli.edits import READ_FILE
 from viewer.cli.output import Output
+from viewer.data_folder.database_server import refuse_copies
 from viewer.data_folder.restoring import restore
 from viewer.host.jobs.files import has_any_runner
 
@@ -28,6 +29,7 @@ def add_arguments(parser: CommandParser) -> None:
 
 def handle(options: Mapping[str, Any]) -> Output:
     """The restored copy, and the path of the replaced database. Raises DataFolderFailure."""
+    refuse_copies()
     copy, folder = Path(options["file"]).expanduser().absolute(), Path(settings.DATA_DIR)
     replaced = restore(copy, folder, partial(has_any_runner, folder))
     lines = [_("Restored %(path)s. All users have to log in again.") % {"path": copy}]

@@ -1,0 +1,57 @@
+"""Rows that any process changes are reported: with SQLite, and on a PostgreSQL server."""
+
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from django.db import connection, transaction
+
+from viewer.data_folder.changes import Changes, changes_of_data, changes_of_rows
+from viewer.models import Project
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def in_thread(function: object) -> None:
+    def call() -> None:
+        function()  # type: ignore[operator]
+        connection.close()
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+
+
+def create() -> None:
+    Project.objects.create(folder="/one", interpreter="python")
+
+
+def create_in_a_transaction() -> None:
+    with transaction.atomic():
+        create()
+
+
+def settle(changes: Changes) -> None:
+    """Read what was reported so far."""
+    while changes.wait(0.3):
+        pass
+
+
+@pytest.mark.parametrize("change", [create, create_in_a_transaction])
+def test_a_commit_is_reported(change: object) -> None:
+    with closing(changes_of_rows()) as rows, closing(changes_of_data()) as data:
+        settle(rows)
+        settle(data)
+        in_thread(change)
+        assert rows.wait(5) and data.wait(5)
+
+
+def test_commits_and_files_are_waited_for_together(tmp_path: Path) -> None:
+    with closing(changes_of_data(tmp_path)) as changes:
+        settle(changes)
+        (tmp_path / "request").touch()
+        assert changes.wait(5)
+        settle(changes)
+        in_thread(create)
+        assert changes.wait(5)

@@ -1,0 +1,113 @@
+"""Rows in PostgreSQL: what differs from SQLite's is the same behind the same functions."""
+
+import json
+from pathlib import Path
+
+from tests.postgresql.conftest import ROOT, Installation
+from tests.real_stores import copy_of
+
+TEXTS = "SELECT count(*) FROM information_schema.columns WHERE table_name LIKE 'viewer\\_%' AND data_type IN"
+
+
+def test_texts_are_ordered_by_their_bytes(installation: Installation) -> None:
+    with installation.server.connected(installation.name) as connection:
+        everything = f"{TEXTS} ('text', 'character varying')"
+        others = connection.execute(f"{everything} AND collation_name IS DISTINCT FROM 'C'").fetchone()
+        assert others == (0,) and connection.execute(everything).fetchone() != (0,)
+
+
+def test_a_location_is_imported_and_listed(installation: Installation, tmp_path: Path) -> None:
+    store = copy_of("1.15.30/json", tmp_path)
+    first = installation.manage("import_checkpoints", str(store))
+    assert "6 checkpoints, 6 new" in first.stdout, first.stderr
+    assert "0 new, 0 changed" in installation.manage("import_checkpoints", str(store)).stdout
+    assert not (installation.data_folder / "forkline.sqlite3").exists()
+    listed = json.loads(installation.manage("checkpoints", "list", str(store), "--json").stdout)
+    assert len(listed["runs"]) == 1
+
+
+def test_characters_that_the_server_cannot_hold_are_replaced(installation: Installation) -> None:
+    shown = installation.python(
+        "from viewer.models import Project\n"
+        "texts = ['\\0', '\\ud800', r'\\u0000']\n"
+        "p = Project.objects.create(folder='/a\\0b', interpreter='python', entry_points=texts)\n"
+        "p.refresh_from_db(); print(ascii(p.folder), ascii(p.entry_points))\n"
+        "print(Project.objects.filter(folder='/a\\0b').count())"
+    )
+    assert shown == "'/a\\ufffdb' ['\\ufffd', '?', '\\\\u0000']\n1\n"
+
+
+def test_what_has_no_value_comes_first(installation: Installation) -> None:
+    shown = installation.python(
+        "from django.utils import timezone\n"
+        "from viewer.models import Location, Run\n"
+        "place = Location.objects.create(path='/x')\n"
+        "for name, at in (('a', timezone.now()), ('b', None)):\n"
+        "    Run.objects.create(location=place, key=name, name=name, last_at=at)\n"
+        "print(*Run.objects.order_by('last_at').values_list('name', flat=True))\n"
+        "print(*Run.objects.order_by('-last_at').values_list('name', flat=True))\n"
+    )
+    assert shown == "b a\na b\n"
+
+
+def test_a_process_notifies_once_for_many_commits(installation: Installation) -> None:
+    with installation.server.connected(installation.name) as connection:
+        connection.execute("LISTEN forkline_rows")
+        shown = installation.python(
+            "import time; from viewer.models import Project; began = time.monotonic()\n"
+            "for number in range(500):\n"
+            "    Project.objects.create(folder=str(number), interpreter='python')\n"
+            "print(time.monotonic() - began)"
+        )
+        received = list(connection.notifies(timeout=0.5))
+    # One for the test at the beginning, one for each twentieth of a second, and the last one.
+    assert 2 <= len(received) <= 3 + float(shown) * 20
+    assert {one.payload for one in received} == {""}
+
+
+def test_a_command_wakes_another_process(installation: Installation) -> None:
+    with installation.server.connected(installation.name) as connection:
+        connection.execute("LISTEN forkline_rows")
+        assert installation.manage("login_link", "somebody").returncode == 0
+        assert list(connection.notifies(timeout=5, stop_after=2))
+
+
+def test_a_restart_of_the_server_loses_nothing(installation: Installation) -> None:
+    """A process whose connections the server ends goes on with new ones."""
+    code = (
+        "import time; from contextlib import closing; from django.db import DatabaseError, connection\n"
+        "from viewer.data_folder.changes import changes_of_rows\n"
+        "from viewer.data_folder.failures import failure_text\n"
+        "from viewer.data_folder.locks import row_lock; from viewer.models import Project\n"
+        "from viewer import postgresql\n"
+        "with closing(changes_of_rows()) as changes, row_lock('one') as first:\n"
+        "    while changes.wait(1): pass\n"
+        "    Project.objects.create(folder='/one', interpreter='python')\n"
+        "    with postgresql.connected() as other:\n"
+        "        other.execute('SELECT pg_terminate_backend(pid) FROM pg_stat_activity'\n"
+        "                      ' WHERE pid <> pg_backend_pid() AND datname = current_database()')\n"
+        "    try: Project.objects.count()\n"
+        "    except DatabaseError as error:\n"
+        "        print('cannot be reached' in failure_text(error)); connection.close()\n"
+        "    with row_lock('one') as again, row_lock('two') as second: print(first, again, second)\n"
+        "    while changes.wait(3): pass\n"
+        "    Project.objects.create(folder='/two', interpreter='python')\n"
+        "    print(changes.wait(5), Project.objects.count())\n"
+    )
+    assert installation.python(code) == "True\nTrue False True\nTrue 2\n"
+
+
+def test_the_index_of_the_search_is_half_as_large_as_its_texts(installation: Installation) -> None:
+    words = (ROOT / "docs/architecture.md").read_text().split()
+    empty = ("query_string", "unit", "agent", "model")
+    columns = ", ".join(("location_id", "run_id", "checkpoint_id", "count", "kind", *empty, "digest", "text"))
+    with installation.server.connected(installation.name) as connection, connection.cursor() as cursor:
+        with cursor.copy(f"COPY viewer_searchentry ({columns}) FROM STDIN") as copy:
+            for number in range(5000):
+                at = number * 37 % (len(words) - 300)
+                text = " ".join(words[at : at + 300])
+                copy.write_row((1, 1, number, 1, "output", *[""] * 4, number.to_bytes(4, "big"), text))
+        size = "SELECT pg_relation_size('viewer_searchentry_words')"
+        cursor.execute(f"{size}, sum(length(text)) FROM viewer_searchentry")
+        index, texts = cursor.fetchone() or (1, 0)
+    assert index <= texts / 2, f"{index / texts:.0%}"

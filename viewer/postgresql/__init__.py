@@ -1,0 +1,53 @@
+"""Forkline's own rows on a PostgreSQL server, if ``DATABASE_URL`` names one. Otherwise they are in SQLite.
+
+Each module is the counterpart of one that uses SQLite's file, behind the same functions of ``data_folder``.
+Locations in PostgreSQL are another subject: ``viewer.stores``.
+"""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import connection
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+# Seconds until an attempt to connect fails.
+CONNECT_SECONDS = 5
+
+
+# What stands for a NUL character, which PostgreSQL cannot hold in a text.
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+
+
+def without_nul(document: str) -> str:
+    """A JSON document without NUL characters in its texts."""
+    return _NUL.sub(r"\1\\ufffd", document) if "\\u0000" in document else document
+
+
+def is_used() -> bool:
+    """Whether the rows are on a PostgreSQL server."""
+    return bool(connection.vendor == "postgresql")
+
+
+def server_name() -> str:
+    """The database and its server, as messages name them: without user and password."""
+    values = connection.settings_dict
+    host, port = values["HOST"] or "localhost", values["PORT"]
+    return f"{values['NAME']} on {host}:{port}" if port else f"{values['NAME']} on {host}"
+
+
+def connected() -> "Connection[tuple[Any, ...]]":
+    """Return a new connection in autocommit mode, past a pooler if ``DATABASE_DIRECT_URL`` is set.
+
+    Locks and notifications belong to one session of the server, which a pooler shares between clients.
+    Raises OperationalError of Django.
+    """
+    import psycopg
+    from psycopg.conninfo import make_conninfo
+
+    with connection.wrap_database_errors:
+        parameters = {"connect_timeout": str(CONNECT_SECONDS), **settings.DATABASE_DIRECT}
+        return psycopg.connect(make_conninfo("", **parameters), autocommit=True)
