@@ -7,6 +7,11 @@ import pytest
 from django.core.management import CommandError, call_command
 
 
+def without_progress(printed: str) -> str:
+    """Return what a command printed, without the lines that it prints while an import takes long."""
+    return "".join(line for line in printed.splitlines(keepends=True) if not line.endswith(" …\n"))
+
+
 class Terminal:
     """Runs subcommands of ``checkpoints``, and returns what they print."""
 

@@ -167,7 +167,7 @@ def test_a_reader_ends_if_its_parent_is_killed() -> None:
         "print(pool._idle[0].pid, flush=True); os.kill(os.getpid(), 9)"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    wait_until(lambda: not psutil.pid_exists(int(ended.stdout)), 10)
+    wait_until(lambda: not psutil.pid_exists(int(ended.stdout)))
 
 
 @pytest.mark.django_db

@@ -7,6 +7,5 @@ from checkpoint_site.settings import *  # noqa: F403
 
 FAKE_RUNNERS = Path(__file__).resolve().parent / "fake_runners"
 JOB_RUNNERS = {"crewai": FAKE_RUNNERS / os.environ["FAKE_RUNNER"]}
-CANCEL_GRACE_SECONDS = 1
 PREWARM_MODULES = {"crewai": "tiny_engine"}
 PREWARM = "TINY_WARM" in os.environ

@@ -136,6 +136,8 @@ def test_focus_stays_at_an_answered_question(page: Page, job: Job) -> None:
 
 def test_focus_stays_at_a_cancelled_job(page: Page, job: Job) -> None:
     page.goto(job.get_absolute_url())
+    # The socket's first message replaces the button.
+    page.wait_for_selector(f'[data-job="{job.pk}"][data-seq="0"]', state="attached")
     page.get_by_role("button", name="Cancel").press("Enter")
     expect(page.get_by_role("button", name="Cancelling…")).to_be_disabled()
     expect(page.locator(".job-head a").first).to_be_focused()
@@ -150,6 +152,8 @@ def test_focus_stays_at_a_cancelled_job_whose_response_comes_later(page: Page, j
 
     page.route("**/cancel/", hold)
     page.goto(job.get_absolute_url())
+    # The socket's first message replaces the button.
+    page.wait_for_selector(f'[data-job="{job.pk}"][data-seq="0"]', state="attached")
     page.get_by_role("button", name="Cancel").press("Enter")
     # The button was disabled during the request, and lost the focus before the socket's message replaced it.
     expect(page.get_by_role("button", name="Cancelling…")).to_be_disabled()

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -130,6 +131,24 @@ async def test_pages_that_join_during_a_run_receive_each_event_once(job: Job, pa
     for number, page in enumerate(pages):
         await page.until(1201)
         assert page.seqs == list(range(number * 100 + 1, 1202))
+
+
+async def test_a_page_receives_what_others_receive_before_it_joins(
+    job: Job, pages: list[Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, late, *_ = pages
+    await broadcast.join(other, JobFeed(job.pk, after=0, whole=True, can_run=True), "en")
+    add = broadcast.add
+
+    async def add_after_an_event(*arguments: Any) -> None:
+        await write(job, 1)
+        await other.until(1)
+        await add(*arguments)
+
+    monkeypatch.setattr(broadcast, "add", add_after_an_event)
+    await join(late, job)
+    await late.until(1)
+    assert (other.seqs, late.seqs) == ([1], [1])
 
 
 async def test_a_page_that_claims_later_events_does_not_hide_them_from_others(

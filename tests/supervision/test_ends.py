@@ -94,7 +94,7 @@ def test_no_process_outlives_up(command: list[str], number: signal.Signals, fold
     assert len(processes) >= 3
     process.send_signal(number)
     process.wait(60)
-    wait_until(lambda: have_ended(processes), 30)
+    wait_until(lambda: have_ended(processes))
 
 
 def test_a_killed_program_is_restarted_with_the_reason(folder: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_hundred_pairs_of_signals_end_up(folder: Path) -> None:
     processes = tree(up)
     send_pairs(up, PAIRS)
     assert up.wait(60) in ENDED
-    wait_until(lambda: have_ended(processes), 30)
+    wait_until(lambda: have_ended(processes))
 
 
 def test_a_hundred_pairs_of_signals_end_a_worker(folder: Path) -> None:
@@ -191,5 +191,5 @@ for _ in range(100):
                 child.send_signal(number)
             except psutil.NoSuchProcess:
                 break
-        wait_until(partial(have_ended, [child]), 10)
+        wait_until(partial(have_ended, [child]))
     assert parent.wait(30) == 0

@@ -96,8 +96,11 @@ def test_two_jobs_run_at_once_from_one_process(make_job: MakeJob, prewarmed: War
     assert process.poll() is None
 
 
-def test_cancelling_a_job_leaves_the_prewarmed_process_running(make_job: MakeJob, prewarmed: Warm) -> None:
+def test_cancelling_a_job_leaves_the_prewarmed_process_running(
+    make_job: MakeJob, prewarmed: Warm, settings: Settings
+) -> None:
     job = make_job("ignores_signals.py")
+    settings.CANCEL_GRACE_SECONDS = 1
     process = only(prewarmed())
     with followed(job):
         wait_until(lambda: job.events.filter(kind="warning").exists())

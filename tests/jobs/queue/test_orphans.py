@@ -128,5 +128,5 @@ def test_two_workers_run_each_of_many_jobs_exactly_once(
         enqueue(job)
     start_worker("succeeds.py")
     start_worker("succeeds.py")
-    wait_until(lambda: Job.objects.filter(status="succeeded").count() == len(jobs), 60)
+    wait_until(lambda: Job.objects.filter(status="succeeded").count() == len(jobs))
     assert sorted(marks(project)) == sorted(str(job.pk) for job in jobs)

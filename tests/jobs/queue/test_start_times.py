@@ -40,7 +40,7 @@ def test_two_workers_start_a_due_job_once(
     job = scheduled(make_job, timedelta(seconds=2))
     for _ in range(2):
         start_worker("succeeds.py")
-    wait_until(lambda: status(job) == "succeeded", 60)
+    wait_until(lambda: status(job) == "succeeded")
     job.refresh_from_db()
     assert job.start_at
     assert job.started_at

@@ -1,7 +1,5 @@
 """A queued job is cancelled at once, a running one with all its processes."""
 
-import time
-
 import psutil
 import pytest
 from pytest_django import Settings
@@ -13,8 +11,6 @@ from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.processes import living, tree_of
 from viewer.models import Job, Project
 from viewer.records.queue import enqueue
-
-LONGEST_SECONDS = 15
 
 
 def test_a_queued_job_is_cancelled_at_once_and_never_starts(make_job: MakeJob, project: Project) -> None:
@@ -35,7 +31,7 @@ def test_a_job_that_has_ended_cannot_be_cancelled(make_job: MakeJob) -> None:
 
 def test_a_cancelled_run_reports_its_end_and_keeps_its_log(make_job: MakeJob) -> None:
     job = make_job("interruptible.py")
-    with followed(job, LONGEST_SECONDS):
+    with followed(job):
         wait_until(lambda: job.events.filter(kind="task_started").exists())
         assert job.request_cancel()
         assert job.is_being_cancelled
@@ -49,15 +45,13 @@ def test_a_runner_that_ignores_signals_is_killed_with_all_its_processes(
 ) -> None:
     settings.CANCEL_GRACE_SECONDS = 1
     job = make_job("ignores_signals.py")
-    with followed(job, LONGEST_SECONDS):
+    with followed(job):
         wait_until(lambda: job.events.filter(kind="warning").exists())
         started = [int(pid) for pid in job.events.get(kind="warning").data["message"].split()]
         tree = {psutil.Process(pid) for pid in started} | tree_of(storage_of(job))
         assert len(tree) == 3
-        begun = time.monotonic()
         job.request_cancel()
     assert job.status == "cancelled"
-    assert time.monotonic() - begun < LONGEST_SECONDS
     assert not living(tree)
     assert job.log_end == "I do not stop\n"
 
@@ -66,12 +60,12 @@ def test_a_worker_ends_a_job_that_another_process_cancels(
     make_job: MakeJob, start_worker: StartWorker
 ) -> None:
     job = make_job("ignores_signals.py")
-    start_worker("ignores_signals.py")
+    start_worker("ignores_signals.py", CANCEL_GRACE_SECONDS="1")
     enqueue(job)
     wait_until(lambda: job.events.filter(kind="warning").exists())
     tree = tree_of(storage_of(job))
     job.request_cancel()
-    wait_until(lambda: status(job) == "cancelled", LONGEST_SECONDS)
+    wait_until(lambda: status(job) == "cancelled")
     assert tree
     assert not living(tree)
 
@@ -79,7 +73,7 @@ def test_a_worker_ends_a_job_that_another_process_cancels(
 def test_deleting_a_job_ends_all_its_processes(make_job: MakeJob) -> None:
     job = make_job("hangs.py")
     storage = storage_of(job)
-    with followed(job, LONGEST_SECONDS):
+    with followed(job):
         wait_until(lambda: job.events.count() > 5)
         tree = tree_of(storage)
         Job.objects.filter(pk=job.pk).delete()
@@ -90,7 +84,7 @@ def test_deleting_a_job_ends_all_its_processes(make_job: MakeJob) -> None:
 def test_a_reused_process_id_gets_no_signal(make_job: MakeJob) -> None:
     job = make_job("hangs.py")
     stranger = psutil.Popen(["sleep", "600"], start_new_session=True)
-    with followed(job, LONGEST_SECONDS):
+    with followed(job):
         wait_until(lambda: status(job) == "running")
         child = Job.objects.get(pk=job.pk).process_id
         assert child

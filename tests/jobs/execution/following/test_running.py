@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, finished, followed, marks, status, wait_until
 from viewer.host.jobs.files import MAX_LOG_BYTES, storage_of
@@ -74,9 +75,11 @@ def test_an_endless_log_does_not_fill_the_disk(make_job: MakeJob) -> None:
 
 
 def test_a_runner_that_does_not_exit_after_its_end_is_killed_and_its_outcome_counts(
-    make_job: MakeJob,
+    make_job: MakeJob, settings: Settings
 ) -> None:
-    job = finished(make_job("lingers.py"))
+    job = make_job("lingers.py")
+    settings.CANCEL_GRACE_SECONDS = 1
+    finished(job)
     assert (job.status, job.result) == ("succeeded", "done, but still here")
     assert not tree_of(storage_of(job))
 
