@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
+from viewer.databases import parameters_in
 from viewer.validation import MAX_DAYS, InvalidInput, one_line_text, path, quoted, shortened, whole_number
 from viewer.validation import existing_file as file_at
 
@@ -176,18 +177,10 @@ def env_database(name: str, text: str, shown: str) -> dict[str, str]:
     value = env_text(name, "", text, shown, "database")
     if not value:
         return {}
-    from psycopg import ProgrammingError
-    from psycopg.conninfo import conninfo_to_dict
-
     try:
-        found = {key: str(part) for key, part in conninfo_to_dict(value).items() if part is not None}
-    except ProgrammingError:
-        found = {}
-    if not found.get("dbname") and "service" not in found:
-        raise InvalidSetting(
-            f"{name} must be the address of a database: postgresql://USER:PASSWORD@HOST/NAME."
-        )
-    return found
+        return parameters_in(value)
+    except ValueError as error:
+        raise InvalidSetting(f"{name} {error}") from None
 
 
 def connection_fault(connection: str) -> str:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
-from checkpoint_site.databases import postgresql_database, sqlite_database
 from checkpoint_site.environment import (
     MAX_BYTES,
     create_folder,
@@ -25,6 +24,7 @@ from checkpoint_site.environment import (
 )
 from checkpoint_site.languages import languages_in
 from checkpoint_site.logging_config import logging_config
+from viewer.databases import postgresql_database, sqlite_database
 from viewer.validation import MAX_DAYS
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -9,7 +9,7 @@ from viewer.cli.output import Subcommand
 COMMANDS = {
     "checkpoints": ("list", "info", "note", "diff", "search", "export", "shares"),
     "launching": ("fork", "resume", "publish", "sweep", "run", "answer", "cancel", "score"),
-    "maintenance": ("prune", "remove", "clean", "backup", "restore", "doctor", "hosts"),
+    "maintenance": ("prune", "remove", "clean", "backup", "restore", "move", "doctor", "hosts"),
 }
 FOLDERS = {name: folder for folder, names in COMMANDS.items() for name in names}
 

@@ -54,6 +54,7 @@ FOLDER = OptionType("folder", lambda text: str(existing_folder(text)))
 FILE = OptionType("file", lambda text: str(existing_file(text)))
 PROGRAM = OptionType("program", lambda text: str(program(text)))
 # The commands say themselves what is wrong with the file that they read or write.
+ADDRESS = OptionType("database", lambda text: one_line_text(text, 10_000))
 READ_FILE, NEW_FILE = OptionType("file", named_path), OptionType("new file", named_path)
 NUMBER_FROM_ONE = number_option(1, 10**9)
 

@@ -1,5 +1,6 @@
 """The tables on a PostgreSQL server: which version made them, and their upgrade."""
 
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -18,6 +19,8 @@ from viewer.postgresql.failures import read_only_text
 OLDEST_SERVER = 14
 # The version that has used the tables, in the comment of one of them.
 COMMENT = "Forkline "
+# What it says once the rows were moved to another database, with the moment.
+MOVED = "Moved away from here by Forkline, "
 
 
 def bring_up_to_date() -> None:
@@ -86,6 +89,9 @@ def inspect() -> Inspected:
     if "django_migrations" in tables:
         applied = {(app, name) for app, name in _rows("SELECT app, name FROM django_migrations")}
         ((comment,),) = _rows("SELECT obj_description('django_migrations'::regclass, 'pg_class')")
+        if str(comment or "").startswith(MOVED):
+            text = _("The rows of %(database)s were moved to another database. Choose that one.")
+            raise DataFolderFailure(text % {"database": postgresql.server_name()})
         number = str(comment or "").removeprefix(COMMENT)
         version = int(number) if number.isdigit() else 0
     return inspected(postgresql.server_name(), tables, applied, version)
@@ -112,6 +118,12 @@ def note_version() -> None:
     number = version_number(settings.VERSION)
     with connection.cursor() as cursor:
         cursor.execute(f"COMMENT ON TABLE django_migrations IS '{COMMENT}{number:d}'")
+
+
+def note_moved(at: datetime) -> None:
+    """Record that the rows were moved away, so that no process uses them again."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"COMMENT ON TABLE django_migrations IS '{MOVED}{at:%Y-%m-%d %H:%M}'")
 
 
 def _rows(statement: str) -> list[Any]:

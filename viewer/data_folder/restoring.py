@@ -110,7 +110,7 @@ def without_edits(request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def put_aside(folder: Path) -> Path | None:
+def put_aside(folder: Path, why: str = "replaced") -> Path | None:
     """Keep the current database under another name. Return the new path, or None if there is none.
 
     No log is left: SQLite would apply it to the next database.
@@ -123,7 +123,7 @@ def put_aside(folder: Path) -> Path | None:
     with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as database:
         # A damaged one is kept with its log, as it is.
         sqlite_pragmas.empty_log(database)
-    aside = backup_path(folder, "replaced")
+    aside = backup_path(folder, why)
     os.link(path, aside)
     for side in SIDE_FILES:
         with suppress(FileNotFoundError):

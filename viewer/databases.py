@@ -12,6 +12,23 @@ CONN_MAX_AGE = None
 CONNECT_SECONDS = 5
 
 
+def parameters_in(text: str) -> dict[str, str]:
+    """The parameters of libpq in the address of a PostgreSQL database. Raises ValueError.
+
+    The message does not quote it, as it may hold a password.
+    """
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        found = {name: str(value) for name, value in conninfo_to_dict(text).items() if value is not None}
+    except ProgrammingError:
+        found = {}
+    if not found.get("dbname") and "service" not in found:
+        raise ValueError("must be the address of a database: postgresql://USER:PASSWORD@HOST/NAME.")
+    return found
+
+
 def sqlite_database(folder: Path) -> dict[str, Any]:
     """The file in the data folder."""
     return {

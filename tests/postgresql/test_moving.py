@@ -1,0 +1,149 @@
+"""All rows move to PostgreSQL and back, with their keys, or none does."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.postgresql.conftest import ROOT, Installation
+from tests.set_up.test_recorded_data_folder import DATABASE, Rows, rows_of, unpacked
+
+NewInstallation = Callable[..., Installation]
+# What is not moved: the words of the index, which each database makes itself, and what each one is.
+OWN = ("viewer_searchtext", "django_migrations", "viewer_hostrequest")
+FOUND = (
+    "from viewer.records.search import search_index; from viewer.records.search_filters import words_in\n"
+    "from viewer.models import SearchEntry\n"
+    "for query in ('the', 'tea', 'gree', 'tea -green', 'redacted'):\n"
+    "    print([pk for pk, _ in search_index().find(words_in(query), SearchEntry.objects.all(), 1000)])"
+)
+# Rows that PostgreSQL writes differently.
+HOSTILE = (
+    "from viewer.models import Project, ReaderSettings, Location\n"
+    "from django.utils import timezone; from django.contrib.auth.models import User\n"
+    "values = [1e22, 0.1, -1, True, None, {'b': 1, 'a': [r'\\u0000', '\\\\']}, 'é\\n\\u2028', 2**80]\n"
+    "Project.objects.create(folder='/hostile', interpreter='python', entry_points=values)\n"
+    "gone = User.objects.create(username='gone', last_login=timezone.now()); gone.delete()"
+)
+
+
+@pytest.fixture
+def installation(new_installation: NewInstallation) -> Installation:
+    """Rows of every kind in SQLite, and an empty database."""
+    made = new_installation()
+    unpacked(made.data_folder)
+    assert made.manage("checkpoints", "answer", DATABASE_URL="").returncode == 0
+    made.python(HOSTILE, DATABASE_URL="")
+    return made
+
+
+def as_stored(value: Any) -> Any:
+    """The value, or what its JSON document holds: PostgreSQL sorts the names of an object."""
+    is_document = isinstance(value, str) and value.startswith(("[", "{"))
+    with suppress(ValueError):
+        return json.loads(value) if is_document else value
+    return value
+
+
+def rows_in(installation: Installation) -> Rows:
+    """The rows of each table, in an order that depends on nothing else."""
+    found: Rows = {}
+    for table, rows in rows_of(installation.data_folder / DATABASE).items():
+        if not table.startswith(OWN):
+            shown = [{name: as_stored(row[name]) for name in row if name != "rowid"} for row in rows]
+            found[table] = sorted(shown, key=lambda row: json.dumps(row, sort_keys=True))
+    return found
+
+
+def move(installation: Installation, to: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    return installation.manage("checkpoints", "move", "--to", to, "--json", **variables)
+
+
+def next_user(installation: Installation, **variables: str) -> str:
+    code = "from django.contrib.auth.models import User; print(User.objects.create(username='next').pk)"
+    return installation.python(code, **variables)
+
+
+def test_all_rows_move_and_come_back(installation: Installation) -> None:
+    before, path = rows_in(installation), installation.data_folder / DATABASE
+    with closing(sqlite3.connect(path)) as database:
+        (last,) = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'auth_user'").fetchone()
+    found = installation.python(FOUND, DATABASE_URL="")
+    there = move(installation, installation.url, DATABASE_URL="")
+    assert there.returncode == 0, there.stderr
+    document = json.loads(there.stdout)
+    counts = {table: len(rows) for table, rows in before.items()}
+    assert document["rows"] == counts and counts["viewer_checkpoint"] and counts["viewer_jobevent"]
+    # Nothing can start from both.
+    assert not path.exists() and Path(document["kept"]).is_file()
+    assert installation.python(FOUND) == found
+    assert next_user(installation) == f"{last + 1}\n"
+    installation.python(
+        "from django.contrib.auth.models import User; User.objects.get(username='next').delete()"
+    )
+    back = move(installation, "sqlite")
+    assert back.returncode == 0, back.stderr
+    after = rows_in(installation)
+    assert after == before
+    assert next_user(installation, DATABASE_URL="") == f"{last + 2}\n"
+    assert "moved to another database" in installation.manage("checkpoints", "list", "/nowhere").stderr
+
+
+def test_a_failed_move_changes_nothing_and_is_repeated(installation: Installation) -> None:
+    before = rows_in(installation)
+    assert installation.manage("checkpoints", "answer").returncode == 0
+    with installation.server.connected(installation.name) as connection:
+        connection.execute(
+            "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE EXCEPTION 'full'; END $$;"
+            " CREATE TRIGGER fails BEFORE INSERT ON viewer_savedsearch EXECUTE FUNCTION fail()"
+        )
+        failed = move(installation, installation.url, DATABASE_URL="")
+        assert failed.returncode == 1 and "Nothing was moved: full" in failed.stderr
+        assert connection.execute("SELECT count(*) FROM viewer_checkpoint").fetchone() == (0,)
+        connection.execute("DROP TRIGGER fails ON viewer_savedsearch")
+    assert rows_in(installation) == before
+    assert move(installation, installation.url, DATABASE_URL="").returncode == 0
+
+
+def test_a_move_that_was_ended_after_its_commit_is_completed(
+    installation: Installation, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    assert installation.manage("checkpoints", "backup", str(copy), DATABASE_URL="").returncode == 0
+    assert move(installation, installation.url, DATABASE_URL="").returncode == 0
+    copy.rename(installation.data_folder / DATABASE)
+    again = move(installation, installation.url, DATABASE_URL="")
+    assert again.returncode == 0 and not (installation.data_folder / DATABASE).exists(), again.stderr
+
+
+def test_a_target_with_other_rows_is_refused(installation: Installation) -> None:
+    before = rows_in(installation)
+    assert installation.manage("checkpoints", "answer").returncode == 0
+    assert next_user(installation)
+    refused = move(installation, installation.url, DATABASE_URL="")
+    assert refused.returncode == 1 and "The target has other rows" in refused.stderr
+    assert rows_in(installation) == before
+
+
+def test_rows_in_use_are_not_moved(installation: Installation) -> None:
+    code = "import django; django.setup(); from viewer.data_folder.locks import use; use(); print(); input()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    environment = installation.environment(DATABASE_URL="")
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment, **pipes) as user:  # type: ignore[call-overload]
+        assert user.stdout.readline()
+        refused = move(installation, installation.url, DATABASE_URL="")
+        user.kill()
+    assert refused.returncode == 1 and "Forkline is running" in refused.stderr
+
+
+@pytest.mark.parametrize("to", ["mysql://canary@host/x", "postgresql://canary:canary@/"])
+def test_an_invalid_target_is_refused(installation: Installation, to: str) -> None:
+    refused = move(installation, to, DATABASE_URL="")
+    assert refused.returncode == 1 and "--to must be" in refused.stderr and "canary" not in refused.stderr

@@ -1,0 +1,239 @@
+"""Moves all rows to another database: from SQLite to PostgreSQL, or back.
+
+Everything is copied and compared in one transaction of the target. So a failure leaves it as it was, and the
+move can be repeated. Afterwards the source is put aside, so that no job can start from both.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from django.apps import apps
+from django.conf import settings
+from django.core.management.color import no_style
+from django.db import DatabaseError, connection, connections, models, transaction
+from django.utils.translation import gettext as _
+
+from viewer import postgresql
+from viewer.data_folder import database_server
+from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
+from viewer.data_folder.locks import end_use, nobody_else
+from viewer.data_folder.restoring import put_aside
+from viewer.models import Host
+from viewer.models.hosts import HostRequest
+
+# The alias of the database that rows are moved to.
+TARGET = "target"
+# Rows that are read, and stored, at once.
+BATCH = 500
+# What migrations create. A database that has nothing else is empty.
+CREATED = ("contenttypes.ContentType", "auth.Permission", "viewer.Host")
+
+
+@dataclass(slots=True)
+class Moved:
+    """How many rows each table has, and where the former database is kept; None on a server."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    kept: Path | None = None
+
+
+@dataclass(slots=True)
+class Digest:
+    """The number of rows of a table, and a digest that does not depend on their order."""
+
+    count: int = 0
+    total: int = 0
+
+    def add(self, values: tuple[Any, ...]) -> None:
+        encoded = msgspec.json.encode([_comparable(one) for one in values], order="sorted")
+        self.total = (self.total + int.from_bytes(sha256(encoded).digest(), "big")) % 2**256
+        self.count += 1
+
+
+def move(database: Mapping[str, Any], variables: Mapping[str, str]) -> Moved:
+    """Move all rows to this database, as Django's setting describes it. Nothing may use the data folder.
+
+    ``variables`` are those with which a process uses it. Raises DataFolderFailure, and then has changed
+    nothing.
+    """
+    create_tables(variables)
+    use_target(database)
+    end_use()
+    try:
+        with nobody_else():
+            refuse_live_hosts()
+            moved = Moved(copy_all())
+            moved.kept = retire_source()
+    except DatabaseError as error:
+        text = _("Nothing was moved: %(reason)s")
+        raise DataFolderFailure(text % {"reason": failure_text(error) or str(error).strip()}) from error
+    return moved
+
+
+def create_tables(variables: Mapping[str, str]) -> None:
+    """Have a process create the target's tables, or refuse it. Raises DataFolderFailure with its message."""
+    command = [sys.executable, "-m", "django", "checkpoints", "answer"]
+    environment = {**os.environ, **variables}
+    ended = subprocess.run(
+        command, cwd=settings.ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    if ended.returncode:
+        said = ended.stderr.strip().splitlines() or [""]
+        raise DataFolderFailure(said[-1].removeprefix("CommandError: "))
+
+
+def use_target(database: Mapping[str, Any]) -> None:
+    """Make the target known to Django."""
+    connections.settings = connections.configure_settings({**settings.DATABASES, TARGET: dict(database)})
+
+
+def refuse_live_hosts() -> None:
+    """Raise DataFolderFailure while machines that share the database are up."""
+    if settings.IS_DATABASE_SHARED and (hosts := list(Host.objects.live())):
+        names = ", ".join(host.name for host in hosts)
+        text = _("These hosts are running: %(names)s. Stop their workers.")
+        raise DataFolderFailure(text % {"names": names})
+
+
+def moved_models() -> list[type[models.Model]]:
+    """All models with rows that outlive a process."""
+    found = apps.get_models(include_auto_created=True)
+    return [one for one in found if one._meta.app_label != "procrastinate" and one is not HostRequest]
+
+
+def copy_all() -> dict[str, int]:
+    """Copy the rows of all tables, and return how many each has. Raises DataFolderFailure."""
+    tables = moved_models()
+    if not is_empty(tables):
+        return refuse_other_rows(tables)
+    with transaction.atomic(using=TARGET):
+        for label in CREATED:
+            apps.get_model(label)._base_manager.using(TARGET).all()._raw_delete(TARGET)
+        copied = {model._meta.db_table: copy_rows(model) for model in tables}
+        copy_sequences(tables)
+        for model in tables:
+            if digest_of(model, TARGET) != copied[model._meta.db_table]:
+                text = _("The rows of %(table)s differ after they were copied. Nothing was moved.")
+                raise DataFolderFailure(text % {"table": model._meta.db_table})
+    return {table: digest.count for table, digest in copied.items()}
+
+
+def is_empty(tables: list[type[models.Model]]) -> bool:
+    """Whether the target has only what migrations create, and no machine has used it."""
+    others = [model for model in tables if model._meta.label not in CREATED]
+    used = Host.objects.using(TARGET).exclude(instance="", seen_at=None)
+    return not used.exists() and not any(model._base_manager.using(TARGET).exists() for model in others)
+
+
+def refuse_other_rows(tables: list[type[models.Model]]) -> dict[str, int]:
+    """Return the number of rows if the target has all of ours, and no others. Raises DataFolderFailure.
+
+    It has if a former move was ended after its commit.
+    """
+    counts = {}
+    for model in tables:
+        ours = digest_of(model, "default")
+        if ours != digest_of(model, TARGET):
+            text = _("The target has other rows, such as in %(table)s. Name an empty database.")
+            raise DataFolderFailure(text % {"table": model._meta.db_table})
+        counts[model._meta.db_table] = ours.count
+    return counts
+
+
+def copy_rows(model: type[models.Model]) -> Digest:
+    """Copy the rows of a table with their keys. Return the digest of what was read."""
+    digest, target = Digest(), model._base_manager.using(TARGET)
+    names = [one.attname for one in model._meta.concrete_fields]
+    rows = _values(model, "default")
+    while some := list(islice(rows, BATCH)):
+        for values in some:
+            digest.add(values)
+        # Without a call of save, which would change what is stored.
+        target.bulk_create(model(**dict(zip(names, values, strict=True))) for values in some)
+    return digest
+
+
+def digest_of(model: type[models.Model], alias: str) -> Digest:
+    """The digest of a table's rows."""
+    digest = Digest()
+    for values in _values(model, alias):
+        digest.add(values)
+    return digest
+
+
+def _values(model: type[models.Model], alias: str) -> Iterator[tuple[Any, ...]]:
+    names = [one.attname for one in model._meta.concrete_fields]
+    rows = model._base_manager.using(alias).order_by().values_list(*names)
+    return iter(rows.iterator(chunk_size=BATCH))
+
+
+def _comparable(value: Any) -> Any:
+    """The value as both databases store it."""
+    if isinstance(value, str):
+        return value.replace("\0", postgresql.REPLACEMENT)
+    if isinstance(value, bytes | memoryview):
+        return sha256(value).hexdigest()
+    if isinstance(value, float) and value.is_integer():
+        # PostgreSQL writes a number of a JSON document without its exponent.
+        return int(value)
+    if isinstance(value, Mapping):
+        return {_comparable(name): _comparable(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_comparable(one) for one in value]
+    return value.as_data() if hasattr(value, "as_data") else value
+
+
+# The numbers that new rows get.
+
+
+def copy_sequences(tables: list[type[models.Model]]) -> None:
+    """Continue each sequence where the source's has arrived, so that no key is given twice."""
+    target = connections[TARGET]
+    with target.cursor() as cursor:
+        for statement in target.ops.sequence_reset_sql(no_style(), tables):
+            cursor.execute(statement)
+        for table, last in last_numbers(tables).items():
+            if target.vendor == "postgresql":
+                cursor.execute("SELECT setval(pg_get_serial_sequence(%s, 'id'), %s)", [f'"{table}"', last])
+            else:
+                cursor.execute("DELETE FROM sqlite_sequence WHERE name = %s", [table])
+                cursor.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (%s, %s)", [table, last])
+
+
+def last_numbers(tables: list[type[models.Model]]) -> dict[str, int]:
+    """The last number that the source has given to a row of each table."""
+    kinds = (models.AutoField, models.BigAutoField)
+    numbered = [one._meta.db_table for one in tables if isinstance(one._meta.pk, kinds)]
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute("SELECT name, seq FROM sqlite_sequence")
+            found = dict(cursor.fetchall())
+            return {table: found[table] for table in numbered if found.get(table)}
+        last: dict[str, int] = {}
+        for table in numbered:
+            cursor.execute(
+                "SELECT pg_sequence_last_value(pg_get_serial_sequence(%s, 'id')::regclass)", [f'"{table}"']
+            )
+            if number := cursor.fetchone()[0]:
+                last[table] = number
+        return last
+
+
+def retire_source() -> Path | None:
+    """Put the source aside, so that nothing starts from it. Return where its file is kept."""
+    if postgresql.is_used():
+        database_server.note_moved(datetime.now(UTC))
+        return None
+    connections.close_all()
+    kept = put_aside(Path(settings.DATA_DIR), "moved")
+    database_path().unlink(missing_ok=True)
+    return kept
