@@ -35,7 +35,7 @@ class LangGraph(Engine[Contents]):
     distribution = "langgraph"
     runner = Runner(
         program=RUNNERS / "langgraph_runner.py",
-        prewarm_module="forkline_langgraph.engine",
+        prewarm_module="forkline_langgraph.job",
         # LangGraph reads this once, when it is imported. It then deserializes only allowed classes.
         environment={"LANGGRAPH_STRICT_MSGPACK": "true"},
     )

@@ -15,12 +15,12 @@ from crewai.state.runtime import RuntimeState
 
 from forkline_crewai import (
     components,
+    crews,
     entry_points,
     flow_results,
     flows,
     models,
     original,
-    project_crew,
     restoring,
     sanitizing,
 )
@@ -54,19 +54,19 @@ def _add_crew(
         entity, _lost = sanitizing.clean_crew(saved, sanitizing.may_import, os.environ)
         restoring.restored(body, [entity], request, scratch)
         return
-    crew = project_crew.made(request)
+    crew = crews.new_crew(request)
     _note_unwritable(report, crew)
     if not saved:
         report["components"] = components.of_project_crew(crew, {}, Matching())
         report["components"] += models.missing_models(crew)
         return
-    agents, tasks = project_crew.matched(crew, saved, request)
+    agents, tasks = crews.matched(crew, saved, request)
     report["components"] = [*components.of_project_crew(crew, saved, tasks), *models.missing_models(crew)]
     for question in (*agents.questions, *tasks.questions):
         if question.choices:
             report["questions"].append(asdict(question))
         else:
-            report["blocks"] += project_crew.sentences_of(question)
+            report["blocks"] += crews.sentences_of(question)
     restoring.restored(body, [], request, scratch)
 
 

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crewai import Agent
+from crewai.events.event_bus import crewai_event_bus
+from crewai.events.types.agent_events import LiteAgentExecutionStartedEvent
 
 from forkline_crewai import (
-    agents,
     cache_warmup,
     components,
     crews,
     entry_points,
     flows,
     models,
-    project_crew,
     reporting,
     restoring,
+    sanitizing,
 )
 from forkline_crewai.matching import filled, placeholders
 from forkline_crewai.patches import questions, recording, tasks
@@ -29,6 +31,84 @@ from forkline_runner.reporting import shortened
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.engines.runner_request import Request
+
+
+# An agent that runs without a crew.
+
+
+# The name of the agent's input: a text, or a list of messages.
+MESSAGES = "messages"
+
+
+def prepare_agent(
+    state: Any, saved: Mapping[str, Any], body: Mapping[str, Any], request: Request, reporter: Reporter
+) -> Any:
+    """Return the agent, on its branch and ready to run. ``saved`` is its data. Raises Refused."""
+    if request["entry_point"]:
+        agent = entry_points.made_by(request["entry_point"], Agent, "agent")
+        object.__setattr__(agent, "id", uuid.UUID(str(saved["id"])))
+        agent.agent_executor = None
+    else:
+        components.report_and_refuse(
+            components.of_restored_agent(saved, sanitizing.may_import), request, reporter
+        )
+        agent = state.root[0]
+    models.choose_for_agent(agent, saved, request)
+    agent.checkpoint = restoring.settings_for(request, saved.get("checkpoint"), agent.checkpoint)
+    restoring.attach(state, agent)
+    events = restoring.events_in(body)
+    if hasattr(agent, "_restore_runtime"):
+        agent.checkpoint_kickoff_event_id = saved.get("checkpoint_kickoff_event_id") or str(uuid.uuid4())
+        agent._restore_runtime(state)
+    else:
+        restoring.continue_numbering(events, "lite_agent_execution_started")
+    messages = None if _is_kept(request) else messages_for(events, request)
+    restoring.write_first(state, request, edited=bool(request["inputs"]))
+    if request["inputs"] and hasattr(agent, "_restore_runtime"):
+        # Newer engines record the messages only at an agent's first start, and this is a second one.
+        crewai_event_bus.emit(agent, _start_event(agent, messages))
+    return agent
+
+
+def run_agent(agent: Any, body: Mapping[str, Any], request: Request) -> str:
+    """Run the agent with its messages or the edited input. Return its output.
+
+    A kept agent does not run; its recorded output is returned.
+    """
+    events = restoring.events_in(body)
+    if _is_kept(request):
+        ended = [event for event in events if event.get("type") == "lite_agent_execution_completed"]
+        return str(ended[-1].get("output") or "") if ended else ""
+    with restoring.one_scope():
+        return str(agent.kickoff(messages_for(events, request)).raw)
+
+
+def messages_for(events: list[dict[str, Any]], request: Request) -> Any:
+    """Return the agent's messages: the edited input, else the recorded ones. Raises Refused."""
+    if MESSAGES in request["inputs"]:
+        return request["inputs"][MESSAGES]
+    if request["inputs"]:
+        raise Refused(
+            "crewai.agent_other_input",
+            input=MESSAGES,
+            other=next(iter(request["inputs"])),
+        )
+    starts = [event for event in events if event.get("type") == "lite_agent_execution_started"]
+    if starts and starts[-1].get("messages"):
+        return starts[-1]["messages"]
+    raise Refused("crewai.agent_input_unknown", input=MESSAGES)
+
+
+def _is_kept(request: Request) -> bool:
+    return any(step["action"] == "kept" for step in request["steps"])
+
+
+def _start_event(agent: Any, messages: Any) -> Any:
+    info = {"id": agent.id, "role": agent.role, "goal": agent.goal, "backstory": agent.backstory}
+    return LiteAgentExecutionStartedEvent(agent_info=info, tools=None, messages=messages)
+
+
+# Any run, new or from a checkpoint.
 
 MAX_TITLE = 200
 
@@ -82,9 +162,9 @@ def run_restored(
         flows.replay_finished(flow, root, body, reporter)
         reporter.write("steps", steps=flows.steps_of(flow, request))
         return flows.run(flow)
-    agent = agents.prepare(state, root, body, request, reporter)
+    agent = prepare_agent(state, root, body, request, reporter)
     reporter.write("steps", steps=_planned_steps(request, [root]))
-    return agents.run(agent, body, request)
+    return run_agent(agent, body, request)
 
 
 def _planned_steps(request: Request, units: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -126,7 +206,7 @@ def run_new(request: Request, reporter: Reporter) -> str:
 
 
 def _new_crew(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str, Any]]]:
-    crew = project_crew.made(request)
+    crew = crews.new_crew(request)
     for agent in crew.agents:
         agent.checkpoint = None  # the crew's settings apply to all
     crew.stream = False
@@ -181,7 +261,7 @@ def _new_agent(request: Request, reporter: Reporter) -> tuple[Any, list[dict[str
 
 def _message(request: Request) -> Any:
     """Return the agent's input. Raises Refused if there is none."""
-    message = request["inputs"].get(agents.MESSAGES)
+    message = request["inputs"].get(MESSAGES)
     if not message:
-        raise Refused("crewai.agent_input_missing", input=agents.MESSAGES)
+        raise Refused("crewai.agent_input_missing", input=MESSAGES)
     return message
