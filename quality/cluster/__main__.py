@@ -1,0 +1,224 @@
+"""Runs forks on five hosts for three web processes with one PostgreSQL, and kills any of them at random.
+
+Hosts and web processes have folders of their own. Passes if each fork started at most once, and exactly
+once if it succeeded, if all of them were requested and have ended after the last kill, and if no process is
+left. Each runner leaves a mark when it starts, so starts are counted by what really ran.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from quality.cluster.database import Server
+from quality.tables import print_heading, print_row
+
+ROOT = Path(__file__).resolve().parents[2]
+STORE = ROOT / "tests/recorded_stores/1.15.30/json"
+FORKS, KILLS = int(os.environ.get("FORKS", "1000")), int(os.environ.get("KILLS", "100"))
+HOSTS, WEBS = 5, 3
+# Out of ten kills. The others wait until a worker or the database is up again.
+TARGETS = ("runner",) * 4 + ("worker",) * 3 + ("web",) * 2 + ("PostgreSQL",)
+PAUSE_SECONDS, RECOVERY_SECONDS = (0.5, 3.0), 120
+# Added by a host once its worker runs: a copy of a real store, in a project of its own.
+ADD = """
+import django, sys; django.setup()
+from django.utils import timezone
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.importing import import_location
+from viewer.models import Project
+project = Project.objects.create(
+    folder=sys.argv[1], interpreter=sys.executable, confirmed_at=timezone.now()
+)
+location = open_location(sys.argv[1] + "/checkpoints")
+location.project = project
+location.save()
+import_location(location)
+"""
+COUNT = """
+import django, json; django.setup()
+from viewer.models import Job
+print(json.dumps([
+    [str(job.idempotency_key), str(job.pk), job.status, job.has_ended] for job in Job.objects.all()
+]))
+"""
+
+
+@dataclass
+class Process:
+    """A process that is started again after it was killed."""
+
+    command: list[str]
+    environment: dict[str, str]
+    output: Path
+    running: "subprocess.Popen[bytes]" = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        with self.output.open("ab") as output, self.output.with_suffix(".log").open("ab") as log:
+            self.running = subprocess.Popen(
+                self.command, cwd=ROOT, env=self.environment, stdout=output, stderr=log
+            )
+
+    def kill(self) -> None:
+        self.running.kill()
+        self.running.wait()
+
+
+@dataclass
+class Cluster:
+    """The processes, and how many of which kind were killed."""
+
+    folder: Path
+    server: Server
+    hosts: list[Process] = field(default_factory=list)
+    webs: list[Process] = field(default_factory=list)
+    kills: Counter[str] = field(default_factory=Counter)
+
+    def environment(self, name: str) -> dict[str, str]:
+        """The environment of a host or web process, whose only allowed folder is its own."""
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        own = {
+            "DJANGO_SETTINGS_MODULE": "tests.jobs.worker_settings",
+            "FAKE_RUNNER": "pauses.py",
+            "DATA_DIR": str(folder / "data"),
+            "CHECKPOINT_ROOTS": str(folder / "project"),
+            "DATABASE_URL": self.server.address,
+            "SECRET_KEY": "shared by all web processes of this cluster",
+        }
+        return {**os.environ, **own}
+
+    def start(self) -> None:
+        for number in range(HOSTS):
+            name = f"host-{number}"
+            environment = self.environment(name)
+            command = [sys.executable, "manage.py", "worker", "--host", name, "--jobs", "3"]
+            self.hosts.append(Process(command, environment, self.folder / f"{name}.out"))
+            project = self.folder / name / "project"
+            shutil.copytree(STORE, project / "checkpoints")
+            while not (self.folder / name / "data" / "host_id").exists():
+                time.sleep(0.1)
+            subprocess.run([sys.executable, "-c", ADD, project], cwd=ROOT, env=environment, check=True)
+        for number in range(WEBS):
+            name = f"web-{number}"
+            command = [sys.executable, "-m", "quality.cluster.web", *map(str, (number, WEBS, FORKS))]
+            self.webs.append(Process(command, self.environment(name), self.folder / f"{name}.out"))
+
+    def kill_one(self, target: str) -> None:
+        """Kill one process of this kind, and start it again."""
+        if target == "runner":
+            # It may exit at this moment, and there may be none.
+            with suppress(psutil.Error, IndexError):
+                random.choice(self.runners()).kill()
+                self.kills[target] += 1
+            return
+        if target == "PostgreSQL":
+            self.server.kill()
+            self.server.start()
+        else:
+            process = random.choice(self.hosts if target == "worker" else self.webs)
+            process.kill()
+            process.start()
+        self.kills[target] += 1
+
+    def runners(self) -> list[psutil.Process]:
+        """Return the processes of forks, found by the folder of their jobs."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.status() != psutil.STATUS_ZOMBIE and any(
+                    str(self.folder) in part and "/jobs/" in part for part in process.cmdline()
+                ):
+                    found.append(process)
+        return found
+
+    def jobs(self) -> list[list[str]]:
+        """Return the key, id and status of each job, and whether it has ended."""
+        environment = self.environment("web-0")
+        printed = subprocess.run(
+            [sys.executable, "-c", COUNT], check=False, cwd=ROOT, env=environment, capture_output=True
+        )
+        return list(json.loads(printed.stdout)) if printed.returncode == 0 else []
+
+    def end(self) -> None:
+        for process in [*self.webs, *self.hosts]:
+            process.kill()
+        for runner in self.runners():
+            with suppress(psutil.Error):
+                runner.kill()
+        self.server.stop()
+
+
+def main() -> int:
+    """Print a table. Return 1 if a check failed, else 0."""
+    # So that nothing is left of it.
+    signal.signal(signal.SIGTERM, lambda *_received: sys.exit(1))
+    folder = Path(tempfile.mkdtemp(prefix="forkline-cluster-"))
+    folder.chmod(0o755)
+    (folder / "pg").mkdir()
+    cluster = Cluster(folder, Server(folder / "pg"))
+    try:
+        cluster.start()
+        for _number in range(KILLS):
+            time.sleep(random.uniform(*PAUSE_SECONDS))
+            cluster.kill_one(random.choice(TARGETS))
+        last_kill = time.monotonic()
+        while not is_done(cluster) and time.monotonic() - last_kill < RECOVERY_SECONDS + FORKS:
+            time.sleep(1)
+        return 0 if shown(cluster) else 1
+    finally:
+        cluster.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_done(cluster: Cluster) -> bool:
+    """Whether all forks were requested and have ended."""
+    if any(web.running.poll() is None for web in cluster.webs):
+        return False
+    jobs = cluster.jobs()
+    return bool(jobs) and all(has_ended for *_ids, has_ended in jobs)
+
+
+def shown(cluster: Cluster) -> bool:
+    """Print the results. Return whether they are as they must be."""
+    # A runner may still be exiting after its last event.
+    time.sleep(2)
+    jobs = cluster.jobs()
+    marks = [mark.read_text().split() for mark in cluster.folder.glob("host-*/project/marks")]
+    starts = Counter(job for of_host in marks for job in of_host)
+    ends = Counter(status for _key, _id, status, _has_ended in jobs)
+    twice = sum(count > 1 for count in starts.values())
+    missing = FORKS - len({key for key, *_rest in jobs})
+    unended = sum(not has_ended for *_ids, has_ended in jobs)
+    unstarted = sum(status == "succeeded" and starts[pk] == 0 for _key, pk, status, _ended in jobs)
+    left = len(cluster.runners())
+    outputs = (web.output.read_text().split() for web in cluster.webs)
+    seconds = sorted(float(text) for texts in outputs for text in texts)
+    kills = ", ".join(f"{count} {target}" for target, count in sorted(cluster.kills.items()))
+    print_heading(
+        "forks", "kills", "succeeded", "interrupted", "twice", "lost", "processes left", "read, median"
+    )
+    lost = missing + unended + unstarted
+    median = f"{1000 * statistics.median(seconds):.0f} ms" if seconds else "-"
+    print_row(FORKS, kills, ends["succeeded"], ends["interrupted"], twice, lost, left, median)
+    others = ends.total() - ends["succeeded"] - ends["interrupted"]
+    return not (twice or lost or left or others)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""A PostgreSQL server of the cluster, which can be killed and started again."""
+
+import os
+import pwd
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+USER, NAME, PORT = "forkline", "forkline", 5432
+OPTIONS = {"listen_addresses": "''", "shared_buffers": "64MB", "max_connections": "300"}
+STOP_SECONDS = 30
+
+
+class Server:
+    """A server on a socket in this folder, whose path must be short."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.data = folder, folder / "data"
+        # A server refuses to run as root.
+        self._account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+        if self._account:
+            os.chown(folder, self._account.pw_uid, self._account.pw_gid)
+        self._run("initdb", "-D", str(self.data), "-U", USER, "--auth=trust", "--encoding=UTF8", "--locale=C")
+        self.start()
+        self._run("createdb", "-h", str(folder), "-p", str(PORT), "-U", USER, NAME)
+
+    @property
+    def address(self) -> str:
+        """The connection string of the database."""
+        return f"host={self.folder} port={PORT} dbname={NAME} user={USER}"
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        values = {**OPTIONS, "unix_socket_directories": str(self.folder), "port": str(PORT)}
+        options = " ".join(f"-c {name}={value}" for name, value in values.items())
+        log = str(self.folder / "log")
+        self._run("pg_ctl", "start", "-w", "-D", str(self.data), "-l", log, "-o", options)
+
+    def kill(self) -> None:
+        """Kill the server as a crash does, and wait until its processes have ended."""
+        postmaster = psutil.Process(int((self.data / "postmaster.pid").read_text().split()[0]))
+        others = postmaster.children()
+        postmaster.kill()
+        # They notice it, and release the shared memory.
+        psutil.wait_procs([postmaster, *others], timeout=STOP_SECONDS)
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        """Stop the server."""
+        self._run("pg_ctl", "stop", "-m", "immediate", "-D", str(self.data))
+
+    def _run(self, program: str, *arguments: str) -> None:
+        user: dict[str, Any] = {}
+        if self._account:
+            user = {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}
+        command = [program_named(program), *arguments]
+        subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.DEVNULL, **user)
+
+
+def program_named(name: str) -> str:
+    """Return the newest of the installed versions of a program."""
+    found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4]))
+    program = str(found[-1]) if found else shutil.which(name)
+    assert program, f"{name} is not there: run `scripts/system-packages postgresql`"
+    return program
