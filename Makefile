@@ -1,6 +1,6 @@
 # PORT=…, DATA_DIR=… and PYTHON=… may be given with any of these.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-postgresql check messages lock reference bench chaos fuzz matrix matrix-crewai matrix-crewai-new matrix-langgraph screens screenshots clean-demo web development
+.PHONY: help setup demo up test test-postgresql check messages lock reference bench chaos cluster fuzz matrix matrix-crewai matrix-crewai-new matrix-langgraph screens screenshots clean-demo web development
 export PORT DATA_DIR PYTHON VERSIONS ROWS
 
 help: ## List the targets
@@ -44,6 +44,10 @@ bench: setup development ## Measure, and print the tables
 
 chaos: development ## Kill writers, workers and jobs thousands of times, and check that nothing is lost
 	@.venv/bin/python -m quality.chaos
+
+cluster: development ## Run forks on five hosts with one PostgreSQL, and kill any process: FORKS=… KILLS=…
+	@scripts/system-packages postgresql
+	@.venv/bin/python -m quality.cluster
 
 fuzz: development ## Read broken files and stores, try what needs consent, and show script injection payloads in a browser
 	@scripts/system-packages browser

@@ -210,14 +210,15 @@ def shown(cluster: Cluster) -> bool:
     outputs = (web.output.read_text().split() for web in cluster.webs)
     seconds = sorted(float(text) for texts in outputs for text in texts)
     kills = ", ".join(f"{count} {target}" for target, count in sorted(cluster.kills.items()))
-    print_heading(
-        "forks", "kills", "succeeded", "interrupted", "twice", "lost", "processes left", "read, median"
-    )
-    lost = missing + unended + unstarted
     median = f"{1000 * statistics.median(seconds):.0f} ms" if seconds else "-"
-    print_row(FORKS, kills, ends["succeeded"], ends["interrupted"], twice, lost, left, median)
     others = ends.total() - ends["succeeded"] - ends["interrupted"]
-    return not (twice or lost or left or others)
+    print_heading("forks", "kills", "succeeded", "interrupted", "otherwise", "read, median")
+    print_row(FORKS, kills, ends["succeeded"], ends["interrupted"], others, median)
+    print_heading(
+        "started twice", "not requested", "not ended", "succeeded without a start", "processes left"
+    )
+    print_row(twice, missing, unended, unstarted, left)
+    return not (twice or missing or unended or unstarted or left or others)
 
 
 if __name__ == "__main__":

@@ -2,21 +2,20 @@
 
 import json
 import sys
-from contextlib import ExitStack
 
 import django
 
 django.setup()
 
+from viewer.data_folder import prepare_data_folder  # noqa: E402
 from viewer.host_requests import HostRefusal  # noqa: E402
 
-with ExitStack() as stack:
-    for line in sys.stdin:
-        # What it enters into the stack runs until it ends.
-        names: dict[str, object] = {"stack": stack}
-        try:
-            exec(json.loads(line), names)
-            reply = {"result": names.get("result")}
-        except HostRefusal as refusal:
-            reply = {"refused": type(refusal).__name__, "text": str(refusal)}
-        print(json.dumps(reply), flush=True)
+prepare_data_folder()
+for line in sys.stdin:
+    names: dict[str, object] = {}
+    try:
+        exec(json.loads(line), names)
+        reply = {"result": names.get("result")}
+    except HostRefusal as refusal:
+        reply = {"refused": type(refusal).__name__, "text": str(refusal)}
+    print(json.dumps(reply), flush=True)

@@ -3,36 +3,73 @@
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
-from tests.langgraph.postgresql.server import OWNER, PORT, Server
+from tests.langgraph.postgresql.server import OWNER, Server
 
 IMPORTS = """
-from viewer.host.registration import heartbeats, register
 from viewer.host_requests import *
 from viewer.models import *
 from viewer.records.hosts import *
 """
-# What a worker does, as far as other machines notice.
-HOST = """
-from viewer.host.remote import answering
-host = register({name!r}, 4)
-stack.enter_context(heartbeats(host, lambda: None))
-stack.enter_context(answering(host))
-"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Machine:
-    """A process with a data folder of its own. ``root`` is its only allowed folder."""
+    """A machine with folders of its own, and a process on it that runs code, as a web server does.
 
-    name: str
-    root: Path
-    process: "subprocess.Popen[str]"
+    ``root`` is its only allowed folder. If it has a ``worker``, it is a host.
+    """
+
+    server: Server
+    database: str
+    folder: Path
+    worker: "subprocess.Popen[bytes] | None" = None
+    _process: "subprocess.Popen[str] | None" = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.root.mkdir(parents=True, exist_ok=True)
+        # Where the project of its locations is, whose runners wait for this file.
+        (self.root / "go").touch()
+
+    def another_process(self) -> "Machine":
+        """Return the same machine with another process that runs code."""
+        return Machine(self.server, self.database, self.folder)
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "root"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return environment_with(
+            self.folder / "data",
+            DJANGO_SETTINGS_MODULE="tests.jobs.worker_settings",
+            FAKE_RUNNER="succeeds_after_go.py",
+            CHECKPOINT_ROOTS=str(self.root),
+            DATABASE_URL=self.server.connection(self.database, OWNER),
+            SECRET_KEY="one for all web servers",
+        )
+
+    def start_worker(self) -> None:
+        """Start the worker, which registers the machine as a host."""
+        command = [sys.executable, "manage.py", "worker", "--host", self.name]
+        self.worker = subprocess.Popen(command, cwd=ROOT, env=self.environment)
+
+    def end(self) -> None:
+        """Kill the processes."""
+        for process in (self.worker, self._process):
+            if process is not None:
+                process.kill()
+                process.wait()
 
     def run(self, code: str) -> Any:
         """Return what the code assigns to ``result``."""
@@ -46,43 +83,18 @@ class Machine:
         return reply["refused"], reply["text"]
 
     def _answer(self, code: str) -> Any:
-        assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(json.dumps(IMPORTS + code) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        if self._process is None:
+            command, pipe = [sys.executable, "-m", "tests.hosts.machine"], subprocess.PIPE
+            self._process = subprocess.Popen(
+                command, cwd=ROOT, env=self.environment, stdin=pipe, stdout=pipe, text=True
+            )
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(json.dumps(IMPORTS + code) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
 
 
-def environment_of(server: Server, database: str, folder: Path) -> dict[str, str]:
-    """Return the environment of a machine with its data and its allowed folder in this folder."""
-    data, root = folder / "data", folder / "root"
-    data.mkdir(parents=True, exist_ok=True)
-    root.mkdir(exist_ok=True)
-    return environment_with(
-        data,
-        CHECKPOINT_ROOTS=str(root),
-        DATABASE_URL=f"host={server.folder} port={PORT} user={OWNER} dbname={database}",
-    )
-
-
-def created_database(server: Server, name: str, folder: Path) -> None:
-    """Create a database with all tables."""
+def created_database(server: Server, name: str) -> None:
+    """Create an empty database. The first process that uses it creates its tables."""
     with server.connected("postgres") as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    environment = environment_of(server, name, folder)
-    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=environment, check=True)
-
-
-def started(server: Server, database: str, folder: Path, name: str, *, is_host: bool) -> Machine:
-    """Start a machine, which is a host or a web server."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.hosts.machine"],
-        cwd=ROOT,
-        env=environment_of(server, database, folder),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    machine = Machine(name, folder / "root", process)
-    if is_host:
-        machine.run(HOST.format(name=name))
-    return machine

@@ -1,4 +1,4 @@
-"""Requests to another host go over a real PostgreSQL, and are refused where they must be."""
+"""Two hosts and a web server on a real PostgreSQL, with no folder in common."""
 
 import os
 import shutil
@@ -6,30 +6,38 @@ import signal
 import statistics
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.hosts.machines import Machine, created_database, started
+from tests.hosts.machines import Machine, created_database
 from tests.langgraph.postgresql.server import Server
 from tests.real_stores import copy_of
 
-DATABASE = "forkline"
+DATABASE = "forkline_hosts"
+PAGES = """
+from django.test import Client
+from viewer.web.login_links import teammate
+client = Client(headers={"host": "127.0.0.1:8000"})
+client.force_login(teammate("ada", "run"))
+location = Location.objects.get()
+"""
 
 
 @pytest.fixture(scope="module")
 def machines(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Machine]]:
-    """Return two hosts and a web server, which have no folder in common."""
+    """Return two hosts, whose workers run, and a web server."""
     folder = tmp_path_factory.mktemp("machines")
-    created_database(server, DATABASE, folder / "web")
-    found = {
-        name: started(server, DATABASE, folder / name, name, is_host=name != "web")
-        for name in ("gpu-1", "gpu-2", "web")
-    }
+    created_database(server, DATABASE)
+    found = {name: Machine(server, DATABASE, folder / name) for name in ("web", "gpu-1", "gpu-2")}
+    found["web"].run("result = None")
+    for name in ("gpu-1", "gpu-2"):
+        found[name].start_worker()
+        wait_for(found["web"], name)
     yield found
     for machine in found.values():
-        machine.process.kill()
-        machine.process.wait()
+        machine.end()
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +47,47 @@ def web(machines: dict[str, Machine]) -> Machine:
 
 @pytest.fixture(scope="module")
 def store(machines: dict[str, Machine]) -> Path:
-    """Return a real store in the allowed folder of the second host, which has been added."""
+    """Return a real store in the allowed folder of the second host, which has been added with its project."""
     path = copy_of("1.15.30/json", machines["gpu-2"].root)
     machines["web"].run(f"""
+import sys
+from django.utils import timezone
 host = Host.objects.get(name="gpu-2")
-location = ask(OpenLocation({str(path)!r}), host=host.pk)
-ask(ImportLocation(location))
+location = Location.objects.get(pk=ask(OpenLocation({str(path)!r}), host=host.pk))
+ask(ImportLocation(location.pk))
+location.project = Project.objects.create(
+    host=host,
+    folder={str(machines["gpu-2"].root)!r},
+    interpreter=sys.executable,
+    confirmed_at=timezone.now(),
+)
+location.save()
 """)
     return path
+
+
+def wait_for(web: Machine, name: str, *, is_up: bool = True) -> float:
+    """Return how many seconds it took until the host was seen, or was missed."""
+    seconds: float = web.run(f"""
+import time
+began = time.monotonic()
+while Host.objects.live().filter(name={name!r}).exists() != {is_up}:
+    time.sleep(0.1)
+    assert time.monotonic() - began < 120
+result = time.monotonic() - began
+""")
+    return seconds
+
+
+@contextmanager
+def stopped(machine: Machine) -> Iterator[None]:
+    """Stop the worker within the block, as when its machine has lost its network."""
+    assert machine.worker
+    os.kill(machine.worker.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(machine.worker.pid, signal.SIGCONT)
 
 
 def test_a_location_is_added_and_imported_by_its_host(web: Machine, store: Path) -> None:
@@ -57,10 +98,24 @@ result = [location.path, location.host.name, location.read_error, location.check
 """) == [str(store), "gpu-2", None, True]
 
 
+def test_a_new_checkpoint_is_observed_by_its_host(web: Machine, store: Path) -> None:
+    count = "result = Checkpoint.objects.count()"
+    before = web.run(count)
+    shutil.copytree(store / "main", store / "other")
+    web.run(f"""
+import time
+ends = time.monotonic() + 60
+while Checkpoint.objects.count() == {before}:
+    time.sleep(0.1)
+    assert time.monotonic() < ends
+""")
+    shutil.rmtree(store / "other")
+
+
 def test_a_checkpoint_is_read_at_its_source_in_time(web: Machine, store: Path) -> None:
     seconds = web.run("""
 import time
-checkpoint = Checkpoint.objects.first()
+checkpoint = Checkpoint.objects.filter(state="present").first()
 result = []
 for _ in range(50):
     began = time.perf_counter()
@@ -74,8 +129,39 @@ def test_a_request_in_a_transaction_is_answered(web: Machine, store: Path) -> No
     assert web.run("""
 from django.db import transaction
 with transaction.atomic():
-    result = ask(Redact(None, ["a"])) + [len(ask(ReadBody(Checkpoint.objects.first().pk))) > 0]
-""") == ["a", True]
+    result = ask(Redact(None, ["a"])) + ask(Redact(Project.objects.get().pk, ["b"]))
+""") == ["a", "b"]
+
+
+def test_pages_show_what_is_on_other_machines(web: Machine, store: Path) -> None:
+    pages = web.run(f"""{PAGES}
+checkpoint = Checkpoint.objects.filter(state="present").first()
+address = location.get_absolute_url()
+addresses = ["/", "/hosts/", "/jobs/", "/data/", f"/locations/?host={{location.host_id}}", address]
+addresses += [f"{{address}}project/", checkpoint.get_absolute_url()]
+result = []
+for one in addresses:
+    page = client.get(one, follow=True)
+    result.append([one, page.status_code, page.content.decode()])
+""")
+    assert [status for _address, status, _page in pages] == [200] * len(pages)
+    shown = {address: page for address, _status, page in pages}
+    assert "gpu-1" in shown["/hosts/"] and "gpu-2" in shown["/hosts/"]
+    # The allowed folders are those of the chosen host.
+    (adding,) = (page for address, page in shown.items() if "?host=" in address)
+    assert str(store.parents[1]) in adding and str(web.root) not in adding
+    assert any("on gpu-2" in page for address, page in shown.items() if address.startswith("/locations/"))
+
+
+def test_a_location_is_added_from_a_page(web: Machine, machines: dict[str, Machine], store: Path) -> None:
+    path = copy_of("1.15.30/flow", machines["gpu-1"].root)
+    assert web.run(f"""{PAGES}
+host = Host.objects.get(name="gpu-1").pk
+client.post("/locations/add/", {{"path": {str(path)!r}, "host": host}})
+added = Location.objects.get(host=host)
+result = [added.path, added.checkpoints.exists()]
+ask(RemoveLocation(added.pk))
+""") == [str(path), True]
 
 
 def test_nothing_outside_the_allowed_folders_of_a_host_is_opened(
@@ -114,7 +200,8 @@ def test_a_path_of_a_row_is_read_although_it_is_outside(
     machines["gpu-2"].run(f"ask(OpenLocation({str(added)!r}, anywhere=True))")
     assert web.run(f"""
 location = Location.objects.get(path={str(added)!r})
-result = ask(ImportLocation(location.pk)).read > 5
+ask(ImportLocation(location.pk))
+result = location.checkpoints.count() > 5
 ask(RemoveLocation(location.pk))
 """)
 
@@ -122,7 +209,10 @@ ask(RemoveLocation(location.pk))
 def test_rows_of_two_hosts_in_one_request_are_refused(web: Machine, store: Path) -> None:
     name, text = web.refused("""
 project = Project.objects.create(folder="/project", host=Host.objects.get(name="gpu-1"))
-ask(CheckWriteTarget(project.pk, Location.objects.get().pk))
+try:
+    ask(CheckWriteTarget(project.pk, Location.objects.get().pk))
+finally:
+    project.delete()
 """)
     assert (name, text) == ("JobRefused", "The location and the project are on different hosts.")
 
@@ -132,49 +222,80 @@ def test_a_machine_that_is_no_host_opens_nothing_itself(web: Machine, store: Pat
     assert name == "UnknownLocation" and "forkline worker --host NAME" in text
 
 
-def test_each_host_takes_only_its_own_jobs(web: Machine, machines: dict[str, Machine], store: Path) -> None:
-    job = web.run("""
-job = Job.objects.create(kind=Job.Kind.RUN, location=Location.objects.get())
+def test_a_second_machine_of_one_name_does_not_start(
+    web: Machine, machines: dict[str, Machine], server: Server, tmp_path: Path
+) -> None:
+    second = Machine(server, DATABASE, tmp_path / "gpu-1")
+    second.start_worker()
+    assert second.worker and second.worker.wait(60) == 1
+    assert web.run("result = Host.objects.live().count()") == 2
+
+
+# What queues a fork for the second host.
+QUEUE = """
+from viewer.launching.enqueue import start_job
+checkpoint = Checkpoint.objects.filter(location__host__name="gpu-2", state="present").first()
+location = Location.objects.select_related("project").get(pk=checkpoint.location_id)
+job = start_job(checkpoint, location.project, Job.Kind.FORK, BRANCH, {}, [])
 result = str(job.pk)
+"""
+
+
+def marks(machine: Machine) -> list[str]:
+    """Return the id of each job that was started on this machine, once per start."""
+    path = machine.root / "marks"
+    return path.read_text().split() if path.exists() else []
+
+
+def wait_for_status(web: Machine, job: str, status: str) -> None:
+    web.run(f"""
+import time
+ends = time.monotonic() + 60
+while Job.objects.get(pk={job!r}).status != {status!r}:
+    time.sleep(0.1)
+    assert time.monotonic() < ends, Job.objects.values()
 """)
-    take = "from viewer.records.queue import next_job\nresult = str(getattr(next_job(), 'pk', ''))"
-    claim = f"result = Job.objects.get(pk={job!r}).claim()"
-    assert (machines["gpu-1"].run(take), machines["gpu-2"].run(take)) == ("", job)
-    claims = [machines[name].run(claim) for name in ("gpu-1", "gpu-2", "gpu-1", "gpu-2")]
-    assert claims == [False, True, False, False]
+
+
+def test_a_fork_runs_on_the_host_of_its_location(
+    web: Machine, machines: dict[str, Machine], store: Path
+) -> None:
+    job = web.run(QUEUE.replace("BRANCH", "'one'"))
+    wait_for_status(web, job, "succeeded")
+    assert (marks(machines["gpu-1"]), marks(machines["gpu-2"])) == ([], [job])
 
 
 def test_a_job_is_claimed_once_by_many_workers_of_its_host(
-    web: Machine, machines: dict[str, Machine], store: Path, server: Server
+    web: Machine, machines: dict[str, Machine], store: Path
 ) -> None:
     """Each claims all jobs, in the same order, so that they meet at each of them."""
-    web.run("""
+    host = machines["gpu-2"]
+    queue = """
 location = Location.objects.get()
 result = Job.objects.bulk_create(Job(kind=Job.Kind.SCORE, location=location) for _ in range(300)) and None
-""")
-    folder = machines["gpu-2"].root.parent
-    workers = [started(server, DATABASE, folder, "gpu-2", is_host=False) for _ in range(3)]
-    try:
-        claim = """
+"""
+    claim = """
 result = [str(job.pk) for job in Job.objects.filter(kind=Job.Kind.SCORE).order_by("pk") if job.claim()]
 """
-        with ThreadPoolExecutor(3) as threads:
-            claimed = list(threads.map(lambda worker: worker.run(claim), workers))
-    finally:
-        for worker in workers:
-            worker.process.kill()
-            worker.process.wait()
+    workers = [host.another_process() for _ in range(3)]
+    for worker in workers:
+        worker.run("result = None")
+    # The host's own worker would follow what they have claimed.
+    with stopped(host), ThreadPoolExecutor(3) as threads:
+        web.run(queue)
+        claimed = list(threads.map(lambda worker: worker.run(claim), workers))
+        assert machines["gpu-1"].run(claim) == []
+        web.run("Job.objects.filter(kind=Job.Kind.SCORE).delete()")
+    for worker in workers:
+        worker.end()
     jobs = [job for of_one in claimed for job in of_one]
     assert len(jobs) == len(set(jobs)) == 300 and all(claimed)
-    web.run("Job.objects.filter(kind=Job.Kind.SCORE).delete()")
 
 
 def test_a_host_that_does_not_answer_is_named_and_pages_show_the_rest(
     web: Machine, machines: dict[str, Machine], store: Path
 ) -> None:
-    process = machines["gpu-2"].process
-    os.kill(process.pid, signal.SIGSTOP)
-    try:
+    with stopped(machines["gpu-2"]):
         # Its last heartbeat is recent, so this waits for a moment.
         location = "location = Location.objects.get().pk\n"
         name, text = web.refused(f"{location}ask(RemoveLocation(location))")
@@ -183,33 +304,46 @@ def test_a_host_that_does_not_answer_is_named_and_pages_show_the_rest(
         assert "gpu-2 does not answer" in web.run(f"{run}result = str(ask(ImportRun(run.pk)).read_error)")
         name, text = web.refused("ask(ReadBody(Checkpoint.objects.first().pk))")
         assert name == "NotReadable" and "gpu-2 does not answer" in text
+        # A page that is nothing without the host says so.
+        assert web.run(f"""{PAGES}
+address = location.get_absolute_url()
+result = [client.get(address).status_code, client.get(address + "project/").status_code]
+""") == [200, 503]
         # Of another machine, nothing is noticed.
         assert web.run("""
 host = Host.objects.get(name="gpu-1").pk
 result = ask(FindStores(), host=host) != []
 """)
-    finally:
-        os.kill(process.pid, signal.SIGCONT)
-    # What was given up is not done later.
+    # What was given up is not done later, and nothing is left of it.
     assert web.run("result = len(ask(ReadBody(Checkpoint.objects.first().pk))) > 0")
     assert web.run("result = Location.objects.count()") == 1
+    machines["gpu-2"].run("from viewer.host.remote import forget_given_up; forget_given_up()")
+    assert web.run("""
+from django.db import connection
+cursor = connection.cursor()
+cursor.execute("SELECT (SELECT count(*) FROM procrastinate_jobs), (SELECT count(*) FROM viewer_hostrequest)")
+result = cursor.fetchone()
+""") == [0, 0]
 
 
-def test_a_job_of_a_killed_host_is_stalled_within_a_minute(
+def test_a_job_of_a_killed_host_is_stalled_until_it_is_back(
     web: Machine, machines: dict[str, Machine], store: Path
 ) -> None:
-    stalled = "job = Job.objects.get()\nresult = [job.status, is_stalled(job)]"
-    assert web.run(stalled) == ["starting", False]
-    machines["gpu-2"].process.kill()
-    waited = web.run("""
-import time
-began = time.monotonic()
-while not is_stalled(Job.objects.get()):
-    time.sleep(0.2)
-result = time.monotonic() - began
-""")
-    assert waited < 60
+    host = machines["gpu-2"]
+    (host.root / "go").unlink()
+    job = web.run(QUEUE.replace("BRANCH", "'two'"))
+    wait_for_status(web, job, "running")
+    stalled = f"job = Job.objects.get(pk={job!r})\nresult = [job.status, is_stalled(job)]"
+    assert web.run(stalled) == ["running", False]
+    assert host.worker
+    host.worker.kill()
+    host.worker.wait()
+    assert wait_for(web, "gpu-2", is_up=False) < 60
+    assert web.run(stalled) == ["running", True]
     name, text = web.refused("ask(ReadBody(Checkpoint.objects.first().pk))")
     assert name == "NotReadable" and "gpu-2 does not answer" in text
-    # Nothing starts it again.
-    assert web.run(stalled) == ["starting", True]
+    # The run goes on, and nothing starts it again.
+    (host.root / "go").touch()
+    host.start_worker()
+    wait_for_status(web, job, "succeeded")
+    assert marks(host).count(job) == 1 and web.run(stalled) == ["succeeded", False]

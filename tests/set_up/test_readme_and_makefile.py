@@ -17,6 +17,7 @@ TARGETS = (
     "reference",
     "bench",
     "chaos",
+    "cluster",
     "fuzz",
     "matrix",
     "matrix-crewai",

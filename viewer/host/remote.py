@@ -11,14 +11,16 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import DatabaseError, close_old_connections, connection
+from django.db import DatabaseError, OperationalError, close_old_connections, connection
 from django.db.models.functions import Now
 from procrastinate import PsycopgConnector
 from procrastinate.contrib.django import app as queue_app
 from procrastinate.contrib.django.utils import connector_params
+from procrastinate.exceptions import ConnectorException
 
 from viewer import host_requests as asked
 from viewer.host.answers import answer
@@ -32,12 +34,20 @@ logger = logging.getLogger(__name__)
 
 # Until a host has to begin to answer, and to have answered while it is up.
 TAKEN_SECONDS, ANSWER_SECONDS = 3.0, 120.0
+# The same soon after a host has not answered: a page with several requests does not wait for each of them.
+SILENT_TAKEN_SECONDS, SILENT_SECONDS = 0.5, 15.0
 # Between two looks at the row, in case that no notification arrives, such as behind a pooler of connections.
 POLL_SECONDS = 0.25
 # Requests that a host answers at once. Others of its worker wait, such as for a slow disk.
 AT_ONCE = 8
+# The age of a request whose asker has ended.
+OLD_SECONDS = 3600
 # Before the queue is opened again after a failure.
 RETRY_SECONDS = 1.0
+
+
+# When hosts did not begin to answer, by primary key, on the monotonic clock.
+_silent_at: dict[int, float] = {}
 
 
 # Ask another host.
@@ -66,7 +76,7 @@ def _asked(host: Host, request: Request[Any]) -> Any:
     with _listening(_channel(row.pk)):
         row.save(force_insert=True)
         try:
-            queue_app.configure_task("answer_request", queue=_queue(host.pk)).defer(key=str(row.pk))
+            _defer(row)
             _wait(row, host)
         finally:
             HostRequest.objects.filter(pk=row.pk).delete()
@@ -78,19 +88,32 @@ def _asked(host: Host, request: Request[Any]) -> Any:
     return decoded_reply(reply, request)
 
 
+def _defer(row: HostRequest) -> None:
+    """Put the request into the queue of its host. Raises DatabaseError."""
+    try:
+        queue_app.configure_task("answer_request", queue=_queue(row.host_id)).defer(key=str(row.pk))
+    except ConnectorException as error:
+        raise OperationalError(str(error.__cause__ or error)) from error
+
+
 def _wait(row: HostRequest, host: Host) -> None:
     """Return once the row has a reply. Raises HostAway."""
     began = time.monotonic()
+    is_silent = began - _silent_at.get(host.pk, float("-inf")) < SILENT_SECONDS
+    taken_seconds = SILENT_TAKEN_SECONDS if is_silent else TAKEN_SECONDS
     while True:
         # The connection is this thread's own. Its first notification is the reply.
-        for _notification in connection.connection.notifies(timeout=POLL_SECONDS, stop_after=1):
-            pass
+        with connection.wrap_database_errors:
+            for _notification in connection.connection.notifies(timeout=POLL_SECONDS, stop_after=1):
+                pass
         row.refresh_from_db(fields=["taken_at", "reply", "refused_as"])
         if row.reply is not None:
+            _silent_at.pop(host.pk, None)
             return
         waited = time.monotonic() - began
-        is_given_up = waited > TAKEN_SECONDS and not row.taken_at
+        is_given_up = waited > taken_seconds and not row.taken_at
         if is_given_up and HostRequest.objects.filter(pk=row.pk, taken_at=None).delete()[0]:
+            _silent_at[host.pk] = time.monotonic()
             raise HostAway("host.away", host=host.name)
         if waited > TAKEN_SECONDS and not Host.objects.live().filter(pk=host.pk).exists():
             raise HostAway("host.away", host=host.name)
@@ -148,6 +171,19 @@ def _serve(loop: asyncio.AbstractEventLoop, host: Host, stopping: threading.Even
             logger.warning("answering failed: %s", error)
             stopping.wait(RETRY_SECONDS)
     loop.close()
+
+
+def forget_given_up() -> None:
+    """Delete requests of this host whose asker has ended, and jobs of requests that were given up."""
+    old = HostRequest.objects.filter(created_at__lt=Now() - timedelta(seconds=OLD_SECONDS))
+    old.filter(host__in=Host.objects.here()).delete()
+    with connection.cursor() as cursor:
+        for host in Host.objects.here():
+            cursor.execute(
+                "DELETE FROM procrastinate_jobs WHERE queue_name = %s AND NOT EXISTS"
+                " (SELECT 1 FROM viewer_hostrequest WHERE id = (args->>'key')::uuid)",
+                [_queue(host.pk)],
+            )
 
 
 async def _answer_all(host: Host) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from uuid import UUID
 
+from django.conf import settings
 from django.db import close_old_connections, connection
 
 from viewer.data_folder.changes import changes_of_data
@@ -165,6 +166,11 @@ def adopt_orphans(state: WorkerState) -> None:
         delete_drafts()
         # Removing may take long.
         state.followers.submit(in_thread, "removing old data", remove_once_a_day, stopping.is_set)
+        if settings.IS_DATABASE_SHARED:
+            # Only PostgreSQL has this queue.
+            from viewer.host.remote import forget_given_up
+
+            forget_given_up()
         # Those of jobs that a person ended while this machine was away.
         state.followers.submit(in_thread, "ending processes", end_orphan_processes)
         for project in Project.objects.here():

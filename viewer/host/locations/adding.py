@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils.translation import gettext as _
 
 from viewer import postgresql
@@ -254,14 +254,31 @@ def _holds(reader: LocationReader, location: Location) -> bool:
 # Removes a location if all of its stored data can be read again from the source.
 
 
+MAX_ATTEMPTS = 5
+
+
 def remove_location(location: Location) -> None:
     """Delete the rows and stored copies of a location. Nothing at its path is changed.
 
     Raises WouldBeLost if some of it could not be read again.
     """
     import_location(location)
-    with import_lock(location), transaction.atomic():
-        location.refresh_from_db()
-        if reason := removal_blocker(location):
-            raise WouldBeLost(reason)
-        location.delete()
+    key, left = location.pk, MAX_ATTEMPTS
+    with import_lock(location):
+        while left:
+            left -= 1
+            try:
+                _remove(key)
+                break
+            except IntegrityError:
+                # On a server, the search index may have stored a row of it meanwhile.
+                if not left:
+                    raise
+
+
+@transaction.atomic
+def _remove(key: int) -> None:
+    location = Location.objects.get(pk=key)
+    if reason := removal_blocker(location):
+        raise WouldBeLost(reason)
+    location.delete()
