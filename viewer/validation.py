@@ -245,7 +245,14 @@ def _pair(text: str) -> str:
     return text
 
 
+def _host_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}", text):
+        raise InvalidInput(text, UserMessage("validation.host_name", {"most": 100}))
+    return text
+
+
 NAME = OptionType("text", one_line_text)
+HOST_NAME = OptionType("host", _host_name)
 # Empty for none.
 CODE_NAME = OptionType("text", lambda text: one_line_text(text, MAX_PATH, may_be_empty=True))
 OPTIONAL_NAME = OptionType("text", lambda text: one_line_text(text, may_be_empty=True))

@@ -8,6 +8,7 @@ is refused changes nothing.
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -252,7 +253,9 @@ def hostile(action: Action, kind: str, workplace: Workplace) -> Iterator[tuple[s
     accepted = ACCEPTED.get(kind, set())
     form = str(action.metavar or "")
     for name, value in {**TEXTS, **workplace.paths}.items():
-        yield name, value, name not in accepted
+        # A worker with a name that it may have does not end.
+        if kind != "host" or not re.fullmatch(r"\w[\w.-]{0,99}", value):
+            yield name, value, name not in accepted
     for name, value in workplace.paths.items():
         if "@FILE" in form:
             yield f"@{name}", f"1=@{value}" if kind == "pair" else f"@{value}", True

@@ -140,6 +140,26 @@ def test_a_running_job_of_this_machine_is_never_stalled(here: Host, other: Host)
     assert status_label(job) == "running"
 
 
+def test_only_a_host_that_is_away_and_has_nothing_is_removed(
+    runner: Client, terminal: Terminal, here: Host, other: Host
+) -> None:
+    address = reverse("host-remove", args=[other.pk])
+    for refused in (address, reverse("host-remove", args=[here.pk])):
+        assert "Only a host that is away" in text_of_post(runner, refused)
+    go_away(other)
+    location = Location.objects.create(path="/checkpoints", store_kind="json", host=other)
+    assert "Only a host that is away" in text_of_post(runner, address)
+    assert "Only a host" in terminal.refused("hosts", "--remove", "gpu-2")["error"]
+    location.delete()
+    assert "Remove" in text_of(runner, reverse("hosts"))
+    assert "Removed gpu-2." in text_of_post(runner, address)
+    assert list(Host.objects.values_list("name", flat=True)) == ["gpu-1"]
+
+
+def text_of_post(client: Client, address: str) -> str:
+    return client.post(address, follow=True).content.decode()
+
+
 def test_the_terminal_lists_and_drains_hosts(terminal: Terminal, location: Location, other: Host) -> None:
     listed = terminal.text("hosts")
     assert "gpu-1  taking jobs  last heartbeat" in listed and "gpu-2  taking jobs" in listed

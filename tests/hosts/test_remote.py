@@ -159,6 +159,11 @@ def test_a_location_is_added_from_a_page(web: Machine, machines: dict[str, Machi
 host = Host.objects.get(name="gpu-1").pk
 client.post("/locations/add/", {{"path": {str(path)!r}, "host": host}})
 added = Location.objects.get(host=host)
+# The worker may be importing it at the same time.
+import time
+ends = time.monotonic() + 60
+while not added.checkpoints.exists() and time.monotonic() < ends:
+    time.sleep(0.1)
 result = [added.path, added.checkpoints.exists()]
 ask(RemoveLocation(added.pk))
 """) == [str(path), True]

@@ -110,6 +110,11 @@ class Host(models.Model):
             found, _is_new = cls.objects.get_or_create(name=DEFAULT_NAME)
         return found
 
+    def remove_if_unused(self) -> bool:
+        """Delete a host that is away and has no location and no project. Return False for another one."""
+        away = Host.objects.filter(pk=self.pk, locations=None, projects=None).exclude(_is_live())
+        return bool(away.exists() and self.delete()[0])
+
     def change_drained(self, *, is_drained: bool) -> None:
         """Set whether it takes no new jobs. Jobs that run continue."""
         self.is_drained = is_drained

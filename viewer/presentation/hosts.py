@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import engine_named
 from viewer.formats import duration, short_moment
-from viewer.models import Host, Job, Location
+from viewer.models import Host, Job, Location, Project
 
 # Seconds of difference between two clocks that change nothing a person sees.
 MAX_CLOCK_DIFFERENCE = 5.0
@@ -22,6 +22,7 @@ class ShownHost:
     answers: bool
     is_up: bool
     locations: int
+    is_removable: bool
     running: int
     queued: int
     warnings: list[str] = field(default_factory=list)
@@ -46,6 +47,7 @@ def shown_hosts() -> list[ShownHost]:
     live = set(Host.objects.live().values_list("pk", flat=True))
     unfinished = Job.objects.unfinished().values_list("location__host", "status")
     locations = Counter(Location.objects.values_list("host", flat=True))
+    projects = Counter(Project.objects.values_list("host", flat=True))
     jobs = Counter((host, status == Job.Status.QUEUED) for host, status in unfinished)
     return [
         ShownHost(
@@ -53,6 +55,7 @@ def shown_hosts() -> list[ShownHost]:
             answers=host.pk in answering,
             is_up=host.pk in live,
             locations=locations[host.pk],
+            is_removable=not (host.pk in answering or locations[host.pk] or projects[host.pk]),
             running=jobs[host.pk, False],
             queued=jobs[host.pk, True],
             warnings=warnings_of(host),
@@ -74,6 +77,12 @@ def away_text(host: Host) -> str:
         return _("%(host)s, which has never answered") % {"host": host.name}
     values = {"host": host.name, "time": short_moment(host.seen_at)}
     return _("%(host)s, which has not answered since %(time)s") % values
+
+
+def in_use_text(host: Host) -> str:
+    """Return why a host cannot be removed."""
+    text = _("%(host)s runs, or has locations or projects. Only a host that is away and has none is removed.")
+    return text % {"host": host.name}
 
 
 def warnings_of(host: Host) -> list[str]:

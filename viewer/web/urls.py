@@ -111,6 +111,7 @@ job_urls = [
 host_urls = [
     path("hosts/", hosts.index, name="hosts"),
     path("hosts/<int:pk>/drain/", hosts.drain, name="host-drain"),
+    path("hosts/<int:pk>/remove/", hosts.remove, name="host-remove"),
 ]
 
 inbox_urls = [

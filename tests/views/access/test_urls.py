@@ -70,7 +70,7 @@ SENT = {
     *("new-run-plan", "compare-score"),
     *("search-save", "search-remove"),
     *("annotation-star", "settings-save", "share-revoke"),
-    *("day-limits", "job-start", "job-cancel", "job-give-up", "question-answer", "host-drain"),
+    *("day-limits", "job-start", "job-cancel", "job-give-up", "question-answer", "host-drain", "host-remove"),
 }
 # Login and logout, which show and change no data.
 LOGIN = {"login", "login-link", "logout"}

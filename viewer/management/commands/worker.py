@@ -20,11 +20,10 @@ from viewer.host.registration import heartbeats, register
 from viewer.management.command import ForklineCommand
 from viewer.models import Host
 from viewer.presentation.hosts import warnings_of
-from viewer.validation import OptionType, number_option, one_line, one_line_text
+from viewer.validation import HOST_NAME, number_option, one_line
 
 # Each job is a process of its own.
 MAX_JOBS = 1_000
-HOST_NAME = OptionType("text", lambda text: one_line_text(text, 100))
 
 
 class Command(ForklineCommand):

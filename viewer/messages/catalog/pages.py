@@ -40,6 +40,7 @@ MESSAGES = {
     "validation.number_from": _("a number of %(least)s or more"),
     "validation.number_to": _("a number of %(most)s or less"),
     "validation.day": _("a day such as 2026-01-31"),
+    "validation.host_name": _("a name of at most %(most)d letters, digits, dots, hyphens and underscores"),
     "validation.one_line": _("one line of 1 to %(most)d characters"),
     "validation.one_line_or_empty": _("one line of at most %(most)d characters"),
     "validation.text": _("a text in UTF-8 of at most %(most)d characters"),

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.models import Host
-from viewer.presentation.hosts import shown_hosts
+from viewer.presentation.hosts import in_use_text, shown_hosts
 from viewer.records.permissions import viewer_allowed
 
 
@@ -29,4 +29,15 @@ def drain(request: HttpRequest, pk: int) -> HttpResponse:
     else:
         text = _("%(host)s takes jobs.")
     messages.success(request, text % {"host": host.name})
+    return redirect("hosts")
+
+
+@require_POST
+def remove(request: HttpRequest, pk: int) -> HttpResponse:
+    """Remove a host that is away and has nothing."""
+    host = get_object_or_404(Host, pk=pk)
+    if host.remove_if_unused():
+        messages.success(request, _("Removed %(path)s.") % {"path": host.name})
+    else:
+        messages.error(request, in_use_text(host))
     return redirect("hosts")

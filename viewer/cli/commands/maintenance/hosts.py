@@ -1,4 +1,4 @@
-"""``manage.py checkpoints hosts``: lists the hosts, drains one, or has it take jobs again."""
+"""``manage.py checkpoints hosts``: lists the hosts, drains or removes one, or has it take jobs again."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 from viewer.cli.output import Output
 from viewer.formats import moment_text
 from viewer.models import Host
-from viewer.presentation.hosts import ShownHost, shown_hosts
+from viewer.presentation.hosts import ShownHost, in_use_text, shown_hosts
 from viewer.validation import NAME
 
 HELP = gettext_lazy("List the hosts, drain one before its maintenance, or have it take jobs again.")
@@ -25,15 +25,21 @@ def add_arguments(parser: CommandParser) -> None:
         help=_("Have this host take no new jobs."),
     )
     change.add_argument("--resume", type=NAME, metavar="NAME", help=_("Have this host take jobs again."))
+    change.add_argument(
+        "--remove", type=NAME, metavar="NAME", help=_("Remove this host, which is away and has no locations.")
+    )
 
 
 def handle(options: Mapping[str, Any]) -> Output:
-    """All hosts, after the change. Raises CommandError for an unknown name."""
-    if name := options["drain"] or options["resume"]:
+    """All hosts, after the change. Raises CommandError for an unknown name, or for a host in use."""
+    if name := options["drain"] or options["resume"] or options["remove"]:
         host = Host.objects.filter(name=name).first()
         if host is None:
             raise CommandError(_("There is no host %s.") % name)
-        host.change_drained(is_drained=bool(options["drain"]))
+        if not options["remove"]:
+            host.change_drained(is_drained=bool(options["drain"]))
+        elif not host.remove_if_unused():
+            raise CommandError(in_use_text(host))
     hosts = shown_hosts()
     return Output({"hosts": [_document(one) for one in hosts]}, _lines(hosts))
 
