@@ -8,11 +8,15 @@ from pathlib import Path
 
 from tests.langgraph.postgresql.server import OWNER, PORT, running
 
-# What does not depend on the kind of database, or is about SQLite's file, is tested with SQLite only.
+# The tests that use most of what differs between the two databases.
 TESTS = [
-    f"tests/{name}"
-    for name in ("annotations", "postgresql", "records", "search", "lineage", "retention", "comparison")
+    *("tests/annotations", "tests/changes", "tests/comparison", "tests/locks", "tests/prices"),
+    *("tests/retention", "tests/search", "tests/importing/test_reconcile.py", "tests/live/test_feeds.py"),
+    *("tests/jobs/queue/test_sweeps.py", "tests/views/runs/test_one_branch.py"),
 ]
+OPTIONS = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile", "--no-loadscope-reorder"]
+# Tests with an engine or a browser, and those about SQLite's file, run with SQLite only.
+SELECTED = ["-m", "not sqlite and not engine and not browser"]
 
 
 def main(arguments: list[str]) -> int:
@@ -22,7 +26,7 @@ def main(arguments: list[str]) -> int:
         Path(folder).chmod(0o755)
         with running(Path(folder)):
             server = f"host={folder} port={PORT} user={OWNER}"
-            command = [sys.executable, "-m", "pytest", *(arguments or TESTS)]
+            command = [sys.executable, "-m", "pytest", *OPTIONS, *SELECTED, *(arguments or TESTS)]
             environment = {**os.environ, "FORKLINE_TEST_SERVER": server}
             return subprocess.run(command, check=False, env=environment).returncode
 

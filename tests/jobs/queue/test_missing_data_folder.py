@@ -26,6 +26,7 @@ def started_worker(folder: Path, **variables: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, cwd=ROOT, env=found, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("is_replaced", [False, True])
 def test_a_worker_exits_with_the_reason(empty_data_folder: Path, tmp_path: Path, is_replaced: bool) -> None:
     folder = Path(shutil.copytree(empty_data_folder, tmp_path / "data"))

@@ -40,6 +40,7 @@ def test_pages_work_again_when_the_data_folder_is_back(
     assert runner.get(reverse("locations")).status_code == 200
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize(("folder", "text"), [("gone", "is missing"), ("empty", "The database in")])
 def test_pages_name_the_missing_folder_or_file(
     folder: str, text: str, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
