@@ -37,6 +37,8 @@ DIGEST = "a digest or a fingerprint"
 KEPT = {
     "AcceptedEffect": "compared with what a runner computes; never holds a value of a checkpoint",
     "DayLimits": SETTINGS,
+    "Host": SETTINGS,
+    "HostRequest": "deleted when its reply was read",
     "Location": SETTINGS,
     "Project": SETTINGS,
     "ReaderSettings": SETTINGS,
