@@ -10,9 +10,17 @@ from tests.langgraph.postgresql.server import OWNER, PORT, running
 
 # The tests that use most of what differs between the two databases.
 TESTS = [
-    *("tests/annotations", "tests/changes", "tests/comparison", "tests/locks", "tests/prices"),
-    *("tests/retention", "tests/search", "tests/importing/test_reconcile.py", "tests/live/test_feeds.py"),
-    *("tests/jobs/queue/test_sweeps.py", "tests/views/runs/test_one_branch.py"),
+    "tests/annotations",
+    "tests/changes",
+    "tests/comparison",
+    "tests/importing/test_reconcile.py",
+    "tests/jobs/queue/test_sweeps.py",
+    "tests/live/test_feeds.py",
+    "tests/locks",
+    "tests/prices",
+    "tests/retention",
+    "tests/search",
+    "tests/views/runs/test_one_branch.py",
 ]
 OPTIONS = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile", "--no-loadscope-reorder"]
 # Tests with an engine or a browser, and those about SQLite's file, run with SQLite only.

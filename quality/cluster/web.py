@@ -1,6 +1,6 @@
 """A web process of the cluster: requests forks of checkpoints of all hosts: web.py NUMBER WEBS FORKS.
 
-Each fork has a number, and with it a key of its own: who requests it again after a kill finds the same job.
+The key of a fork is derived from its number, so a request that is repeated after a kill finds the same job.
 Each line that it prints is the seconds that a checkpoint took to arrive from its host.
 """
 

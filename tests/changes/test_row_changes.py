@@ -32,7 +32,7 @@ def create_in_a_transaction() -> None:
         create()
 
 
-def settle(changes: Changes) -> None:
+def read_reported(changes: Changes) -> None:
     """Read what was reported so far."""
     while changes.wait(0.3):
         pass
@@ -41,17 +41,17 @@ def settle(changes: Changes) -> None:
 @pytest.mark.parametrize("change", [create, create_in_a_transaction])
 def test_a_commit_is_reported(change: object) -> None:
     with closing(changes_of_rows()) as rows, closing(changes_of_data()) as data:
-        settle(rows)
-        settle(data)
+        read_reported(rows)
+        read_reported(data)
         in_thread(change)
         assert rows.wait(5) and data.wait(5)
 
 
 def test_commits_and_files_are_waited_for_together(tmp_path: Path) -> None:
     with closing(changes_of_data(tmp_path)) as changes:
-        settle(changes)
+        read_reported(changes)
         (tmp_path / "request").touch()
         assert changes.wait(5)
-        settle(changes)
+        read_reported(changes)
         in_thread(create)
         assert changes.wait(5)

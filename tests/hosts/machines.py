@@ -20,7 +20,7 @@ from viewer.records.hosts import *
 
 @dataclass(slots=True)
 class Machine:
-    """A machine with folders of its own, and a process on it that runs code, as a web server does.
+    """A machine with its own folders, and a process that runs code there, as a web server does.
 
     ``root`` is its only allowed folder. If it has a ``worker``, it is a host.
     """

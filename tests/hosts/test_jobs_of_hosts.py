@@ -81,11 +81,11 @@ def test_a_run_that_a_person_gave_up_is_ended_when_its_host_is_back(
     make_job: MakeJob, start_worker: StartWorker, project: Project
 ) -> None:
     job = make_job("hangs.py")
-    first = start_worker("hangs.py")
+    lost_worker = start_worker("hangs.py")
     enqueue(job)
     wait_until(lambda: job.events.count() > 5)
-    first.kill()
-    first.wait()
+    lost_worker.kill()
+    lost_worker.wait()
     job.refresh_from_db()
     runner = psutil.Process(job.process_id)
     # As a web server of another machine does it.

@@ -133,7 +133,7 @@ def test_a_clock_an_hour_apart_and_another_version_get_a_clear_word() -> None:
 
 @pytest.fixture
 def worker(tmp_path: Path, empty_data_folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Return a worker with a data folder of its own."""
+    """Return a worker with its own data folder."""
     command = [sys.executable, "manage.py", "worker", "--host", "gpu-1"]
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment_with(tmp_path / "data"), stderr=subprocess.PIPE, text=True

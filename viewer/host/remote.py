@@ -1,7 +1,7 @@
 """Requests to other hosts: a row with its reply, a queue of Procrastinate for each host, and NOTIFY.
 
 Only PostgreSQL has this queue. A job of it names a request's row, is never repeated, and is deleted once it
-is done. The row decides: a host claims it before it answers, and whoever gives up deletes it before that.
+is done. The row decides: a host claims it before it answers, and a sender that gives up deletes it first.
 """
 
 import asyncio
@@ -204,12 +204,12 @@ async def _answer_all(host: Host) -> None:
 
 @queue_app.task(name="answer_request")
 def answer_request(key: str) -> None:
-    """Answer the request of this row, once, unless whoever asked has given up."""
+    """Answer the request of this row, once, unless its sender has given up."""
     close_old_connections()
     try:
         _answer_row(UUID(key))
     except DatabaseError as error:
-        # Whoever asked gives up.
+        # The sender gives up.
         logger.warning("a request was not answered: %s", error)
         connection.close()
 

@@ -93,6 +93,18 @@ def test_the_inputs_of_a_package_are_found_in_its_own_modules(tmp_path: Path) ->
     assert [one.name for one in input_names(tmp_path, "agent:graph", "graph")] == ["count"]
 
 
+def test_no_entry_point_leads_out_of_the_folder(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    source = "class State:\n    hidden: int\ngraph = StateGraph(State).compile()\n"
+    for outside in ("other.py", "project.py"):
+        (tmp_path / outside).write_text(source)
+    for module in (f"{tmp_path}/other", f"../{tmp_path}/other", "../other", "", ".", ".."):
+        assert input_names(project, f"{module}:graph", "graph") == ()
+    (project / "agent.py").write_text(source)
+    assert [one.name for one in input_names(project, "agent:graph", "graph")] == ["hidden"]
+
+
 def test_the_project_page_names_the_engine_of_its_location(
     threads: Callable[[str], Location], admin_client: Client, tmp_path: Path
 ) -> None:

@@ -258,18 +258,25 @@ def _type_name(annotation: ast.expr) -> str:
 def _package_of(folder: Path, module: str) -> list[str]:
     """Return the parts of the package that relative imports start from: the module itself if it is one."""
     parts = module.split(".")
-    roots = (folder, folder / "src", *source_folders(folder))
-    is_package = any(root.joinpath(*parts, "__init__.py").is_file() for root in roots)
+    is_package = any(path.name == "__init__.py" and path.is_file() for path in _paths_of(folder, module))
     return parts if is_package else parts[:-1]
 
 
 def _tree(folder: Path, module: str) -> ast.Module | None:
-    parts = module.split(".")
-    for root in (folder, folder / "src", *source_folders(folder)):
-        for path in (root.joinpath(*parts).with_suffix(".py"), root.joinpath(*parts, "__init__.py")):
-            if text := read_text(path):
-                try:
-                    return ast.parse(text)
-                except (SyntaxError, ValueError, RecursionError, MemoryError):
-                    return None
+    for path in _paths_of(folder, module):
+        if text := read_text(path):
+            try:
+                return ast.parse(text)
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                return None
     return None
+
+
+def _paths_of(folder: Path, module: str) -> Iterator[Path]:
+    """Where a module of the project may be. Other names could lead out of the folder."""
+    parts = module.split(".")
+    if "/" in module or not all(parts):
+        return
+    for root in (folder, folder / "src", *source_folders(folder)):
+        yield root.joinpath(*parts).with_suffix(".py")
+        yield root.joinpath(*parts, "__init__.py")

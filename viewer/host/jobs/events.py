@@ -127,7 +127,7 @@ def insert(rows: Sequence[RedactedEvent]) -> None:
     values = [
         (jobs[row.job], row.seq, row.kind, at(row.at, database), data(row.data, database)) for row in rows
     ]
-    # In the order of their keys, so that whoever has read up to one key misses no event.
+    # Keys become visible in order, so a reader that continues after the last key misses no event.
     with exclusive_transaction("events"), database.cursor() as cursor:
         cursor.executemany(statement, values)
 

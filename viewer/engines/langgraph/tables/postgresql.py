@@ -267,7 +267,7 @@ class PostgresqlRows:
     def blobs(
         self, key: CheckpointKey, versions: Mapping[str, Any], budget: int | None = None
     ) -> list[tuple[str, str, int | None, bytes | None]]:
-        """The channel, type, size and bytes of each value of these versions in a table of its own.
+        """The channel, type, size and bytes of each value of these versions, from the table of values.
 
         With a budget, at most ``MAX_BLOBS``, and larger values are None.
         """
