@@ -3,8 +3,6 @@
 import os
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 from tests.langgraph.postgresql.server import OWNER, PORT, running
 
@@ -29,14 +27,11 @@ SELECTED = ["-m", "not sqlite and not engine and not browser"]
 
 def main(arguments: list[str]) -> int:
     """Start a server for these tests, run them, and return pytest's exit status."""
-    with tempfile.TemporaryDirectory(prefix="forkline-rows-") as folder:
-        # Its account differs where this runs as root.
-        Path(folder).chmod(0o755)
-        with running(Path(folder)):
-            server = f"host={folder} port={PORT} user={OWNER}"
-            command = [sys.executable, "-m", "pytest", *OPTIONS, *SELECTED, *(arguments or TESTS)]
-            environment = {**os.environ, "FORKLINE_TEST_SERVER": server}
-            return subprocess.run(command, check=False, env=environment).returncode
+    with running("forkline-rows-") as server:
+        address = f"host={server.folder} port={PORT} user={OWNER}"
+        command = [sys.executable, "-m", "pytest", *OPTIONS, *SELECTED, *(arguments or TESTS)]
+        environment = {**os.environ, "FORKLINE_TEST_SERVER": address}
+        return subprocess.run(command, check=False, env=environment).returncode
 
 
 if __name__ == "__main__":

@@ -2,12 +2,13 @@
 
 import os
 import pwd
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import psutil
+
+from tests.langgraph.postgresql.server import installed_program
 
 USER, NAME, PORT = "forkline", "forkline", 5432
 OPTIONS = {"listen_addresses": "''", "shared_buffers": "64MB", "max_connections": "300"}
@@ -56,13 +57,5 @@ class Server:
         user: dict[str, Any] = {}
         if self._account:
             user = {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}
-        command = [program_named(program), *arguments]
+        command = [installed_program(program), *arguments]
         subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.DEVNULL, **user)
-
-
-def program_named(name: str) -> str:
-    """Return the newest of the installed versions of a program."""
-    found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4]))
-    program = str(found[-1]) if found else shutil.which(name)
-    assert program, f"{name} is not there: run `scripts/system-packages postgresql`"
-    return program

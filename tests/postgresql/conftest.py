@@ -1,9 +1,7 @@
 """A PostgreSQL server for the rows of Forkline itself, whatever database the tests use."""
 
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -58,12 +56,9 @@ class Installation:
 
 @pytest.fixture(scope="session")
 def rows_server() -> Iterator[Server]:
-    """A server that runs until the tests end. The path of a socket must be short."""
-    folder = Path(tempfile.mkdtemp(prefix="forkline-rows-"))
-    folder.chmod(0o755)
-    with running(folder) as started:
+    """A server that runs until the tests end."""
+    with running("forkline-rows-") as started:
         yield started
-    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,7 @@
 """A real PostgreSQL server, and recorded databases of it as locations."""
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,12 +18,9 @@ _numbers = count()
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """A server that runs until the tests end. The path of a socket must be short."""
-    folder = Path(tempfile.mkdtemp(prefix="forkline-pg-"))
-    folder.chmod(0o755)
-    with running(folder) as started:
+    """A server that runs until the tests end."""
+    with running("forkline-pg-") as started:
         yield started
-    shutil.rmtree(folder)
 
 
 @pytest.fixture

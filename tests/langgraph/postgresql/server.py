@@ -4,6 +4,7 @@ import os
 import pwd
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,7 +44,8 @@ class Server:
         lines = (RECORDED / "lg12_postgres.sql").read_text().splitlines(keepends=True)
         # Older clients do not know these commands.
         dump = "".join(line for line in lines if not line.startswith(("\\restrict", "\\unrestrict")))
-        command = [_program("psql"), "-q", "-v", "ON_ERROR_STOP=1", "-d", self.connection(database, OWNER)]
+        options = ["-q", "-v", "ON_ERROR_STOP=1", "-d", self.connection(database, OWNER)]
+        command = [installed_program("psql"), *options]
         subprocess.run(command, input=dump, text=True, check=True, stdout=subprocess.DEVNULL)
         with self.connected(database) as connection:
             tables = "checkpoints, checkpoint_blobs, checkpoint_writes"
@@ -51,8 +53,16 @@ class Server:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Server]:
-    """Start a server in an empty folder, and stop it."""
+def running(prefix: str) -> Iterator[Server]:
+    """Start a server in a temporary folder, and stop it. The path of a socket must be short."""
+    with tempfile.TemporaryDirectory(prefix=prefix) as folder, _running_in(Path(folder)) as server:
+        yield server
+
+
+@contextmanager
+def _running_in(folder: Path) -> Iterator[Server]:
+    # The server's account differs where this runs as root.
+    folder.chmod(0o755)
     account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
     user: dict[str, Any] = {}
     if account:
@@ -64,7 +74,7 @@ def running(folder: Path) -> Iterator[Server]:
     options = f"{settings} -c unix_socket_directories={folder} -c port={PORT}"
 
     def run(program: str, *arguments: str) -> None:
-        command = [_program(program), "-D", str(data), *arguments]
+        command = [installed_program(program), "-D", str(data), *arguments]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, **user)
 
     run("initdb", "-U", OWNER, "--no-sync", "--encoding=UTF8", "--locale=C")
@@ -80,8 +90,8 @@ def running(folder: Path) -> Iterator[Server]:
         run("pg_ctl", "stop", "-m", "immediate")
 
 
-def _program(name: str) -> str:
-    """The newest of the installed versions of a program."""
+def installed_program(name: str) -> str:
+    """Return the newest of the installed versions of a program."""
     found = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4]))
     program = str(found[-1]) if found else shutil.which(name)
     assert program, f"{name} is not there: run `scripts/system-packages postgresql`"
