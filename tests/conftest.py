@@ -4,6 +4,7 @@ import fcntl
 import gc
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -44,6 +45,8 @@ from viewer.web.login_links import teammate
 
 # Seconds for a page to show something. A busy machine can stall for seconds.
 expect.set_options(timeout=30_000)
+# A shell starts what runs in the background with an ignored SIGINT, which every child would inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Collecting thousands of tests, and running them, creates many objects and little garbage.
 gc.set_threshold(20_000, 20, 100)
 # Keep Django's permissions after a test that commits: creating them again takes most of such a test's time.
