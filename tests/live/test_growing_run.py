@@ -63,6 +63,15 @@ def test_new_rows_above_the_visible_ones_are_announced_with_a_link(page: Page, r
     expect(page.locator(f"#c{new[-1].pk}")).to_be_focused()
 
 
+# Collects the texts of the button that announces new checkpoints, however shortly it is visible.
+RECORD_ANNOUNCEMENTS = """() => {
+  window.announced = [];
+  new MutationObserver((changes) => {
+    for (const { target } of changes) if (target.id === "rows-new" && !target.hidden) announced.push(target.textContent);
+  }).observe(document.body, { attributes: true, attributeFilter: ["hidden"], subtree: true });
+}"""
+
+
 def test_the_page_follows_what_was_started_until_the_person_scrolls(page: Page, run: Run) -> None:
     head = run.checkpoints.latest("row")
     job = Job.objects.create(
@@ -75,15 +84,17 @@ def test_the_page_follows_what_was_started_until_the_person_scrolls(page: Page, 
         started_at=timezone.now(),
     )
     opened = page.locator(".detail-id")
-    page.goto(f"{head.get_absolute_url()}&job={job.pk}")
+    page.goto(f"{run.checkpoints.get(row=57).get_absolute_url()}&job={job.pk}")
     follow = page.locator("[data-follow]")
     expect(page.locator("[data-job-bar]")).to_be_visible()
     expect(follow).to_be_hidden()
+    page.evaluate(RECORD_ANNOUNCEMENTS)
     for _ in range(2):
         (new,) = grow(run)
         expect(opened).to_have_text(new.checkpoint_id)
         expect(page.locator(f"#c{new.pk}")).to_be_in_viewport()
     assert f"at={new.checkpoint_id}" in page.url
+    assert page.evaluate("announced") == []
     page.locator("#lineage").hover()
     page.mouse.wheel(0, 200)
     expect(follow).to_be_visible()

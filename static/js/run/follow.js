@@ -1,6 +1,6 @@
 // Goes with the branch that a person has started, until the person scrolls, moves or opens something else.
 
-import { scrollingBox } from "./list.js";
+import { isOfBranch, scrollingBox } from "./list.js";
 
 const MOVES = new Set(["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", "j", "k"]);
 
@@ -13,11 +13,12 @@ let isOpening = false;
 /** Returns the newest row of a branch, or of its next attempt; undefined while there is none. */
 function newestOf(branch) {
   const rows = [...document.querySelectorAll(".row > a[data-branch]")];
-  return rows.find(({ dataset }) => dataset.branch === branch || dataset.branch.startsWith(`${branch}, `));
+  return rows.find(({ dataset }) => isOfBranch(dataset.branch, branch));
 }
 
 function showButtons() {
   for (const bar of bars()) {
+    bar.toggleAttribute("data-followed", bar.dataset.jobBar === followed);
     const button = bar.querySelector("[data-follow]");
     if (button) button.hidden = bar.dataset.jobBar === followed || bar.querySelector(".has-ended") !== null;
   }

@@ -1,7 +1,7 @@
 // The list of a run: keys, the selection, and new rows on top without a jump of the scroll position.
 
 import { counted } from "../counts.js";
-import { isTyping, scrollingBox } from "./list.js";
+import { isOfBranch, isTyping, scrollingBox } from "./list.js";
 
 const ITEM = ".row a:not(.row-toggle), .graph-node";
 const current = () => document.querySelector('.row a[aria-current], .graph-node[aria-current]');
@@ -145,6 +145,13 @@ function isReadingBelow() {
   const chosen = rowOf(current());
   return scroller().scrollTop > 0 || (chosen !== null && chosen !== undefined && chosen !== document.querySelector(".row"));
 }
+/** Returns how many of the newest rows are not of the branch that the page goes with. */
+function countOthers(count) {
+  const followed = document.querySelector("[data-followed]")?.dataset.branch;
+  if (!followed) return count;
+  const rows = [...document.querySelectorAll(".row > a[data-branch]")].slice(0, count);
+  return count - rows.filter(({ dataset }) => isOfBranch(dataset.branch, followed)).length;
+}
 function announce(count) {
   unseen += count;
   const button = newRows();
@@ -197,7 +204,7 @@ document.addEventListener("htmx:afterSwap", () => {
   if (before !== null) scroller().scrollTop += untilEnd() - before;
   if (toggled) restorePlace(toggled);
   const more = newest === null ? 0 : Number(rowsShown()?.dataset.newest) - newest;
-  if (more > 0 && before !== null) announce(more);
+  if (more > 0 && before !== null) announce(countOthers(more));
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   before = focused = newest = null;
   markSelection();

@@ -10,3 +10,8 @@ export function scrollingBox() {
   const list = document.getElementById("lineage");
   return list && getComputedStyle(list).overflowY === "auto" ? list : null;
 }
+
+/** Returns whether a row's branch is this branch, or its next attempt. */
+export function isOfBranch(shown, branch) {
+  return shown === branch || shown.startsWith(`${branch}, `);
+}
