@@ -20,7 +20,7 @@ from viewer.formats import count_text, duration, short_moment
 from viewer.host_requests import ReadWorkers, Workers, ask
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
-from viewer.models import Job
+from viewer.models import Job, Location
 from viewer.presentation.hosts import away_text
 from viewer.records.hosts import is_away, is_here, is_stalled
 from viewer.records.limits import Limit, limit_in, midnight, reached_shared_limit, usage_of
@@ -152,7 +152,7 @@ def _for_its_time(job: Job) -> Wait | None:
     if job.is_missed:
         text = gettext("for you: no worker was running at its start time, %(at)s. Start it manually.")
         return Wait(job, "person", text % {"at": at})
-    if not _workers_of(job).is_up:
+    if not workers_of(job.location).is_up:
         return Wait(
             job,
             "time",
@@ -171,9 +171,9 @@ def _for_its_host(job: Job) -> Wait | None:
     return None
 
 
-def _workers_of(job: Job) -> Workers:
-    """Return the workers of the job's host: those of this machine, or what another one has reported."""
-    host = job.location.host
+def workers_of(location: Location) -> Workers:
+    """Return the workers of the location's host: those of this machine, or what another one has reported."""
+    host = location.host
     if is_here(host.pk):
         return ask(ReadWorkers())
     return Workers(is_up=not is_away(host.pk), slots=host.slots)
@@ -218,7 +218,7 @@ def _url_of(limit: Limit, job: Job) -> str:
 
 
 def _for_a_slot(job: Job) -> Wait:
-    workers = _workers_of(job)
+    workers = workers_of(job.location)
     if not workers.is_up:
         return Wait(job, "worker", gettext("for a worker: none is running"))
     busy = Job.objects.under_way().filter(location__host=job.location.host_id).count()

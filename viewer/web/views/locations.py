@@ -32,6 +32,7 @@ from viewer.host_requests import (
 from viewer.messages.translation import translate
 from viewer.models import Location, Problem
 from viewer.presentation.hosts import hosts_if_several
+from viewer.presentation.jobs.status import workers_of
 from viewer.presentation.run_list import run_list
 from viewer.records.hosts import chosen_host
 from viewer.records.locations import is_indexed, keeps_files, removal_blocker
@@ -143,12 +144,14 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show a location: its runs, problems and project."""
     location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
     engine = engine_of(location)
+    requested = Location.ImportState.REQUESTED
     context = {
         "location": location,
         "snippet": engine.snippet_template,
         "runs": run_list(location.runs.top_level(), request.GET, shows_location=False),
         "is_prunable": keeps_files(location) and not ask(IsLocationGone(location.pk)),
         "undescribed": location.runs.undescribed().count() if is_indexed(location) else 0,
+        "needs_worker": location.import_state == requested and not workers_of(location).is_up,
         "is_listing": is_indexed(location) and not location.listed_fingerprint,
         "is_runnable": any(kind.is_runnable for kind in engine.kinds.values()),
         # Where there are many, those that lost something come first.
