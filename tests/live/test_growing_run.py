@@ -67,7 +67,8 @@ def test_new_rows_above_the_visible_ones_are_announced_with_a_link(page: Page, r
 RECORD_ANNOUNCEMENTS = """() => {
   window.announced = [];
   new MutationObserver((changes) => {
-    for (const { target } of changes) if (target.id === "rows-new" && !target.hidden) announced.push(target.textContent);
+    const shown = changes.map(({ target }) => target).filter(({ id, hidden }) => id === "rows-new" && !hidden);
+    announced.push(...shown.map(({ textContent }) => textContent));
   }).observe(document.body, { attributes: true, attributeFilter: ["hidden"], subtree: true });
 }"""
 

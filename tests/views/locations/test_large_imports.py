@@ -29,7 +29,9 @@ def test_a_page_shows_the_progress_and_continues_a_cancelled_import(
     assert "import-progress" not in page
 
 
-def test_a_page_says_what_continues_an_import_without_a_worker(crew_location: Location, reader: Client) -> None:
+def test_a_page_says_what_continues_an_import_without_a_worker(
+    crew_location: Location, reader: Client
+) -> None:
     notice = "No worker is running. <code>forkline worker</code> continues the import."
     crew_location.request_import()
     assert notice in reader.get(crew_location.get_absolute_url()).content.decode()
