@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.engine_runs.graphs import PROJECT, Graphs, digests, run_program
+from tests.engine_runs.graphs import PROJECT, RUNNER, Graphs, digests, run_program
 
 CATS = {"topic": "cats"}
 # A script of the project's user.
@@ -70,6 +70,35 @@ def test_the_second_question_of_a_node(graphs: Graphs) -> None:
     prompts, notes = answered(graphs, request(graphs, "single"), "other")
     assert prompts == ["two on cats?"] and "first got x and other" in notes
     assert graphs.nodes() == ["end", "first"]
+
+
+def test_the_second_question_of_a_node_is_answered_in_its_thread(graphs: Graphs) -> None:
+    recorded(graphs, "single", {"answer": "x"})
+    (event,) = graphs.run({**request(graphs, "single"), "kind": "preflight"}).of("preflight")
+    assert "first" in event["report"]["next"]
+    given = graphs.request("resume", "asking:single", "single", typed={"answers": {"": "y"}})
+    ended = graphs.completed(given)
+    assert [step["unit"] for step in ended.of("steps")[0]["steps"]] == ["first"]
+    assert "first got x and y" in json.loads(ended.end["result"])["notes"]
+    assert graphs.nodes() == ["end", "first"]
+
+
+def test_a_node_that_waits_again_runs_next_although_an_old_engine_leaves_it_out(graphs: Graphs) -> None:
+    recorded(graphs, "single", {"answer": "x"})
+    code = f"""
+import json, sqlite3
+sys.path.insert(0, {str(RUNNER.parent)!r})
+from langgraph.checkpoint.sqlite import SqliteSaver
+from asking import single
+from forkline_langgraph.running import next_nodes
+saver = SqliteSaver(sqlite3.connect(sys.argv[1], check_same_thread=False))
+graph, config = single.copy(update={{"checkpointer": saver}}), {{"configurable": {{"thread_id": "single"}}}}
+state = graph.get_state(config)
+# Before 1.2, a task with any answer counts as one that has finished.
+graph.get_state = lambda config: state._replace(next=())
+print(json.dumps(next_nodes(graph, config)))
+"""
+    assert json.loads(graphs.by_engine(code, str(graphs.store)).splitlines()[-1]) == ["first"]
 
 
 def test_a_node_with_one_of_two_answers_asks_again_after_an_edit(graphs: Graphs) -> None:

@@ -1,12 +1,14 @@
 """An edited fork runs what was to run next: what nodes chose with ``Command``, sends, inputs and joins."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tests.engine_runs.graphs import PROJECT, Graphs, checkpoints, digests, run_program
+from tests.langgraph.conftest import RECORDED
 
 DOGS = {"topic": "dogs"}
 
@@ -106,6 +108,23 @@ def test_an_edit_after_two_nodes_with_conditions_names_the_node_that_decides(gra
     assert graphs.nodes() == []
     assert forked(graphs, "split", 3, as_node="left").end["status"] == "succeeded"
     assert "no" in graphs.nodes()
+
+
+def test_nodes_that_ran_together_in_an_old_version_are_found(graphs: Graphs) -> None:
+    # The versions of the channels of one step differ after the counter.
+    shutil.copy(RECORDED / "lg02_76_parallel.db", graphs.store)
+    ended = forked(graphs, "split", 3)
+    assert ended.end["status"] == "failed" and graphs.nodes() == []
+    assert ended.end["error"].endswith("“As node”: left, right")
+    ended = forked(graphs, "parallel", 3)
+    assert ended.end["status"] == "succeeded", ended.end
+    assert graphs.nodes() == ["after_left", "after_right", "chosen", "end"]
+
+
+def test_an_edit_at_the_end_of_two_nodes_names_both(graphs: Graphs) -> None:
+    recorded(graphs, "twins")
+    ended = forked(graphs, "twins", 3)
+    assert ended.end["error"].endswith("“As node”: left, right") and graphs.nodes() == []
 
 
 def test_a_fork_after_which_nothing_runs_is_refused(graphs: Graphs) -> None:

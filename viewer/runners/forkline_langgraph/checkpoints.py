@@ -76,7 +76,7 @@ def _ext(value: Any) -> Any:
 LOCK_SECONDS = 5
 # The channels of writes that do not finish their task.
 ANSWERS, INTERRUPTS, ERRORS = "__resume__", "__interrupt__", "__error__"
-SPECIAL = {ANSWERS, INTERRUPTS, ERRORS, "__scheduled__"}
+SPECIAL = {ANSWERS, INTERRUPTS, ERRORS, "__scheduled__", "__error_source_node__"}
 SQLITE_TABLES = {"checkpoints", "writes"}
 # The first version of SQLite with ``octet_length``.
 HAS_OCTET_LENGTH = (3, 43)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from forkline_langgraph.checkpoints import TASKS
 from forkline_langgraph.effects import NamedType
+from forkline_langgraph.running import next_nodes
 from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
@@ -90,37 +91,42 @@ def apply(
         raise
     except Exception as error:
         if "mbiguous" in str(error):
-            raise Refused("langgraph.as_node_missing", nodes=", ".join(nodes_of(running.graph))) from error
+            raise _unclear(nodes_of(running.graph)) from error
         raise Refused("langgraph.edit_failed", kind=type(error).__name__, error=error) from error
 
 
 def _attribution(graph: Any, pending: Pending, as_node: str | None) -> tuple[str | None, list[Any]]:
     """Return the node that an edit is attributed to, and what runs next besides what its edges decide.
 
-    The node is None if the engine chooses it.
+    The node is None if the engine chooses it. Raises Refused if it is unclear which node it is.
     """
     everything = [*pending.nodes, *pending.sends]
-    if not everything or not _is_state_graph(graph) or (as_node and as_node not in pending.last):
+    if not _is_state_graph(graph) or (as_node and as_node not in pending.last):
+        return as_node, []
+    if not everything:
+        if as_node is None and len(pending.last) > 1:
+            raise _unclear(pending.last)
         return as_node, []
     edges = _edges_of(graph.builder, pending.last)
     if as_node is None and not _always_next(graph.builder, edges) <= set(pending.nodes):
         # Not the nodes that ran last have led here, but another edit.
         return _without_effect(graph.builder, pending), everything
     if as_node is None and len(pending.last) > 1:
-        return _one_of(graph.builder, pending, everything)
+        return _one_of(graph.builder, pending)
     return as_node, [one for one in everything if not edges.may_lead_to(getattr(one, "node", one))]
 
 
-def _one_of(builder: Any, pending: Pending, everything: list[Any]) -> tuple[str | None, list[Any]]:
+def _one_of(builder: Any, pending: Pending) -> tuple[str, list[Any]]:
     """Return one of several nodes that ran last, and what runs next besides what its edges decide.
 
-    Only conditions decide again, so it is the node that has some. The node is None if several have.
+    Only conditions decide again, so it is the node that has some. Raises Refused if several have: before 0.6,
+    the engine would choose one of them at random.
     """
     deciding = [
         name for name in pending.last if (found := _edges_of(builder, [name])).conditional or found.open
     ]
     if len(deciding) > 1:
-        return None, []
+        raise _unclear(deciding)
     writer = deciding[0] if deciding else pending.last[0]
     own = _edges_of(builder, [writer])
     others = _edges_of(builder, [name for name in pending.last if name != writer])
@@ -132,7 +138,7 @@ def _one_of(builder: Any, pending: Pending, everything: list[Any]) -> tuple[str 
 def _pending(running: Running | InnerGraph) -> Pending:
     checkpoint = _saved(running).checkpoint
     sends = list(checkpoint["channel_values"].get(TASKS) or checkpoint.get("pending_sends") or [])
-    nodes = [str(name) for name in running.state().next]
+    nodes = running.next_nodes()
     for send in sends:
         if send.node in nodes:
             nodes.remove(send.node)
@@ -142,12 +148,20 @@ def _pending(running: Running | InnerGraph) -> Pending:
 def _last_nodes(graph: Any, checkpoint: Mapping[str, Any]) -> list[str]:
     """Return the nodes that ran in the last step; the start if none has run."""
     seen = {
-        name: max(versions.values())
+        name: max(map(_step_of, versions.values()))
         for name, versions in checkpoint["versions_seen"].items()
         if name in graph.nodes and versions
     }
     newest = max(seen.values(), default=None)
     return sorted(name for name, version in seen.items() if version == newest) or [START]
+
+
+def _step_of(version: Any) -> int:
+    """Return the counter in a channel's version, such as 3 for ``00000003.0.4711``.
+
+    Before 0.6, what follows it differs between the channels of a step.
+    """
+    return int(str(version).partition(".")[0])
 
 
 def _edges_of(builder: Any, nodes: Iterable[str]) -> Edges:
@@ -180,7 +194,12 @@ def _without_effect(builder: Any, pending: Pending) -> str:
         edges = _edges_of(builder, [node])
         if not (edges.conditional or edges.open or edges.joins) and edges.fixed <= {*pending.nodes, END}:
             return str(node)
-    raise Refused("langgraph.as_node_missing", nodes=", ".join(builder.nodes))
+    raise _unclear(builder.nodes)
+
+
+def _unclear(nodes: Iterable[str]) -> Refused:
+    """Return the error of an edit that several nodes may have made."""
+    return Refused("langgraph.as_node_missing", nodes=", ".join(nodes))
 
 
 def _command(update: Mapping[str, Any], goto: list[Any]) -> Any:
@@ -298,9 +317,9 @@ class InnerGraph:
         self.config = {**outer.config, "configurable": configurable}
         self._outer = outer
 
-    def state(self) -> Any:
-        """Return the state of the subgraph's last checkpoint."""
-        return self._outer.graph.get_state(self.config)
+    def next_nodes(self) -> list[str]:
+        """Return the nodes of the subgraph that run next."""
+        return next_nodes(self._outer.graph, self.config)
 
     def update(self, values: Any, as_node: str | None) -> None:
         """Write a checkpoint of the subgraph, with ``update_state`` of the graph that calls it."""
@@ -315,6 +334,6 @@ def edit_inner_graph(outer: Running, namespace: str, request: Request, loadable:
         raise Refused("langgraph.edit_and_answer")
     inner = InnerGraph(outer, namespace)
     apply(inner, values, set(options.get("replace") or []), options.get("as_node") or None)
-    if not inner.state().next:
+    if not inner.next_nodes():
         raise Refused("langgraph.nothing_follows")
-    outer.report_steps(list(outer.state().next))
+    outer.report_steps(outer.next_nodes())

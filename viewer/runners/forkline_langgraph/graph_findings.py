@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forkline_langgraph import checkpoints, edits, savers, scratch_store
+from forkline_langgraph import checkpoints, edits, running, savers, scratch_store
 from forkline_langgraph.entry_points import RESERVED
 from forkline_langgraph.events import shown
 from forkline_langgraph.running import Running, units_of
@@ -217,12 +217,12 @@ def next_nodes(
     """Return the nodes that would run next from a copy of the checkpoint. Raises Refused."""
     with _on_copy(graph, source, scratch, address, loadable) as copied:
         try:
-            state = copied.get_state(_config_of(address))
+            following = running.next_nodes(copied, _config_of(address))
         except Refused:
             raise
         except Exception as error:
             raise Refused("langgraph.state_unreadable", kind=type(error).__name__, error=error) from error
-    return list(state.next)[:MAX_NAMES]
+    return following[:MAX_NAMES]
 
 
 def next_by_node(
@@ -254,8 +254,8 @@ def next_by_node(
             with_writes=asks and not is_edited,
             edited="" if is_edited else None,
         ) as copied:
-            running = Running(copied, _config_of(address), reporter)
-            found.append({"node": node, **_outcome(running, values, replaced, node)})
+            one = Running(copied, _config_of(address), reporter)
+            found.append({"node": node, **_outcome(one, values, replaced, node)})
     return found
 
 
@@ -284,14 +284,14 @@ def _config_of(address: CheckpointKey) -> dict[str, Any]:
     return {"configurable": {"thread_id": address.thread}}
 
 
-def _outcome(running: Running, values: dict[str, Any], replaced: set[str], node: str) -> Found:
+def _outcome(one: Running, values: dict[str, Any], replaced: set[str], node: str) -> Found:
     try:
         if values or node:
-            edits.apply(running, dict(values), replaced, node or None)
-        state = running.state()
+            edits.apply(one, dict(values), replaced, node or None)
+        following, state = one.next_nodes(), one.state().values
     except Refused as refused:
         return {"next": [], "error": shortened(str(refused), MAX_ERROR)}
     except Exception as error:
         return {"next": [], "error": shortened(f"{type(error).__name__}: {error}", MAX_ERROR)}
-    after = {name: shown(state.values.get(name)) for name in values} if isinstance(state.values, dict) else {}
-    return {"next": units_of(state.next), "after": after, "error": ""}
+    after = {name: shown(state.get(name)) for name in values} if isinstance(state, dict) else {}
+    return {"next": units_of(following), "after": after, "error": ""}

@@ -72,6 +72,22 @@ def waiting_in(state: Any, finished: Collection[str]) -> list[Waiting]:
     return list(found.values())
 
 
+def finished_tasks(graph: Any, config: Any) -> set[str]:
+    """Return the ids of the tasks after a thread's last checkpoint that have finished."""
+    saved = graph.checkpointer.get_tuple(config)
+    writes = (saved.pending_writes if saved else None) or ()
+    return {str(task) for task, channel, _value in writes if channel not in SPECIAL}
+
+
+def next_nodes(graph: Any, config: Any) -> list[str]:
+    """Return the nodes that run next on a thread; a node that was sent several times occurs as often.
+
+    Before 1.2, ``next`` of the graph's own state lacks a node that waits again after an earlier answer.
+    """
+    finished = finished_tasks(graph, config)
+    return [str(task.name) for task in graph.get_state(config).tasks if task.id not in finished]
+
+
 def is_refused_answer(error: Exception) -> bool:
     """Return whether a node has refused an answer that does not fit the class that it asked for."""
     from langgraph import errors
@@ -199,10 +215,11 @@ class Running:
 
     def waiting(self) -> list[Waiting]:
         """Return the interrupts that wait for an answer at the thread's last checkpoint."""
-        saved = self.graph.checkpointer.get_tuple(self.config)
-        writes = (saved.pending_writes if saved else None) or ()
-        finished = {str(task) for task, channel, _value in writes if channel not in SPECIAL}
-        return waiting_in(self.state(), finished)
+        return waiting_in(self.state(), finished_tasks(self.graph, self.config))
+
+    def next_nodes(self) -> list[str]:
+        """Return the nodes that run next, as ``next_nodes`` does."""
+        return next_nodes(self.graph, self.config)
 
     def update(self, values: Any, as_node: str | None, config: dict[str, Any] | None = None) -> None:
         """Write a checkpoint with changed values, as if ``as_node`` had returned them.
@@ -237,16 +254,15 @@ class Running:
                     raise
                 # Nothing is stored of an answer that its node refuses, so its question can be asked again.
                 refused = error
-            state = self.state()
             waiting = self.waiting()
             if refused and not waiting:
                 raise refused
             if not waiting:
                 break
             given = self._answered(waiting, str(refused or ""))
-        if state.next:
-            self._reporter.write("breakpoint", nodes=units_of(state.next))
-        return result_of(state.values)
+        if following := self.next_nodes():
+            self._reporter.write("breakpoint", nodes=units_of(following))
+        return result_of(self.state().values)
 
     def report_steps(self, nodes: Sequence[str]) -> None:
         """Report which nodes run next."""

@@ -183,7 +183,7 @@ def _edited(one: Running, request: Request, loadable: Loadable) -> Any:
         if answers:
             raise Refused("langgraph.edit_and_answer")
         edits.apply(one, values, set(options.get("replace") or []), as_node)
-    following = list(one.state().next)
+    following = one.next_nodes()
     if not following:
         raise Refused("langgraph.nothing_follows")
     # A subgraph's steps are part of one step of the graph that calls it.
@@ -201,9 +201,9 @@ def _input_or_answers(one: Running, request: Request, loadable: Loadable) -> Any
     """Return what to pass to ``Running.to_end``: a new run's input, answers, or None. Raises Refused."""
     if request["kind"] == "run":
         return running.input_of(one.graph, edits.typed_values(request["inputs"], loadable))
-    state = one.state()
-    if not state.next:
+    following = one.next_nodes()
+    if not following:
         raise Refused("langgraph.nothing_left")
-    one.report_steps(list(state.next))
+    one.report_steps(following)
     answers = request.get("answers") or {}
     return Command(resume=running.resumption(answers, one.waiting())) if answers else None

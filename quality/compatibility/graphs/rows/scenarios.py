@@ -93,6 +93,8 @@ def answered_fork(name: str, graph: str, answer: str, *nodes: str, **options: An
 MINE = {"notes": ["mine"]}
 SENDS = (("work", {"topic": "a"}), ("work", {"topic": "b"}))
 FAN = ("end", "left", "right")
+# The first version that writes checkpoints at the exit only.
+DURABILITY, NO_DURABILITY = (0, 3), "no durability"
 NO_CACHE, NO_DELTA = {"missing": "no node caches"}, {"missing": "no DeltaChannel"}
 SCENARIOS = (
     replayed(

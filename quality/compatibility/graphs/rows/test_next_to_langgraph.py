@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quality.compatibility.graphs.rows.scenarios import SCENARIOS, Scenario
+from quality.compatibility.graphs.rows.scenarios import DURABILITY, NO_DURABILITY, SCENARIOS, Scenario
 from quality.compatibility.graphs.table import CELL, ROW
 from tests.engine_runs.runs import Ended
 from tests.engine_runs.sides import Done, Side, Store
@@ -17,8 +17,8 @@ Record = Any
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[one.name for one in SCENARIOS])
 def test_forkline_does_what_langgraph_does(scenario: Scenario, store: Store, record_property: Record) -> None:
     record_property(ROW, f"like LangGraph: {scenario.name} ({store.name})")
-    if scenario.missing and not has_graph(store.recorded, scenario.graph):
-        record_property(CELL, scenario.missing)
+    if lacks := lacking(store.recorded, scenario):
+        record_property(CELL, lacks)
         return
     if not recorded(store, scenario):
         record_property(CELL, "LangGraph cannot store it")
@@ -48,6 +48,13 @@ def applies_old_writes(side: Side, scenario: Scenario) -> bool:
     """
     changes = any("values" in action and "as_node" not in action for action in scenario.actions)
     return changes and (0, 3) < side.version < (1, 0)
+
+
+def lacking(side: Side, scenario: Scenario) -> str:
+    """What this version lacks for a scenario; empty if it lacks nothing."""
+    if side.version < DURABILITY and any(action.get("late") for action in scenario.recording):
+        return NO_DURABILITY
+    return scenario.missing if scenario.missing and not has_graph(side, scenario.graph) else ""
 
 
 def has_graph(side: Side, entry_point: str) -> bool:

@@ -135,6 +135,12 @@ def split_graph() -> StateGraph:
     return graph
 
 
+def twins_graph() -> StateGraph:
+    """``left`` and ``right`` run in parallel, and nothing follows."""
+    nodes = {name: node(name) for name in ("left", "right")}
+    return graph_of("plan", plan=going("plan", ["left", "right"]), **nodes)
+
+
 def deep_graph() -> StateGraph:
     """``before``, then the supervisor's graph with a question in ``writer`` as a subgraph, then ``after``."""
     inner = graph_of(
@@ -162,4 +168,4 @@ supervisor, both, sending = (one.compile() for one in (supervisor_graph(), both_
 parent, mixed, conditional = (one.compile() for one in (parent_graph(), mixed_graph(), conditional_graph()))
 joined, deep, ending = (one.compile() for one in (joined_graph(), deep_graph(), ending_graph()))
 parallel, parallel_decided = parallel_graph().compile(), decided_graph().compile()
-split = split_graph().compile()
+split, twins = split_graph().compile(), twins_graph().compile()
