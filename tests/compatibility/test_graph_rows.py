@@ -3,10 +3,13 @@
 ``make matrix-langgraph`` runs them on each version, and on PostgreSQL.
 """
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from quality.compatibility.graphs.rows import test_conformance as conformance
 from quality.compatibility.graphs.rows import test_interrupts_and_stores as interrupts
 from quality.compatibility.graphs.rows.scenarios import SCENARIOS, Scenario
 from quality.compatibility.graphs.rows.test_next_to_langgraph import (
@@ -36,6 +39,18 @@ def test_several_interrupts_at_once(store: SqliteStore) -> None:
 
 def test_an_interrupted_subgraph_with_its_state_edited(store: SqliteStore) -> None:
     interrupts.test_an_interrupted_subgraph_with_its_state_edited(store, _noted)
+
+
+def test_rows_have_the_database_of_the_tests() -> None:
+    # With several processes, that of pytest-django cannot be opened.
+    rows = Path(conformance.__file__)
+    listed = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--fixtures-per-test", rows],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "django_db_setup -- tests/conftest.py" in listed.stdout
 
 
 def _noted(name: str, value: object) -> None:

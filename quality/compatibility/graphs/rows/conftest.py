@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import graph_python, warm_langgraph  # noqa: F401 - fixtures
+from tests.conftest import (  # noqa: F401 - fixtures
+    closed_data_folder,
+    django_db_setup,
+    empty_data_folder,
+    graph_python,
+    warm_langgraph,
+    working_database,
+)
 from tests.engine_runs.graphs import WarmGraphs
 from tests.engine_runs.sides import PostgresqlStore, SqliteStore, Store
 from tests.langgraph.postgresql.conftest import server  # noqa: F401 - a fixture
