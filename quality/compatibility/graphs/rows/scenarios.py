@@ -19,7 +19,8 @@ class Scenario:
     """A thread, a request on one copy of it, and actions of by_langgraph.py on the other.
 
     ``at`` is the position of the checkpoint for both. ``failing`` is a node that fails while the thread is
-    recorded. ``missing`` says what a version lacks in which the graph is None.
+    recorded. ``in_turn`` records one node after the other: a failure cancels those beside it that have not
+    finished. ``missing`` says what a version lacks in which the graph is None.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Scenario:
     given: Any = field(default_factory=lambda: CATS)
     recording: tuple[Action, ...] = ()
     failing: str = ""
+    in_turn: bool = False
     is_async: bool = False
     missing: str = ""
     serializer: str = ""
@@ -98,7 +100,13 @@ DURABILITY, NO_DURABILITY = (0, 3), "no durability"
 NO_CACHE, NO_DELTA = {"missing": "no node caches"}, {"missing": "no DeltaChannel"}
 SCENARIOS = (
     replayed(
-        "resume after a failure in a fan-out", "graphs:fan", "end", "right", kind="resume", failing="right"
+        "resume after a failure in a fan-out",
+        "graphs:fan",
+        "end",
+        "right",
+        kind="resume",
+        failing="right",
+        in_turn=True,
     ),
     replayed("replay from the middle", "graphs:fan", *FAN, at=2),
     edited("fork with an edited channel", "graphs:fan", DOGS, *FAN, at=2),
@@ -136,7 +144,15 @@ SCENARIOS = (
         ("start",),
         at=1,
     ),
-    replayed("Send map-reduce half done", "graphs:spread", "end", "work-b", kind="resume", failing="work-b"),
+    replayed(
+        "Send map-reduce half done",
+        "graphs:spread",
+        "end",
+        "work-b",
+        kind="resume",
+        failing="work-b",
+        in_turn=True,
+    ),
     replayed("Send map-reduce from its start", "graphs:spread", "end", "work-a", "work-b", at=1),
     edited("Command(goto) chooses again", "steering:goto", DOGS, "choose", "right", at=1),
     chosen(

@@ -79,7 +79,7 @@ def recorded(store: Store, scenario: Scenario) -> bool:
         failing.touch()
     actions = scenario.recording or ({"input": scenario.given},)
     try:
-        side.run_langgraph(scenario.graph, THREAD, actions, **options_of(scenario))
+        side.run_langgraph(scenario.graph, THREAD, actions, **options_of(scenario), in_turn=scenario.in_turn)
     except AssertionError as error:
         # The metadata of old versions have the values, as JSON.
         if scenario.serializer == "pickled" and "is not JSON serializable" in str(error):

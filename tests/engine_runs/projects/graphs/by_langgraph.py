@@ -14,7 +14,8 @@ STORE is as in record.py. Each action changes the state, or runs the graph, or d
     before, after the nodes of static breakpoints
     late          whether checkpoints are written at the exit only
 
-Options: async, and the serializer: encrypted or pickled. Printed are the result and the next nodes as JSON.
+Options: async, in_turn (whether nodes run one after the other), and the serializer: encrypted or pickled.
+Printed are the result and the next nodes as JSON.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from typing import Any
 
 from langchain_core.messages import convert_to_messages
 from langgraph.types import Command, Send
-from record import async_saver, opened
+from record import IN_TURN, async_saver, opened
 
 RUNS = {"input", "answer", "run"}
 
@@ -41,6 +42,7 @@ def main(store: str, entry_point: str, thread: str, actions: str, options: str) 
     with opened(store) as saver:
         saver.serde = serializer(chosen.get("serializer"), saver.serde)
         bound = graph.copy(update={"checkpointer": saver})
+        bound = bound.with_config(IN_TURN) if chosen.get("in_turn") else bound
         for action in json.loads(actions):
             act(bound, thread, action)
         show(bound.get_state({"configurable": {"thread_id": thread}}))

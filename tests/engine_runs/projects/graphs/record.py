@@ -15,6 +15,9 @@ import graphs
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
+# One node after the other, in their order: a failure cancels nodes beside it that have not finished.
+IN_TURN = {"max_concurrency": 1}
+
 
 def main(store: str, name: str, thread: str, given: str) -> None:
     """Run to the end, a question or a failure. An input {"resume": …} answers a question."""
@@ -25,8 +28,9 @@ def main(store: str, name: str, thread: str, given: str) -> None:
     options: Any = {"durability": "sync"} if store.startswith("shallow ") else {}
     with opened(store) as saver:
         graph = getattr(graphs, f"{name}_graph")().compile(checkpointer=saver)
+        config = {"configurable": {"thread_id": thread}, **IN_TURN}
         try:
-            graph.invoke(input_of(json.loads(given)), {"configurable": {"thread_id": thread}}, **options)
+            graph.invoke(input_of(json.loads(given)), config, **options)
         except ValueError as error:
             print(error)
 
