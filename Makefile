@@ -18,7 +18,7 @@ up: web ## Serve your own checkpoints: make up LOCATION=…
 	@exec .venv/bin/python manage.py up --parent $$PPID $(if $(LOCATION),"$(LOCATION)")
 
 test: setup development ## Run the whole test suite
-	@scripts/system-packages dot browser postgresql
+	@scripts/system-packages dot browser postgresql pgbouncer proxy
 	@# Some environments write no bytecode: each program that a test starts would compile all modules.
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest $(or $(TESTS),-n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder)
 

@@ -1,5 +1,6 @@
 """Reads environment variables. An invalid value ends the program with a message instead of a traceback."""
 
+import ipaddress
 import os
 import re
 import secrets
@@ -135,6 +136,17 @@ def env_file(name: str, text: str, shown: str) -> Path | None:
         return file_at(value) if os.path.lexists(value) else path(value)
     except (InvalidInput, OSError):
         raise InvalidSetting(f"{name} must be the absolute path of a file, not {quoted(value)}.") from None
+
+
+def env_address(name: str, default: str, text: str) -> str:
+    """Return the variable as an IPv4 address of this machine. Raise InvalidSetting for anything else."""
+    value = env_text(name, default, text, kind="address")
+    try:
+        return str(ipaddress.IPv4Address(value))
+    except ValueError:
+        raise InvalidSetting(
+            f"{name} must be an IPv4 address such as 0.0.0.0, not {quoted(value)}."
+        ) from None
 
 
 def env_origins(name: str, default: str, text: str, shown: str) -> list[str]:

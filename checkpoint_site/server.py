@@ -1,4 +1,4 @@
-"""``python -m checkpoint_site.server``: serves pages and sockets on 127.0.0.1 until SIGINT or SIGTERM."""
+"""``python -m checkpoint_site.server``: serves pages and sockets until SIGINT or SIGTERM."""
 
 import argparse
 import asyncio
@@ -15,10 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 import uvicorn
 
 from checkpoint_site.connections import SEND_BUFFER_BYTES, Patience, SocketConnection
-from checkpoint_site.settings import MAX_HEADER_BYTES, PORT
+from checkpoint_site.settings import LISTEN_ADDRESS, MAX_HEADER_BYTES, PORT
 from viewer.cli.supervision import add_lifeline_argument, hold
 
-HOST = "127.0.0.1"
 # Threads for sockets. Each has its own database connection.
 SOCKET_THREADS = 4
 # Pages send nothing over their sockets.
@@ -84,7 +83,7 @@ def configuration() -> uvicorn.Config:
     """Return uvicorn's configuration. Django configures logging."""
     return uvicorn.Config(
         "checkpoint_site.asgi:application",
-        host=HOST,
+        host=LISTEN_ADDRESS,
         port=PORT,
         loop="asyncio",
         http="h11",

@@ -7,6 +7,7 @@ from platformdirs import user_data_path
 from checkpoint_site.environment import (
     MAX_BYTES,
     create_folder,
+    env_address,
     env_choice,
     env_database,
     env_databases,
@@ -42,7 +43,13 @@ DATA_DIR = env_folder(
     "The data folder: the database with the stored checkpoints, and the job folders.",
     "`var/` in a checkout; the user's data folder for `forkline` when installed",
 )
-PORT = env_number("PORT", 8000, "The port of the dashboard on 127.0.0.1.", most=65_535)
+PORT = env_number("PORT", 8000, "The port of the dashboard.", most=65_535)
+LISTEN_ADDRESS = env_address(
+    "LISTEN_ADDRESS",
+    "127.0.0.1",
+    "The IPv4 address on which the dashboard listens, such as `0.0.0.0` in a container. It has no TLS, so"
+    " only a proxy may reach it.",
+)
 DEBUG = env_flag("DEBUG", False, "Django's debug mode. Only for developing Forkline.")
 SECRET_KEY = env_text(
     "SECRET_KEY",

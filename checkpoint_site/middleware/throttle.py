@@ -192,7 +192,7 @@ def client_address(remote: str, forwarded: str) -> str:
 def is_behind_proxy() -> bool:
     """Return whether all origins are a proxy's: with TLS, or other names than those of this machine.
 
-    The server listens on 127.0.0.1 only, without TLS.
+    The server has no TLS, and only the proxy may reach it.
     """
     names = (urlsplit(origin).hostname for origin in settings.ALLOWED_ORIGINS)
     return settings.IS_BEHIND_TLS or not LOOPBACK.intersection(names)

@@ -55,6 +55,9 @@ def register(name: str | None, slots: int) -> Host:
         may_have = may_have.filter(is_free)
     # Is seen from now on, so that another machine that registers at the same time is refused.
     if not may_have.update(instance=instance_here(), is_up=True, seen_at=Now(), **_facts(slots)):
+        if name and host.name != name:
+            # Another machine has just registered in the row that none had.
+            return register(name, slots)
         raise HostNameTaken(host)
     # A data folder has one name.
     Host.objects.filter(instance=instance_here()).exclude(pk=host.pk).update(instance="")

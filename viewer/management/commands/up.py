@@ -24,7 +24,6 @@ from viewer.stores.postgresql_address import shown_path
 from viewer.validation import number_option, one_line
 from viewer.web.login_links import login_link, owner
 
-HOST = "127.0.0.1"
 LONGEST_START_SECONDS = 60
 POLL_SECONDS = 0.05
 
@@ -65,7 +64,7 @@ class Command(ForklineCommand):
         try:
             if wait_for_server(served, signals, lifeline, self.report):
                 serving = _("Serving on %(address)s until Ctrl-C. This link logs you in, once:")
-                self.say([serving % {"address": f"http://{HOST}:{settings.PORT}"}])
+                self.say([serving % {"address": served_address()}])
                 self.say([login_link(owner(), location.get_absolute_url() if location else "/")])
                 supervision.supervise(served, signals, lifeline, self.report)
         except GaveUp as error:
@@ -79,11 +78,16 @@ class Command(ForklineCommand):
         self.stderr.write("\n".join(map(one_line, text.splitlines())))
 
 
+def served_address() -> str:
+    """Return the address of the web server on this machine."""
+    return f"http://{settings.LISTEN_ADDRESS}:{settings.PORT}"
+
+
 def refuse_taken_port() -> None:
     """Raise CommandError if something answers on the port already."""
-    if not is_taken(HOST, settings.PORT):
+    if not is_taken(settings.LISTEN_ADDRESS, settings.PORT):
         return
-    values = {"address": f"{HOST}:{settings.PORT}", "process": holder_of(settings.PORT)}
+    values = {"address": f"{settings.LISTEN_ADDRESS}:{settings.PORT}", "process": holder_of(settings.PORT)}
     message = _(
         "%(address)s is in use. Is Forkline running already? Stop the other program, or choose"
         " another port with PORT=…"
@@ -144,7 +148,7 @@ def wait_for_server(
                 report(supervision.exit_report(program))
                 raise CommandError(_("The %(program)s did not start.") % {"program": program.name})
         with socket.socket() as probe:
-            if probe.connect_ex((HOST, settings.PORT)) == 0:
+            if probe.connect_ex((settings.LISTEN_ADDRESS, settings.PORT)) == 0:
                 return True
         if time.monotonic() > end:
             raise CommandError(_("The web server does not answer. Its output above says why."))

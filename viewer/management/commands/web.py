@@ -4,25 +4,54 @@ import os
 import sys
 from argparse import ArgumentParser
 from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
 
 from django.conf import settings
+from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from viewer.data_folder import prepare_data_folder
 from viewer.management.command import ForklineCommand
-from viewer.management.commands.up import HOST, refuse_taken_port
+from viewer.management.commands.up import refuse_taken_port, served_address
+
+CHECK_SECONDS = 5
 
 
 class Command(ForklineCommand):
     help = "Serve the dashboard on this machine, without a worker."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """It has only settings."""
+        parser.add_argument(
+            "--check",
+            action="store_true",
+            help=_("Ask the web server that runs on this machine whether it is healthy. Exit with 0 or 1."),
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["check"]:
+            refuse_unhealthy()
+            self.say(["ok"])
+            return
         refuse_taken_port()
         prepare_data_folder()
         serving = _("Serving on %(address)s until Ctrl-C. login-link prints a link that logs in.")
-        self.say([serving % {"address": f"http://{HOST}:{settings.PORT}"}])
+        self.say([serving % {"address": served_address()}])
         os.chdir(settings.ROOT)
         os.execv(sys.executable, [sys.executable, "-m", "checkpoint_site.server"])  # noqa: S606
+
+
+def refuse_unhealthy() -> None:
+    """Raise CommandError unless the web server of this machine answers that it is healthy."""
+    address = f"{served_address()}/healthz"
+    host = urlsplit(settings.ALLOWED_ORIGINS[0]).netloc.removeprefix("*.")
+    request = Request(address, headers={"Host": host})  # noqa: S310
+    try:
+        # Not by a proxy that the environment names.
+        build_opener(ProxyHandler({})).open(request, timeout=CHECK_SECONDS).close()
+    except HTTPError as error:
+        text = _("%(address)s answers %(status)d. The log of the web server says why.")
+        raise CommandError(text % {"address": address, "status": error.code}) from error
+    except OSError as error:
+        raise CommandError(_("%(address)s does not answer.") % {"address": address}) from error

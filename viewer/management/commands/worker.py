@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from django.conf import settings
+from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from viewer.cli.supervision import add_lifeline_argument, call_at_signal, hold
-from viewer.data_folder import prepare_data_folder
+from viewer.data_folder import prepare_data_folder, workers
 from viewer.host.jobs.following import stopping
 from viewer.host.jobs.worker import work
 from viewer.host.locations.background import completing_imports
@@ -33,7 +34,7 @@ class Command(ForklineCommand):
     help = "Run queued jobs. Runs that are under way outlive it, and are followed on by the next."
 
     def runs_programs(self, options: Mapping[str, Any]) -> bool:
-        return True
+        return not options["check"]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -48,9 +49,18 @@ class Command(ForklineCommand):
             metavar="NAME",
             help=_("The name of this machine, if several machines share the database."),
         )
+        parser.add_argument(
+            "--check",
+            action="store_true",
+            help=_("Check that this machine's worker runs and reaches its database. Exit with 0 or 1."),
+        )
         add_lifeline_argument(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["check"]:
+            refuse_unhealthy()
+            self.say(["ok"])
+            return
         prepare_data_folder()
         hold(options["lifeline"])
         # Jobs under way continue, as each runner has its own session.
@@ -70,6 +80,14 @@ class Command(ForklineCommand):
         """Report a clock or a version that differs from the others'."""
         for sentence in warnings_of(host):
             self.stderr.write(one_line(f"{host.name}: {sentence}"))
+
+
+def refuse_unhealthy() -> None:
+    """Raise CommandError or DatabaseError unless this machine's worker runs and its heartbeats arrive."""
+    if not workers.worker_is_up():
+        raise CommandError(_("No worker is running, so no job starts."))
+    if not Host.objects.live().filter(pk__in=Host.objects.here().values("pk")).exists():
+        raise CommandError(_("A worker is running, but the database has no recent heartbeat of it."))
 
 
 def answering_others(host: Host) -> AbstractContextManager[None]:
