@@ -1,6 +1,7 @@
 """All rows move to PostgreSQL and back, with their keys, or none does."""
 
 import json
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.postgresql.conftest import ROOT, Installation
@@ -112,15 +114,92 @@ def test_a_failed_move_changes_nothing_and_is_repeated(installation: Installatio
     assert move(installation, installation.url, DATABASE_URL="").returncode == 0
 
 
-def test_a_move_that_was_ended_after_its_commit_is_completed(
-    installation: Installation, tmp_path: Path
+# Each name is a function of the module. A move is killed where it would be called, or where it has returned.
+STEPS = ["before write_mark", "before retire_file", "after put_aside", "before end_move"]
+STEPS_BACK = ["before write_mark", "after copy_all", "after database_server.retire", "before end_move"]
+KILLED = """
+import os, signal, sys, django
+django.setup()
+from django.core.management import call_command
+from viewer.data_folder import moving
+when, name = {step!r}.split()
+owner = moving.database_server if "." in name else moving
+name = name.rpartition(".")[2]
+function = getattr(owner, name)
+def killed(*values):
+    if when == "after":
+        function(*values)
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(owner, name, killed)
+call_command("checkpoints", "move", "--to", {to!r})
+"""
+
+
+def kill_a_move(installation: Installation, to: str, step: str, **variables: str) -> None:
+    """Move until a step, where a signal ends the process."""
+    command = [sys.executable, "-c", KILLED.format(step=step, to=to)]
+    environment = installation.environment(**variables)
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+
+
+def refusal(installation: Installation, **variables: str) -> str:
+    """Why a command does not use the rows; empty if it does."""
+    ended = installation.manage("checkpoints", "answer", **variables)
+    return ended.stderr if ended.returncode else ""
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_killed_move_leaves_one_database_that_starts_and_is_repeated(
+    installation: Installation, step: str
 ) -> None:
-    copy = tmp_path / "copy"
-    assert installation.manage("checkpoints", "backup", str(copy), DATABASE_URL="").returncode == 0
-    assert move(installation, installation.url, DATABASE_URL="").returncode == 0
-    copy.rename(installation.data_folder / DATABASE)
+    before, path = rows_in(installation), installation.data_folder / DATABASE
+    kill_a_move(installation, installation.url, step, DATABASE_URL="")
+    if step != "before write_mark":
+        assert "the move has not ended" in refusal(installation)
+    # A command creates a new, empty database if the former one was put aside.
+    assert not refusal(installation, DATABASE_URL="")
+    assert (rows_in(installation) == before) == (step != "before end_move")
     again = move(installation, installation.url, DATABASE_URL="")
-    assert again.returncode == 0 and not (installation.data_folder / DATABASE).exists(), again.stderr
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["rows"] == {table: len(rows) for table, rows in before.items()}
+    assert not refusal(installation)
+    assert not path.exists() or rows_in(installation) != before
+
+
+@pytest.mark.parametrize("step", STEPS_BACK)
+def test_a_killed_move_back_leaves_one_database_that_starts_and_is_repeated(
+    installation: Installation, step: str
+) -> None:
+    before = rows_in(installation)
+    assert move(installation, installation.url, DATABASE_URL="").returncode == 0
+    kill_a_move(installation, "sqlite", step)
+    if step == "before end_move":
+        assert "moved to another database" in refusal(installation)
+    else:
+        assert not refusal(installation)
+    if step != "before write_mark":
+        assert "the move has not ended" in refusal(installation, DATABASE_URL="")
+    again = move(installation, "sqlite")
+    assert again.returncode == 0, again.stderr
+    assert "moved to another database" in refusal(installation)
+    assert not refusal(installation, DATABASE_URL="")
+    assert rows_in(installation) == before
+
+
+def test_nothing_writes_to_rows_that_were_moved(installation: Installation) -> None:
+    assert move(installation, installation.url, DATABASE_URL="").returncode == 0
+    # A worker of another machine that does not know it, as its connection was open before.
+    with installation.server.connected(installation.name) as connection:
+        assert move(installation, "sqlite").returncode == 0
+        with pytest.raises(psycopg.Error, match="moved to another database"):
+            connection.execute("UPDATE viewer_job SET status = 'starting' WHERE status = 'queued'")
+
+
+def test_rows_are_not_moved_to_where_they_are(installation: Installation) -> None:
+    for to, url in (("sqlite", ""), (installation.url, installation.url)):
+        refused = move(installation, to, DATABASE_URL=url)
+        assert refused.returncode == 1 and "already there" in refused.stderr
 
 
 def test_a_target_with_other_rows_is_refused(installation: Installation) -> None:

@@ -36,6 +36,8 @@ def version_text(number: int) -> str:
 # "FKLN" in the file's header, which identifies it as Forkline's.
 APPLICATION_ID = 0x464B4C4E
 Migration = tuple[str, str]
+# The table in a database to which rows are being moved (viewer/data_folder/moving.py).
+MARK = "forkline_moving"
 # The oldest version whose database this one upgrades, and the migrations that such a database has.
 OLDEST = "0.1.0"
 REPLACED: frozenset[Migration] = frozenset(("viewer", name) for name in REPLACED_NAMES)
@@ -82,9 +84,12 @@ def inspect(path: Path) -> Inspected:
 
 
 def inspected(where: Path | str, tables: set[str], applied: set[Migration], version: int = 0) -> Inspected:
-    """What these tables and applied migrations say. Raises DataFolderFailure if they are not Forkline's."""
+    """What these tables and applied migrations say. Raises DataFolderFailure if they cannot be used."""
     if not tables:
         return Inspected(is_new=True, unapplied=frozenset(migrations_on_disk()))
+    if MARK in tables:
+        text = _("Rows are being moved to %(path)s, and the move has not ended. Repeat “forkline move”.")
+        raise DataFolderFailure(text % {"path": where})
     on_disk = migrations_on_disk()
     if not is_ours(applied, tables, on_disk):
         text = _(

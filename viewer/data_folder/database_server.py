@@ -1,6 +1,6 @@
 """The tables on a PostgreSQL server: which version made them, and their upgrade."""
 
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
@@ -13,7 +13,7 @@ from viewer import postgresql
 from viewer.data_folder.backups import Inspected, inspected, refuse_other_versions, version_number
 from viewer.data_folder.failures import DataFolderFailure, failure_text
 from viewer.data_folder.locks import row_lock
-from viewer.postgresql.failures import read_only_text
+from viewer.postgresql.failures import ROWS_MOVED, moved_text, read_only_text
 
 # The oldest version of the server, as the number that libpq reports.
 OLDEST_SERVER = 14
@@ -21,6 +21,10 @@ OLDEST_SERVER = 14
 COMMENT = "Forkline "
 # What it says once the rows were moved to another database, with the moment.
 MOVED = "Moved away from here by Forkline, "
+REFUSE_WRITES = (
+    "CREATE FUNCTION forkline_moved() RETURNS trigger LANGUAGE plpgsql AS"
+    f" $$ BEGIN RAISE EXCEPTION 'moved to another database' USING ERRCODE = '{ROWS_MOVED}'; END $$"
+)
 
 
 def bring_up_to_date() -> None:
@@ -88,11 +92,9 @@ def inspect() -> Inspected:
     version = 0
     if "django_migrations" in tables:
         applied = {(app, name) for app, name in _rows("SELECT app, name FROM django_migrations")}
-        ((comment,),) = _rows("SELECT obj_description('django_migrations'::regclass, 'pg_class')")
-        if str(comment or "").startswith(MOVED):
-            text = _("The rows of %(database)s were moved to another database. Choose that one.")
-            raise DataFolderFailure(text % {"database": postgresql.server_name()})
-        number = str(comment or "").removeprefix(COMMENT)
+        if comment().startswith(MOVED):
+            raise DataFolderFailure(moved_text())
+        number = comment().removeprefix(COMMENT)
         version = int(number) if number.isdigit() else 0
     return inspected(postgresql.server_name(), tables, applied, version)
 
@@ -120,10 +122,41 @@ def note_version() -> None:
         cursor.execute(f"COMMENT ON TABLE django_migrations IS '{COMMENT}{number:d}'")
 
 
-def note_moved(at: datetime) -> None:
-    """Record that the rows were moved away, so that no process uses them again."""
+def identity_of(database: Any) -> tuple[Any, ...]:
+    """Return what tells the database of this connection from all others, whatever its address is."""
+    with database.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_postmaster_start_time(), oid FROM pg_database WHERE datname = current_database()"
+        )
+        return tuple(cursor.fetchone())
+
+
+def comment() -> str:
+    """Return which version has used the tables, or that they are retired; empty if neither is recorded."""
+    ((found,),) = _rows("SELECT obj_description(to_regclass('django_migrations'), 'pg_class')")
+    return str(found or "")
+
+
+def lock_tables(tables: Sequence[str]) -> None:
+    """Let nobody else write until the transaction ends. Raises DatabaseError if somebody does."""
+    names = ", ".join(f'"{table}"' for table in tables)
     with connection.cursor() as cursor:
-        cursor.execute(f"COMMENT ON TABLE django_migrations IS '{MOVED}{at:%Y-%m-%d %H:%M}'")
+        cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = '10s'")
+        cursor.execute(f"LOCK TABLE {names} IN SHARE ROW EXCLUSIVE MODE")
+
+
+def retire(name: str, tables: Sequence[str]) -> None:
+    """Record that the rows were moved away. From then on no process uses these tables or writes to them."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT quote_literal(%s)", [name])
+        cursor.execute(f"COMMENT ON TABLE django_migrations IS {cursor.fetchone()[0]}")
+        # A machine that was away may not know it.
+        cursor.execute(REFUSE_WRITES)
+        for table in tables:
+            cursor.execute(
+                f'CREATE TRIGGER forkline_moved BEFORE INSERT OR UPDATE OR DELETE ON "{table}"'
+                " FOR EACH STATEMENT EXECUTE FUNCTION forkline_moved()"
+            )
 
 
 def _rows(statement: str) -> list[Any]:

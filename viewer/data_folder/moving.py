@@ -1,13 +1,15 @@
 """Moves all rows to another database: from SQLite to PostgreSQL, or back.
 
-Everything is copied and compared in one transaction of the target. So a failure leaves it as it was, and the
-move can be repeated. Afterwards the source is put aside, so that no job can start from both.
+Everything is copied and compared in one transaction of the target, which also marks it: no process uses a
+marked database. Then the source is retired, and the mark is removed last. So no job can start from both, and
+a move that was ended at any step can be repeated.
 """
 
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -23,7 +25,8 @@ from django.db import DatabaseError, connection, connections, models, transactio
 from django.utils.translation import gettext as _
 
 from viewer import postgresql
-from viewer.data_folder import database_server
+from viewer.data_folder import database_server, prepare_data_folder
+from viewer.data_folder.backups import MARK, backup_path
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
 from viewer.data_folder.locks import end_use, nobody_else
 from viewer.data_folder.restoring import put_aside
@@ -63,20 +66,98 @@ def move(database: Mapping[str, Any], variables: Mapping[str, str]) -> Moved:
     """Move all rows to this database, as Django's setting describes it. Nothing may use the data folder.
 
     ``variables`` are those with which a process uses it. Raises DataFolderFailure, and then has changed
-    nothing.
+    nothing. Completes a move that was ended before.
     """
-    create_tables(variables)
     use_target(database)
+    mark = read_mark()
+    if is_retired := bool(mark) and has_name(mark):
+        Path(settings.DATA_DIR).mkdir(parents=True, exist_ok=True, mode=0o700)
+    else:
+        prepare_data_folder()
+        if not mark:
+            create_tables(variables)
     end_use()
     try:
+        refuse_same()
         with nobody_else():
-            refuse_live_hosts()
-            moved = Moved(copy_all())
-            moved.kept = retire_source()
+            moved = counted(mark) if is_retired else copy_and_retire()
+            end_move()
     except DatabaseError as error:
         text = _("Nothing was moved: %(reason)s")
         raise DataFolderFailure(text % {"reason": failure_text(error) or str(error).strip()}) from error
     return moved
+
+
+def copy_and_retire() -> Moved:
+    """Copy all rows, and retire the source. Raises DataFolderFailure, or DatabaseError."""
+    if not postgresql.is_used():
+        kept = backup_path(Path(settings.DATA_DIR), "moved")
+        rows = copy_all(str(kept))
+        retire_file(kept)
+        return Moved(rows, kept)
+    name = f"{database_server.MOVED}{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"
+    tables = moved_models()
+    with transaction.atomic():
+        # A machine that was away may return at any time.
+        database_server.lock_tables([model._meta.db_table for model in tables])
+        refuse_live_hosts()
+        rows = copy_all(name)
+        database_server.retire(name, [model._meta.db_table for model in tables])
+    return Moved(rows)
+
+
+def retire_file(kept: Path) -> None:
+    """Put the file of SQLite aside under this name."""
+    connections.close_all()
+    put_aside(kept)
+    database_path().unlink(missing_ok=True)
+
+
+# The mark of a target whose move has not ended: the name of its source once that is retired.
+
+
+def read_mark() -> str:
+    """Return the mark of the target; empty if it has none, or cannot be read."""
+    target = connections[TARGET]
+    if target.vendor == "sqlite" and not Path(str(target.settings_dict["NAME"])).exists():
+        return ""
+    with suppress(DatabaseError):
+        if MARK in target.introspection.table_names():
+            with target.cursor() as cursor:
+                cursor.execute(f"SELECT source FROM {MARK}")  # noqa: S608
+                return str(cursor.fetchone()[0])
+    return ""
+
+
+def has_name(mark: str) -> bool:
+    """Whether this database is the source of the mark, and retired."""
+    if postgresql.is_used():
+        with suppress(DatabaseError):
+            return database_server.comment() == mark
+        return False
+    kept, path = Path(mark), database_path()
+    # A new file may be at its former path.
+    return kept.is_file() and not (path.exists() and path.samefile(kept))
+
+
+def write_mark(mark: str) -> None:
+    """Mark the target in the transaction that fills it."""
+    with connections[TARGET].cursor() as cursor:
+        cursor.execute(f"CREATE TABLE IF NOT EXISTS {MARK} (source text NOT NULL)")
+        cursor.execute(f"DELETE FROM {MARK}")  # noqa: S608
+        cursor.execute(f"INSERT INTO {MARK} (source) VALUES (%s)", [mark])  # noqa: S608
+
+
+def end_move() -> None:
+    """Remove the mark. From now on the target can be used."""
+    with connections[TARGET].cursor() as cursor:
+        cursor.execute(f"DROP TABLE {MARK}")
+
+
+def counted(mark: str) -> Moved:
+    """What a move that was ended after its source was retired has moved."""
+    rows = {one._meta.db_table: one._base_manager.using(TARGET).count() for one in moved_models()}
+    return Moved(rows, None if postgresql.is_used() else Path(mark))
 
 
 def create_tables(variables: Mapping[str, str]) -> None:
@@ -96,6 +177,16 @@ def use_target(database: Mapping[str, Any]) -> None:
     connections.settings = connections.configure_settings({**settings.DATABASES, TARGET: dict(database)})
 
 
+def refuse_same() -> None:
+    """Raise DataFolderFailure if the target is the database that is used now."""
+    source, target = connection, connections[TARGET]
+    is_same = source.vendor == target.vendor
+    if is_same and source.vendor == "postgresql":
+        is_same = database_server.identity_of(source) == database_server.identity_of(target)
+    if is_same:
+        raise DataFolderFailure(_("The rows are already there. Name another database."))
+
+
 def refuse_live_hosts() -> None:
     """Raise DataFolderFailure while machines that share the database are up."""
     if settings.IS_DATABASE_SHARED and (hosts := list(Host.objects.live())):
@@ -110,12 +201,13 @@ def moved_models() -> list[type[models.Model]]:
     return [one for one in found if one._meta.app_label != "procrastinate" and one is not HostRequest]
 
 
-def copy_all() -> dict[str, int]:
+def copy_all(mark: str) -> dict[str, int]:
     """Copy the rows of all tables, and return how many each has. Raises DataFolderFailure."""
     tables = moved_models()
-    if not is_empty(tables):
-        return refuse_other_rows(tables)
     with transaction.atomic(using=TARGET):
+        write_mark(mark)
+        if not is_empty(tables):
+            return refuse_other_rows(tables)
         for label in CREATED:
             apps.get_model(label)._base_manager.using(TARGET).all()._raw_delete(TARGET)
         copied = {model._meta.db_table: copy_rows(model) for model in tables}
@@ -226,14 +318,3 @@ def last_numbers(tables: list[type[models.Model]]) -> dict[str, int]:
             if number := cursor.fetchone()[0]:
                 last[table] = number
         return last
-
-
-def retire_source() -> Path | None:
-    """Put the source aside, so that nothing starts from it. Return where its file is kept."""
-    if postgresql.is_used():
-        database_server.note_moved(datetime.now(UTC))
-        return None
-    connections.close_all()
-    kept = put_aside(Path(settings.DATA_DIR), "moved")
-    database_path().unlink(missing_ok=True)
-    return kept

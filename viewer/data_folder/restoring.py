@@ -42,7 +42,7 @@ def restore(copy: Path, folder: Path, is_running: Callable[[], bool]) -> Path | 
         try:
             copy_database(copy, staged)
             make_harmless(staged)
-            replaced = put_aside(folder)
+            replaced = put_aside(backup_path(folder, "replaced"))
             staged.replace(database_path())
         except sqlite3.Error as error:
             raise DataFolderFailure(failure_text(error) or str(error)) from error
@@ -110,8 +110,8 @@ def without_edits(request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def put_aside(folder: Path, why: str = "replaced") -> Path | None:
-    """Keep the current database under another name. Return the new path, or None if there is none.
+def put_aside(aside: Path) -> Path | None:
+    """Keep the current database under another name, too. Return it, or None if there is no database.
 
     No log is left: SQLite would apply it to the next database.
     """
@@ -123,7 +123,6 @@ def put_aside(folder: Path, why: str = "replaced") -> Path | None:
     with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as database:
         # A damaged one is kept with its log, as it is.
         sqlite_pragmas.empty_log(database)
-    aside = backup_path(folder, why)
     os.link(path, aside)
     for side in SIDE_FILES:
         with suppress(FileNotFoundError):

@@ -13,6 +13,8 @@ TOO_MANY_CONNECTIONS, DISK_FULL, READ_ONLY, NO_TABLE = "53300", "53100", "25006"
 RESTARTING = ("57P01", "57P02", "57P03", "08")
 NOT_ADMITTED = ("28",)
 NO_DATABASE = "3D000"
+# What our own trigger raises once the rows were moved to another database.
+ROWS_MOVED = "FK001"
 # What a pooler says that has no connection left.
 POOL_IS_FULL = re.compile(
     "no more connections allowed|query_wait_timeout|too many (clients|connections)|remaining connection"
@@ -35,6 +37,8 @@ def failure_text(error: BaseException) -> str:
         return ""
     if code == READ_ONLY:
         return read_only_text()
+    if code == ROWS_MOVED:
+        return moved_text()
     return _sentence(code) % {"database": postgresql.server_name()}
 
 
@@ -44,6 +48,12 @@ def read_only_text() -> str:
         "The PostgreSQL database is read-only: %(database)s. Check that DATABASE_URL leads to the primary"
         " server."
     )
+    return text % {"database": postgresql.server_name()}
+
+
+def moved_text() -> str:
+    """That the rows are in another database."""
+    text = _("The rows of %(database)s were moved to another database. Choose that one.")
     return text % {"database": postgresql.server_name()}
 
 

@@ -15,6 +15,8 @@ from viewer.databases import parameters_in, postgresql_database, sqlite_database
 from viewer.formats import count_text
 
 HELP = gettext_lazy("Move all rows to PostgreSQL, or back to SQLite, while Forkline is stopped.")
+# A retired database is never made ready again, but the move that retired it may have to be completed.
+MAKES_READY = False
 SQLITE = "sqlite"
 
 
