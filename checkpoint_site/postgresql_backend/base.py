@@ -8,7 +8,9 @@ from typing import Any
 
 from django.db.backends.postgresql import base, operations
 from django.db.models.expressions import Col, OrderBy
-from psycopg.types.json import Jsonb
+from django.db.models.fields.json import JSONExact, KeyTextTransform, KeyTransformIn
+from psycopg.types.json import Json
+from psycopg.types.string import TextLoader
 
 from viewer.postgresql import REPLACEMENT, without_nul
 from viewer.postgresql.notifications import listener
@@ -25,11 +27,11 @@ ON_CONNECT = (
 
 
 class DatabaseOperations(operations.DatabaseOperations):
-    """Stores JSON without NUL characters."""
+    """Stores JSON without NUL characters, and with the order of its names."""
 
     def adapt_json_value(self, value: Any, encoder: Any) -> Any:
         """Return the value as a parameter."""
-        return Jsonb(value, dumps=partial(_dumped, encoder=encoder))
+        return Json(value, dumps=partial(_dumped, encoder=encoder))
 
 
 def _dumped(value: Any, encoder: Any) -> str:
@@ -42,6 +44,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
     """Notifies after each commit that may have changed rows. Orders and stores texts as SQLite does."""
 
     ops_class = DatabaseOperations
+    # ``jsonb`` would sort the names of objects, whose order people see, and write numbers differently.
+    data_types = {**base.DatabaseWrapper.data_types, "JSONField": "json"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -50,6 +54,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def init_connection_state(self) -> None:
         super().init_connection_state()
+        # Django parses it.
+        self.connection.adapters.register_loader("json", TextLoader)
         with self.connection.cursor() as cursor:
             cursor.execute(ON_CONNECT)
         if not self.get_autocommit():
@@ -98,5 +104,25 @@ def _may_be_null(expression: Any) -> bool:
     return not isinstance(expression, Col) or bool(expression.target.null)
 
 
+def equal_documents(self: JSONExact, compiler: Any, connection: Any) -> Any:
+    """Compare what JSON documents hold. The type ``json`` has no operator for it."""
+    if isinstance(self.lhs, KeyTextTransform):
+        return self.as_sql(compiler, connection)
+    left, left_params = self.process_lhs(compiler, connection)
+    right, right_params = self.process_rhs(compiler, connection)
+    return f"({left})::jsonb = ({right})::jsonb", [*left_params, *right_params]
+
+
+def in_documents(self: KeyTransformIn, compiler: Any, connection: Any) -> Any:
+    """The same for a list of values."""
+    if isinstance(self.lhs, KeyTextTransform) or not self.rhs_is_direct_value():
+        return self.as_sql(compiler, connection)
+    left, left_params = self.process_lhs(compiler, connection)
+    right, right_params = self.process_rhs(compiler, connection)
+    return f"({left})::jsonb IN {right.replace('%s', '%s::jsonb')}", [*left_params, *right_params]
+
+
 # Where an expression's SQL differs, Django calls the method of this name.
 OrderBy.as_postgresql = ordered_like_sqlite  # type: ignore[attr-defined]
+JSONExact.as_postgresql = equal_documents  # type: ignore[attr-defined]
+KeyTransformIn.as_postgresql = in_documents  # type: ignore[attr-defined]

@@ -46,10 +46,10 @@ def installation(new_installation: NewInstallation) -> Installation:
 
 
 def as_stored(value: Any) -> Any:
-    """The value, or what its JSON document holds: PostgreSQL sorts the names of an object."""
+    """The value, or what its JSON document holds, with the order of its names: only its spaces may differ."""
     is_document = isinstance(value, str) and value.startswith(("[", "{"))
     with suppress(ValueError):
-        return json.loads(value) if is_document else value
+        return json.loads(value, object_pairs_hook=list) if is_document else value
     return value
 
 

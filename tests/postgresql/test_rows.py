@@ -1,11 +1,15 @@
 """Rows in PostgreSQL: what differs from SQLite's is the same behind the same functions."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from tests.postgresql.conftest import ROOT, Installation
 from tests.real_stores import copy_of
 
+NewInstallation = Callable[..., Installation]
 TEXTS = "SELECT count(*) FROM information_schema.columns WHERE table_name LIKE 'viewer\\_%' AND data_type IN"
 
 
@@ -35,6 +39,48 @@ def test_characters_that_the_server_cannot_hold_are_replaced(installation: Insta
         "print(Project.objects.filter(folder='/a\\0b').count())"
     )
     assert shown == "'/a\\ufffdb' ['\\ufffd', '?', '\\\\u0000']\n1\n"
+
+
+@pytest.mark.parametrize("is_server", [False, True], ids=["sqlite", "postgresql"])
+def test_documents_keep_the_order_of_their_names(new_installation: NewInstallation, is_server: bool) -> None:
+    """As a person typed it: inputs, state and edits are shown in this order."""
+    installation = new_installation()
+    server = {} if is_server else {"DATABASE_URL": ""}
+    assert installation.manage("checkpoints", "answer", **server).returncode == 0
+    shown = installation.python(
+        "from viewer.models import Job, Location\n"
+        "place = Location.objects.create(path='/x')\n"
+        "typed = {'topic': 1, 'a': {'longer': 1e22, 'b': [1.0]}, 'B': None}\n"
+        "Job.objects.create(location=place, kind='fork', request={'state': typed, 'name': 'it'}, limits={})\n"
+        "job = Job.objects.get(); print(job.request)\n"
+        "same = Job.objects.filter(limits={}, stopped_before=[], request__state=typed)\n"
+        "print(same.count(), Job.objects.exclude(limits={}).count())\n"
+        "print(Job.objects.filter(request__name='it').count())\n"
+        "print(*Job.objects.values_list('request__state__a', flat=True))",
+        **server,
+    )
+    inner = "{'longer': 1e+22, 'b': [1.0]}"
+    typed = f"{{'topic': 1, 'a': {inner}, 'B': None}}"
+    assert shown.splitlines() == [f"{{'state': {typed}, 'name': 'it'}}", "1 0", "1", inner]
+
+
+def test_any_command_creates_the_tables_of_a_new_database(
+    new_installation: NewInstallation, tmp_path: Path
+) -> None:
+    store, installation = copy_of("1.15.30/json", tmp_path), new_installation()
+    listed = installation.manage("checkpoints", "list", str(store), "--json")
+    assert listed.returncode == 0, listed.stderr
+    assert len(json.loads(listed.stdout)["runs"]) == 1
+
+
+def test_a_user_who_may_create_no_tables_is_told_what_to_do(new_installation: NewInstallation) -> None:
+    installation = new_installation()
+    with installation.server.connected(installation.name) as connection:
+        connection.execute("CREATE ROLE poor LOGIN; REVOKE CREATE ON SCHEMA public FROM public")
+        # Without a password, the server refuses the role, so the owner acts as it.
+        connection.execute(f"ALTER ROLE lg IN DATABASE {installation.name} SET role = poor")
+    ended = installation.manage("checkpoints", "answer")
+    assert ended.returncode == 1 and "Make it the owner of the database" in ended.stderr
 
 
 def test_what_has_no_value_comes_first(installation: Installation) -> None:

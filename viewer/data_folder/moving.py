@@ -57,7 +57,7 @@ class Digest:
     total: int = 0
 
     def add(self, values: tuple[Any, ...]) -> None:
-        encoded = msgspec.json.encode([_comparable(one) for one in values], order="sorted")
+        encoded = msgspec.json.encode([_comparable(one) for one in values])
         self.total = (self.total + int.from_bytes(sha256(encoded).digest(), "big")) % 2**256
         self.count += 1
 
@@ -274,9 +274,6 @@ def _comparable(value: Any) -> Any:
         return value.replace("\0", postgresql.REPLACEMENT)
     if isinstance(value, bytes | memoryview):
         return sha256(value).hexdigest()
-    if isinstance(value, float) and value.is_integer():
-        # PostgreSQL writes a number of a JSON document without its exponent.
-        return int(value)
     if isinstance(value, Mapping):
         return {_comparable(name): _comparable(one) for name, one in value.items()}
     if isinstance(value, list | tuple):

@@ -12,7 +12,7 @@ TOO_MANY_CONNECTIONS, DISK_FULL, READ_ONLY, NO_TABLE = "53300", "53100", "25006"
 # Its address is right, but it accepts nobody now: it starts, ends, or was ended.
 RESTARTING = ("57P01", "57P02", "57P03", "08")
 NOT_ADMITTED = ("28",)
-NO_DATABASE = "3D000"
+NO_DATABASE, NO_PERMISSION = "3D000", "42501"
 # What our own trigger raises once the rows were moved to another database.
 ROWS_MOVED = "FK001"
 # What a pooler says that has no connection left.
@@ -77,6 +77,10 @@ def _sentence(code: str) -> str:
         ),
         DISK_FULL: _("The PostgreSQL server has no space left: %(database)s. Free some, then try again."),
         NO_TABLE: _("There are no tables in %(database)s yet. Start Forkline with “manage.py up”."),
+        NO_PERMISSION: _(
+            "The user of DATABASE_URL may not change %(database)s. Make it the owner of the database: ALTER"
+            " DATABASE … OWNER TO …"
+        ),
         NO_DATABASE: _("There is no PostgreSQL database %(database)s. Create it, or change DATABASE_URL."),
     }
     if code in sentences:

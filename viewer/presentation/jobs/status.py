@@ -20,7 +20,7 @@ from viewer.formats import count_text, duration, short_moment
 from viewer.host_requests import ReadWorkers, Workers, ask
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
-from viewer.models import Job, Location
+from viewer.models import Job, Location, Question
 from viewer.presentation.hosts import away_text
 from viewer.records.hosts import is_away, is_here, is_stalled
 from viewer.records.limits import Limit, limit_in, midnight, reached_shared_limit, usage_of
@@ -122,8 +122,8 @@ class Wait:
 
 def waiting() -> list[Wait]:
     """Return every waiting job: those that need a person first, then in the order of their start."""
-    asking = Q(questions__answered_at=None, questions__withdrawn_at=None, questions__isnull=False)
-    jobs = Job.objects.unfinished().filter(Q(status=Job.Status.QUEUED) | asking).distinct()
+    asking = Q(pk__in=Question.objects.waiting().values("job"))
+    jobs = Job.objects.unfinished().filter(Q(status=Job.Status.QUEUED) | asking)
     related = jobs.select_related("run", "location__host", "project", "sweep", "requested_by")
     waits = [wait for job in related.order_by("start_at", "created_at") if (wait := wait_of(job))]
     return sorted(waits, key=lambda wait: not wait.needs_a_person)
