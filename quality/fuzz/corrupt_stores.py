@@ -108,7 +108,7 @@ def check(path: Path, found: Found) -> None:
 
 def read_rows(path: Path, found: Found) -> set[str]:
     """Return the ids of the rows that Forkline reads."""
-    from viewer.host.reading.opening import store_at
+    from quality.local_stores import store_at
     from viewer.host.reading.snapshots import read_packed
     from viewer.stores.errors import LocationUnreadable
     from viewer.stores.packing import Packed

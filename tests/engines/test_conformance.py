@@ -12,13 +12,13 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from quality.local_stores import store_at
 from tests.engines.conftest import write_counts
 from viewer import engines
 from viewer.engines import engine_named, packages
 from viewer.engines.plan import EditRefused, Edits
 from viewer.engines.protocol import Engine
 from viewer.engines.spans import SpanSource
-from viewer.host.reading.opening import store_at
 from viewer.host.reading.snapshots import read_snapshot
 from viewer.redaction.json_bytes import decoded
 from viewer.stores.errors import Unreadable

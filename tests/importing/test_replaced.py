@@ -16,8 +16,8 @@ from viewer.host.locations.importing import import_location
 from viewer.host.locations.write_targets import open_write_target, write_target_at
 from viewer.host_requests import UnknownLocation
 from viewer.models import Location, Project
+from viewer.stores.addresses import Identity
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
-from viewer.stores.protocol import Identity
 from viewer.stores.safe_open import found_at
 
 pytestmark = pytest.mark.django_db

@@ -5,9 +5,9 @@ from itertools import chain
 
 import pytest
 
+from quality.local_stores import store_at
 from tests.real_stores import STORES
 from viewer.host.locations import updating
-from viewer.host.reading.opening import store_at
 from viewer.host.reading.snapshots import read_packed
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, ReadProblem

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from quality.local_stores import store_at
 from tests.real_stores import write_checkpoint
-from viewer.host.reading.opening import store_at
 from viewer.host.reading.snapshots import read_packed
 from viewer.stores import packing
 from viewer.stores.packing import Packed

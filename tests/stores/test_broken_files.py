@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from quality.local_stores import store_at
 from tests.real_stores import copy_of, hashes_below, one_checkpoint, write_checkpoint
-from viewer.host.reading.opening import store_at
 from viewer.host.reading.snapshots import read_snapshot
 from viewer.stores.errors import Unreadable
 from viewer.stores.protocol import Entry, ReadLimits, ReadProblem

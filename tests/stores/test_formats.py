@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from quality.local_stores import store_at
 from tests.real_stores import STORES, VERSIONS, copy_of
-from viewer.host.reading.opening import store_at
 from viewer.host.reading.snapshots import read_snapshot
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.protocol import Entry, Snapshot

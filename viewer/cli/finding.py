@@ -27,7 +27,7 @@ from viewer.host_requests import (
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Run
 from viewer.records.locations import NotLocal, is_indexed, path_of
-from viewer.stores.postgresql_address import shown_path
+from viewer.stores.addresses import shown_path
 from viewer.validation import one_line
 
 # Seconds between two reports of an import.

@@ -13,8 +13,8 @@ from psycopg import IsolationLevel, sql
 
 from viewer.redaction.known_secrets import known_secrets
 from viewer.redaction.texts import redact_text
+from viewer.stores.addresses import ServerAddress
 from viewer.stores.errors import Broken, LocationLimitExceeded, LocationUnreadable, too_much_memory
-from viewer.stores.postgresql_address import ServerAddress
 from viewer.stores.protocol import ReadLimits
 
 # Turns errors of libpq and of a server into messages without a password or whole connection string.

@@ -1,105 +1,37 @@
-"""What a store and an engine's store format provide, and the values that they exchange."""
+"""What a store and an engine's store format provide, and the values that they exchange.
 
+A store is whatever holds the checkpoints of a location: a folder of JSON files, an SQLite file, a
+PostgreSQL database. It is a context manager that is open in a reader process if its bytes have to be
+parsed, and it never writes. A store
+
+- lists its entries without reading them, each key once. What cannot be a checkpoint is listed as a problem.
+- gives each entry a fingerprint that changes whenever its bytes may have changed. Fingerprints are stored
+in rows: an entry is read again only if its fingerprint differs.
+- reads one entry as the bytes that the engine wrote, as UTF-8 JSON, and the ids that are recorded outside
+these bytes.
+- enforces ``ReadLimits`` as far as it can before all bytes are in memory.
+- raises ``Unreadable`` for one entry and ``LocationUnreadable`` for the whole location, and nothing else.
+
+A store does not redact. ``snapshots.read_snapshot`` does, before anything leaves the reader process.
+Paths, and the identity by which a location is pinned, are not part of the protocol: ``location_reader`` and
+``safe_open`` handle them for locations that are paths.
+"""
+
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import Literal, Protocol, Self
 
 from viewer.messages.message import UserMessage
 from viewer.redaction.known_secrets import KnownSecrets
+from viewer.stores.addresses import DatabaseFile, ServerAddress
 from viewer.stores.model_calls import ModelCall
-
-# A run as an indexed store lists it.
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedRun:
-    """A run as an indexed store lists it, redacted. ``head`` is the id of its newest checkpoint.
-
-    ``parent_key`` and ``called_from`` are the run and checkpoint that called it, if any did. ``count`` is the
-    number of its checkpoints; 0 if that is not known. ``calls`` and ``seconds`` are its model calls, and how
-    long it worked; None if they have not been read. ``copies`` are the source keys of its first and its
-    newest checkpoint, which say what the run is about; none if that is not known.
-    """
-
-    key: str
-    head: str
-    last_at: datetime | None = None
-    namespace: str = ""
-    name: str = ""
-    parent_key: str = ""
-    called_from: str = ""
-    status: str = ""
-    is_forked: bool = False
-    count: int = 0
-    first_at: datetime | None = None
-    calls: list[ModelCall] | None = None
-    seconds: float | None = None
-    copies: tuple[str, ...] = ()
-
-
-# What a store and an engine's store format provide, and the values that they exchange.
-#
-# A store is whatever holds the checkpoints of a location: a folder of JSON files, an SQLite file, a
-# PostgreSQL database. It is a context manager that is open in a reader process if its bytes have to be
-# parsed, and it never writes. A store
-#
-# - lists its entries without reading them, each key once. What cannot be a checkpoint is listed as a problem.
-# - gives each entry a fingerprint that changes whenever its bytes may have changed. Fingerprints are stored
-# in rows: an entry is read again only if its fingerprint differs.
-# - reads one entry as the bytes that the engine wrote, as UTF-8 JSON, and the ids that are recorded outside
-# these bytes.
-# - enforces ``ReadLimits`` as far as it can before all bytes are in memory.
-# - raises ``Unreadable`` for one entry and ``LocationUnreadable`` for the whole location, and nothing else.
-#
-# A store does not redact. ``snapshots.read_snapshot`` does, before anything leaves the reader process.
-# Paths, and the identity by which a location is pinned, are not part of the protocol: ``location_reader`` and
-# ``safe_open`` handle them for locations that are paths.
-
-
-if TYPE_CHECKING:
-    from viewer.stores.postgresql_address import ServerAddress
 
 StoreKind = Literal["json", "sqlite", "postgresql"]
 ProblemKind = Literal["writing", "broken", "refused", "foreign", "unavailable"]
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Identifies a folder or file, even if it is moved. ``filesystem`` is 0 if unknown."""
-
-    device: int
-    inode: int
-    filesystem: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.device}:{self.inode}:{self.filesystem}"
-
-    @classmethod
-    def parse(cls, text: str) -> "Identity | None":
-        """The identity that ``str`` turns into this text; None for any other text."""
-        with suppress(ValueError, TypeError):
-            return cls(*map(int, text.split(":")))
-        return None
-
-    def matches(self, other: "Identity") -> bool:
-        """Whether both identify the same object. A device number may change when a disk is mounted again."""
-        same_filesystem = self.filesystem != 0 and self.filesystem == other.filesystem
-        return self.inode == other.inode and (self.device == other.device or same_filesystem)
-
-
-@dataclass(frozen=True, slots=True)
-class DatabaseFile:
-    """A file in an open folder, given by a descriptor. A copy may be made in the folder ``scratch``."""
-
-    folder: int
-    name: str
-    scratch: str | None = None
-    # The identity that the file must have, if it is recorded.
-    identity: Identity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +124,22 @@ class RawCheckpoint:
     digest: str = ""
 
 
+# The columns besides the checkpoint that are part of a row's digest. A table may lack any of them.
+DIGESTED_COLUMNS = ("created_at", "parent_id", "branch")
+# Far longer than any id, date or branch.
+MAX_SHORT_BYTES = 4096
+
+
+def row_digest(kind: str, data: bytes, columns: Sequence[bytes | float | None]) -> str:
+    """The digest of a row, which differs for a changed row with the same fingerprint.
+
+    It is made of the type and bytes of its data, and the values of ``DIGESTED_COLUMNS``, texts as bytes.
+    """
+    digest = hashlib.sha256(f"{kind}\0{tuple(columns)!r}\0".encode())
+    digest.update(data)
+    return digest.hexdigest()
+
+
 @dataclass(slots=True, kw_only=True)
 class Snapshot:
     """One checkpoint, parsed and redacted: the columns of its row, and its body.
@@ -235,6 +183,32 @@ class Snapshot:
     @property
     def tokens(self) -> int:
         return sum(call.tokens for call in self.calls.values())
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedRun:
+    """A run as an indexed store lists it, redacted. ``head`` is the id of its newest checkpoint.
+
+    ``parent_key`` and ``called_from`` are the run and checkpoint that called it, if any did. ``count`` is the
+    number of its checkpoints; 0 if that is not known. ``calls`` and ``seconds`` are its model calls, and how
+    long it worked; None if they have not been read. ``copies`` are the source keys of its first and its
+    newest checkpoint, which say what the run is about; none if that is not known.
+    """
+
+    key: str
+    head: str
+    last_at: datetime | None = None
+    namespace: str = ""
+    name: str = ""
+    parent_key: str = ""
+    called_from: str = ""
+    status: str = ""
+    is_forked: bool = False
+    count: int = 0
+    first_at: datetime | None = None
+    calls: list[ModelCall] | None = None
+    seconds: float | None = None
+    copies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +260,7 @@ class StoreFormat(Protocol):
 
     def indexed_store(
         self,
-        database: "Path | DatabaseFile | ServerAddress",
+        database: Path | DatabaseFile | ServerAddress,
         limits: ReadLimits,
         formats: "Sequence[StoreFormat]",
         known: KnownSecrets,

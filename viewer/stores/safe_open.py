@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from viewer.stores.addresses import Identity
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
-from viewer.stores.protocol import Identity
 
 # Open a location without following a link below the root that it has to be in.
 #

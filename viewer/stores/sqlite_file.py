@@ -14,6 +14,7 @@ from urllib.parse import quote
 import apsw
 
 from viewer import sqlite_pragmas
+from viewer.stores.addresses import DatabaseFile
 from viewer.stores.errors import (
     Incomplete,
     LimitExceeded,
@@ -25,7 +26,7 @@ from viewer.stores.errors import (
     too_much_memory,
     too_slow,
 )
-from viewer.stores.protocol import DatabaseFile, ReadLimits
+from viewer.stores.protocol import ReadLimits
 from viewer.stores.safe_open import is_in_wal_mode, open_file
 
 # Turns SQLite's errors into ours: the bytes are damaged, exceed a limit, or could not be read this time.

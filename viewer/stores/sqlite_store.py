@@ -11,6 +11,7 @@ import apsw
 
 from viewer import sqlite_pragmas
 from viewer.messages.message import UserMessage
+from viewer.stores.addresses import DatabaseFile
 from viewer.stores.errors import (
     Broken,
     LimitExceeded,
@@ -20,8 +21,16 @@ from viewer.stores.errors import (
     Unreadable,
     too_large,
 )
-from viewer.stores.protocol import DatabaseFile, Entry, RawCheckpoint, ReadLimits, ReadProblem, StoreFormat
-from viewer.stores.row_digest import COLUMNS, MAX_SHORT_BYTES, row_digest
+from viewer.stores.protocol import (
+    DIGESTED_COLUMNS,
+    MAX_SHORT_BYTES,
+    Entry,
+    RawCheckpoint,
+    ReadLimits,
+    ReadProblem,
+    StoreFormat,
+    row_digest,
+)
 from viewer.stores.sqlite_file import (
     ChangedWhileReading,
     ReadonlyDatabase,
@@ -30,9 +39,6 @@ from viewer.stores.sqlite_file import (
     location_error,
     row_error,
 )
-
-# A digest of a row of checkpoints, which differs for a changed row with the same fingerprint.
-
 
 # Reads plain tables of an SQLite file without changing the file or its folder.
 
@@ -209,7 +215,7 @@ class SqliteStore(SqliteFile):
         columns = (
             "typeof(data)",
             "CASE WHEN typeof(data) IN ('blob', 'text') THEN CAST(data AS BLOB) END",
-            *(short_text(column, self._columns) for column in ("id", *COLUMNS)),
+            *(short_text(column, self._columns) for column in ("id", *DIGESTED_COLUMNS)),
         )
         try:
             rows = self.query(

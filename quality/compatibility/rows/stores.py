@@ -9,9 +9,9 @@ from typing import Any
 from quality.compatibility.rows import row
 from quality.compatibility.rows.crews import ENTRY_POINT, after, recorded_after
 from quality.compatibility.sandbox import Failed, Sandbox, grown, holds, same
+from quality.local_stores import store_at
 from tests.engine_runs.checkpoints import rows
 from tests.engine_runs.runs import KEY, PRESS, Saved, marks, request_for, saved_in
-from viewer.host.reading.opening import store_at
 from viewer.host.reading.snapshots import read_snapshot
 from viewer.stores.protocol import Entry
 

@@ -9,13 +9,12 @@ import msgspec
 from viewer.engines.langgraph import identifiers
 from viewer.engines.langgraph.threads.rows import ENGINE, FIRST_BRANCH, KIND, SOURCES, Metadata
 from viewer.redaction.known_secrets import KnownSecrets
+from viewer.stores.addresses import DatabaseFile, ServerAddress
 from viewer.stores.errors import Foreign
-from viewer.stores.postgresql_address import ServerAddress
 from viewer.stores.protocol import Entry, IndexedStore, ReadLimits, RecordedIds, Snapshot, StoreFormat
 
 if TYPE_CHECKING:
     from viewer.engines.langgraph.threads import Tables
-    from viewer.stores.protocol import DatabaseFile
 
 
 class Document(msgspec.Struct):
@@ -50,7 +49,7 @@ class LangGraphFormat(StoreFormat):
 
     def indexed_store(
         self,
-        database: "Path | DatabaseFile | ServerAddress",
+        database: Path | DatabaseFile | ServerAddress,
         limits: ReadLimits,
         formats: Sequence[StoreFormat],
         known: KnownSecrets,
@@ -87,7 +86,7 @@ class LangGraphFormat(StoreFormat):
         )
 
 
-def _tables_in(database: "Path | DatabaseFile | ServerAddress", limits: ReadLimits) -> "Tables":
+def _tables_in(database: Path | DatabaseFile | ServerAddress, limits: ReadLimits) -> "Tables":
     """The tables of a checkpoint saver. Imports a database library, which only a reader process may do."""
     if isinstance(database, ServerAddress):
         from viewer.engines.langgraph.threads.postgresql import PostgresqlTables

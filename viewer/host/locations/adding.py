@@ -19,10 +19,10 @@ from viewer.host_requests import UnknownLocation, WouldBeLost
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location
 from viewer.records.locations import NotLocal, is_indexed, path_of, removal_blocker
+from viewer.stores.addresses import Identity, is_uri, name_in, path_of_database
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.packing import Packed
-from viewer.stores.postgresql_address import is_uri, name_in, path_of_database
-from viewer.stores.protocol import Entry, Identity
+from viewer.stores.protocol import Entry
 from viewer.stores.safe_open import is_inside
 
 # ``file://`` URLs, as browsers and editors copy them, and the paths that they name.

@@ -11,9 +11,9 @@ from viewer.host.locations.project_secrets import secrets_for
 from viewer.host.reading.location_reader import LocationAddress
 from viewer.messages.message import UserFacingError
 from viewer.models import Location
+from viewer.stores.addresses import Identity, ServerAddress, libpq_environment, name_in, path_of_database
 from viewer.stores.errors import LocationUnreadable
-from viewer.stores.postgresql_address import ServerAddress, libpq_environment, name_in, path_of_database
-from viewer.stores.protocol import Identity, ReadLimits
+from viewer.stores.protocol import ReadLimits
 
 
 def read_limits() -> ReadLimits:

@@ -20,8 +20,7 @@ from viewer.messages.message import UserMessage
 from viewer.sqlite_pragmas import COLUMNS_OF_TABLE
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
 from viewer.stores.json_folder import fingerprint_of
-from viewer.stores.protocol import Entry
-from viewer.stores.row_digest import COLUMNS, MAX_SHORT_BYTES, row_digest
+from viewer.stores.protocol import DIGESTED_COLUMNS, MAX_SHORT_BYTES, Entry, row_digest
 from viewer.stores.safe_open import Found, found_at, identity_of, open_folder
 
 TABLE = "checkpoints"
@@ -134,7 +133,7 @@ def _select_row(database: sqlite3.Connection) -> str:
     """The statement that reads what the digest of a row is made of, as ``SqliteStore`` reads it."""
     found = database.execute(COLUMNS_OF_TABLE, (TABLE,)).fetchall()
     plain = {bytes(name).decode(errors="replace") for name, hidden in found if not hidden}
-    columns = ", ".join(_short(column) if column in plain else "NULL" for column in COLUMNS)
+    columns = ", ".join(_short(column) if column in plain else "NULL" for column in DIGESTED_COLUMNS)
     return (
         f"SELECT typeof(data), CAST(data AS BLOB), {columns} FROM {TABLE}"  # noqa: S608
         " WHERE rowid = ? AND id = ?"

@@ -15,8 +15,8 @@ from viewer.host_requests import UnknownLocation, WriteTarget
 from viewer.messages.translation import translate
 from viewer.models import Location, Project
 from viewer.records.locations import NotLocal, path_of
+from viewer.stores.addresses import is_uri, name_in
 from viewer.stores.errors import LocationUnreadable
-from viewer.stores.postgresql_address import is_uri, name_in
 from viewer.stores.safe_open import found_at
 
 # The suffixes of new SQLite files. Any other path is a folder.

@@ -21,20 +21,11 @@ from viewer.host.reading.wire import Details, Find, Identify, Index, List, ListR
 from viewer.redaction import MARKER
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets, known_secrets
 from viewer.redaction.texts import redacted_name
+from viewer.stores.addresses import Identity, ServerAddress
 from viewer.stores.errors import LocationReplaced, LocationUnreadable
 from viewer.stores.json_folder import JsonFolder, KnownFolders
 from viewer.stores.packing import Packed
-from viewer.stores.postgresql_address import ServerAddress
-from viewer.stores.protocol import (
-    Entry,
-    Identity,
-    IndexedRun,
-    ReadLimits,
-    ReadProblem,
-    RunIndex,
-    RunList,
-    StoreKind,
-)
+from viewer.stores.protocol import Entry, IndexedRun, ReadLimits, ReadProblem, RunIndex, RunList, StoreKind
 from viewer.stores.safe_open import Found, check_is_sqlite, found_at, is_inside
 
 # Redacts the keys of entries and problems. Different keys stay different.

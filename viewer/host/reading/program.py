@@ -36,20 +36,11 @@ from viewer.host.reading.wire import (
     framed,
 )
 from viewer.redaction.known_secrets import known_secrets
+from viewer.stores.addresses import DatabaseFile, Identity, ServerAddress
 from viewer.stores.errors import LocationLimitExceeded, LocationUnreadable
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.packing import Packed
-from viewer.stores.postgresql_address import ServerAddress
-from viewer.stores.protocol import (
-    DatabaseFile,
-    Entry,
-    Identity,
-    IndexedStore,
-    ProblemKind,
-    ReadProblem,
-    Store,
-    StoreFormat,
-)
+from viewer.stores.protocol import Entry, IndexedStore, ProblemKind, ReadProblem, Store, StoreFormat
 from viewer.stores.sqlite_store import SqliteStore
 
 # A reader ends after this time without a request.

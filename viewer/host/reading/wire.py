@@ -11,8 +11,8 @@ from typing import IO
 import msgspec
 
 from viewer.messages.message import UserMessage
+from viewer.stores.addresses import ServerAddress
 from viewer.stores.packing import Packed
-from viewer.stores.postgresql_address import ServerAddress
 from viewer.stores.protocol import Entry, IndexedRun, ReadLimits, ReadProblem, Snapshot
 
 # The size of the note that names the row that a reader reads.

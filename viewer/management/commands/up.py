@@ -20,7 +20,7 @@ from viewer.cli.supervision import GaveUp, Program, SignalPipe, end_with_parent,
 from viewer.data_folder import identity, prepare_data_folder
 from viewer.management.command import ForklineCommand
 from viewer.models import Location
-from viewer.stores.postgresql_address import shown_path
+from viewer.stores.addresses import shown_path
 from viewer.validation import number_option, one_line
 from viewer.web.login_links import login_link, owner
 

@@ -13,7 +13,7 @@ from viewer.host_requests import MAX_PRUNE_LATEST, CheckProjectPaths, ask
 from viewer.messages.translation import translate
 from viewer.models import Host, Location, Project
 from viewer.records.hosts import is_here
-from viewer.stores.postgresql_address import is_uri
+from viewer.stores.addresses import is_uri
 from viewer.validation import MAX_DAYS
 from viewer.web.forms.fields import WholeNumberField
 

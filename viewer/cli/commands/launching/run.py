@@ -37,7 +37,7 @@ from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import NewRunRequest
 from viewer.models import Location, Project
 from viewer.records.runner_requests import FIRST_BRANCH
-from viewer.stores.postgresql_address import is_uri, name_in
+from viewer.stores.addresses import is_uri, name_in
 
 HELP = gettext_lazy("Run a project's entry point from its start, and write its checkpoints here.")
 

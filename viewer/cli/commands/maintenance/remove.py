@@ -13,7 +13,7 @@ from viewer.cli.finding import typed_path
 from viewer.cli.output import Output
 from viewer.host_requests import RemoveLocation, WouldBeLost, ask
 from viewer.models import Location
-from viewer.stores.postgresql_address import shown_path
+from viewer.stores.addresses import shown_path
 from viewer.validation import path
 
 HELP = gettext_lazy(

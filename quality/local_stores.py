@@ -1,9 +1,4 @@
-"""Read the checkpoints that engines have written. Of this package, only ``deleting`` changes a location.
-
-``location_reader`` lists and reads a location from a process that serves or imports; ``reader`` has the
-processes that parse its bytes. ``json_folder`` and ``sqlite`` are stores; engines add their indexed stores.
-``snapshots`` reads one entry of a store and redacts it.
-"""
+"""Open a store in this process. Forkline itself only does that in reader processes."""
 
 from pathlib import Path
 

@@ -1,9 +1,46 @@
-"""The name of a PostgreSQL database and the address that libpq connects to. Nothing here connects."""
+"""Where a store is: an open file, or a database that libpq connects to. Nothing here connects."""
 
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Identifies a folder or file, even if it is moved. ``filesystem`` is 0 if unknown."""
+
+    device: int
+    inode: int
+    filesystem: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.device}:{self.inode}:{self.filesystem}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Identity | None":
+        """The identity that ``str`` turns into this text; None for any other text."""
+        with suppress(ValueError, TypeError):
+            return cls(*map(int, text.split(":")))
+        return None
+
+    def matches(self, other: "Identity") -> bool:
+        """Whether both identify the same object. A device number may change when a disk is mounted again."""
+        same_filesystem = self.filesystem != 0 and self.filesystem == other.filesystem
+        return self.inode == other.inode and (self.device == other.device or same_filesystem)
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFile:
+    """A file in an open folder, given by a descriptor. A copy may be made in the folder ``scratch``."""
+
+    folder: int
+    name: str
+    scratch: str | None = None
+    # The identity that the file must have, if it is recorded.
+    identity: Identity | None = None
+
 
 # The prefix of a location's path. The name that the setting gives the database follows.
 PREFIX = "postgresql:"
