@@ -97,9 +97,8 @@ def measure(folder: Path) -> None:
     """Print the table. Needs Django to be set up."""
     from viewer.host.locations.adding import open_location
     from viewer.host.locations.describing import describe_runs
-    from viewer.host.locations.importing import import_location
-    from viewer.host.locations.updating import prepare_import, reader_count
-    from viewer.host.reading.pool import end_idle_readers
+    from viewer.host.locations.importing import import_location, prepare_import
+    from viewer.host.reading.pool import end_idle_readers, reader_count
     from viewer.models import Location
 
     command = [ENGINE_PYTHON, "-c", LISTER]

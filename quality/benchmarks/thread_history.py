@@ -77,8 +77,9 @@ def program(action: str, database: Path, argument: str) -> list[str]:
 def measure(database: Path, thread: str) -> dict[str, Seconds]:
     """The medians of opening a thread that was never opened, of listing the rest, and of opening it again."""
     from viewer.host.locations.adding import open_location
-    from viewer.host.locations.importing import import_location, import_run
-    from viewer.host.locations.indexing import forget_index
+    from viewer.host.locations.importing import import_location
+    from viewer.host.locations.indexing import import_run
+    from viewer.host.locations.project_secrets import forget_index
 
     client, location = logged_in(), open_location(database)
     for _twice in range(2):
@@ -107,7 +108,8 @@ def _median(some: Any) -> Seconds:
 def compared_with_run(folder: Path) -> tuple[float, float]:
     """Processor seconds from nothing to the page of a thread, and to that of a CrewAI run of its size."""
     from viewer.host.locations.adding import open_location
-    from viewer.host.locations.importing import import_location, import_run
+    from viewer.host.locations.importing import import_location
+    from viewer.host.locations.indexing import import_run
 
     many_threads.LONG_STEPS = SUPER_STEPS
     many_threads.generate(folder / "shorter.db", 10, 2)

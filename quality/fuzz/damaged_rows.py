@@ -354,7 +354,7 @@ def check_store(client: "Client", case: str, path: Path, found: Found) -> None:
 
 def check_healthy(location: "Location", key: str, found: Found, case: str) -> None:
     """Check that a thread without damage is listed, and that each of its rows is read."""
-    from viewer.host.locations.importing import import_run
+    from viewer.host.locations.indexing import import_run
     from viewer.models import Run
     from viewer.records.bodies import body_of
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
 from viewer.host.jobs.orphans import orphaned_jobs
-from viewer.host.locations.background import complete_some
+from viewer.host.locations.copying import complete_some
 from viewer.host.locations.describing import locations_to_describe
 from viewer.host.registration import register
 from viewer.models import Host, Job, Location, Project, Run

@@ -17,12 +17,12 @@ from tests.opened_files import opened_files
 from tests.real_stores import copy_of, write_checkpoint
 from viewer.engines.crewai.store_format import STORE_FORMAT
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.importing import import_location
-from viewer.host.locations.updating import MAX_FOREIGN
+from viewer.host.locations.importing import MAX_FOREIGN, import_location
 from viewer.host.reading.snapshots import read_packed
 from viewer.models import Checkpoint, Location, Problem
 from viewer.stores import json_folder
-from viewer.stores.json_folder import JsonFolder, KnownFolders
+from viewer.stores.folder_cursor import FolderCursor
+from viewer.stores.json_folder import JsonFolder
 from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
 
 NAMES = ("EIO", "ESTALE", "EMFILE", "ENFILE", "EACCES", "ENOMEM", "ENOENT", "EINTR")
@@ -106,7 +106,7 @@ def test_a_folder_that_is_removed_during_the_listing_prunes_nothing(
     location = imported_location(copy_of("1.15.30/flow", tmp_path))
     real = JsonFolder.entries
 
-    def deleted_first(folder: JsonFolder, seen: KnownFolders | None) -> Iterator[Entry | ReadProblem]:
+    def deleted_first(folder: JsonFolder, seen: FolderCursor | None) -> Iterator[Entry | ReadProblem]:
         shutil.rmtree(location.path)
         yield from real(folder, seen)
 
@@ -122,7 +122,7 @@ def test_the_next_import_reads_what_was_unavailable(
     path = write_checkpoint(tmp_path, "20260101T000000_00000001")
     real = JsonFolder.entries
 
-    def vanishes(folder: JsonFolder, seen: KnownFolders | None) -> Iterator[Entry | ReadProblem]:
+    def vanishes(folder: JsonFolder, seen: FolderCursor | None) -> Iterator[Entry | ReadProblem]:
         yield from list(real(folder, seen))
         if path.exists():
             path.rename(tmp_path / "away")

@@ -17,7 +17,7 @@ from viewer.host.locations.adding import open_location
 from viewer.host.locations.addresses import import_lock
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.observing import observing_locations
-from viewer.host.locations.updating import ImportSummary
+from viewer.host.locations.results import ImportCursor, ImportSummary
 from viewer.models import Location
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -35,8 +35,8 @@ def imports(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the locations that the worker has imported."""
     made = list[str]()
 
-    def counted(location: Location, *, wait: bool) -> ImportSummary:
-        summary = import_location(location, wait=wait)
+    def counted(location: Location, *, wait: bool, cursor: ImportCursor | None) -> ImportSummary:
+        summary = import_location(location, wait=wait, cursor=cursor)
         made.append(location.name)
         return summary
 
@@ -188,10 +188,10 @@ def test_a_location_that_does_not_answer_delays_no_other(
 ) -> None:
     answers = threading.Event()
 
-    def hanging(location: Location, *, wait: bool) -> ImportSummary:
+    def hanging(location: Location, *, wait: bool, cursor: ImportCursor | None) -> ImportSummary:
         if location.pk == folder.pk:
             answers.wait(60)
-        return import_location(location, wait=wait)
+        return import_location(location, wait=wait, cursor=cursor)
 
     monkeypatch.setattr(observing, "import_location", hanging)
     write_checkpoint(tmp_path / "second", FIRST)
@@ -207,11 +207,11 @@ def test_an_error_of_one_import_is_logged_and_the_next_one_follows(
 ) -> None:
     failed = list[str]()
 
-    def failing(location: Location, *, wait: bool) -> ImportSummary:
+    def failing(location: Location, *, wait: bool, cursor: ImportCursor | None) -> ImportSummary:
         if not failed:
             failed.append(location.name)
             raise RuntimeError("a bug")
-        return import_location(location, wait=wait)
+        return import_location(location, wait=wait, cursor=cursor)
 
     monkeypatch.setattr(observing, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(observing, "import_location", failing)

@@ -1,18 +1,20 @@
-"""Repeated polls of a large folder: what is found without listing it again, and what needs a listing."""
+"""Repeated imports of a large folder: what is found without listing it again, and what needs a listing."""
 
 import json
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.real_stores import copy_of, write_checkpoint
-from viewer.host.locations import polling
+from viewer.host.locations import importing
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
-from viewer.host.locations.updating import ImportSummary
+from viewer.host.locations.results import ImportCursor, ImportSummary
+from viewer.host.reading import location_reader
 from viewer.models import Location, Problem
 from viewer.stores import json_folder
 from viewer.stores.json_folder import JsonFolder
@@ -32,8 +34,8 @@ def listings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return entries(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(JsonFolder, "entries", counted)
-    monkeypatch.setattr(polling, "MIN_FILES", 0)
-    monkeypatch.setattr(polling, "LISTING_SHARE", 1e-9)
+    monkeypatch.setattr(importing, "MIN_FILES", 0)
+    monkeypatch.setattr(importing, "LISTING_SHARE", 1e-9)
     return made
 
 
@@ -46,8 +48,22 @@ def location(tmp_path: Path, listings: list[str]) -> Location:
     return location
 
 
+@pytest.fixture(autouse=True)
+def cursors() -> Iterator[dict[int, ImportCursor | None]]:
+    """The cursor of the last import of each location."""
+    yield _cursors
+    _cursors.clear()
+
+
+_cursors: dict[int, ImportCursor | None] = {}
+
+
 def poll(location: Location) -> ImportSummary:
-    return import_location(location, wait=False)
+    """Import a location as the worker does that observes it."""
+    cursor = _cursors.pop(location.pk, None)
+    summary = import_location(location, wait=False, cursor=cursor)
+    _cursors[location.pk] = summary.cursor
+    return summary
 
 
 def keys(location: Location) -> set[str]:
@@ -140,12 +156,13 @@ def test_a_file_removed_and_written_again_is_read_again(location: Location) -> N
 
 
 def test_bytes_overwritten_in_place_are_found_by_the_next_listing(
-    location: Location, listings: list[str], monkeypatch: pytest.MonkeyPatch
+    location: Location, listings: list[str], cursors: dict[int, ImportCursor | None]
 ) -> None:
     path = next(Path(location.path).rglob("*.json"))
     path.write_text(edited(path))
-    monkeypatch.setattr(polling, "MAX_LISTING_INTERVAL", 0)
-    polling._listed[location.uid].due_at = 0
+    cursor = cursors[location.pk]
+    assert cursor
+    cursors[location.pk] = replace(cursor, expires_at=0.0)
     assert poll(location).changed == 1
     assert listings == ["listing"]
 
@@ -159,8 +176,8 @@ def edited(path: Path) -> str:
 def test_a_small_folder_is_listed_by_each_poll(
     location: Location, listings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(polling, "MIN_FILES", 500)
-    polling._listed.clear()
+    monkeypatch.setattr(importing, "MIN_FILES", 500)
+    _cursors.clear()
     path = next(Path(location.path).rglob("*.json"))
     path.write_text(edited(path))
     assert poll(location).changed == 1
@@ -234,7 +251,7 @@ def test_a_failed_import_of_an_added_file_is_repeated(
         def failed(*_arguments: object) -> ImportSummary:
             raise OSError(28, "No space left on device")
 
-        patched.setattr(polling, "update_some", failed)
+        patched.setattr(importing, "store_listing", failed)
         assert poll(location).read_error
     assert poll(location).added == 1
 
@@ -250,19 +267,8 @@ def test_a_requested_import_lists_everything(location: Location, listings: list[
 def test_many_new_files_are_listed(
     location: Location, listings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(polling, "MAX_ADDED", 1)
+    monkeypatch.setattr(location_reader, "MAX_ADDED", 1)
     for checkpoint_id in (FIRST, SECOND):
         write_checkpoint(Path(location.path), checkpoint_id)
     assert poll(location).added == 2
     assert listings == ["listing"]
-
-
-def test_the_least_recently_polled_locations_are_forgotten(
-    tmp_path: Path, listings: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(polling, "MAX_REMEMBERED", 1)
-    polling._listed.clear()
-    locations = [open_location(copy_of("1.15.30/flow", tmp_path / name)) for name in "ab"]
-    for location in locations:
-        poll(location)
-    assert list(polling._listed) == [locations[1].uid]

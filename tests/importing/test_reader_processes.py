@@ -18,11 +18,10 @@ from zstandard import decompress
 from tests.jobs.conftest import wait_until
 from tests.real_stores import hashes_below, one_checkpoint
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.importing import import_location
-from viewer.host.locations.updating import prepare_import, reader_count
-from viewer.host.reading import location_reader, pool, store_reader
+from viewer.host.locations.importing import import_location, prepare_import
+from viewer.host.reading import location_reader, pool
 from viewer.host.reading.location_reader import LocationAddress, open_reader
-from viewer.host.reading.pool import end_idle_readers
+from viewer.host.reading.pool import end_idle_readers, reader_count
 from viewer.models import Location
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
@@ -34,7 +33,7 @@ COUNT = 90
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with enough checkpoints for several readers, some of them broken."""
     monkeypatch.setattr(location_reader, "MIN_ENTRIES_FOR_SEVERAL", 10)
-    monkeypatch.setattr(store_reader, "BATCH_SIZE", 3)
+    monkeypatch.setattr(location_reader, "BATCH_SIZE", 3)
     folder = tmp_path / "many"
     folder.mkdir()
     for number in range(COUNT):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.imported import imported_location
 from viewer.host.locations import copying
-from viewer.host.locations.importing import import_run
+from viewer.host.locations.indexing import import_run
 from viewer.models import Location, Run
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded_stores" / "langgraph"

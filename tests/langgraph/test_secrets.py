@@ -9,7 +9,8 @@ from django.test import Client
 from tests.imported import imported_location
 from tests.langgraph.conftest import opened
 from tests.langgraph.databases import Database, extension, packed
-from viewer.host.locations.importing import import_location, import_run, redact_stored
+from viewer.host.locations.importing import import_location, redact_stored
+from viewer.host.locations.indexing import import_run
 from viewer.models import Checkpoint, Location, Project, Run
 
 KEY = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3

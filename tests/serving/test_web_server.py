@@ -22,7 +22,7 @@ from checkpoint_site.server import SOCKET_THREADS
 from checkpoint_site.settings import MAX_HEADER_BYTES
 from tests.serving.conftest import WebServer
 from viewer.data_folder.changes import CommitChanges
-from viewer.host.locations.updating import MIN_CHECKPOINTS, only_new_garbage
+from viewer.host.locations.importing import MIN_CHECKPOINTS, only_new_garbage
 from viewer.models import Job, Location
 from viewer.web.live import broadcast
 from viewer.web.live.broadcast import Broadcast, Rounds, send_repeatedly

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from viewer.host.reading import new_entries
+from viewer.stores import json_folder
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.protocol import Entry, ReadLimits
 
@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Path:
 def newest(store: Path, limit: int) -> list[str]:
     """The branch and the day of the newest files."""
     with JsonFolder(store, ReadLimits(), []) as folder:
-        found = [item.key for item in new_entries.newest_files(folder, limit) if isinstance(item, Entry)]
+        found = [item.key for item in folder.newest(limit) if isinstance(item, Entry)]
     return [f"{key.rpartition('/')[0]} {key[-13]}" for key in found]
 
 
@@ -47,7 +47,7 @@ def test_the_last_names_of_all_folders_are_the_newest(store: Path) -> None:
 def test_recently_changed_folders_of_a_large_location_are_enough(
     store: Path, monkeypatch: pytest.MonkeyPatch, limit: int, expected: list[str]
 ) -> None:
-    monkeypatch.setattr(new_entries, "MAX_NAMES", 1)
+    monkeypatch.setattr(json_folder, "MAX_SEARCHED", 1)
     assert newest(store, limit)[-len(expected) :] == expected
 
 

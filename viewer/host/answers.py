@@ -13,11 +13,12 @@ from viewer.data_folder import workers
 from viewer.engines import engine_named
 from viewer.host.locations import adding, finding, pruning
 from viewer.host.locations.describing import describe_runs, find_ends, locations_to_describe
-from viewer.host.locations.importing import import_added, import_location, import_run
+from viewer.host.locations.importing import import_added, import_location, prepare_import
+from viewer.host.locations.indexing import import_run
 from viewer.host.locations.project_secrets import stored_key
+from viewer.host.locations.results import ImportCounter, ImportSummary
 from viewer.host.locations.search_index import index_some
 from viewer.host.locations.sources import read_bodies, read_body
-from viewer.host.locations.updating import ImportCounter, ImportSummary, prepare_import
 from viewer.host.locations.write_targets import open_write_target, write_target_at, write_target_of
 from viewer.host.projects import (
     INTERPRETERS,

@@ -1,13 +1,17 @@
-"""A folder of JSON files: ``<branch>/<id>_p-<parent>.json``, or without branches."""
+"""A folder of JSON files: ``<branch>/<id>_p-<parent>.json``, or without branches. Opened only for reading.
+
+Each folder is opened from the descriptor of the one above it, so that no link is followed, even if one is
+created while the folder is read.
+"""
 
 import errno
 import os
 import stat
 import time
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from heapq import heappop, heappush, nlargest
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -15,91 +19,16 @@ from typing import Literal, Self
 
 from viewer.messages.message import UserMessage
 from viewer.stores.errors import LocationLimitExceeded, LocationUnreadable, Unavailable, too_large
+from viewer.stores.folder_cursor import FolderCursor
 from viewer.stores.protocol import Entry, RawCheckpoint, ReadLimits, ReadProblem, StoreFormat
 from viewer.stores.safe_open import kernel_file_system, open_file, open_folder
-
-# The names found by listing a folder of JSON files, so that the next poll reads only names, or nothing.
-#
-# Adding, removing or renaming a file changes the times of its folder. File systems count time in steps of up
-# to two seconds, and the clock of a server may differ from ours. So a listing is only trusted if the folder's
-# times had not changed for longer than such a step when it was made, as the monotonic clock here measures it.
-# A file whose bytes are overwritten leaves its folder as it is: only a complete listing shows that.
-
-
-# Longer than a step of any file system's clock, in seconds.
-MAX_STEP_SECONDS = 5.0
-
-
-@dataclass(slots=True)
-class KnownFolder:
-    """A folder as it was listed. Times are monotonic, in seconds."""
-
-    fingerprint: str
-    # When this fingerprint was first seen, and when the names were last listed.
-    seen_since: float
-    listed_at: float
-    # A hash of the name and inode of each file and folder: 8 bytes instead of some 150.
-    hashes: "array[int]"
-
-
-class KnownFolders:
-    """The folders of one location, by their keys. ``clock`` is monotonic, in seconds."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._folders: dict[str, KnownFolder] = {}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self._folders))
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._folders
-
-    def __len__(self) -> int:
-        """The number of files and folders in all of them."""
-        return sum(len(folder.hashes) for folder in self._folders.values())
-
-    def is_unchanged(self, key: str, fingerprint: str) -> bool:
-        """Whether a folder with this fingerprint certainly has the same files as when it was listed."""
-        folder = self._folders[key]
-        is_trusted = folder.listed_at - folder.seen_since > MAX_STEP_SECONDS
-        return is_trusted and folder.fingerprint == fingerprint
-
-    def add(self, key: str, fingerprint: str, found: Iterable[tuple[str, int]]) -> list[str] | None:
-        """Record the names and inodes in a folder, whose fingerprint was determined before they were listed.
-
-        Returns the names that it did not have before; None if one was removed or replaced, or if nothing
-        explains why the fingerprint differs.
-        """
-        now, before = self._clock(), self._folders.get(key)
-        by_hash = {hash(one): one[0] for one in found}
-        is_same = before is not None and before.fingerprint == fingerprint
-        since = before.seen_since if before and is_same else now
-        self._folders[key] = KnownFolder(fingerprint, since, now, array("q", by_hash))
-        known = set(before.hashes) if before else set[int]()
-        new = [name for number, name in by_hash.items() if number not in known]
-        is_explained = before is None or is_same or bool(new)
-        return new if is_explained and known <= by_hash.keys() else None
-
-
-def folder_fingerprint(status: os.stat_result) -> str:
-    """A text that differs if names were added to or removed from a folder.
-
-    Within one step of the file system's clock, it may stay the same.
-    """
-    return f"{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}:{status.st_dev}"
-
-
-# A folder of JSON files: ``<branch>/<id>_p-<parent>.json``, or without branches. Opened only for reading.
-#
-# Each folder is opened from the descriptor of the one above it, so that no link is followed, even if one is
-# created while the folder is read.
-
 
 # Branch names contain slashes, but not this many.
 MAX_FOLDER_DEPTH = 40
 # Descriptors of folders that are open at once.
 MAX_OPEN_FOLDERS = 16
+# Once the newest files are searched among this many names, the folders that changed earlier are left out.
+MAX_SEARCHED = 10_000
 _KINDS = (
     (stat.S_ISFIFO, "store.pipe"),
     (stat.S_ISSOCK, "store.socket"),
@@ -128,7 +57,7 @@ class JsonFolder:
         self.formats, self.limits = formats, limits
         self._skipped = _status_of(skipped)
         self._folder = folder
-        self._seen: KnownFolders | None = None
+        self._cursor: FolderCursor | None = None
         # The names listed so far, and whether a device is that of a file system of the kernel.
         self._names, self._kernel_devices = 0, dict[int, bool]()
         # Open descriptors by the folder's key. The key of the location itself is "".
@@ -142,8 +71,8 @@ class JsonFolder:
     ) -> None:
         self._close_folders()
 
-    def entries(self, seen: KnownFolders | None = None) -> Iterator[Entry | ReadProblem]:
-        """The entry or problem of each file. Adds the names in each folder to ``seen``.
+    def entries(self, cursor: FolderCursor | None = None) -> Iterator[Entry | ReadProblem]:
+        """The entry or problem of each file. Adds the names in each folder to the ``cursor``.
 
         File systems of the kernel are left out. Raises LocationUnreadable if the folder itself cannot be
         listed, and LocationLimitExceeded if it contains too many names.
@@ -152,7 +81,7 @@ class JsonFolder:
             os.scandir(self._root()).close()
         except OSError as error:
             raise _cannot_list(error) from None
-        self._seen, self._names = seen, 0
+        self._cursor, self._names = cursor, 0
         pending = [("", 0)]
         while pending:
             folder, depth = pending.pop()
@@ -163,7 +92,7 @@ class JsonFolder:
     ) -> Iterator[Entry | ReadProblem]:
         """The entries and problems of one folder. Adds the folders below it to ``pending``."""
         try:
-            # Determined before the names are read, so that the next poll finds what is added in between.
+            # Determined before the names are read, so that the next listing finds what is added in between.
             fingerprint = self.fingerprint(folder.rstrip("/"))
             files = self._files_in(folder.rstrip("/"))
         except FileNotFoundError:
@@ -172,8 +101,8 @@ class JsonFolder:
             reason = _cannot_list(error).message
             yield _unavailable_problem(folder.rstrip("/") or ".", reason, "below" if folder else "anything")
             return
-        if self._seen is not None:
-            self._seen.add(folder.rstrip("/"), fingerprint, _names_and_inodes(files))
+        if self._cursor is not None:
+            self._cursor.add(folder.rstrip("/"), fingerprint, _names_and_inodes(files))
         for file in files:
             key = folder + file.name
             try:
@@ -207,8 +136,63 @@ class JsonFolder:
             raise LocationLimitExceeded("store.too_many_names", most=f"{most:,}")
         return files
 
+    def added(self, cursor: FolderCursor) -> list[str] | None:
+        """The keys of the files that were added since an earlier listing. Adds them to its cursor.
+
+        None if only a complete listing shows what has changed. The cursor must not be used again then.
+        """
+        added: list[str] = []
+        pending = list(cursor)
+        try:
+            while pending:
+                key = pending.pop()
+                fingerprint = self.fingerprint(key)
+                if key in cursor and cursor.is_unchanged(key, fingerprint):
+                    continue
+                names = cursor.add(key, fingerprint, self.names(key))
+                if names is None or key.count("/") >= MAX_FOLDER_DEPTH - 1:
+                    return None
+                keys = [f"{key}/{name}" if key else name for name in names]
+                pending += [one.rstrip("/") for one in keys if one.endswith("/")]
+                added += [one for one in keys if not one.endswith("/")]
+        except OSError:
+            return None
+        return added
+
+    def newest(self, limit: int) -> list[Entry | ReadProblem]:
+        """The last files by name, in the order of their names, which begin with the time.
+
+        Folders are listed in the order in which they last changed, until there are enough names. Folders
+        that cannot be listed are left out: ``entries`` lists them as problems.
+        """
+        found: list[tuple[str, str]] = []
+        listed = 0
+        # Minus the time at which a folder changed, its depth and its key.
+        pending = [(0, 0, "")]
+        while pending and (listed < MAX_SEARCHED or len(found) < limit):
+            _changed, depth, key = heappop(pending)
+            with suppress(OSError):
+                names = os.listdir(self.descriptor(key.rstrip("/")))  # noqa: PTH208
+                files = [name for name in names if name.endswith(".json")]
+                listed += len(files)
+                found += ((name, key) for name in nlargest(limit, files))
+                if len(files) < len(names) and depth < MAX_FOLDER_DEPTH:
+                    for name, changed in self._folders_among(names, key):
+                        heappush(pending, (-changed, depth + 1, f"{key}{name}/"))
+        newest = nlargest(limit, found)
+        return [item for name, key in reversed(newest) if (item := self.entry(key + name))]
+
+    def _folders_among(self, names: Sequence[str], key: str) -> Iterator[tuple[str, int]]:
+        """The names in a folder that are names of folders, and when those changed."""
+        for name in (name for name in names if not name.endswith(".json")):
+            # Another program may have removed one of them since they were listed.
+            with suppress(FileNotFoundError):
+                status = os.stat(name, dir_fd=self.descriptor(key.rstrip("/")), follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    yield name, status.st_mtime_ns
+
     def fingerprint(self, key: str) -> str:
-        """The fingerprint of a folder, as ``polling`` compares it. Raises OSError, also for a link."""
+        """The fingerprint of a folder, as a cursor compares it. Raises OSError, also for a link."""
         return folder_fingerprint(os.fstat(self.descriptor(key)))
 
     def names(self, key: str) -> list[tuple[str, int]]:
@@ -357,6 +341,14 @@ def unavailable(error: OSError) -> Unavailable:
 def fingerprint_of(status: os.stat_result) -> str:
     """The fingerprint of a file with this status."""
     return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
+
+
+def folder_fingerprint(status: os.stat_result) -> str:
+    """A text that differs if names were added to or removed from a folder.
+
+    Within one step of the file system's clock, it may stay the same.
+    """
+    return f"{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}:{status.st_dev}"
 
 
 def _entry_or_problem(key: str, status: os.stat_result) -> Entry | ReadProblem:

@@ -8,12 +8,13 @@ import psutil
 from django.test import Client
 
 from quality.benchmarks.large_location import corpus
-from quality.benchmarks.timing import Seconds, timed
+from quality.benchmarks.timing import timed
 from quality.tables import print_heading, print_row
-from viewer.host.locations.background import complete_some
+from viewer.host.locations.copying import complete_some
 from viewer.host.locations.importing import import_location
+from viewer.host.locations.results import ImportCursor, ImportSummary
 from viewer.models import Location
-from viewer.stores.json_folder import MAX_STEP_SECONDS
+from viewer.stores.folder_cursor import MAX_STEP_SECONDS
 
 GOAL_FIRST_ROWS, GOAL_SECONDS, GOAL_MEGABYTES = 0.5, 180, 500
 # The time in which a person types a path.
@@ -33,13 +34,14 @@ def report_import(client: Client, source: Path) -> None:
     assert b"<progress" in pages[0].content
     whole = timed(lambda: import_in_background(location))
     again = timed(lambda: import_location(location))
-    polled(location)
+    cursor = polled(location).cursor
     # Until the times of its folders are older than a step of any file system's clock.
     time.sleep(MAX_STEP_SECONDS + 1)
-    polled(location)
-    unchanged = polled(location)
+    summaries = [polled(location, cursor)]
+    unchanged = timed(lambda: summaries.append(polled(location, summaries[-1].cursor)))
     corpus.write_new(source)
-    new = polled(location)
+    new = timed(lambda: summaries.append(polled(location, summaries[-1].cursor)))
+    assert [one.read for one in summaries] == [0, 0, 1], summaries
     count, files = location.checkpoints.count(), sum(1 for _file in source.rglob("*.json"))
     assert count == files, (count, files)
     print(f"{count:,} checkpoints in {location.runs.count():,} runs\n")
@@ -63,9 +65,9 @@ def import_in_background(location: Location) -> None:
         pass
 
 
-def polled(location: Location) -> Seconds:
-    """Import as the worker does. Returns the time that it took."""
-    return timed(lambda: import_location(location, wait=False))
+def polled(location: Location, cursor: ImportCursor | None = None) -> ImportSummary:
+    """Import as the worker does that observes the location."""
+    return import_location(location, wait=False, cursor=cursor)
 
 
 def megabytes() -> int:

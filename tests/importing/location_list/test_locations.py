@@ -10,13 +10,13 @@ from tests.real_stores import copy_of
 from viewer.cli.finding import newly_opened
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.addresses import address_of
-from viewer.host.locations.importing import import_location
-from viewer.host.locations.updating import MAX_FOREIGN
+from viewer.host.locations.importing import MAX_FOREIGN, import_location
 from viewer.host.reading.location_reader import open_reader
 from viewer.host_requests import UnknownLocation
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location
-from viewer.stores.json_folder import JsonFolder, KnownFolders
+from viewer.stores.folder_cursor import FolderCursor
+from viewer.stores.json_folder import JsonFolder
 from viewer.stores.protocol import ReadLimits
 from viewer.stores.safe_open import kernel_file_system
 
@@ -205,7 +205,7 @@ def test_the_data_folder_is_skipped_in_a_folder_above_it(
     assert Checkpoint.objects.count() == len(list((tmp_path / "project/checkpoints").rglob("*.json")))
     assert not location.problems.exists()
     hidden = next(own.rglob("*.json"))
-    known = KnownFolders()
+    known = FolderCursor()
     with open_reader(address_of(location)) as reader:
         assert reader.entry(str(hidden.relative_to(tmp_path / "project"))) is None
         assert {one.key for one in reader.newest(10_000)} == keys
@@ -213,9 +213,9 @@ def test_the_data_folder_is_skipped_in_a_folder_above_it(
         hidden.with_name("new.json").write_text("{}")
         (own / "new.json").write_text("{}")
         (own / "folder").mkdir()
-        assert reader.added(known) == []
+        assert reader.listing(known).keys == set()
         (tmp_path / "project/checkpoints/new.json").write_text("{}")
-        assert reader.added(known) == ["checkpoints/new.json"]
+        assert reader.listing(known).keys == {"checkpoints/new.json"}
 
 
 def test_an_empty_list_of_roots_allows_nothing(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, wait_until
 from tests.terminal import Terminal
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.importing import import_location, import_run
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.indexing import import_run
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Question, Run
 from viewer.records.bodies import stored_contents
 

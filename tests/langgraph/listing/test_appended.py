@@ -14,7 +14,8 @@ from tests.langgraph.databases import Database, checkpoint_id, long_thread, pack
 from viewer.engines.langgraph.threads.sqlite import SqliteTables
 from viewer.engines.langgraph.threads.store import LangGraphStore
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.importing import import_location, import_run
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.indexing import import_run
 from viewer.models import Checkpoint, Location, Run
 from viewer.stores.protocol import ReadLimits, RunIndex
 

@@ -14,8 +14,9 @@ from viewer.engines.langgraph.threads import appended
 from viewer.engines.langgraph.threads.sqlite import SqliteTables
 from viewer.engines.langgraph.threads.store import LangGraphStore
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.background import complete_some
-from viewer.host.locations.importing import import_location, import_run
+from viewer.host.locations.copying import complete_some
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.indexing import import_run
 from viewer.models import Run
 from viewer.stores.protocol import ReadLimits, RunIndex
 

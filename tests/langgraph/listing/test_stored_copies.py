@@ -14,8 +14,9 @@ from tests.langgraph.copied import checkpoints_of, copied_ids, copied_thread, co
 from tests.langgraph.databases import Database, checkpoint_id, packed
 from viewer.host.jobs.retention import sizes
 from viewer.host.locations import copying
-from viewer.host.locations.background import complete_some
-from viewer.host.locations.importing import import_location, import_run
+from viewer.host.locations.copying import complete_some
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.indexing import import_run
 from viewer.host.locations.pruning import fresh_plan, prune
 from viewer.host_requests import PruneRules
 from viewer.models import (

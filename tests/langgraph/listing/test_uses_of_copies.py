@@ -18,7 +18,8 @@ from tests.langgraph.copied import checkpoints_of, copied_ids, copied_thread, co
 from tests.langgraph.databases import checkpoint_id, packed
 from tests.pruning.test_pages_and_commands import browser
 from tests.search.indexed import found, index_all
-from viewer.host.locations.importing import import_location, import_run
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.indexing import import_run
 from viewer.host.locations.pruning import plan_prune
 from viewer.host_requests import PruneRules
 from viewer.models import Checkpoint, Location, SearchedCheckpoint, SearchedLocation, SearchedRun, SearchEntry

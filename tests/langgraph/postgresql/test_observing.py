@@ -13,7 +13,7 @@ from viewer.host.locations import observing
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.observing import observing_locations
-from viewer.host.locations.updating import ImportSummary
+from viewer.host.locations.results import ImportCursor, ImportSummary
 from viewer.models import Location
 
 Owner = Connection[Any]
@@ -25,8 +25,8 @@ def imports(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> list[str]:
     settings.LOCATION_POLL_MILLISECONDS = 50
     made = list[str]()
 
-    def counted(location: Location, *, wait: bool) -> ImportSummary:
-        summary = import_location(location, wait=wait)
+    def counted(location: Location, *, wait: bool, cursor: ImportCursor | None) -> ImportSummary:
+        summary = import_location(location, wait=wait, cursor=cursor)
         made.append(location.name)
         return summary
 

@@ -20,9 +20,9 @@ from viewer.engines.langgraph.threads.postgresql import PostgresqlTables
 from viewer.engines.langgraph.threads.store import LangGraphStore
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.addresses import address_of
-from viewer.host.locations.importing import import_location, import_run
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.indexing import import_run, part_of
 from viewer.host.reading.location_reader import LocationReader
-from viewer.host.reading.new_entries import part_of
 from viewer.models import Checkpoint, Location, Run, StoredCopy
 from viewer.records.bodies import body_of, stored_contents
 from viewer.stores.protocol import RunList

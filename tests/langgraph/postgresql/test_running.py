@@ -19,7 +19,8 @@ from tests.langgraph.launching.test_running import address
 from tests.langgraph.postgresql.server import OWNER, PASSWORD, READER, WRITER, Server
 from tests.terminal import Terminal
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.importing import import_location, import_run
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.indexing import import_run
 from viewer.models import Checkpoint, Job, Location, Project, Run
 
 TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")

@@ -11,7 +11,8 @@ from pytest_django import Settings
 from tests.langgraph.conftest import opened
 from tests.langgraph.copied import checkpoints_of, copied_ids, copy_all, star
 from tests.langgraph.listing.test_stored_copies import KEY, TABS, detail
-from viewer.host.locations.importing import import_location, import_run
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.indexing import import_run
 from viewer.models import Location
 from viewer.records.bodies import body_of
 

@@ -6,15 +6,18 @@ The rows determine which copies are due, so any process can continue where a kil
 import hashlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Length
 
+from viewer.data_folder.changes import in_background
 from viewer.host.locations.addresses import address_of, import_lock
-from viewer.host.locations.importing import import_run, refresh
+from viewer.host.locations.describing import STEP_SECONDS, describe_runs, locations_to_describe
+from viewer.host.locations.indexing import import_run
+from viewer.host.locations.results import refresh
 from viewer.host.reading.location_reader import open_reader
 from viewer.models import Annotation, Checkpoint, Job, Location, Run, StoredCopy
 from viewer.records.locations import is_indexed
@@ -25,12 +28,29 @@ from viewer.stores.protocol import Entry
 
 # Checkpoints of one slice, and their bytes. They bound the time for which other imports of the location wait.
 MAX_SLICE, MAX_SLICE_BYTES = 50, 8 * 1024 * 1024
+QUIET_SECONDS = 0.1
 # Seconds until the next attempt to read a run that could not be read.
 RETRY_SECONDS = 60.0
 # When the next attempt to read such a run is due, by primary key, on the monotonic clock.
 _retry_at: dict[int, float] = {}
 # The fingerprints of checkpoints that no attempt can read, by primary key.
 _unreadable: dict[int, str] = {}
+
+
+def completing_imports() -> AbstractContextManager[None]:
+    """Complete what imports leave for later, in a thread within the block."""
+    return in_background("completing-imports", complete_some, QUIET_SECONDS, RETRY_SECONDS)
+
+
+def complete_some() -> bool:
+    """List, describe and copy some of what is due. Returns whether there may be more to do."""
+    partly = Run.objects.filter(is_partly_listed=True, location__in=Location.objects.here())
+    for run in partly.select_related("location"):
+        import_run(run)
+    has_described = [
+        describe_runs(location, max_seconds=STEP_SECONDS) for location in locations_to_describe()
+    ]
+    return copy_some() or any(has_described)
 
 
 def copy_some() -> bool:

@@ -1,46 +1,82 @@
-"""Import a location: list it, read what is new or has changed, and update the lineage of its runs."""
+"""Import a location: list it, read what is new or has changed, and update the lineage of its runs.
 
-from collections.abc import Callable
-from datetime import timedelta
+A listing is of everything, or of what is new since a cursor. Both are compared with the rows, and what is due
+is read and stored in slices.
+"""
+
+import gc
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from django.utils import timezone
+from django.db import transaction
 
-from viewer.host.locations.addresses import address_of, import_lock
-from viewer.host.locations.indexing import forget_index, update_run, update_runs
-from viewer.host.locations.polling import update_polled
-from viewer.host.locations.project_secrets import redact_known_secrets
-from viewer.host.locations.updating import (
+from viewer.engines import all_engines
+from viewer.host.locations.addresses import import_lock
+from viewer.host.locations.indexing import update_runs
+from viewer.host.locations.results import (
+    RETRIED_KINDS,
     ImportCounter,
+    ImportCursor,
+    ImportProgress,
     ImportSummary,
-    update_all,
-    update_newest,
-    update_some,
+    Problems,
+    context_of,
+    record,
+    refresh,
+    system_error,
+    with_reader,
 )
-from viewer.host.reading.location_reader import LocationReader, open_reader
-from viewer.messages.message import UserMessage
-from viewer.models import Location, Run
+from viewer.host.reading.location_reader import Listing, LocationReader
+from viewer.host.reading.pool import reader_count, start_ahead
+from viewer.models import Checkpoint, Location
+from viewer.records.checkpoint_rows import KnownRow, known_rows, mark_states
 from viewer.records.locations import is_indexed
-from viewer.stores.errors import LocationLimitExceeded, LocationReplaced, LocationUnreadable
+from viewer.records.reconciling import reconcile
+from viewer.stores.errors import LocationLimitExceeded
+from viewer.stores.packing import Packed
+from viewer.stores.protocol import Entry, ReadProblem
 
-# How often imports without changes are recorded. A location that another program writes to, or that reports
-# no changes, is imported every second.
-RECORDED_EVERY = timedelta(seconds=20)
-
-
+# Flush thresholds: entries, and their bytes. They bound the memory of an import.
+MAX_SLICE, MAX_SLICE_BYTES = 2_000, 16 * 1024 * 1024
+# From this many on, entries are flushed where the next run begins, while other processes continue to read,
+# so that a run in one slice is reconciled once.
+MIN_SLICE = 400
+# A location of which this many JSON files are no checkpoints, and none is one, is not where checkpoints are.
+MAX_FOREIGN = 500
+# With fewer checkpoints, nothing is gained by sparing the garbage collector.
+MIN_CHECKPOINTS = 200
 # Of a location with more checkpoints, the newest are shown while the others are imported.
 NEWEST = 50
+# Folders with fewer files are listed completely each time, which takes milliseconds.
+MIN_FILES = 500
+# The maximum share of time for complete listings, and the maximum seconds between two of them. Only
+# complete listings find files that were overwritten in place.
+LISTING_SHARE, MAX_LISTING_INTERVAL = 0.02, 300.0
+
+
+def prepare_import() -> None:
+    """Start the reader processes for a large import that may come soon, and load the engines' modules."""
+    start_ahead(reader_count())
+    # Loading them takes several times as long as storing the first rows.
+    threading.Thread(target=all_engines, name="load-engines", daemon=True).start()
 
 
 def import_location(
-    location: Location, *, wait: bool = True, counts: ImportCounter | None = None
+    location: Location,
+    *,
+    wait: bool = True,
+    counts: ImportCounter | None = None,
+    cursor: ImportCursor | None = None,
 ) -> ImportSummary:
     """Bring the rows of a location up to date. Only new and changed entries are read.
 
-    Updates ``counts`` meanwhile.
-
-    Without ``wait``, this is one of many polls: it does nothing while another process imports the location,
-    or after a person cancelled the import, and rarely lists a large folder.
+    With the ``cursor`` of the last import, a large folder is rarely listed completely. Updates ``counts``
+    meanwhile. Without ``wait``, it does nothing while another process imports the location, or after a
+    person cancelled the import.
     """
     try:
         with import_lock(location, wait=wait) as is_ours:
@@ -50,13 +86,13 @@ def import_location(
                 return ImportSummary()
             if not wait and location.import_state == Location.ImportState.CANCELLED:
                 return ImportSummary()
-            summary = _with_reader(location, lambda reader: _update(location, reader, not wait, counts))
+            summary = with_reader(location, lambda reader: _update(location, reader, counts, cursor))
             if not summary.is_cancelled:
                 location.end_import()
             record(location, summary)
     except OSError as error:
         # The lock needs a file descriptor and disk space.
-        return ImportSummary(read_error=_system_error(error))
+        return ImportSummary(read_error=system_error(error))
     return summary
 
 
@@ -71,9 +107,9 @@ def import_added(location: Location) -> ImportSummary:
         with import_lock(location, wait=False) as is_ours:
             if not is_ours or not refresh(location):
                 return ImportSummary()
-            summary = _with_reader(location, lambda reader: update_newest(location, reader, NEWEST))
+            summary = with_reader(location, lambda reader: _store_newest(location, reader))
     except OSError as error:
-        return ImportSummary(read_error=_system_error(error))
+        return ImportSummary(read_error=system_error(error))
     if location.import_state != Location.ImportState.REQUESTED:
         return import_location(location)
     record(location, summary)
@@ -81,35 +117,24 @@ def import_added(location: Location) -> ImportSummary:
 
 
 def _update(
-    location: Location, reader: LocationReader, is_poll: bool, counts: ImportCounter | None
+    location: Location, reader: LocationReader, counts: ImportCounter | None, cursor: ImportCursor | None
 ) -> ImportSummary:
     if is_indexed(location):
         return update_runs(location, reader)
-    return update_polled(location, reader) if is_poll else update_all(location, reader, counts=counts)
+    if cursor is None or not cursor.is_usable(location):
+        return store_listing(location, reader, reader.listing(), counts)
+    retried = location.problems.filter(kind__in=RETRIED_KINDS).values_list("source_key", flat=True)
+    return store_listing(location, reader, reader.listing(cursor.folders, retried), counts, cursor)
 
 
-def import_run(run: Run, *, newest_first: bool = False) -> ImportSummary:
-    """Bring the checkpoints of a run up to date, if its location is only indexed.
-
-    With ``newest_first``, a long run that was never listed is only partly listed: a page shows the newest
-    checkpoints, and the worker or the next request lists the others.
-
-    A read error is not recorded, since other runs of the location may be readable.
-    """
-    location = run.location
-    if not is_indexed(location):
+def _store_newest(location: Location, reader: LocationReader) -> ImportSummary:
+    """Import the newest checkpoints if there are more, and request the import of the others."""
+    newest = reader.newest(NEWEST + 1)[1:]
+    if len(newest) < NEWEST:
         return ImportSummary()
-    try:
-        with import_lock(location):
-            if not refresh(location):
-                return ImportSummary()
-            summary = _with_reader(
-                location, lambda reader: update_run(run, reader, newest_first=newest_first)
-            )
-            if summary.is_news and not summary.read_error:
-                record(location, summary)
-    except OSError as error:
-        return ImportSummary(read_error=_system_error(error))
+    summary = store_listing(location, reader, Listing(newest, [entry.real_key for entry in newest]))
+    location.request_import()
+    summary.is_news = True
     return summary
 
 
@@ -124,54 +149,12 @@ def import_one(location: Location, source: str) -> ImportSummary:
     with import_lock(location):
         if not refresh(location):
             return ImportSummary()
-        summary = _with_reader(location, lambda reader: update_some(location, reader, [key]))
+        summary = with_reader(
+            location, lambda reader: store_listing(location, reader, reader.listing_of([key]))
+        )
         if not summary.read_error:
             record(location, summary)
     return summary
-
-
-def redact_stored(location: Location) -> None:
-    """Redact the project's secrets in the stored data of a location, as its next import would."""
-    with import_lock(location):
-        refresh(location)
-
-
-def refresh(location: Location) -> bool:
-    """Reload the location and redact newly known secrets. Return False if the location was removed."""
-    if not location.refresh_if_exists():
-        return False
-    location.refresh_from_db(fields=["project", "secrets_digest", "price_digest", "listed_fingerprint"])
-    digest = location.secrets_digest
-    redact_known_secrets(location)
-    if location.secrets_digest != digest and is_indexed(location):
-        forget_index(location)
-    return True
-
-
-def _with_reader(location: Location, update: Callable[[LocationReader], ImportSummary]) -> ImportSummary:
-    """Return what ``update`` returns for the open location, or a summary with its read error."""
-    mark = ""
-    try:
-        with open_reader(address_of(location)) as reader:
-            if not location.identity and reader.identity is not None:
-                location.pin(str(reader.identity))
-            mark = reader.mark
-            if location.refused_fingerprint == mark:
-                # The same contents already exceeded the same limits.
-                return ImportSummary(read_error=location.read_error, refused_fingerprint=mark)
-            return update(reader)
-    except LocationReplaced as error:
-        return ImportSummary(read_error=error.message, replaced_by=error.identity)
-    except LocationLimitExceeded as error:
-        return ImportSummary(read_error=error.message, refused_fingerprint=mark)
-    except LocationUnreadable as error:
-        return ImportSummary(read_error=error.message)
-    except OSError as error:
-        return ImportSummary(read_error=_system_error(error))
-
-
-def _system_error(error: OSError) -> UserMessage:
-    return UserMessage("import.read_failed", {"why": str(error.strerror or error)})
 
 
 def _key_of(location: Location, source: str) -> str:
@@ -189,16 +172,218 @@ def _key_of(location: Location, source: str) -> str:
     return source
 
 
-def record(location: Location, summary: ImportSummary) -> None:
-    """Record an import on its location if it changed something or the last record is old."""
-    now = timezone.now()
-    if (location.read_error, location.replaced_by) != (summary.read_error, summary.replaced_by):
-        summary.is_news = True
-    is_due = location.imported_at is None or now - location.imported_at > RECORDED_EVERY
-    # The time is that of the last import that read it.
-    is_due &= not summary.read_error
-    is_due |= location.refused_fingerprint != summary.refused_fingerprint
-    if not (summary.is_news or is_due):
+def redact_stored(location: Location) -> None:
+    """Redact the project's secrets in the stored data of a location, as its next import would."""
+    with import_lock(location):
+        refresh(location)
+
+
+def store_listing(
+    location: Location,
+    reader: LocationReader,
+    listing: Listing,
+    counts: ImportCounter | None = None,
+    cursor: ImportCursor | None = None,
+) -> ImportSummary:
+    """Read and store what of a listing is new or has changed. Updates ``counts`` meanwhile.
+
+    ``cursor`` is the one since which it lists. Requires the import lock. Raises LocationUnreadable.
+    """
+    began, items, keys = time.monotonic(), listing.items, listing.keys
+    if keys is not None:
+        items = list(items)
+        # The keys of rows are redacted.
+        keys = {*keys, *(item.key for item in items)}
+    known, problems = known_rows(location, keys), Problems(location, keys)
+    compared = _compare(items, known, problems, counts)
+    seconds = time.monotonic() - began
+    if counts:
+        counts.add(due=len(compared.due))
+    progress = None
+    if listing.is_complete:
+        progress = ImportProgress(location, len(compared.entries), len(compared.due))
+    with only_new_garbage(len(compared.due)):
+        summary = _read_and_store(location, reader, compared.due, known, problems, progress, counts)
+    pruned = compared.missing(known) if listing.is_complete else []
+    restored = [entry.key for entry in compared.entries if _is_restored(known.get(entry.key), entry)]
+    for problem in compared.problems:
+        problems.add(problem)
+    summary.unavailable += _unavailable(compared.problems)
+    with transaction.atomic():
+        mark_states(location, pruned, Checkpoint.State.PRUNED)
+        mark_states(location, restored, Checkpoint.State.PRESENT)
+        summary.is_news |= problems.save()
+    summary.pruned, summary.problems = len(pruned), len(problems)
+    summary.is_news |= bool(pruned or restored or summary.added or summary.changed)
+    if compared.hides_nothing and not summary.is_cancelled:
+        summary.cursor = cursor if cursor and not listing.is_complete else _cursor(location, listing, seconds)
+    return summary
+
+
+def _cursor(location: Location, listing: Listing, seconds: float) -> ImportCursor | None:
+    """From where the next import lists a large folder, of which a complete listing took these seconds."""
+    if listing.cursor is None or len(listing.cursor) < MIN_FILES:
+        return None
+    interval = min(seconds / LISTING_SHARE, MAX_LISTING_INTERVAL)
+    return ImportCursor(listing.cursor, context_of(location), time.monotonic() + interval)
+
+
+@dataclass(slots=True)
+class _Compared:
+    """What a location lists: all entries, the due ones, and the problems."""
+
+    entries: list[Entry] = field(default_factory=list)
+    due: list[Entry] = field(default_factory=list)
+    problems: list[ReadProblem] = field(default_factory=list)
+
+    @property
+    def hides_nothing(self) -> bool:
+        """Whether no problem hides entries."""
+        return all(problem.hides == "nothing" for problem in self.problems)
+
+    def missing(self, known: Mapping[str, KnownRow]) -> list[str]:
+        """The keys of the rows that a complete listing lacks, and that no problem hides."""
+        listed = {entry.key for entry in self.entries}
+        gone = (Checkpoint.State.PRUNED, Checkpoint.State.NO_COPY)
+        return [
+            key
+            for key, row in known.items()
+            if key not in listed
+            and row.state not in gone
+            and not any(problem.may_hide(key) for problem in self.problems)
+        ]
+
+
+def _compare(
+    listed: Iterable[Entry | ReadProblem],
+    known: dict[str, KnownRow],
+    problems: Problems,
+    counts: ImportCounter | None = None,
+) -> _Compared:
+    """Compare a listing with the rows. An entry is due if it differs from its row and its known problem."""
+    compared = _Compared()
+    for item in listed:
+        if isinstance(item, ReadProblem):
+            compared.problems.append(item)
+            continue
+        compared.entries.append(item)
+        if counts:
+            counts.add(found=1)
+        row = known.get(item.key)
+        is_stored = row is not None and row.fingerprint == item.fingerprint
+        if not is_stored and not problems.is_known(item):
+            compared.due.append(item)
+    return compared
+
+
+def _is_restored(row: KnownRow | None, entry: Entry) -> bool:
+    """Whether a checkpoint that was missing is present again with unchanged bytes."""
+    return row is not None and row.state != Checkpoint.State.PRESENT and row.fingerprint == entry.fingerprint
+
+
+def _unavailable(problems: Iterable[ReadProblem]) -> list[str]:
+    return [problem.key for problem in problems if problem.kind == "unavailable"]
+
+
+def _read_and_store(
+    location: Location,
+    reader: LocationReader,
+    due: list[Entry],
+    known: dict[str, KnownRow],
+    problems: Problems,
+    progress: ImportProgress | None = None,
+    counts: ImportCounter | None = None,
+) -> ImportSummary:
+    """Read and store the due entries in slices, unless a person cancels the import."""
+    summary = ImportSummary(read=len(due))
+    # Names begin with the time, so the checkpoints of a run are consecutive.
+    due = sorted(due, key=lambda entry: entry.key.rpartition("/")[2])
+    for results in slices(_checked(reader.read_all(due, reader_count()), bool(known), counts)):
+        read = [result for result in results if isinstance(result, Packed)]
+        failed = [result for result in results if isinstance(result, ReadProblem)]
+        for problem in failed:
+            problems.add(problem)
+        summary.unavailable += _unavailable(failed)
+        with transaction.atomic():
+            if read:
+                reconcile(location, read)
+            for state in (Checkpoint.State.WRITING, Checkpoint.State.BROKEN):
+                keys = [
+                    one.key
+                    for one in failed
+                    if one.key in known
+                    and known[one.key].state != Checkpoint.State.NO_COPY
+                    and problems.state_after(one) == state
+                ]
+                summary.changed += mark_states(location, keys, state)
+        changed = sum(result.key in known for result in read)
+        summary.changed += changed
+        summary.added += len(read) - changed
+        if progress and not progress.add(len(results)):
+            summary.is_cancelled = True
+            break
+    return summary
+
+
+def _checked(
+    results: Iterator[Packed | ReadProblem], is_known: bool, counts: ImportCounter | None
+) -> Iterator[Packed | ReadProblem]:
+    """The results. Raises LocationLimitExceeded if nothing shows that checkpoints are here."""
+    foreign = 0
+    for result in results:
+        if counts:
+            counts.add(read=1)
+        if isinstance(result, Packed):
+            is_known = True
+        foreign += isinstance(result, ReadProblem) and result.kind == "foreign"
+        if foreign >= MAX_FOREIGN and not is_known:
+            raise LocationLimitExceeded("store.no_checkpoints", count=f"{MAX_FOREIGN:,}")
+        yield result
+
+
+def slices(results: Iterator[Packed | ReadProblem]) -> Iterator[list[Packed | ReadProblem]]:
+    """The results that are stored together."""
+    current: list[Packed | ReadProblem] = []
+    size, kickoffs, ids = 0, set[str](), set[str]()
+    for result in results:
+        is_full = len(current) >= MAX_SLICE or size >= MAX_SLICE_BYTES
+        if is_full or (len(current) >= MIN_SLICE and _begins_run(result, kickoffs, ids)):
+            yield current
+            current, size = [], 0
+            kickoffs.clear()
+        current.append(result)
+        if isinstance(result, Packed):
+            size += len(result.data)
+            kickoffs.add(result.snapshot.run_key)
+            ids.add(result.snapshot.checkpoint_id)
+    if current:
+        yield current
+
+
+def _begins_run(result: Packed | ReadProblem, kickoffs: set[str], ids: set[str]) -> bool:
+    """Whether a checkpoint has neither a parent among these ids nor one of these kickoffs.
+
+    Old engine versions record no parents, so only the kickoff shows which checkpoints belong together.
+    """
+    if not isinstance(result, Packed):
+        return False
+    return result.snapshot.parent_id not in ids and result.snapshot.run_key not in kickoffs - {""}
+
+
+@contextmanager
+def only_new_garbage(checkpoints: int) -> Iterator[None]:
+    """Freeze the objects that exist, while an import of this many checkpoints creates thousands of others.
+
+    Without this, a first import spends a third of its time traversing all objects of the process. Does
+    nothing for a few checkpoints: frozen objects count as old afterwards, and old garbage is rarely
+    collected, so frequent imports would leak memory.
+    """
+    if checkpoints < MIN_CHECKPOINTS:
+        yield
         return
-    location.replaced_by, location.refused_fingerprint = summary.replaced_by, summary.refused_fingerprint
-    location.record_import(now, summary.read_error, summary.is_news)
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.collect()

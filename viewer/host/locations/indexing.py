@@ -1,19 +1,23 @@
 """Index a store that is too large to be copied: its runs, then the checkpoints of opened runs."""
 
+import gc
+import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Case, Q, When
+from django.db.models import Case, When
 
 from viewer.engines import engine_of
+from viewer.host.locations.addresses import import_lock
 from viewer.host.locations.describing import describe_indexed, edited_names
-from viewer.host.locations.updating import ImportSummary, Problems, collection_paused
+from viewer.host.locations.results import ImportSummary, Problems, record, refresh, system_error, with_reader
 from viewer.host.reading.location_reader import LocationReader
-from viewer.host.reading.new_entries import digests_of, part_of
 from viewer.models import Checkpoint, Location, Run, run_uid
 from viewer.models.columns import insert_many, update_many, usage_values
 from viewer.records.appending import reconcile_appended, usable_state
@@ -28,6 +32,7 @@ from viewer.records.checkpoint_rows import (
 )
 from viewer.records.lineage.lanes import lay_out
 from viewer.records.lineage.tree import Lineage, Node, build_forest
+from viewer.records.locations import is_indexed
 from viewer.records.reconciling import adopt, called_runs, reconcile, with_stored_branches
 from viewer.records.run_rows import status_after
 from viewer.stores.model_calls import ModelCall, usage_by_model
@@ -92,6 +97,19 @@ def _shown(index: RunIndex) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Pause the collector. Listing one run takes about a second and creates hardly any garbage.
+
+    Traversing the rows of a long run repeatedly takes 40 % of its time.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 # Index a store that is too large to be copied: its runs first, the checkpoints of a run when it is opened.
 #
 # Bodies are not stored: ``stored`` reads them from the source when a checkpoint is opened.
@@ -135,6 +153,32 @@ def update_runs(location: Location, reader: LocationReader) -> ImportSummary:
     summary.is_news |= _describe_others(location, reader)
     summary.is_news |= _describe_inputs(location, reader)
     return summary
+
+
+# Parts of the list of runs: a listing since these digests returns only the runs of the parts that differ.
+#
+# The digest of a run's key names its part. The digest of a part is made from the keys of its runs and their
+# newest checkpoints, in the order of the keys. A query of ``PostgresqlRows`` computes the same digests.
+
+
+def part_of(key: str) -> str:
+    """The part that a run with this key is in."""
+    return _digest(key)[:2]
+
+
+def digests_of(heads: Iterable[tuple[str, str]]) -> Mapping[str, str]:
+    """The digest of each part that has runs, from their keys and newest checkpoints."""
+    parts: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for key, head in heads:
+        parts[part_of(key)].append((key, head))
+    return {
+        part: _digest("\n".join(f"{key} {head}" for key, head in sorted(runs)))
+        for part, runs in parts.items()
+    }
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def _list(location: Location, reader: LocationReader, limit: int | None, summary: ImportSummary) -> None:
@@ -241,6 +285,29 @@ def _describe_inputs(location: Location, reader: LocationReader) -> bool:
     return is_news
 
 
+def import_run(run: Run, *, newest_first: bool = False) -> ImportSummary:
+    """Bring the checkpoints of a run up to date, if its location is only indexed.
+
+    With ``newest_first``, a long run that was never listed is only partly listed: a page shows the newest
+    checkpoints, and the worker or the next request lists the others.
+
+    A read error is not recorded, since other runs of the location may be readable.
+    """
+    location = run.location
+    if not is_indexed(location):
+        return ImportSummary()
+    try:
+        with import_lock(location):
+            if not refresh(location):
+                return ImportSummary()
+            summary = with_reader(location, lambda reader: update_run(run, reader, newest_first=newest_first))
+            if summary.is_news and not summary.read_error:
+                record(location, summary)
+    except OSError as error:
+        return ImportSummary(read_error=system_error(error))
+    return summary
+
+
 def update_run(run: Run, reader: LocationReader, *, newest_first: bool = False) -> ImportSummary:
     """Bring the checkpoints of a run, and of the runs that it called, up to date. Requires the import lock.
 
@@ -296,22 +363,6 @@ def _reconcile_all(location: Location, runs: Sequence[int], index: RunIndex, sum
     mark_states(location, restored, Checkpoint.State.PRESENT)
     summary.added = sum(one.key not in known for one in due)
     summary.changed = len(due) - summary.added
-
-
-def forget_index(location: Location) -> None:
-    """List the runs and checkpoints of a location again, because their redacted keys may have changed.
-
-    Runs remain, because open pages show them, as do checkpoints with jobs or stored copies.
-    """
-    with transaction.atomic():
-        referred = Q(stored_copy__isnull=False) | Q(jobs__isnull=False) | Q(sweeps__isnull=False)
-        kept = location.checkpoints.filter(referred).order_by().values("pk")
-        location.checkpoints.exclude(pk__in=kept).delete()
-        location.runs.update(
-            indexed_fingerprint="", listed_state="", described_head="", is_partly_listed=False
-        )
-        Location.objects.filter(pk=location.pk).update(listed_fingerprint="")
-    location.listed_fingerprint = ""
 
 
 def store_runs(location: Location, runs: Sequence[IndexedRun], mark: str) -> None:

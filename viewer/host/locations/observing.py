@@ -23,7 +23,7 @@ from viewer.data_folder.changes import Changes, changes_of_rows
 from viewer.host.locations.addresses import address_of
 from viewer.host.locations.folder_changes import FolderChanges, is_local
 from viewer.host.locations.importing import import_location
-from viewer.host.locations.updating import ImportSummary
+from viewer.host.locations.results import ImportCursor, ImportSummary
 from viewer.host.reading.location_reader import LocationReader, open_reader
 from viewer.models import Location, Problem
 from viewer.records.locations import is_indexed
@@ -62,6 +62,8 @@ class Observed:
     due_at: float = 0.0
     check_at: float = 0.0
     reading: Future[ImportSummary | None] | None = None
+    # From where the next import lists a large folder.
+    cursor: ImportCursor | None = None
     # The connection to a server, which stays open.
     reader: LocationReader | None = None
     connections: ExitStack = field(default_factory=ExitStack)
@@ -167,7 +169,10 @@ def read_if_changed(one: Observed, *, is_certain: bool) -> ImportSummary | None:
         mark = mark_of(one)
         if is_certain or not mark or mark != one.mark or began >= one.check_at:
             one.check_at = began + CHECK_SECONDS
-            summary = import_location(one.location, wait=False)
+            # An import that fails leaves a cursor that must not be used again.
+            cursor, one.cursor = one.cursor, None
+            summary = import_location(one.location, wait=False, cursor=cursor)
+            one.cursor = cursor if summary.is_skipped else summary.cursor
             one.mark = mark
             if one.is_local is None and one.location.is_local and not summary.read_error:
                 one.is_local = is_local(one.location.path)

@@ -6,10 +6,11 @@ from typing import Any
 
 import zstandard
 from django.db import models, transaction
+from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
 from viewer.host.projects import secrets_at
-from viewer.host.reading.location_reader import redacted_key
+from viewer.host.reading.snapshots import redacted_key
 from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import (
     Annotation,
@@ -22,6 +23,7 @@ from viewer.models import (
     ShareLink,
     StoredCopy,
 )
+from viewer.records.locations import is_indexed
 from viewer.redaction.json_bytes import redacted_json, scan
 from viewer.redaction.known_secrets import KnownSecrets, known_secrets
 from viewer.redaction.texts import redact_text, redacted_name
@@ -113,8 +115,26 @@ def redact_known_secrets(location: Location) -> None:
             redact_rows(_rows_of(location, model), fields, lambda row, name: _redacted(row, name, known))
         # These texts are shortened, so a secret may be cut. They are read again from the redacted copies.
         location.runs.update(inputs=[], is_described=False)
+    if is_indexed(location):
+        forget_index(location)
     Location.objects.filter(pk=location.pk).update(secrets_digest=mark)
     location.secrets_digest = mark
+
+
+def forget_index(location: Location) -> None:
+    """List the runs and checkpoints of a location again, because their redacted keys may have changed.
+
+    Runs remain, because open pages show them, as do checkpoints with jobs or stored copies.
+    """
+    with transaction.atomic():
+        referred = Q(stored_copy__isnull=False) | Q(jobs__isnull=False) | Q(sweeps__isnull=False)
+        kept = location.checkpoints.filter(referred).order_by().values("pk")
+        location.checkpoints.exclude(pk__in=kept).delete()
+        location.runs.update(
+            indexed_fingerprint="", listed_state="", described_head="", is_partly_listed=False
+        )
+        Location.objects.filter(pk=location.pk).update(listed_fingerprint="")
+    location.listed_fingerprint = ""
 
 
 def _redact_copies(location: Location, known: KnownSecrets) -> None:

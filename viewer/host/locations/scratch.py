@@ -10,10 +10,9 @@ from pathlib import Path
 from django.db import transaction
 
 from viewer.host.locations.addresses import import_lock, read_limits
-from viewer.host.locations.importing import import_run, record, refresh
-from viewer.host.locations.indexing import store_runs
+from viewer.host.locations.indexing import import_run, store_runs
 from viewer.host.locations.project_secrets import secrets_for
-from viewer.host.locations.updating import ImportSummary
+from viewer.host.locations.results import ImportSummary, record, refresh
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.models import Checkpoint, Run
 from viewer.records.checkpoint_rows import known_rows

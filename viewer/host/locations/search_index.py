@@ -8,7 +8,7 @@ from django.db.models import Exists, OuterRef
 
 from viewer.data_folder.changes import in_background
 from viewer.data_folder.locks import row_lock
-from viewer.host.locations.importing import import_run
+from viewer.host.locations.indexing import import_run
 from viewer.host.locations.search_entries import (
     Superseded,
     index_notes,

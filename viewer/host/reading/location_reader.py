@@ -1,75 +1,64 @@
-"""Lists and reads a location for an import. Keys, ids and bodies are redacted."""
+"""Lists and reads a location, whose bytes reader processes parse. Keys, ids and bodies are redacted.
 
-import dataclasses
+There are two ways to list: everything, and what is new since a cursor, which an earlier listing returned. A
+folder is listed in this process, which reads only names and sizes. A location is pinned by its identity: it
+is read only if its path still leads to the folder or file that was added.
+"""
+
 import os
-import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
 from viewer.engines import packages
-from viewer.host.reading.new_entries import added_files, newest_files
-from viewer.host.reading.pool import Readers, readers_on
-from viewer.host.reading.store_reader import Reading, answered
-from viewer.host.reading.wire import Details, Find, Identify, Index, List, ListRuns, Mark, Open, Query, Reply
+from viewer.host.reading.pool import (
+    ENDED_BY_OTHERS,
+    OUT_OF_TIME,
+    ReaderProcess,
+    Readers,
+    patience,
+    readers_on,
+    wait_for_any,
+)
+from viewer.host.reading.snapshots import problem_with, with_redacted_key
+from viewer.host.reading.wire import (
+    Batch,
+    Details,
+    Find,
+    Identify,
+    Index,
+    List,
+    ListRuns,
+    Mark,
+    Open,
+    Query,
+    Reply,
+)
+from viewer.messages.message import UserMessage
 from viewer.redaction import MARKER
-from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets, known_secrets
-from viewer.redaction.texts import redacted_name
+from viewer.redaction.known_secrets import known_secrets
 from viewer.stores.addresses import Identity, ServerAddress
-from viewer.stores.errors import LocationReplaced, LocationUnreadable
-from viewer.stores.json_folder import JsonFolder, KnownFolders
+from viewer.stores.errors import LocationLimitExceeded, LocationReplaced, LocationUnreadable, too_slow
+from viewer.stores.folder_cursor import FolderCursor
+from viewer.stores.json_folder import JsonFolder
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, IndexedRun, ReadLimits, ReadProblem, RunIndex, RunList, StoreKind
 from viewer.stores.safe_open import Found, check_is_sqlite, found_at, is_inside
 
-# Redacts the keys of entries and problems. Different keys stay different.
-
-
-# Generated names have no part that could be a secret.
-_GENERATED_NAME = re.compile(
-    r"\d{8}T\d{6}_[0-9a-f]{8}(?:_p-(?:none|\d{8}T\d{6}_[0-9a-f]{8}))?(?:\.json)?", re.ASCII
-)
-_Listed = TypeVar("_Listed", Entry, ReadProblem, Entry | ReadProblem)
-
-
-def redacted_key(key: str, known: KnownSecrets = NONE_KNOWN) -> str:
-    """The key without secrets. Different keys stay different."""
-    folder, _, name = key.rpartition("/")
-    if _GENERATED_NAME.fullmatch(name) and not known.is_in(name.encode()):
-        return f"{_redacted_folder(folder, known)}/{name}" if folder else key
-    return redacted_name(key, known)
-
-
-@lru_cache(maxsize=1024)
-def _redacted_folder(folder: str, known: KnownSecrets) -> str:
-    return redacted_name(folder, known)
-
-
-def with_redacted_key(listed: _Listed, known: KnownSecrets) -> _Listed:
-    """The entry or problem with a redacted key. The real key of an entry is in ``unredacted_key``."""
-    key = redacted_key(listed.key, known)
-    if key == listed.key:
-        return listed
-    if isinstance(listed, Entry):
-        return dataclasses.replace(listed, key=key, unredacted_key=listed.key)
-    return dataclasses.replace(listed, key=key)
-
-
-# Lists and reads a location for an import. Keys, ids and bodies are redacted.
-#
-# A folder is listed in this process, which reads only names and sizes. The bytes of a location, and so every
-# SQLite file, are parsed in a reader process. A location is pinned by its identity: it is read only if
-# its path still leads to the folder or file that was added.
-
-
+# More new files are listed with all others, so that an import of many shows its progress.
+MAX_ADDED = 400
 # For fewer entries, starting a second reader takes longer than reading them.
 MIN_ENTRIES_FOR_SEVERAL = 300
+# The most entries in one message, and the most entries sent to a reader that it has not answered.
+BATCH_SIZE, MAX_UNANSWERED = 10, 120
+# The most rows of one store that may each end a reader. Each takes up to the limit of processor time.
+MAX_SKIPPED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +79,23 @@ class LocationAddress:
     engine: str = ""
     server: ServerAddress | None = None
     own: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Entries and problems of a location.
+
+    Without ``keys``, it is complete: what it lacks does not exist, unless a problem hides it. Otherwise, it
+    is about these real keys. The ``cursor`` is for the next listing, after the last item.
+    """
+
+    items: Iterable[Entry | ReadProblem]
+    keys: Collection[str] | None = None
+    cursor: FolderCursor | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        return self.keys is None
 
 
 class LocationReader:
@@ -121,15 +127,33 @@ class LocationReader:
                 marks.append("-")
         return " ".join([*marks, self._address.limits.mark])
 
-    def entries(self, seen: KnownFolders | None = None) -> Iterator[Entry | ReadProblem]:
-        """Every entry, with redacted keys. Adds the names in each folder to ``seen``.
+    def listing(self, since: FolderCursor | None = None, keys: Collection[str] = ()) -> Listing:
+        """Everything, or only what is new since an earlier listing of a folder, and these real keys.
+
+        Everything as well if the cursor does not show all that has changed. Raises LocationUnreadable,
+        possibly after the last item.
+        """
+        if since is not None:
+            with self._folder() as folder:
+                added = folder.added(since)
+            if added is not None and len(added) <= MAX_ADDED:
+                return self.listing_of({*added, *keys}, since)
+        cursor = FolderCursor() if self.kind == "json" else None
+        return Listing(self.entries(cursor), cursor=cursor)
+
+    def listing_of(self, keys: Collection[str], cursor: FolderCursor | None = None) -> Listing:
+        """The entries with these keys. Raises LocationUnreadable."""
+        return Listing([item for key in sorted(keys) if (item := self.entry(key))], keys, cursor)
+
+    def entries(self, cursor: FolderCursor | None = None) -> Iterator[Entry | ReadProblem]:
+        """Every entry, with redacted keys. Adds the names in each folder to the ``cursor``.
 
         Raises LocationUnreadable, possibly after the last entry. Only if it raises nothing do missing entries
         no longer exist: a location that is moved away during the listing looks empty.
         """
         if self.kind == "json":
             with self._folder() as folder:
-                yield from (with_redacted_key(item, self._known) for item in folder.entries(seen))
+                yield from (with_redacted_key(item, self._known) for item in folder.entries(cursor))
         else:
             yield from (with_redacted_key(item, self._known) for item in self._ask(List()))
         if self.identity is None:
@@ -145,7 +169,7 @@ class LocationReader:
         """
         if self.kind == "json":
             with self._folder() as folder:
-                items = newest_files(folder, limit)
+                items = folder.newest(limit)
         else:
             items = self._ask(List(limit))
         return [with_redacted_key(item, self._known) for item in items if isinstance(item, Entry)]
@@ -161,11 +185,6 @@ class LocationReader:
         else:
             item = next(iter(self._ask(Find(key))), None)
         return with_redacted_key(item, self._known) if item else None
-
-    def added(self, known: KnownFolders) -> list[str] | None:
-        """The real keys of the files added since ``known`` was recorded, or None. See ``added_files``."""
-        with self._folder() as folder:
-            return added_files(folder, known)
 
     def check(self) -> None:
         """Raise LocationUnreadable if the location cannot be listed."""
@@ -261,3 +280,151 @@ def _kind_of(found: Found | None) -> StoreKind:
     if found is None:
         return "postgresql"
     return "json" if found.is_folder else "sqlite"
+
+
+def answered(readers: Readers, message: Query, limits: ReadLimits) -> list[Reply]:
+    """The parts of a reader's reply to a query. Raises LocationUnreadable.
+
+    If a row ends the reader or exceeds its limits, another reader replies without the values of that row.
+    """
+    passing_errors = 0
+    while passing_errors < 2:
+        try:
+            reader = readers.want(1)[0]
+        except OSError as error:
+            text = _cannot_start(error)
+            raise LocationUnreadable(text) from None
+        try:
+            reader.send(message)
+            return _parts(reader, patience(limits))
+        except TimeoutError:
+            readers.drop(reader)
+            raise LocationUnreadable("store.read_timed_out") from None
+        except LocationLimitExceeded as error:
+            failed = error
+        except (OSError, EOFError, msgspec.MsgspecError):
+            status = reader.status()
+            if status in ENDED_BY_OTHERS | {0}:
+                passing_errors += 1
+                readers.drop(reader)
+                continue
+            failed = LocationLimitExceeded(_why_ended(status, limits))
+        row, seconds = reader.noted_row()
+        readers.drop(reader)
+        # If many rows took the time together, leaving out the last one would not help.
+        is_to_blame = failed.message != too_slow(limits).message or seconds < limits.max_seconds / 2
+        if not is_to_blame or len(readers.skipped) >= MAX_SKIPPED or not readers.skip(row):
+            raise failed
+    raise LocationUnreadable("store.reader_stopped")
+
+
+def _parts(reader: ReaderProcess, seconds: float) -> list[Reply]:
+    found: list[Reply] = []
+    while True:
+        reply = reader.reply(seconds)
+        if reply is None:
+            raise TimeoutError
+        if reply.unreadable is not None:
+            kind = LocationLimitExceeded if reply.is_over_limit else LocationUnreadable
+            raise kind(reply.unreadable)
+        found.append(reply)
+        if reply.is_last:
+            return found
+
+
+class Reading:
+    """Entries that are read by at most ``max_readers`` processes."""
+
+    def __init__(
+        self, readers: Readers, limits: ReadLimits, entries: Sequence[Entry], max_readers: int
+    ) -> None:
+        self._readers, self._limits, self._max_readers = readers, limits, max_readers
+        self._pending = deque(entries)
+        # Keys of the entries at which another program ended a reader.
+        self._ended_at: set[str] = set()
+
+    def results(self) -> Iterator[Packed | ReadProblem]:
+        """One result for each entry."""
+        while self._pending or any(reader.unanswered for reader in self._readers.all):
+            try:
+                yield from self._send()
+            except OSError as error:
+                yield from self._without_new_reader(error)
+                continue
+            busy = [reader for reader in self._readers.all if reader.unanswered]
+            for reader in wait_for_any(busy, 1.0):
+                yield from self._answers(reader)
+            for reader in busy:
+                if reader in self._readers.all:
+                    yield from self._timed_out(reader)
+
+    def _send(self) -> Iterator[ReadProblem]:
+        """Send each reader more entries, in turn. Raises OSError if no reader can be started."""
+        has_sent = True
+        while self._pending and has_sent:
+            has_sent = False
+            # Readers get fewer entries towards the end, so that all of them finish at about the same time.
+            max_unanswered = max(1, min(MAX_UNANSWERED, len(self._pending) // 4))
+            for reader in list(self._readers.want(self._max_readers)):
+                if self._pending and len(reader.unanswered) < max_unanswered:
+                    count = min(BATCH_SIZE, len(self._pending))
+                    entries = [self._pending.popleft() for _ in range(count)]
+                    has_sent = True
+                    try:
+                        reader.send(Batch(entries))
+                    except OSError:
+                        yield from self._lost(reader)
+
+    def _answers(self, reader: ReaderProcess) -> Iterator[Packed | ReadProblem]:
+        try:
+            while reader.unanswered and (reply := reader.reply(0)) is not None:
+                if result := reply.read or reply.problem:
+                    yield result
+        except (OSError, EOFError, msgspec.MsgspecError):
+            yield from self._lost(reader)
+
+    def _lost(self, reader: ReaderProcess) -> Iterator[ReadProblem]:
+        """Give the entries of a reader that has ended to other readers, except the entry that ended it."""
+        status, unanswered = reader.status(), list(reader.unanswered)
+        self._readers.drop(reader)
+        if status != 0 and unanswered:
+            entry = unanswered.pop(0)
+            if status not in ENDED_BY_OTHERS:
+                yield problem_with(entry, "refused", _why_ended(status, self._limits))
+            elif entry.key in self._ended_at:
+                reason = UserMessage("store.reader_stopped_twice")
+                yield problem_with(entry, "unavailable", reason)
+            else:
+                self._ended_at.add(entry.key)
+                unanswered.insert(0, entry)
+        self._pending.extendleft(reversed(unanswered))
+
+    def _timed_out(self, reader: ReaderProcess) -> Iterator[ReadProblem]:
+        """Drop a reader that has not answered for longer than ``patience`` allows."""
+        seconds = patience(self._limits)
+        if reader.silent_since is None or time.monotonic() - reader.silent_since < seconds:
+            return
+        entry, *rest = reader.unanswered
+        self._readers.drop(reader)
+        reason = UserMessage("store.no_answer", {"most": int(seconds)})
+        yield problem_with(entry, "unavailable", reason)
+        self._pending.extendleft(reversed(rest))
+
+    def _without_new_reader(self, error: OSError) -> Iterator[ReadProblem]:
+        """Continue with the running readers; without any, report all pending entries as unavailable."""
+        if not self._readers.all:
+            while self._pending:
+                yield problem_with(self._pending.popleft(), "unavailable", _cannot_start(error))
+        self._max_readers = len(self._readers.all)
+
+
+def _why_ended(status: int, limits: ReadLimits) -> UserMessage:
+    """Why an entry has ended a reader with this status."""
+    if status in OUT_OF_TIME:
+        return too_slow(limits).message
+    return UserMessage("store.reader_crashed", {"status": status})
+
+
+def _cannot_start(error: OSError) -> UserMessage:
+    why = str(error.strerror or error)
+    return UserMessage("store.reader_not_started", {"why": why})

@@ -157,6 +157,11 @@ _idle: list[ReaderProcess] = []
 _lock = threading.Lock()
 
 
+def reader_count() -> int:
+    """The number of reader processes of an import: one per core. It writes to the database meanwhile."""
+    return min(MAX_READERS, len(os.sched_getaffinity(0)))
+
+
 def start_ahead(count: int) -> None:
     """Have this many readers idle, for an import that may follow soon. Does not wait for them to start."""
     with _lock:

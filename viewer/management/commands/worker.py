@@ -14,7 +14,7 @@ from viewer.cli.supervision import add_lifeline_argument, call_at_signal, hold
 from viewer.data_folder import prepare_data_folder, workers
 from viewer.host.jobs.following import stopping
 from viewer.host.jobs.worker import work
-from viewer.host.locations.background import completing_imports
+from viewer.host.locations.copying import completing_imports
 from viewer.host.locations.observing import observing_locations
 from viewer.host.locations.search_index import indexing_in_background
 from viewer.host.registration import heartbeats, register

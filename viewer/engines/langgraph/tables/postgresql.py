@@ -44,7 +44,7 @@ _THREADS = f"""{_THREAD}
         SELECT max({{id}}) FROM {{checkpoints}} WHERE thread_id = thread.id AND checkpoint_ns = ''
     ) FROM thread WHERE id IS NOT NULL
 """  # noqa: S608
-# Compares the digest of each part of the threads with a known one, as viewer/host/reading/new_entries.py.
+# Compares the digest of each part of the threads with a known one, as viewer/host/locations/indexing.py.
 _CHANGED_THREADS = f"""{_THREAD}
     , listed AS MATERIALIZED (
         SELECT id, octet_length(id) <= %s AS is_shown,

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from viewer.host.reading.new_entries import added_files
-from viewer.stores.json_folder import MAX_STEP_SECONDS, JsonFolder, KnownFolders
+from viewer.stores.folder_cursor import MAX_STEP_SECONDS, FolderCursor
+from viewer.stores.json_folder import JsonFolder
 from viewer.stores.protocol import ReadLimits
 
 
@@ -18,7 +18,7 @@ class Clock:
 
 def test_a_folder_that_has_just_changed_is_listed_again() -> None:
     clock = Clock()
-    known = KnownFolders(clock)
+    known = FolderCursor(clock)
     assert known.add("main", "1", [("a.json", 1)]) == ["a.json"]
     assert not known.is_unchanged("main", "1")
     clock.now += MAX_STEP_SECONDS
@@ -29,7 +29,7 @@ def test_a_folder_that_has_just_changed_is_listed_again() -> None:
 
 def test_a_folder_listed_long_after_its_change_is_unchanged_until_its_fingerprint_differs() -> None:
     clock = Clock()
-    known = KnownFolders(clock)
+    known = FolderCursor(clock)
     known.add("main", "1", [("a.json", 1)])
     clock.now += MAX_STEP_SECONDS + 0.1
     known.add("main", "1", [("a.json", 1)])
@@ -41,7 +41,7 @@ def test_a_folder_listed_long_after_its_change_is_unchanged_until_its_fingerprin
 
 def test_a_new_fingerprint_has_to_age_again() -> None:
     clock = Clock()
-    known = KnownFolders(clock)
+    known = FolderCursor(clock)
     known.add("main", "1", [])
     clock.now += 60
     known.add("main", "2", [("a.json", 1)])
@@ -49,7 +49,7 @@ def test_a_new_fingerprint_has_to_age_again() -> None:
 
 
 def test_removed_and_replaced_names_need_a_listing() -> None:
-    known = KnownFolders()
+    known = FolderCursor()
     known.add("main", "1", [("a.json", 1), ("b.json", 2)])
     assert known.add("main", "2", [("a.json", 1)]) is None
     known.add("main", "3", [("a.json", 1), ("b.json", 2)])
@@ -57,7 +57,7 @@ def test_removed_and_replaced_names_need_a_listing() -> None:
 
 
 def test_a_change_that_no_name_explains_needs_a_listing() -> None:
-    known = KnownFolders()
+    known = FolderCursor()
     known.add("main", "1", [("a.json", 1)])
     assert known.add("main", "2", [("a.json", 1)]) is None
 
@@ -66,7 +66,7 @@ def test_trusted_folders_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "main").mkdir()
     (tmp_path / "main" / "a.json").write_text("{}")
     clock = Clock()
-    known = KnownFolders(clock)
+    known = FolderCursor(clock)
     for _listing in range(2):
         with JsonFolder(tmp_path, ReadLimits(), []) as folder:
             list(folder.entries(known))
@@ -77,7 +77,7 @@ def test_trusted_folders_are_not_read(tmp_path: Path) -> None:
             raise AssertionError(key)
 
     with Unreadable(tmp_path, ReadLimits(), []) as folder:
-        assert added_files(folder, known) == []
+        assert folder.added(known) == []
     (tmp_path / "main" / "b.json").write_text("{}")
     with JsonFolder(tmp_path, ReadLimits(), []) as folder:
-        assert added_files(folder, known) == ["main/b.json"]
+        assert folder.added(known) == ["main/b.json"]
