@@ -13,7 +13,7 @@ from tests.langgraph.conftest import copied, opened
 from tests.langgraph.databases import long_thread
 from tests.views.axe import findings
 from tests.views.browsing import Open, opening
-from viewer.engines.langgraph.threads.appended import MIN_CHECKPOINTS
+from viewer.engines.langgraph.threads.listing import MIN_CHECKPOINTS
 from viewer.models import Location
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

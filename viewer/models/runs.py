@@ -107,7 +107,7 @@ class Run(Metered):
     head = models.CharField(max_length=300, blank=True, default="", db_default="")
     described_head = models.CharField(max_length=300, blank=True, default="", db_default="")
     indexed_fingerprint = models.CharField(max_length=300, blank=True, default="", db_default="")
-    # What the store found then (``RunIndex.state``), so that the next listing may be of new checkpoints only.
+    # The cursor of that listing (``RunIndex.cursor``), since which the next one lists what is new.
     listed_state = models.TextField(blank=True, default="", db_default="")
     # The digest of the run's state when it last had all its stored copies, for indexed locations
     # (viewer/host/locations/copying.py); empty if none were made.

@@ -229,14 +229,14 @@ class RunIndex:
     branches. The outline has the id, the parent's id (or an empty text) and the branch of all of them, oldest
     first.
 
-    ``state`` describes the run when it was listed, for the next listing; empty if that has to be complete.
-    If ``is_appended``, only what is new or has changed since a state is listed, and nothing was deleted.
+    The ``cursor`` is for the next listing; empty if that has to be complete. If ``is_appended``, only what is
+    new or has changed since an earlier cursor is listed, and nothing was deleted.
     """
 
     runs: list[IndexedRun]
     snapshots: list[Snapshot]
     outline: list[tuple[str, str, str]] = field(default_factory=list)
-    state: str = field(default="", repr=False)
+    cursor: str = field(default="", repr=False)
     is_appended: bool = False
 
 
@@ -334,8 +334,11 @@ class IndexedStore(Store, Protocol):
     def mark(self) -> str:
         """A text that differs if the store may have changed; empty for a file. Raises LocationUnreadable."""
 
-    def runs(self, limit: int | None = None, known: Mapping[str, str] | None = None) -> RunList:
-        """The newest runs, or all. Parts in ``known`` may be left out. Raises LocationUnreadable."""
+    def runs(self, limit: int | None = None, since: Mapping[str, str] | None = None) -> RunList:
+        """The newest runs, or all. With ``since``, parts with the same digest may be left out.
+
+        Raises LocationUnreadable.
+        """
 
     def details(self, keys: Sequence[str]) -> list[IndexedRun]:
         """The runs with these keys, with their counts, times and calls. Raises LocationUnreadable."""
@@ -343,6 +346,6 @@ class IndexedStore(Store, Protocol):
     def index(self, key: str, *, newest_first: bool = False, since: str = "") -> RunIndex:
         """The run with this key and its checkpoints, or those of a long run that a page shows first.
 
-        With ``since``, the state of an earlier listing, unchanged checkpoints may be left out. Raises
+        With ``since``, the cursor of an earlier listing, unchanged checkpoints may be left out. Raises
         LocationUnreadable.
         """

@@ -73,7 +73,7 @@ def listed(path: Path, since: str = "") -> tuple[RunIndex, list[str]]:
 
 def test_a_state_is_left_only_where_everything_is_read_at_once(path: Path, database: Database) -> None:
     database.connection.execute("PRAGMA journal_mode = DELETE")
-    assert listed(path)[0].state == ""
+    assert listed(path)[0].cursor == ""
 
 
 def test_a_listing_reads_one_state_while_another_program_writes(path: Path, database: Database) -> None:
@@ -95,34 +95,34 @@ def test_a_listing_reads_one_state_while_another_program_writes(path: Path, data
     with LangGraphStore(Interrupted(path, ReadLimits()), []) as store:
         before = store.index("t")
     assert before.snapshots[-1].checkpoint_id == checkpoint_id(COUNT - 1)
-    index, _bodies = listed(path, before.state)
+    index, _bodies = listed(path, before.cursor)
     assert not index.is_appended and index.snapshots[-1].checkpoint_id == checkpoint_id(COUNT)
 
 
 def test_of_an_appended_checkpoint_only_its_own_row_is_read(path: Path, database: Database) -> None:
     before, _bodies = listed(path)
     new = database.add(COUNT, packed({"value": COUNT}))
-    index, bodies = listed(path, before.state)
+    index, bodies = listed(path, before.cursor)
     assert index.is_appended and set(bodies) == {new}
     # Its parent is a head no longer.
     assert [one.checkpoint_id for one in index.snapshots] == [checkpoint_id(COUNT - 1), new]
     complete = listed(path)[0]
     assert index.snapshots == complete.snapshots[-2:]
-    assert index.runs == complete.runs and index.state == complete.state
+    assert index.runs == complete.runs and index.cursor == complete.cursor
 
 
 def test_nothing_is_read_of_a_thread_that_has_not_changed(path: Path, database: Database) -> None:
     before, _bodies = listed(path)
     database.add(1, packed({}), thread_id="another")
-    index, bodies = listed(path, before.state)
+    index, bodies = listed(path, before.cursor)
     assert index.is_appended and (index.runs, index.snapshots, bodies) == ([], [], [])
-    assert index.state == before.state
+    assert index.cursor == before.cursor
 
 
 def test_a_pending_write_changes_the_head_only(path: Path, database: Database) -> None:
     before, _bodies = listed(path)
     database.write(COUNT - 1, -1, "__error__", b"\x01", task_id="task-2")
-    index, _bodies = listed(path, before.state)
+    index, _bodies = listed(path, before.cursor)
     assert index.is_appended and [one.trigger for one in index.snapshots] == ["loop_failed"]
     assert index.runs[0].status == "failed"
 
@@ -148,7 +148,7 @@ def test_any_other_change_lists_the_whole_thread(path: Path, database: Database,
     before, _bodies = listed(path)
     ids = {"early": checkpoint_id(7), "head": checkpoint_id(COUNT - 1), "fork": checkpoint_id(COUNT)}
     database.connection.execute(statement.format(**ids))
-    index, _bodies = listed(path, before.state)
+    index, _bodies = listed(path, before.cursor)
     assert not index.is_appended and index == listed(path)[0]
 
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from tests.langgraph.conftest import RECORDED, VERSIONS
 from tests.langgraph.databases import Database, checkpoint_id, long_thread
-from viewer.engines.langgraph.threads import appended
+from viewer.engines.langgraph.threads import listing
 from viewer.engines.langgraph.threads.sqlite import SqliteTables
 from viewer.engines.langgraph.threads.store import LangGraphStore
 from viewer.host.locations.adding import open_location
@@ -20,7 +20,7 @@ from viewer.host.locations.indexing import import_run
 from viewer.models import Run
 from viewer.stores.protocol import ReadLimits, RunIndex
 
-COUNT = appended.MIN_CHECKPOINTS + 200
+COUNT = listing.MIN_CHECKPOINTS + 200
 # The newest checkpoints, which fork an early one, with their parents.
 FORK = {COUNT: 100, COUNT + 1: COUNT}
 # Columns that the complete listing does not change.
@@ -62,7 +62,7 @@ def test_its_page_shows_the_newest_rows_and_every_branch(run: Run, reader: Clien
     page = reader.get(run.get_absolute_url()).content.decode()
     run.refresh_from_db()
     assert (run.is_partly_listed, run.checkpoint_count, run.branch_count) == (True, COUNT + 2, 2)
-    assert run.listed_count < appended.MAX_NEWEST + 10
+    assert run.listed_count < listing.MAX_NEWEST + 10
     assert f"{run.listed_count} listed so far" in page
     assert [row.checkpoint_id for row in run.checkpoints.order_by("-row")[:3]] == [
         checkpoint_id(number) for number in (COUNT + 1, COUNT, COUNT - 1)
@@ -133,7 +133,7 @@ def test_a_run_that_was_deleted_meanwhile_is_not_listed(run: Run) -> None:
 
 @pytest.fixture
 def every_thread_is_long(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(appended, "MIN_CHECKPOINTS", 1)
+    monkeypatch.setattr(listing, "MIN_CHECKPOINTS", 1)
     yield
 
 

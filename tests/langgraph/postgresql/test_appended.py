@@ -72,27 +72,27 @@ def listed(location: Location, since: str = "") -> tuple[RunIndex, list[str]]:
 def test_of_an_appended_checkpoint_only_its_own_row_is_read(location: Location, owner: Owner) -> None:
     before, _bodies = listed(location)
     new = add(owner, COUNT)
-    index, bodies = listed(location, before.state)
+    index, bodies = listed(location, before.cursor)
     assert index.is_appended and set(bodies) == {new}
     # Its parent is a head no longer.
     assert [one.checkpoint_id for one in index.snapshots] == [checkpoint_id(COUNT - 1), new]
     complete = listed(location)[0]
     assert index.snapshots == complete.snapshots[-2:]
-    assert index.runs == complete.runs and index.state == complete.state
+    assert index.runs == complete.runs and index.cursor == complete.cursor
 
 
 def test_nothing_is_read_of_a_thread_that_has_not_changed(location: Location, owner: Owner) -> None:
     before, _bodies = listed(location)
     owner.execute("UPDATE checkpoints SET metadata = metadata WHERE thread_id = 'fan-failed'")
-    index, bodies = listed(location, before.state)
+    index, bodies = listed(location, before.cursor)
     assert index.is_appended and (index.runs, index.snapshots, bodies) == ([], [], [])
-    assert index.state == before.state
+    assert index.cursor == before.cursor
 
 
 def test_a_pending_write_changes_the_head_only(location: Location, owner: Owner) -> None:
     before, _bodies = listed(location)
     write(owner, COUNT - 1, -1)
-    index, _bodies = listed(location, before.state)
+    index, _bodies = listed(location, before.cursor)
     assert index.is_appended and [one.trigger for one in index.snapshots] == ["loop_failed"]
     assert index.runs[0].status == "failed"
 
@@ -114,17 +114,17 @@ def test_any_other_change_lists_the_whole_thread(location: Location, owner: Owne
     before, _bodies = listed(location)
     ids = {"early": checkpoint_id(7), "head": checkpoint_id(COUNT - 1)}
     owner.execute(statement.format(**ids).encode())
-    index, _bodies = listed(location, before.state)
+    index, _bodies = listed(location, before.cursor)
     assert not index.is_appended and index == listed(location)[0]
 
 
 def test_a_fork_and_a_late_write_list_the_whole_thread(location: Location, owner: Owner) -> None:
     before, _bodies = listed(location)
     add(owner, COUNT, parent=7)
-    assert not listed(location, before.state)[0].is_appended
-    state = listed(location)[0].state
+    assert not listed(location, before.cursor)[0].is_appended
+    cursor = listed(location)[0].cursor
     write(owner, 7, 1)
-    assert not listed(location, state)[0].is_appended
+    assert not listed(location, cursor)[0].is_appended
 
 
 def test_rows_of_an_unchanged_prefix_are_not_written(location: Location, owner: Owner) -> None:

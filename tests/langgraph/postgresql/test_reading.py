@@ -15,7 +15,7 @@ from tests.langgraph.listing.test_newest_first import assert_same
 from tests.langgraph.postgresql.server import OWNER, READER, Server
 from tests.langgraph.test_changed_channels import PROGRAM, assert_as_langgraph_has_them
 from tests.langgraph.test_threads import EXPECTED, FORKED
-from viewer.engines.langgraph.threads import appended
+from viewer.engines.langgraph.threads import listing
 from viewer.engines.langgraph.threads.postgresql import PostgresqlTables
 from viewer.engines.langgraph.threads.store import LangGraphStore
 from viewer.host.locations.adding import open_location
@@ -113,7 +113,7 @@ def test_values_are_read_from_the_checkpoint_and_from_the_table_of_blobs(added: 
 def test_the_newest_rows_are_those_of_the_complete_listing(
     added: Added, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(appended, "MIN_CHECKPOINTS", 1)
+    monkeypatch.setattr(listing, "MIN_CHECKPOINTS", 1)
     address = address_of(added())
     assert address.server
     with LangGraphStore(PostgresqlTables(address.server, address.limits), []) as store:

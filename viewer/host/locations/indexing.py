@@ -337,7 +337,7 @@ def update_run(run: Run, reader: LocationReader, *, newest_first: bool = False) 
             else:
                 _reconcile_all(run.location, runs, index, summary)
             store_runs(run.location, index.runs, mark)
-            listed = {"indexed_fingerprint": mark, "listed_state": index.state, "is_partly_listed": False}
+            listed = {"indexed_fingerprint": mark, "listed_state": index.cursor, "is_partly_listed": False}
             Run.objects.filter(pk=top.pk).update(**listed)
     summary.is_news = bool(summary.added or summary.changed or summary.pruned)
     return summary

@@ -217,12 +217,12 @@ class LocationReader:
         """The engine whose own tables a database has; empty if it has none. Raises LocationUnreadable."""
         return "" if self.kind == "json" else self._answers(Identify())[-1].engine
 
-    def runs(self, limit: int | None = None, known: Mapping[str, str] | None = None) -> RunList:
+    def runs(self, limit: int | None = None, since: Mapping[str, str] | None = None) -> RunList:
         """The newest runs of an indexed store, or all of them. Raises LocationUnreadable.
 
-        ``known`` are the digests of stored parts. Runs of parts with the same digest may be left out.
+        With the digests of stored parts, runs of parts that have the same digest may be left out.
         """
-        answers = self._answers(ListRuns(limit, None if known is None else dict(known)))
+        answers = self._answers(ListRuns(limit, None if since is None else dict(since)))
         listed = answers[-1].run_parts
         return RunList(
             [run for part in answers for run in part.runs],
@@ -241,7 +241,7 @@ class LocationReader:
             [run for part in parts for run in part.runs],
             [one for part in parts for one in part.snapshots],
             [one for part in parts for one in part.outline],
-            parts[-1].state,
+            parts[-1].cursor,
             parts[-1].is_appended,
         )
 

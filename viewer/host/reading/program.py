@@ -213,8 +213,8 @@ class Reader:
                 raise LocationUnreadable("store.no_table")
             case Mark():
                 return Reply(mark=indexed.mark())
-            case ListRuns(limit, known):
-                listed = indexed.runs(limit, known)
+            case ListRuns(limit, since):
+                listed = indexed.runs(limit, since)
                 parts = None if listed.parts is None else sorted(listed.parts)
                 return Reply(runs=listed.runs, problems=listed.problems, run_parts=parts)
             case Details(keys):
@@ -225,7 +225,7 @@ class Reader:
                     runs=index.runs,
                     snapshots=index.snapshots,
                     outline=index.outline,
-                    state=index.state,
+                    cursor=index.cursor,
                     is_appended=index.is_appended,
                 )
         entries = [item for item in items if isinstance(item, Entry)]
@@ -303,7 +303,7 @@ def _parts_of(reply: Reply) -> Iterator[Reply]:
         engine=reply.engine,
         mark=reply.mark,
         run_parts=reply.run_parts,
-        state=reply.state,
+        cursor=reply.cursor,
         is_appended=reply.is_appended,
         is_last=True,
     )

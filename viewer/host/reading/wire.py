@@ -62,10 +62,10 @@ class Mark(msgspec.Struct, array_like=True, tag="mark"):
 
 
 class ListRuns(msgspec.Struct, array_like=True, tag="runs"):
-    """List the newest runs of an indexed store, all without ``limit``. Parts in ``known`` may be left out."""
+    """List the newest runs of an indexed store, or all. Parts with the digest ``since`` may be left out."""
 
     limit: int | None = None
-    known: dict[str, str] | None = None
+    since: dict[str, str] | None = None
 
 
 class Details(msgspec.Struct, array_like=True, tag="details"):
@@ -77,7 +77,7 @@ class Details(msgspec.Struct, array_like=True, tag="details"):
 class Index(msgspec.Struct, array_like=True, tag="index"):
     """List the checkpoints of the run with this key, or only those of a long run that are shown first.
 
-    With ``since``, those that have not changed since this state may be left out.
+    With ``since``, those that have not changed since this cursor may be left out.
     """
 
     key: str
@@ -102,7 +102,7 @@ ReaderMessage = Open | Query | Batch | Close
 class Reply(msgspec.Struct, omit_defaults=True):
     """The result of one entry (``read`` or ``problem``), or a part of a list, which ends with ``is_last``.
 
-    ``engine`` is for ``Identify``. ``mark``, ``runs``, ``run_parts``, ``snapshots``, ``outline``, ``state``
+    ``engine`` is for ``Identify``. ``mark``, ``runs``, ``run_parts``, ``snapshots``, ``outline``, ``cursor``
     and ``is_appended`` are for queries of an indexed store. ``unreadable`` is the reason why nothing could
     be listed. ``is_over_limit`` is true if listing exceeds the limits.
     """
@@ -117,7 +117,7 @@ class Reply(msgspec.Struct, omit_defaults=True):
     run_parts: list[str] | None = None
     snapshots: list[Snapshot] = []
     outline: list[tuple[str, str, str]] = []
-    state: str = ""
+    cursor: str = ""
     is_appended: bool = False
     is_last: bool = False
     unreadable: UserMessage | None = None

@@ -177,9 +177,9 @@ class PostgresqlRows:
         for thread, head in self._all(_THREADS, MAX_ID_BYTES):
             yield ThreadRow(thread or "", "text", head or "")
 
-    def changed_threads(self, known: Mapping[str, str]) -> tuple[Iterable[ThreadRow], frozenset[str]]:
+    def changed_threads(self, since: Mapping[str, str]) -> tuple[Iterable[ThreadRow], frozenset[str]]:
         """The threads of the parts whose digests differ from these, and these parts."""
-        rows = self._all(_CHANGED_THREADS, MAX_ID_BYTES, list(known), list(known.values()))
+        rows = self._all(_CHANGED_THREADS, MAX_ID_BYTES, list(since), list(since.values()))
         threads = [ThreadRow(thread or "", "text", head) for _part, thread, head in rows if head]
         return threads, frozenset(part for part, _thread, _head in rows if part)
 

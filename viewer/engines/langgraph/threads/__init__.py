@@ -66,8 +66,8 @@ class Tables(Protocol):
     def mark(self) -> str:
         """What ``IndexedStore.mark`` returns. Raises LocationUnreadable."""
 
-    def changed_threads(self, known: Mapping[str, str]) -> tuple[Iterable[ThreadRow], frozenset[str]] | None:
-        """The threads of the parts whose digests differ from ``known``, and the names of these parts.
+    def changed_threads(self, since: Mapping[str, str]) -> tuple[Iterable[ThreadRow], frozenset[str]] | None:
+        """The threads of the parts whose digests differ from ``since``, and the names of these parts.
 
         Threads with unreadable ids are always included. None if the kind of database cannot compare digests.
         """

@@ -44,9 +44,9 @@ class PostgresqlTables(PostgresqlDatabase):
         """Whether rows are only added. The shallow savers replace them."""
         return not self.rows.has_last_only
 
-    def changed_threads(self, known: Mapping[str, str]) -> tuple[Iterable[ThreadRow], frozenset[str]]:
+    def changed_threads(self, since: Mapping[str, str]) -> tuple[Iterable[ThreadRow], frozenset[str]]:
         """The threads of the parts whose digests differ from these, and these parts."""
-        return self.rows.changed_threads(known)
+        return self.rows.changed_threads(since)
 
     def checkpoint(
         self, key: CheckpointKey, max_bytes: int, decoder: Decoder | None = None

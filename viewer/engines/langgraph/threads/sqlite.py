@@ -45,7 +45,7 @@ class SqliteTables(SqliteFile):
         """Returns an empty text: the size and times of a file show that it has changed."""
         return ""
 
-    def changed_threads(self, known: Mapping[str, str]) -> None:
+    def changed_threads(self, since: Mapping[str, str]) -> None:
         """Returns None: a file that has not changed is not read at all."""
 
     def retried(self, read: Callable[[], Result]) -> Result:

@@ -1,4 +1,7 @@
-"""Lists LangGraph's threads, then the checkpoints of one thread, and reads bodies one by one."""
+"""Lists LangGraph's threads, then the checkpoints of one thread, and reads bodies one by one.
+
+Imported only in a reader process, since it reads databases.
+"""
 
 import hashlib
 from collections import defaultdict
@@ -15,15 +18,13 @@ from viewer.engines.langgraph.decoding import Decoder
 from viewer.engines.langgraph.super_steps import attempts_in, hints, mapping, next_nodes
 from viewer.engines.langgraph.tables.row_shapes import CheckpointKey, ThreadRow
 from viewer.engines.langgraph.threads import Result, Tables
-from viewer.engines.langgraph.threads.appended import appended_index, attempts_of, newest_index, state_of
 from viewer.engines.langgraph.threads.documents import document_of, written_value
+from viewer.engines.langgraph.threads.listing import index_of, rows_of
 from viewer.engines.langgraph.threads.rows import (
     ENGINE,
     IndexedRow,
     Indexer,
-    add_stray_interrupts,
     calls_in,
-    metadata_of,
     redacted_calls,
     status_of,
 )
@@ -49,11 +50,12 @@ from viewer.stores.protocol import (
     StoreFormat,
 )
 
-# Decodes the bodies of a thread's checkpoints for its index.
-
-
 # The most bytes of bodies that are decoded to index a thread, for facts that only bodies record.
 MAX_INDEXED_BYTES = 32 * 1024 * 1024
+# The most other threads that are read to find which node follows, and the most bytes of each checkpoint.
+MAX_OTHERS, MAX_OTHER_BYTES = 20, 1024 * 1024
+# The most bytes of heads that are decoded for the model calls in one list of runs.
+MAX_LISTED_BYTES = 8 * 1024 * 1024
 
 
 class Bodies:
@@ -71,17 +73,6 @@ class Bodies:
         values = self._values(self._thread, row) if self._left >= 0 else {}
         self._last = (row, values)
         return values
-
-
-# Lists LangGraph's threads, then the checkpoints of one thread, and reads bodies one by one.
-#
-# Imported only in a reader process, since it reads databases.
-
-
-# The most other threads that are read to find which node follows, and the most bytes of each checkpoint.
-MAX_OTHERS, MAX_OTHER_BYTES = 20, 1024 * 1024
-# The most bytes of heads that are decoded for the model calls in one list of runs.
-MAX_LISTED_BYTES = 8 * 1024 * 1024
 
 
 class LangGraphStore:
@@ -125,14 +116,14 @@ class LangGraphStore:
         """What ``read`` returns while the tables do not change. Raises LocationUnreadable."""
         return self._tables.retried(read)
 
-    def runs(self, limit: int | None = None, known: Mapping[str, str] | None = None) -> RunList:
+    def runs(self, limit: int | None = None, since: Mapping[str, str] | None = None) -> RunList:
         """The threads with their newest checkpoints, newest first. Raises LocationUnreadable.
 
-        Threads of parts whose digest is in ``known`` may be left out.
+        With ``since``, threads of parts that have the same digest may be left out.
         """
         found: list[tuple[str, str]] = []
         problems: list[ReadProblem] = []
-        rows, parts = self.retried(lambda: self._threads(known))
+        rows, parts = self.retried(lambda: self._threads(since))
         for row in rows:
             if not row.id or not row.id.isprintable():
                 key, reason = f"thread {len(problems) + 1}", UserMessage("langgraph.thread_unreadable")
@@ -143,9 +134,9 @@ class LangGraphStore:
         found.sort(reverse=True)
         return RunList([self._listed(name, head) for head, name in found[:limit]], problems, parts)
 
-    def _threads(self, known: Mapping[str, str] | None) -> tuple[list[ThreadRow], frozenset[str] | None]:
+    def _threads(self, since: Mapping[str, str] | None) -> tuple[list[ThreadRow], frozenset[str] | None]:
         """The threads, and the parts whose threads are listed; None if all threads are."""
-        changed = None if known is None else self._tables.changed_threads(known)
+        changed = None if since is None else self._tables.changed_threads(since)
         return (
             (list(self._tables.rows.threads()), None) if changed is None else (list(changed[0]), changed[1])
         )
@@ -216,16 +207,9 @@ class LangGraphStore:
         bodies = Bodies(self.checkpoint_values, thread)
         others = cache(lambda: list(self._newest_of_others(thread)))
         indexer = Indexer(thread, self.known, bodies, self._hints(thread), others)
-        if newest_first and (index := newest_index(self._tables, indexer)):
-            return index
-        index = appended_index(self._tables, indexer, since) if since else None
-        if index is None:
-            rows = self._rows(thread)
-            # Made first, since this links the rows: the calls of a run are read from rows without children.
-            snapshots = indexer.snapshots(rows)
-            index = RunIndex(indexer.runs(rows), snapshots, state=state_of(self._tables, indexer, rows))
+        index = index_of(self._tables, indexer, newest_first=newest_first, since=since)
         # What other threads have recorded may change with any write.
-        return replace(index, state="") if others.cache_info().currsize else index
+        return replace(index, cursor="") if others.cache_info().currsize else index
 
     def _newest_of_others(self, thread: str) -> Iterator[Mapping[str, Any]]:
         """The newest checkpoints of the newest other threads."""
@@ -248,20 +232,6 @@ class LangGraphStore:
             if row.id and identifiers.run_key(identifiers.shown_id(row.id, self.known), "") == key:
                 return row.id
         return None
-
-    def _rows(self, thread: str) -> list[IndexedRow]:
-        """The newest rows of a thread by namespace and id, with their tasks, without bodies."""
-        rows: list[IndexedRow] = []
-        for one in self._tables.rows.checkpoints(thread):
-            own_id, metadata = one.checkpoint_id, metadata_of(one.metadata)
-            if own_id and own_id.isprintable() and len(own_id) <= identifiers.MAX_ID_LENGTH:
-                rows.append(IndexedRow(one.namespace, own_id, one.parent_id, one.size, metadata, one.mark))
-        attempts = attempts_of(self._tables.rows, thread)
-        for row in rows:
-            row.attempts = attempts.get((row.namespace, row.checkpoint_id), [])
-        if self._tables.rows.has_last_only:
-            add_stray_interrupts(rows, attempts)
-        return sorted(rows, key=lambda row: (row.namespace, row.checkpoint_id))
 
     def _hints(self, thread: str) -> dict[str, str]:
         """Nodes by task id, from small writes that name them; empty if tasks have paths."""
@@ -295,7 +265,7 @@ class LangGraphStore:
         if real is None:
             return None
         indexer = Indexer(real, self.known, lambda row: {})
-        rows = self._rows(real)
+        rows = rows_of(self._tables, real)
         keys = {one.key: row for one, row in zip(indexer.snapshots(rows), rows, strict=True)}
         row = keys.get(key)
         return CheckpointKey(real, row.namespace, row.checkpoint_id) if row else None

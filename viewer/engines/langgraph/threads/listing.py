@@ -1,4 +1,10 @@
-"""Lists the newest checkpoints of a long thread, and what was appended to one since it was listed."""
+"""Lists the checkpoints of a thread: all of them, the newest of a long thread, or what is new since a cursor.
+
+A listing leaves a cursor, which Forkline stores with the run: the heads of all branches, and a digest of the
+other rows. If the digest is the same, only the heads and the newer rows are read. A fork, a deleted or
+replaced row, or a write after an older checkpoint changes the digest or starts a branch, so that the whole
+thread is listed.
+"""
 
 import zlib
 from collections import defaultdict
@@ -16,6 +22,7 @@ from viewer.engines.langgraph.threads.rows import (
     IndexedRow,
     Indexer,
     Metadata,
+    add_stray_interrupts,
     exact_seconds_of,
     linked,
     metadata_of,
@@ -23,16 +30,71 @@ from viewer.engines.langgraph.threads.rows import (
 )
 from viewer.stores.protocol import IndexedRun, RunIndex
 
-# Lists the newest checkpoints of a long thread. Of the others, only the ids and parents are read.
-
-
 # A shorter thread is listed completely in about the same time.
 MIN_CHECKPOINTS = 1_000
 # Twice as many rows as a page shows, and the newest branches whose ends are listed with them.
 MAX_NEWEST, MAX_BRANCHES = 240, 300
+# Another version makes cursors invalid. It has to change with what a listing finds in a row.
+VERSION = 1
+# The heads of a thread with more branches and subgraphs take too long to read.
+MAX_HEADS = 200
+# More appended rows are listed with all others.
+MAX_APPENDED = 1_000
 
 
-def newest_index(tables: Tables, indexer: Indexer) -> RunIndex | None:
+class Head(msgspec.Struct, array_like=True, frozen=True):
+    """The newest checkpoint of a branch. ``mark`` changes with its writes."""
+
+    namespace: str
+    checkpoint_id: str
+    branch: str
+    turn: int
+    mark: int
+
+
+class Cursor(msgspec.Struct, array_like=True, frozen=True):
+    """A thread when it was listed, with the duration of each of its runs."""
+
+    version: int
+    last: str
+    count: int
+    digest: str
+    heads: list[Head]
+    seconds: dict[str, float]
+
+
+def index_of(tables: Tables, indexer: Indexer, *, newest_first: bool = False, since: str = "") -> RunIndex:
+    """The runs and checkpoints of a thread, without bodies.
+
+    With ``newest_first``, only those of a long thread that a page shows first. With the cursor of an earlier
+    listing, only what is new or has changed since, if the cursor suffices to find that.
+    """
+    if newest_first and (index := _newest(tables, indexer)):
+        return index
+    if since and (index := _appended(tables, indexer, since)):
+        return index
+    rows = rows_of(tables, indexer.thread)
+    # Made first, since this links the rows: the calls of a run are read from rows without children.
+    snapshots = indexer.snapshots(rows)
+    return RunIndex(indexer.runs(rows), snapshots, cursor=_cursor_of(tables, indexer, rows))
+
+
+def rows_of(tables: Tables, thread: str) -> list[IndexedRow]:
+    """The newest rows of a thread by namespace and id, with their tasks, without bodies."""
+    rows: list[IndexedRow] = []
+    for one in tables.rows.checkpoints(thread):
+        own_id, metadata = one.checkpoint_id, metadata_of(one.metadata)
+        if own_id and own_id.isprintable() and len(own_id) <= identifiers.MAX_ID_LENGTH:
+            rows.append(IndexedRow(one.namespace, own_id, one.parent_id, one.size, metadata, one.mark))
+    attempts = _attempts_of(tables.rows, thread)
+    for row in rows:
+        row.attempts = attempts.get((row.namespace, row.checkpoint_id), [])
+    if tables.rows.has_last_only:
+        add_stray_interrupts(rows, attempts)
+    return sorted(rows, key=lambda row: (row.namespace, row.checkpoint_id))
+
+
+def _newest(tables: Tables, indexer: Indexer) -> RunIndex | None:
     """The outline and newest checkpoints of a thread's own graph; None if the thread is not long.
 
     The turns of the checkpoints are not known yet.
@@ -48,7 +110,7 @@ def newest_index(tables: Tables, indexer: Indexer) -> RunIndex | None:
     return RunIndex([_run(indexer, rows)], indexer.columns_of(shown), _outline(indexer, rows))
 
 
-def attempts_of(rows: Rows, thread: str, keys: Sequence[Key] | None = None) -> Mapping[Key, list[Attempt]]:
+def _attempts_of(rows: Rows, thread: str, keys: Sequence[Key] | None = None) -> Mapping[Key, list[Attempt]]:
     """The tasks of each checkpoint of a thread, or of those with these keys."""
     found: dict[Key, list[tuple[str, str, int]]] = defaultdict(list)
     for namespace, checkpoint_id, task, path, index in rows.tasks(thread, keys):
@@ -93,7 +155,7 @@ def _fill(tables: Tables, thread: str, rows: Sequence[IndexedRow]) -> None:
     for one in tables.rows.checkpoints(thread, keys):
         if row := by_id.get(one.checkpoint_id):
             row.size, row.metadata, row.mark = one.size, metadata_of(one.metadata), one.mark
-    for (_namespace, own_id), attempts in attempts_of(tables.rows, thread, keys).items():
+    for (_namespace, own_id), attempts in _attempts_of(tables.rows, thread, keys).items():
         if row := by_id.get(own_id):
             row.attempts = attempts
 
@@ -123,102 +185,65 @@ def _outline(indexer: Indexer, rows: Sequence[IndexedRow]) -> list[tuple[str, st
     return [(ids[row.checkpoint_id], parent, row.branch) for row, parent in zip(rows, parents, strict=True)]
 
 
-# Lists what was appended to a thread since it was listed, if nothing else has changed.
-#
-# A listing leaves a state, which Forkline stores with the run: the heads of all branches, and a digest of the
-# other rows. If the digest is the same, only the heads and the newer rows are read. A fork, a deleted or
-# replaced row, or a write after an older checkpoint changes the digest or starts a branch, so that the whole
-# thread is listed.
-
-
-# Another version makes states invalid. It has to change with what a listing finds in a row.
-VERSION = 1
-# The heads of a thread with more branches and subgraphs take too long to read.
-MAX_HEADS = 200
-# More appended rows are listed with all others.
-MAX_APPENDED = 1_000
-
-
-class Head(msgspec.Struct, array_like=True, frozen=True):
-    """The newest checkpoint of a branch. ``mark`` changes with its writes."""
-
-    namespace: str
-    checkpoint_id: str
-    branch: str
-    turn: int
-    mark: int
-
-
-class State(msgspec.Struct, array_like=True, frozen=True):
-    """A thread when it was listed, with the duration of each of its runs."""
-
-    version: int
-    last: str
-    count: int
-    digest: str
-    heads: list[Head]
-    seconds: dict[str, float]
-
-
-def state_of(tables: Tables, indexer: Indexer, rows: Sequence[IndexedRow]) -> str:
-    """The state of a thread with these linked rows; empty if its next listing has to be complete."""
+def _cursor_of(tables: Tables, indexer: Indexer, rows: Sequence[IndexedRow]) -> str:
+    """The cursor of a thread with these linked rows; empty if its next listing has to be complete."""
     by_namespace: dict[str, list[IndexedRow]] = defaultdict(list)
     for row in rows:
         by_namespace[row.namespace].append(row)
     seconds = {namespace: exact_seconds_of(own) for namespace, own in by_namespace.items()}
     last = max((row.checkpoint_id for row in rows), default="")
-    return _state(tables, indexer, (row for row in rows if not row.children), last, len(rows), seconds)
+    return _encoded(tables, indexer, (row for row in rows if not row.children), last, len(rows), seconds)
 
 
-def appended_index(tables: Tables, indexer: Indexer, before: str) -> RunIndex | None:
-    """The rows that were appended since a state, and the heads that changed with them.
+def _appended(tables: Tables, indexer: Indexer, before: str) -> RunIndex | None:
+    """The rows that were appended since a cursor, and the heads that changed with them.
 
-    None if the state does not suffice to list them.
+    None if the cursor does not suffice to list them.
     """
-    stored, state = tables.rows, _decoded(before)
-    if not tables.finds_appended or state is None:
+    stored, cursor = tables.rows, _decoded(before)
+    if not tables.finds_appended or cursor is None:
         return None
     thread = indexer.thread
-    if stored.digest(thread, state.last, [one.checkpoint_id for one in state.heads]) != state.digest:
+    if stored.digest(thread, cursor.last, [one.checkpoint_id for one in cursor.heads]) != cursor.digest:
         return None
-    new_keys = stored.keys_after(thread, state.last, MAX_APPENDED + 1)
-    if len(new_keys) > MAX_APPENDED or state.count + len(new_keys) >= MAX_ROWS:
+    new_keys = stored.keys_after(thread, cursor.last, MAX_APPENDED + 1)
+    if len(new_keys) > MAX_APPENDED or cursor.count + len(new_keys) >= MAX_ROWS:
         return None
-    head_keys = [(one.namespace, one.checkpoint_id) for one in state.heads]
+    head_keys = [(one.namespace, one.checkpoint_id) for one in cursor.heads]
     rows = _rows(stored, thread, [*head_keys, *new_keys])
     if len(rows) != len(head_keys) + len(new_keys):
         return None
-    for head in state.heads:
+    for head in cursor.heads:
         row = rows[head.namespace, head.checkpoint_id]
         row.branch, row.turn = head.branch, head.turn
     new = [rows[key] for key in sorted(new_keys)]
     if not _are_linked(stored, thread, rows, new):
         return None
-    marks = {(head.namespace, head.checkpoint_id): head.mark for head in state.heads}
+    marks = {(head.namespace, head.checkpoint_id): head.mark for head in cursor.heads}
     if not new and all(_mark(rows[key]) == mark for key, mark in marks.items()):
-        return RunIndex([], [], state=before, is_appended=True)
+        return RunIndex([], [], cursor=before, is_appended=True)
     heads = [rows[key] for key in head_keys]
     _add_parents(stored, thread, heads)
     indexer.add_nodes(stored.namespaces(thread))
     # A new subgraph may name a pending task of any head.
     snapshots = indexer.columns_of([*heads, *new])
-    seconds = _seconds(state, new)
+    seconds = _seconds(cursor, new)
     runs = _runs(stored, indexer, rows.values(), seconds)
-    last = max([state.last, *(row.checkpoint_id for row in new)])
+    last = max([cursor.last, *(row.checkpoint_id for row in new)])
     leaves = [row for row in rows.values() if not row.children]
-    after = _state(tables, indexer, leaves, last, state.count + len(new), seconds)
-    return RunIndex(runs, snapshots, state=after, is_appended=True)
+    after = _encoded(tables, indexer, leaves, last, cursor.count + len(new), seconds)
+    return RunIndex(runs, snapshots, cursor=after, is_appended=True)
 
 
-def _decoded(text: str) -> State | None:
+def _decoded(text: str) -> Cursor | None:
     try:
-        state = msgspec.json.decode(text, type=State)
+        cursor = msgspec.json.decode(text, type=Cursor)
     except msgspec.DecodeError:
         return None
-    return state if state.version == VERSION else None
+    return cursor if cursor.version == VERSION else None
 
 
-def _state(
+def _encoded(
     tables: Tables,
     indexer: Indexer,
     heads: Iterable[IndexedRow],
@@ -232,7 +257,7 @@ def _state(
     ]
     if not tables.finds_appended or not found or len(found) > MAX_HEADS or count >= MAX_ROWS:
         return ""
-    # The state is stored, so it must not contain what is redacted elsewhere.
+    # The cursor is stored, so it must not contain what is redacted elsewhere.
     if any(
         identifiers.shown_namespace(one.namespace, indexer.known) != one.namespace
         or identifiers.shown_id(one.checkpoint_id, indexer.known) != one.checkpoint_id
@@ -242,8 +267,8 @@ def _state(
     digest = tables.rows.digest(indexer.thread, last, [one.checkpoint_id for one in found])
     if not digest:
         return ""
-    state = State(VERSION, last, count, digest, found, seconds)
-    return msgspec.json.encode(state).decode()
+    cursor = Cursor(VERSION, last, count, digest, found, seconds)
+    return msgspec.json.encode(cursor).decode()
 
 
 def _mark(row: IndexedRow) -> int:
@@ -260,7 +285,7 @@ def _rows(stored: Rows, thread: str, keys: Sequence[Key]) -> dict[Key, IndexedRo
         for one in stored.checkpoints(thread, keys)
         if one.checkpoint_id.isprintable() and len(one.checkpoint_id) <= identifiers.MAX_ID_LENGTH
     }
-    attempts = attempts_of(stored, thread, keys)
+    attempts = _attempts_of(stored, thread, keys)
     for key, row in found.items():
         row.attempts = attempts.get(key, [])
     return found
@@ -294,9 +319,9 @@ def _add_parents(stored: Rows, thread: str, rows: Sequence[IndexedRow]) -> None:
             parent.children.append(row)
 
 
-def _seconds(state: State, new: Sequence[IndexedRow]) -> dict[str, float]:
+def _seconds(cursor: Cursor, new: Sequence[IndexedRow]) -> dict[str, float]:
     """The duration of each run, with these rows."""
-    found = dict(state.seconds)
+    found = dict(cursor.seconds)
     for row in new:
         found[row.namespace] = found.get(row.namespace, 0.0) + exact_seconds_of([row])
     return found
