@@ -20,8 +20,8 @@ from viewer.host.locations.indexing import import_run
 from viewer.host.locations.results import refresh
 from viewer.host.reading.location_reader import open_reader
 from viewer.models import Annotation, Checkpoint, Job, Location, Run, StoredCopy
+from viewer.records.indexed_runs import called_runs
 from viewer.records.locations import is_indexed
-from viewer.records.reconciling import called_runs
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry

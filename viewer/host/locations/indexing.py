@@ -7,11 +7,9 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Case, When
 
 from viewer.engines import engine_of
 from viewer.host.locations.addresses import import_lock
@@ -19,82 +17,15 @@ from viewer.host.locations.describing import describe_indexed, edited_names
 from viewer.host.locations.results import ImportSummary, Problems, record, refresh, system_error, with_reader
 from viewer.host.reading.location_reader import LocationReader
 from viewer.models import Checkpoint, Location, Run, run_uid
-from viewer.models.columns import insert_many, update_many, usage_values
-from viewer.records.appending import reconcile_appended, usable_state
+from viewer.models.columns import insert_many, update_many
 from viewer.records.checkpoint_rows import (
-    LineageColumns,
-    NewRow,
     in_slices,
-    insert,
-    known_rows,
-    mark_states,
     moment,
 )
-from viewer.records.lineage.lanes import lay_out
-from viewer.records.lineage.tree import Lineage, Node, build_forest
+from viewer.records.indexed_runs import called_runs, store_index, usable_cursor, used_columns
 from viewer.records.locations import is_indexed
-from viewer.records.reconciling import adopt, called_runs, reconcile, with_stored_branches
-from viewer.records.run_rows import status_after
-from viewer.stores.model_calls import ModelCall, usage_by_model
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, IndexedRun, RunIndex
-
-# Stores the checkpoints of a long run that a page shows first, at the positions that they will keep.
-
-
-def store_newest(run: Run, index: RunIndex) -> int:
-    """Store the snapshots of an index with an outline. Return their number.
-
-    The run, which has no stored checkpoints yet, is partly listed afterwards. The rows have no fingerprint,
-    so that the complete listing of the run replaces them.
-    """
-    # Ids are ordered by time.
-    nodes = [
-        Node(own_id, own_id, parent or None, run.key, branch, None)
-        for own_id, parent, branch in index.outline
-    ]
-    (lineage,) = build_forest(nodes).lineages
-    rows, lanes = _rows(run, index, lineage)
-    with transaction.atomic():
-        insert(run.location, rows)
-        Run.objects.filter(pk=run.pk).update(
-            lane_count=lanes,
-            checkpoint_count=len(nodes),
-            branch_count=len({node.branch for node in nodes}),
-            is_partly_listed=True,
-            **_shown(index),
-        )
-    return len(rows)
-
-
-def _rows(run: Run, index: RunIndex, lineage: Lineage) -> tuple[list[NewRow], int]:
-    """The rows of the snapshots at their positions in the lineage, and its number of lanes."""
-    snapshots = {one.checkpoint_id: one for one in index.snapshots}
-    positions = lay_out(lineage.nodes)
-    rows = []
-    for node in lineage.nodes:
-        if (one := snapshots.get(node.key)) is None:
-            continue
-        parent, at = snapshots.get(node.parent or ""), positions[node.key]
-        columns = LineageColumns(
-            run.pk, None, node.parent_link.value, at.lane, at.row, node.is_branch_head, node.branch
-        )
-        packed = Packed(replace(one, fingerprint=""), b"", b"", [])
-        rows.append(NewRow(packed, columns, parent.key if parent else None))
-    return rows, 1 + max(position.lane for position in positions.values())
-
-
-def _shown(index: RunIndex) -> dict[str, Any]:
-    """The columns of the run that its newest checkpoints determine."""
-    listed, head = index.runs[0], index.snapshots[-1]
-    status = listed.status or status_after(head)
-    return {
-        "entity": head.entity,
-        "first_at": listed.first_at,
-        "last_at": listed.last_at,
-        "head": listed.head,
-        **({"status": status} if status else {}),
-    }
+from viewer.stores.protocol import Entry, IndexedRun
 
 
 @contextmanager
@@ -325,77 +256,10 @@ def update_run(run: Run, reader: LocationReader, *, newest_first: bool = False) 
         return summary
     with collection_paused():
         is_first, runs = newest_first and not top.checkpoints.exists(), [top.pk, *called_runs([top.pk])]
-        index = reader.index(top.key, newest_first=is_first, since=usable_state(top, runs))
-        if index.outline:
-            summary.added = store_newest(top, index)
-            summary.is_news = True
-            return summary
-        adopt(run.location, runs, index.snapshots)
-        with transaction.atomic():
-            if index.is_appended:
-                summary.added, summary.changed = reconcile_appended(run.location, index.snapshots)
-            else:
-                _reconcile_all(run.location, runs, index, summary)
-            store_runs(run.location, index.runs, mark)
-            listed = {"indexed_fingerprint": mark, "listed_state": index.cursor, "is_partly_listed": False}
-            Run.objects.filter(pk=top.pk).update(**listed)
+        index = reader.index(top.key, newest_first=is_first, since=usable_cursor(top, runs))
+        summary.added, summary.changed, summary.pruned = store_index(top, runs, index, mark)
     summary.is_news = bool(summary.added or summary.changed or summary.pruned)
     return summary
-
-
-def _reconcile_all(location: Location, runs: Sequence[int], index: RunIndex, summary: ImportSummary) -> None:
-    """Store what has changed in a thread, and count it. Requires a transaction."""
-    packed = [Packed(one, b"", b"", []) for one in with_stored_branches(location, index.snapshots)]
-    known = known_rows(location, runs=runs)
-    due = [
-        one
-        for one in packed
-        if one.key not in known or known[one.key].fingerprint != one.snapshot.fingerprint
-    ]
-    listed = {one.key for one in packed}
-    no_copy, pruned = Checkpoint.State.NO_COPY, Checkpoint.State.PRUNED
-    # Checkpoints in scratch stores are in no location.
-    missing = [key for key in known if key not in listed and not key.startswith(Checkpoint.SCRATCH)]
-    restored = [key for key, row in known.items() if key in listed and row.state == pruned]
-    if due:
-        reconcile(location, due, runs_of_read=runs)
-    summary.pruned = mark_states(location, [key for key in missing if known[key].state != no_copy], pruned)
-    mark_states(location, restored, Checkpoint.State.PRESENT)
-    summary.added = sum(one.key not in known for one in due)
-    summary.changed = len(due) - summary.added
-
-
-def store_runs(location: Location, runs: Sequence[IndexedRun], mark: str) -> None:
-    """Store the indexed columns of a run and of the runs that it called, callers first.
-
-    ``mark`` is that of the store, and empty for runs that were called in a scratch store.
-    """
-    pks = dict(location.runs.filter(key__in=[run.key for run in runs]).order_by().values_list("key", "pk"))
-    for run in runs:
-        location.runs.filter(key=run.key).update(
-            parent=pks.get(run.parent_key),
-            called_from=run.called_from,
-            namespace=run.namespace[:500],
-            head=run.head,
-            described_head=run.head,
-            is_forked=Case(When(branch_count__gt=1, then=True), default=False),
-            indexed_fingerprint=mark,
-            seconds=run.seconds,
-            # Its checkpoints determine whether it has completed.
-            **({"status": run.status} if run.status else {}),
-            **_used(run),
-        )
-
-
-def _used(run: IndexedRun) -> dict[str, Any]:
-    """The usage columns of a run; empty if its usage has not been read."""
-    return {} if run.calls is None else used_columns(run.calls)
-
-
-def used_columns(calls: Sequence[ModelCall]) -> dict[str, Any]:
-    """The usage columns of these calls, without their price."""
-    values = usage_values([list(one) for one in usage_by_model(calls)])
-    return {**dict(zip(Run.USAGE_COLUMNS, values, strict=True)), "is_priced": False}
 
 
 def _as_stored(columns: dict[str, Any]) -> tuple[Any, ...]:

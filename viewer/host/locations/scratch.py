@@ -10,13 +10,14 @@ from pathlib import Path
 from django.db import transaction
 
 from viewer.host.locations.addresses import import_lock, read_limits
-from viewer.host.locations.indexing import import_run, store_runs
+from viewer.host.locations.indexing import import_run
 from viewer.host.locations.project_secrets import secrets_for
 from viewer.host.locations.results import ImportSummary, record, refresh
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.models import Checkpoint, Run
 from viewer.records.checkpoint_rows import known_rows
-from viewer.records.reconciling import called_runs, reconcile
+from viewer.records.indexed_runs import called_runs, store_runs
+from viewer.records.reconciling import reconcile
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, Snapshot

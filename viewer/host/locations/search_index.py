@@ -25,8 +25,8 @@ from viewer.models import (
     SearchedRun,
     SearchEntry,
 )
+from viewer.records.indexed_runs import called_runs
 from viewer.records.locations import is_indexed
-from viewer.records.reconciling import called_runs
 from viewer.records.search import mark_of, progress
 
 # Index runs whose bodies are only at the source: the newest checkpoints of the newest runs.
