@@ -20,7 +20,7 @@ OTHERS = (
     "viewer/stores/",
     "viewer/runners/",
     "viewer/engines/",
-    "viewer/host/locations/updating.py",
+    "viewer/host/locations/importing.py",
 )
 # The example of a field's value.
 EXAMPLE = "viewer/launching/options.py"

@@ -64,7 +64,10 @@ def test_inputs_and_costs_follow_in_the_background(large: Location) -> None:
     run = large.runs.get()
     assert run.tokens and (run.inputs, run.cost, run.is_described, run.is_priced) == ([], None, False, False)
     revision = large.revision
-    assert copying.complete_some() and not copying.complete_some()
+    assert copying.complete_some()
+    # A step ends after a short time, which a busy machine may spend on loading the prices.
+    while copying.complete_some():
+        pass
     run.refresh_from_db()
     large.refresh_from_db()
     assert run.inputs == [["topic", "AI"], ["year", "2026"]] and run.cost and run.is_priced
