@@ -127,7 +127,7 @@ def measure(folder: Path) -> None:
 
 def peak_of_reader(folder: Path) -> int:
     """Return the peak memory in kilobytes of a reader process that reads half of the files."""
-    from viewer.host.locations.addresses import address_at
+    from viewer.host.locations.sources import address_at
     from viewer.host.reading import pool
     from viewer.host.reading.location_reader import open_reader
     from viewer.stores.protocol import Entry

@@ -105,7 +105,7 @@ def make_old(sample_folder: Path) -> None:
 
 def time_each(sample_folder: Path, kinds: dict[str, str], found: Found) -> None:
     from quality.local_stores import store_at
-    from viewer.host.locations.addresses import read_limits
+    from viewer.host.locations.sources import read_limits
     from viewer.host.reading.snapshots import read_packed
     from viewer.stores.protocol import Entry
 

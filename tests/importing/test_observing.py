@@ -12,13 +12,16 @@ from pytest_django import Settings
 from tests.jobs.conftest import wait_until
 from tests.langgraph.databases import Database, packed
 from tests.real_stores import STORES, copy_of, write_checkpoint
-from viewer.host.locations import observing
+from viewer.host.locations import importing, observing
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.addresses import import_lock
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.observing import observing_locations
 from viewer.host.locations.results import ImportCursor, ImportSummary
+from viewer.host.locations.sources import import_lock
 from viewer.models import Location
+from viewer.stores.folder_cursor import FolderCursor
+from viewer.stores.json_folder import JsonFolder
+from viewer.stores.protocol import Entry, ReadProblem
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 FIRST, SECOND = "20261120T233050_aaaaaaaa", "20261120T233051_bbbbbbbb"
@@ -69,6 +72,26 @@ def test_a_new_file_is_imported(folder: Location, observed: list[str]) -> None:
     wait_until(lambda: folder.checkpoints.count() == 3)
     write_checkpoint(Path(folder.path), SECOND, branch="fork/a")
     wait_until(lambda: folder.checkpoints.count() == 4)
+
+
+def test_a_new_file_of_a_large_folder_is_found_without_a_listing(
+    folder: Location, imports: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "MIN_FILES", 0)
+    monkeypatch.setattr(importing, "LISTING_SHARE", 1e-9)
+    listings, entries = list[object](), JsonFolder.entries
+
+    def counted(self: JsonFolder, cursor: FolderCursor | None = None) -> Iterator[Entry | ReadProblem]:
+        listings.append(cursor)
+        return entries(self, cursor)
+
+    monkeypatch.setattr(JsonFolder, "entries", counted)
+    with observing_locations():
+        until_quiet(imports, folder)
+        listings.clear()
+        write_checkpoint(Path(folder.path), FIRST, branch="fork/a")
+        wait_until(lambda: folder.checkpoints.count() == 3)
+    assert listings == []
 
 
 def test_bytes_overwritten_in_place_are_imported(folder: Location, observed: list[str]) -> None:

@@ -14,8 +14,7 @@ from viewer.engines.langgraph import super_steps
 from viewer.engines.langgraph.threads.rows import IndexedRow, Indexer, metadata_of
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
-from viewer.host.locations.indexing import import_run
-from viewer.host.locations.scratch import import_scratch
+from viewer.host.locations.indexing import import_run, import_scratch
 from viewer.models import Location, Run
 from viewer.redaction.known_secrets import NONE_KNOWN
 

@@ -13,10 +13,10 @@ import pytest
 
 from tests.imported import imported_location
 from tests.real_stores import copy_of, hashes_below
-from viewer.host.locations.addresses import address_of
 from viewer.host.locations.deleting import delete_entries
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.pruning import PrunePlan, fresh_plan, plan_prune, prune, recorded_in
+from viewer.host.locations.sources import address_of
 from viewer.host_requests import PruneRefused, PruneRules
 from viewer.models import Checkpoint, Location, StoredCopy
 from viewer.records.bodies import stored_body

@@ -9,8 +9,8 @@ from pytest_django import Settings
 from tests.real_stores import copy_of
 from viewer.cli.finding import newly_opened
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.addresses import address_of
 from viewer.host.locations.importing import MAX_FOREIGN, import_location
+from viewer.host.locations.sources import address_of
 from viewer.host.reading.location_reader import open_reader
 from viewer.host_requests import UnknownLocation
 from viewer.messages.translation import translate

@@ -12,9 +12,9 @@ from tests.langgraph.listing.test_appended import assert_complete
 from tests.langgraph.postgresql.server import READER
 from viewer.engines.langgraph.threads.postgresql import PostgresqlTables
 from viewer.engines.langgraph.threads.store import LangGraphStore
-from viewer.host.locations.addresses import address_of
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
+from viewer.host.locations.sources import address_of
 from viewer.models import Checkpoint, Location
 from viewer.stores import postgresql as postgresql_database
 from viewer.stores.protocol import RunIndex

@@ -19,9 +19,9 @@ from viewer.engines.langgraph.threads import listing
 from viewer.engines.langgraph.threads.postgresql import PostgresqlTables
 from viewer.engines.langgraph.threads.store import LangGraphStore
 from viewer.host.locations.adding import open_location
-from viewer.host.locations.addresses import address_of
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run, part_of
+from viewer.host.locations.sources import address_of
 from viewer.host.reading.location_reader import LocationReader
 from viewer.models import Checkpoint, Location, Run, StoredCopy
 from viewer.records.bodies import body_of, stored_contents

@@ -14,8 +14,7 @@ from viewer.host.jobs.followed_job import FollowedJob
 from viewer.host.jobs.processes import Outcome, outcome_of, with_failed_writes
 from viewer.host.jobs.questions import redact_answers
 from viewer.host.locations.importing import import_location, import_one
-from viewer.host.locations.indexing import import_run
-from viewer.host.locations.scratch import import_scratch
+from viewer.host.locations.indexing import import_run, import_scratch
 from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import Checkpoint, Job, Run
 from viewer.models.runs import scratch_store_of

@@ -10,7 +10,7 @@ from pathlib import Path
 from django.conf import settings
 
 from viewer.engines import DEFAULT, all_engines, engine_name, engine_named
-from viewer.host.locations.addresses import server_variables
+from viewer.host.locations.sources import server_variables
 from viewer.host.projects import read_values
 from viewer.host_requests import JobRefused
 from viewer.messages.message import UserMessage, plain_text

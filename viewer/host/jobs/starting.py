@@ -22,8 +22,7 @@ from viewer.host.jobs.environment import (
 from viewer.host.jobs.events import clean_up, redactor_of
 from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.processes import RunnerProcess
-from viewer.host.locations.addresses import NotConfigured
-from viewer.host.locations.sources import unredacted_source
+from viewer.host.locations.sources import NotConfigured, unredacted_source
 from viewer.host_requests import JobRefused
 from viewer.models import Checkpoint, Job, Location, Project
 from viewer.records.bodies import stored_bytes, stored_contents

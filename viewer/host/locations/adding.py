@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 
 from viewer import postgresql
 from viewer.engines import DEFAULT, ENGINES, store_format_named
-from viewer.host.locations.addresses import address_at, address_of_database, import_lock
 from viewer.host.locations.importing import import_location
+from viewer.host.locations.sources import address_at, address_of_database, import_lock
 from viewer.host.reading.location_reader import LocationReader, open_reader
 from viewer.host_requests import UnknownLocation, WouldBeLost
 from viewer.messages.translation import translate

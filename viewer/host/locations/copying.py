@@ -14,10 +14,9 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Length
 
 from viewer.data_folder.changes import in_background
-from viewer.host.locations.addresses import address_of, import_lock
 from viewer.host.locations.describing import STEP_SECONDS, describe_runs, locations_to_describe
 from viewer.host.locations.indexing import import_run
-from viewer.host.locations.results import refresh
+from viewer.host.locations.sources import address_of, import_lock, refresh
 from viewer.host.reading.location_reader import open_reader
 from viewer.models import Annotation, Checkpoint, Job, Location, Run, StoredCopy
 from viewer.records.indexed_runs import called_runs

@@ -16,7 +16,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import Engine
-from viewer.host.locations.addresses import import_lock
+from viewer.host.locations.sources import import_lock
 from viewer.host.projects import propose_project
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 from viewer.models.columns import update_many

@@ -13,7 +13,7 @@ from pathlib import Path
 from django.conf import settings
 
 from viewer.engines import DEFAULT, engine_named
-from viewer.host.locations.addresses import address_at
+from viewer.host.locations.sources import address_at
 from viewer.host.reading.location_reader import open_reader
 from viewer.host_requests import FoundStore
 from viewer.models import Location

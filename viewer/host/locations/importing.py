@@ -15,7 +15,6 @@ from pathlib import Path
 from django.db import transaction
 
 from viewer.engines import all_engines
-from viewer.host.locations.addresses import import_lock
 from viewer.host.locations.indexing import update_runs
 from viewer.host.locations.results import (
     RETRIED_KINDS,
@@ -26,10 +25,8 @@ from viewer.host.locations.results import (
     Problems,
     context_of,
     record,
-    refresh,
-    system_error,
-    with_reader,
 )
+from viewer.host.locations.sources import import_lock, refresh, system_error, with_reader
 from viewer.host.reading.location_reader import Listing, LocationReader
 from viewer.host.reading.pool import reader_count, start_ahead
 from viewer.models import Checkpoint, Location
@@ -194,7 +191,7 @@ def store_listing(
         items = list(items)
         # The keys of rows are redacted.
         keys = {*keys, *(item.key for item in items)}
-    known, problems = known_rows(location, keys), Problems(location, keys)
+    known, problems = known_rows(location, keys), Problems(location, reader.limits, keys)
     compared = _compare(items, known, problems, counts)
     seconds = time.monotonic() - began
     if counts:

@@ -1,4 +1,8 @@
-"""Index a store that is too large to be copied: its runs, then the checkpoints of opened runs."""
+"""Index a store that is too large to be copied: its runs first, the checkpoints of a run when it is opened.
+
+Bodies are not stored: ``records.bodies`` has them read from the source when a checkpoint is opened. Only of a
+job's scratch store are they copied.
+"""
 
 import gc
 import hashlib
@@ -7,44 +11,27 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from django.db import transaction
 
 from viewer.engines import engine_of
-from viewer.host.locations.addresses import import_lock
 from viewer.host.locations.describing import describe_indexed, edited_names
-from viewer.host.locations.results import ImportSummary, Problems, record, refresh, system_error, with_reader
-from viewer.host.reading.location_reader import LocationReader
+from viewer.host.locations.project_secrets import secrets_for
+from viewer.host.locations.results import ImportSummary, Problems, record
+from viewer.host.locations.sources import import_lock, read_limits, refresh, system_error, with_reader
+from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.models import Checkpoint, Location, Run, run_uid
 from viewer.models.columns import insert_many, update_many
-from viewer.records.checkpoint_rows import (
-    in_slices,
-    moment,
-)
-from viewer.records.indexed_runs import called_runs, store_index, usable_cursor, used_columns
+from viewer.records.checkpoint_rows import in_slices, known_rows, moment
+from viewer.records.indexed_runs import called_runs, store_index, store_runs, usable_cursor, used_columns
 from viewer.records.locations import is_indexed
+from viewer.records.reconciling import reconcile
+from viewer.stores.errors import LocationUnreadable
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, IndexedRun
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Pause the collector. Listing one run takes about a second and creates hardly any garbage.
-
-    Traversing the rows of a long run repeatedly takes 40 % of its time.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-# Index a store that is too large to be copied: its runs first, the checkpoints of a run when it is opened.
-#
-# Bodies are not stored: ``stored`` reads them from the source when a checkpoint is opened.
-
+from viewer.stores.protocol import Entry, IndexedRun, Snapshot
 
 # The newest runs, whose status is read at every change of the store: a pending write changes no head.
 MAX_WATCHED = 100
@@ -118,7 +105,7 @@ def _list(location: Location, reader: LocationReader, limit: int | None, summary
     known = {key: (pk, head) for key, pk, head in stored}
     heads = ((key, head) for key, (_pk, head) in known.items())
     listed = reader.runs(limit, digests_of(heads) if limit is None else None)
-    problems = Problems(location)
+    problems = Problems(location, reader.limits)
     for problem in listed.problems:
         problems.add(problem)
     new = {run.key: run for run in reversed(listed.runs) if run.key not in known}
@@ -216,6 +203,19 @@ def _describe_inputs(location: Location, reader: LocationReader) -> bool:
     return is_news
 
 
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Pause the collector. Listing one run takes about a second and creates hardly any garbage.
+
+    Traversing the rows of a long run repeatedly takes 40 % of its time.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def import_run(run: Run, *, newest_first: bool = False) -> ImportSummary:
     """Bring the checkpoints of a run up to date, if its location is only indexed.
 
@@ -260,6 +260,59 @@ def update_run(run: Run, reader: LocationReader, *, newest_first: bool = False) 
         summary.added, summary.changed, summary.pruned = store_index(top, runs, index, mark)
     summary.is_news = bool(summary.added or summary.changed or summary.pruned)
     return summary
+
+
+def import_scratch(run: Run, store: Path, job: str, branch: str) -> ImportSummary:
+    """Import the new checkpoints of a job's scratch store, with stored copies, into the run that it forked.
+
+    The scratch store is another source of the same run. It begins with a copy of the forked checkpoint, which
+    is not imported again.
+    """
+    if Run.objects.filter(pk=run.outermost.pk, is_partly_listed=True).exists():
+        import_run(run)
+    location = run.location
+    with import_lock(location):
+        if not refresh(location):
+            return ImportSummary()
+        secrets = secrets_for(location.project)
+        address = LocationAddress(store, read_limits(), [store.parent], None, secrets, location.engine)
+        try:
+            with open_reader(address) as reader:
+                summary = _import_from_scratch(run.outermost, reader, f"{Checkpoint.SCRATCH}{job}/", branch)
+        except LocationUnreadable as error:
+            return ImportSummary(read_error=error.message)
+        if summary.is_news:
+            record(location, summary)
+    return summary
+
+
+def _import_from_scratch(run: Run, reader: LocationReader, prefix: str, branch: str) -> ImportSummary:
+    location, index = run.location, reader.index(run.key)
+    runs = [run.pk, *called_runs([run.pk])]
+    stored = Checkpoint.objects.filter(run__in=runs).exclude(source_key__startswith=prefix)
+    others = set(stored.values_list("checkpoint_id", flat=True))
+    known = known_rows(location, runs=runs)
+    new = [one for one in index.snapshots if one.checkpoint_id not in others]
+    due = {
+        one.key: replace(one, key=f"{prefix}{one.key}", branch=branch)
+        for one in new
+        if (before := known.get(f"{prefix}{one.key}")) is None or before.fingerprint != one.fingerprint
+    }
+    if not due:
+        return ImportSummary()
+    packed = _read_copies(reader, due)
+    listed = set(location.runs.filter(key__in=[one.key for one in index.runs]).values_list("key", flat=True))
+    with transaction.atomic():
+        reconcile(location, packed, connects_runs=False)
+        store_runs(location, [one for one in index.runs if one.key not in listed], "")
+    return ImportSummary(added=len(packed), is_news=bool(packed))
+
+
+def _read_copies(reader: LocationReader, due: dict[str, Snapshot]) -> list[Packed]:
+    """The stored copies of these snapshots, by their keys in the scratch store."""
+    entries = [Entry(key, one.fingerprint, one.size) for key, one in due.items()]
+    found = [one for one in reader.read_all(entries, 1) if isinstance(one, Packed)]
+    return [Packed(due[one.key], one.data, b"", []) for one in found]
 
 
 def _as_stored(columns: dict[str, Any]) -> tuple[Any, ...]:

@@ -20,10 +20,10 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from viewer.data_folder.changes import Changes, changes_of_rows
-from viewer.host.locations.addresses import address_of
 from viewer.host.locations.folder_changes import FolderChanges, is_local
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.results import ImportCursor, ImportSummary
+from viewer.host.locations.sources import address_of
 from viewer.host.reading.location_reader import LocationReader, open_reader
 from viewer.models import Location, Problem
 from viewer.records.locations import is_indexed

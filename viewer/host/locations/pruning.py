@@ -14,10 +14,10 @@ from django.db.models import Q
 from django.utils import timezone
 
 from viewer.data_folder.write_ahead_log import clear_log
-from viewer.host.locations.addresses import address_of, import_lock
 from viewer.host.locations.deleting import RowChanged, delete_entries
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.search_entries import remove_checkpoints
+from viewer.host.locations.sources import address_of, import_lock
 from viewer.host_requests import KeptEntry, Pruned, PruneRefused, PruneRules
 from viewer.messages.message import UserMessage
 from viewer.models import Annotation, Checkpoint, Location, PreflightCheck, StoredCopy

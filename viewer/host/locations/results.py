@@ -1,7 +1,7 @@
-"""Open a location for an import, and what the import reports: its progress, problems and result."""
+"""What an import reports: its progress, the problems that it finds, and its result."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -9,16 +9,12 @@ from django.conf import settings
 from django.db.models import F
 from django.utils import timezone
 
-from viewer.host.locations.addresses import address_of, read_limits
-from viewer.host.locations.project_secrets import redact_known_secrets
-from viewer.host.reading.location_reader import LocationReader, open_reader
 from viewer.host_requests import ImportCounts, Report
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location, Problem
 from viewer.records.checkpoint_rows import in_slices
-from viewer.stores.errors import LocationLimitExceeded, LocationReplaced, LocationUnreadable
 from viewer.stores.folder_cursor import FolderCursor
-from viewer.stores.protocol import Entry, ReadProblem
+from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
 
 # Imports of fewer checkpoints take about a second, and show no progress.
 MIN_SHOWN = 1_000
@@ -80,43 +76,7 @@ class ImportCursor:
 
 def context_of(location: Location) -> tuple[str, ...]:
     """The values with which a cursor was made."""
-    return location.identity, location.engine, location.secrets_digest, read_limits().mark
-
-
-def refresh(location: Location) -> bool:
-    """Reload the location and redact newly known secrets. Return False if the location was removed."""
-    if not location.refresh_if_exists():
-        return False
-    location.refresh_from_db(fields=["project", "secrets_digest", "price_digest", "listed_fingerprint"])
-    redact_known_secrets(location)
-    return True
-
-
-def with_reader(location: Location, update: Callable[[LocationReader], ImportSummary]) -> ImportSummary:
-    """Return what ``update`` returns for the open location, or a summary with its read error."""
-    mark = ""
-    try:
-        with open_reader(address_of(location)) as reader:
-            if not location.identity and reader.identity is not None:
-                location.pin(str(reader.identity))
-            mark = reader.mark
-            if location.refused_fingerprint == mark:
-                # The same contents already exceeded the same limits.
-                return ImportSummary(read_error=location.read_error, refused_fingerprint=mark)
-            return update(reader)
-    except LocationReplaced as error:
-        return ImportSummary(read_error=error.message, replaced_by=error.identity)
-    except LocationLimitExceeded as error:
-        return ImportSummary(read_error=error.message, refused_fingerprint=mark)
-    except LocationUnreadable as error:
-        return ImportSummary(read_error=error.message)
-    except OSError as error:
-        return ImportSummary(read_error=system_error(error))
-
-
-def system_error(error: OSError) -> UserMessage:
-    """The read error of an import that the operating system has stopped."""
-    return UserMessage("import.read_failed", {"why": str(error.strerror or error)})
+    return location.identity, location.engine, location.secrets_digest
 
 
 def record(location: Location, summary: ImportSummary) -> None:
@@ -183,16 +143,11 @@ class _Stored:
     first_seen_at: datetime
 
 
-def _stored_fingerprint(fingerprint: str, kind: str) -> str:
-    """The stored fingerprint of a problem. Includes the limits, since larger ones may allow the entry."""
-    return f"{fingerprint} {read_limits().mark}" if kind == Problem.Kind.REFUSED else fingerprint
-
-
 class Problems:
     """The problems of a location, or of some of its keys, before and after an import."""
 
-    def __init__(self, location: Location, keys: Collection[str] | None = None) -> None:
-        self._location = location
+    def __init__(self, location: Location, limits: ReadLimits, keys: Collection[str] | None = None) -> None:
+        self._location, self._limits = location, limits
         rows = Problem.objects.filter(location=location)
         if keys is not None:
             rows = rows.filter(source_key__in=keys)
@@ -211,7 +166,7 @@ class Problems:
         known = self._before.get(entry.key)
         if known is None or known.kind in RETRIED_KINDS:
             return False
-        if known.fingerprint != _stored_fingerprint(entry.fingerprint, known.kind):
+        if known.fingerprint != self._stored_fingerprint(entry.fingerprint, known.kind):
             return False
         self._after[entry.key] = known
         return True
@@ -219,7 +174,7 @@ class Problems:
     def add(self, problem: ReadProblem) -> None:
         """Add a problem. An entry that does not parse counts as being written until it stays unchanged."""
         before = self._before.get(problem.key)
-        mark = _stored_fingerprint(problem.fingerprint, problem.kind)
+        mark = self._stored_fingerprint(problem.fingerprint, problem.kind)
         is_same = before is not None and before.fingerprint == mark
         first_seen_at = before.first_seen_at if before and is_same else self._now
         kind, reason = problem.kind, problem.reason
@@ -228,6 +183,10 @@ class Problems:
         elif kind == "writing":
             reason = UserMessage("import.being_written", {"why": reason})
         self._after[problem.key] = _Stored(before.pk if before else 0, reason, kind, mark, first_seen_at)
+
+    def _stored_fingerprint(self, fingerprint: str, kind: str) -> str:
+        """The stored fingerprint of a problem. Includes the limits, since larger ones may allow the entry."""
+        return f"{fingerprint} {self._limits.mark}" if kind == Problem.Kind.REFUSED else fingerprint
 
     def _is_unchanged(self, problem: ReadProblem, first_seen_at: datetime) -> bool:
         """Whether the entry has been unchanged for CHECKPOINT_SETTLED_SECONDS."""

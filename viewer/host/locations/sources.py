@@ -1,18 +1,134 @@
-"""Reads checkpoints at their source, and their real ids, for the rows that lack them."""
+"""The source of a location: where readers find it, how an import opens it, and its checkpoints one by one."""
 
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from django.conf import settings
+
+from viewer.data_folder.locks import row_lock
 from viewer.engines import engine_name, store_format_named
-from viewer.host.locations.addresses import address_of
-from viewer.host.reading.location_reader import open_reader
+from viewer.host.locations.project_secrets import redact_known_secrets, secrets_for
+from viewer.host.locations.results import ImportSummary
+from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.host_requests import Body, NotReadable
-from viewer.messages.message import UserMessage
+from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Checkpoint, Location
-from viewer.stores.errors import LocationUnreadable
+from viewer.stores.addresses import Identity, ServerAddress, libpq_environment, name_in, path_of_database
+from viewer.stores.errors import LocationLimitExceeded, LocationReplaced, LocationUnreadable
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry
+from viewer.stores.protocol import Entry, ReadLimits
+
+
+def read_limits() -> ReadLimits:
+    """The limits for one checkpoint, from the settings."""
+    return ReadLimits(
+        max_bytes=settings.CHECKPOINT_MAX_BYTES,
+        max_depth=settings.CHECKPOINT_MAX_DEPTH,
+        max_seconds=settings.CHECKPOINT_MAX_SECONDS,
+        max_memory=settings.CHECKPOINT_MAX_MEMORY,
+        max_names=settings.LOCATION_MAX_FILES,
+        statement_seconds=settings.POSTGRESQL_STATEMENT_SECONDS,
+    )
+
+
+def address_of(location: Location) -> LocationAddress:
+    """The address of a location, pinned to the identity that was added, without links below the roots.
+
+    Raises LocationUnreadable for a database that is not in the settings.
+    """
+    identity = Identity.parse(location.identity)
+    secrets = secrets_for(location.project)
+    server = None
+    if location.store_kind == Location.StoreKind.POSTGRESQL:
+        server = server_address(name_in(location.path))
+    return LocationAddress(
+        Path(location.path),
+        read_limits(),
+        settings.CHECKPOINT_ROOTS,
+        identity,
+        secrets,
+        location.engine,
+        server,
+        settings.DATA_DIR,
+    )
+
+
+def server_address(name: str) -> ServerAddress:
+    """The connection of the database with this name in the settings. Raises LocationUnreadable."""
+    connection = settings.POSTGRESQL_LOCATIONS.get(name)
+    if connection is None:
+        raise LocationUnreadable("postgresql.not_configured")
+    return ServerAddress(name, connection, libpq_environment())
+
+
+class NotConfigured(UserFacingError):
+    """The settings have no connection to a location's database."""
+
+
+def server_variables(location: Location) -> dict[str, Any]:
+    """The variables with which a run connects to a database. May hold a password. Raises NotConfigured."""
+    try:
+        address = server_address(name_in(location.path))
+    except LocationUnreadable as error:
+        raise NotConfigured(error.message) from None
+    return {"conninfo": address.conninfo, "environment": dict(address.environment)}
+
+
+def address_at(path: Path) -> LocationAddress:
+    """The address of whatever is at a path now."""
+    return LocationAddress(path, read_limits(), settings.CHECKPOINT_ROOTS, own=settings.DATA_DIR)
+
+
+def address_of_database(name: str) -> LocationAddress:
+    """The address of the database with this name in the settings. Raises LocationUnreadable."""
+    return LocationAddress(Path(path_of_database(name)), read_limits(), server=server_address(name))
+
+
+def import_lock(location: Location, *, wait: bool = True) -> AbstractContextManager[bool]:
+    """Hold the import lock of this location. Raises OSError if the lock file cannot be opened.
+
+    Without ``wait``, yields False if another process holds the lock.
+    """
+    return row_lock(f"imports/{location.uid}", wait=wait)
+
+
+def refresh(location: Location) -> bool:
+    """Reload the location and redact newly known secrets. Return False if the location was removed."""
+    if not location.refresh_if_exists():
+        return False
+    location.refresh_from_db(fields=["project", "secrets_digest", "price_digest", "listed_fingerprint"])
+    redact_known_secrets(location)
+    return True
+
+
+def with_reader(location: Location, update: Callable[[LocationReader], ImportSummary]) -> ImportSummary:
+    """Return what ``update`` returns for the open location, or a summary with its read error."""
+    mark = ""
+    try:
+        with open_reader(address_of(location)) as reader:
+            if not location.identity and reader.identity is not None:
+                location.pin(str(reader.identity))
+            mark = reader.mark
+            if location.refused_fingerprint == mark:
+                # The same contents already exceeded the same limits.
+                return ImportSummary(read_error=location.read_error, refused_fingerprint=mark)
+            return update(reader)
+    except LocationReplaced as error:
+        return ImportSummary(read_error=error.message, replaced_by=error.identity)
+    except LocationLimitExceeded as error:
+        return ImportSummary(read_error=error.message, refused_fingerprint=mark)
+    except LocationUnreadable as error:
+        return ImportSummary(read_error=error.message)
+    except OSError as error:
+        return ImportSummary(read_error=system_error(error))
+
+
+def system_error(error: OSError) -> UserMessage:
+    """The read error of an import that the operating system has stopped."""
+    return UserMessage("import.read_failed", {"why": str(error.strerror or error)})
 
 
 def read_body(checkpoint: Checkpoint) -> bytes:

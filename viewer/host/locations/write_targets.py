@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import DEFAULT
 from viewer.host.locations.adding import is_same, permitted_path
-from viewer.host.locations.addresses import address_at
+from viewer.host.locations.sources import address_at
 from viewer.host.reading.location_reader import open_reader
 from viewer.host_requests import UnknownLocation, WriteTarget
 from viewer.messages.translation import translate

@@ -105,6 +105,7 @@ class LocationReader:
         self.kind = _kind_of(found)
         # None for a database of a server, whose name the settings determine.
         self.identity = found.identity if found else None
+        self.limits = address.limits
         self._address, self._found, self._readers = address, found, readers
         self._known = known_secrets(address.secrets)
 
@@ -115,9 +116,9 @@ class LocationReader:
         Raises LocationUnreadable.
         """
         if self._found is None:
-            return f"{self._answers(Mark())[-1].mark} {self._address.limits.mark}"
+            return f"{self._answers(Mark())[-1].mark} {self.limits.mark}"
         # A folder's time changes with the names in it.
-        most, changed = self._address.limits.max_names, self._found.status.st_mtime_ns
+        most, changed = self.limits.max_names, self._found.status.st_mtime_ns
         marks = [] if self._found.name else [f"{changed}:{most}"]
         for end in ("", "-wal") if self._found.name else ():
             try:
@@ -125,7 +126,7 @@ class LocationReader:
                 marks.append(f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}")
             except OSError:
                 marks.append("-")
-        return " ".join([*marks, self._address.limits.mark])
+        return " ".join([*marks, self.limits.mark])
 
     def listing(self, since: FolderCursor | None = None, keys: Collection[str] = ()) -> Listing:
         """Everything, or only what is new since an earlier listing of a folder, and these real keys.
@@ -194,14 +195,12 @@ class LocationReader:
     def read_all(self, entries: Sequence[Entry], max_readers: int) -> Iterator[Packed | ReadProblem]:
         """The checkpoint or problem of each entry, roughly in order."""
         is_worth_several = len(entries) >= MIN_ENTRIES_FOR_SEVERAL and self.kind == "json"
-        reading = Reading(
-            self._readers, self._address.limits, entries, max_readers if is_worth_several else 1
-        )
+        reading = Reading(self._readers, self.limits, entries, max_readers if is_worth_several else 1)
         yield from reading.results()
 
     def _folder(self) -> JsonFolder:
         assert self._found is not None, "It is a folder."
-        return JsonFolder(self._found.folder, self._address.limits, (), self._address.own)
+        return JsonFolder(self._found.folder, self.limits, (), self._address.own)
 
     def _ask(self, message: List | Find) -> list[Entry | ReadProblem]:
         found: list[Entry | ReadProblem] = []
@@ -211,7 +210,7 @@ class LocationReader:
         return found
 
     def _answers(self, question: Query) -> list[Reply]:
-        return answered(self._readers, question, self._address.limits)
+        return answered(self._readers, question, self.limits)
 
     def engine(self) -> str:
         """The engine whose own tables a database has; empty if it has none. Raises LocationUnreadable."""
