@@ -81,9 +81,9 @@ def test_the_inputs_of_a_flow_and_an_agent_are_its_state_and_its_message(
         (("--entrypoint", "press_crew:Fact"), "--kind"),
         ((*CREW, "--state", "{}"), "Only these have a state: flow"),
         ((*AGENT, "--input", "topic=1"), "has one input"),
-        ((*CREW, "--input", "year=[nineteen"), "must be JSON"),
+        ((*CREW, "--input", "year=[nineteen"), "This is not valid JSON"),
         ((*FLOW, "--model", "o3"), "for a crew only"),
-        ((*CREW, "--max-checkpoints", "0"), "--max-checkpoints must be"),
+        ((*CREW, "--max-checkpoints", "0"), "--max-checkpoints: This must be"),
         ((*CREW, "--events", ","), "--events needs a name"),
     ],
 )

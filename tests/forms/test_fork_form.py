@@ -263,6 +263,6 @@ def test_only_entry_points_of_the_project_are_valid() -> None:
 
 
 def test_a_branch_with_a_nul_character_is_refused_at_its_field() -> None:
-    form = ForkForm({"branch": "a\0b"}, [], {"branch": "fork/x"})
+    form = ForkForm({"branch": "a\0b"}, [], {"branch": "fork/x"}, (), KINDS["crew"])
     assert [(error.html_id, error.label) for error in errors_of(form)] == [("branch", "Branch")]
     assert form.branch_name == ""

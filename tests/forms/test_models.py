@@ -62,7 +62,7 @@ def test_the_model_option_names_a_role_or_applies_to_all(two: Contents) -> None:
         "models": {"*": "gpt-4.1", "Writer": "azure/o3"},
         "cache_warmup": "parallel",
     }
-    assert choices_of({"model": ["o3"]}, agent("Hello")) == {"models": {"Interviewer": "o3"}}
+    assert choices_of({"model": ["o3"]}, agent("Hello"))["models"] == {"Interviewer": "o3"}
     for wrong in ("Writer=", "=o3", "Printer=o3", "gpt 4"):
         with pytest.raises(CommandError):
             choices_of({"model": [wrong]}, two)
@@ -80,7 +80,7 @@ def test_the_model_option_is_only_for_crews() -> None:
     options = {"model": ["gpt-4.1", "Writer=azure/o3"], "cache_warmup": "parallel"}
     chosen = {"models": {"*": "gpt-4.1", "Writer": "azure/o3"}, "cache_warmup": "parallel"}
     assert new_choices_of(options, KINDS["crew"]) == chosen
-    assert new_choices_of({}, KINDS["flow"]) == {}
+    assert new_choices_of({}, KINDS["flow"]) == {"models": {}, "cache_warmup": ""}
     for wrong, entity in (("Writer=", "crew"), ("gpt 4", "crew"), ("o3", "flow"), ("o3", "agent")):
         with pytest.raises(CommandError):
             new_choices_of({"model": [wrong]}, KINDS[entity])

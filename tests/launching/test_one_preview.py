@@ -1,9 +1,11 @@
 """A submission computes its plan once, in the browser and at the terminal."""
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 from uuid import uuid4
@@ -13,11 +15,13 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.launching.refused import name_of
+from tests.launching.test_same_options import checkpoint_of
 from tests.terminal import Terminal
 from tests.views.forking import CREW, checked, checked_new_run, filled, page, stored
 from viewer.engines import engine_of
 from viewer.launching.new_run import preview_new_run
 from viewer.launching.preview import preview_launch
+from viewer.launching.publish import preview_publish
 from viewer.launching.sweep import preview_sweep
 from viewer.models import Checkpoint, Job, Location
 
@@ -36,7 +40,10 @@ def checkpoint(location: Location) -> Checkpoint:
 def counted() -> Iterator[Counter[str]]:
     """The number of calls of each preview, and of the engine's plan, in this thread."""
     plan = engine_of(None).plan
-    names = {one.__code__: one.__name__ for one in (preview_launch, preview_sweep, preview_new_run, plan)}
+    names = {
+        one.__code__: one.__name__
+        for one in (preview_launch, preview_sweep, preview_new_run, preview_publish, plan)
+    }
     found: Counter[str] = Counter()
 
     def count(frame: FrameType, event: str, _argument: Any) -> None:
@@ -104,3 +111,25 @@ def test_a_command_that_starts_a_new_run_is_previewed_once(terminal: Terminal, l
     with counted() as calls:
         assert terminal.document("run", location.path, "--entrypoint", "crew:build")["job"]
     assert calls == {"preview_new_run": 1}
+
+
+def test_a_form_that_publishes_a_fork_is_previewed_once(
+    client: Client, location: Location, tmp_path: Path
+) -> None:
+    draft = checkpoint_of("draft", location, tmp_path)
+    sent = {"key": str(uuid4()), "into": "new-thread", "thread": "copy", "agreed": "1"}
+    with counted() as calls:
+        answer = client.post(reverse("publish", args=[draft.pk]), sent)
+    assert answer.status_code == 302, re.findall('role="alert">([^<]*)<', answer.content.decode())
+    assert calls == {"preview_publish": 1}
+    assert Job.objects.filter(kind=Job.Kind.PUBLISH).count() == 1
+
+
+def test_a_command_that_publishes_a_fork_is_previewed_once(
+    terminal: Terminal, location: Location, tmp_path: Path
+) -> None:
+    draft = checkpoint_of("draft", location, tmp_path)
+    name = f"{draft.location.path}#{draft.run.key}/{draft.checkpoint_id}"
+    with counted() as calls:
+        assert terminal.document("publish", name)["job"]
+    assert calls == {"preview_publish": 1}

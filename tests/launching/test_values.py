@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from viewer.launching.values import (
+    INVALID,
     InvalidValue,
     ValueKind,
     has_redacted_part,
@@ -87,7 +88,7 @@ def test_line_endings_stay_as_they_were_stored() -> None:
     ],
 )
 def test_an_invalid_value_is_refused_with_a_message(text: str, kind: ValueKind) -> None:
-    with pytest.raises(InvalidValue) as refused:
+    with pytest.raises(INVALID) as refused:
         parse_value(text, kind)
     assert str(refused.value).endswith(".")
 

@@ -11,7 +11,7 @@ from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.options import named_role, stored_models
 from viewer.launching.requests import Dimension
-from viewer.launching.values import InvalidValue, ValueKind
+from viewer.launching.values import INVALID, ValueKind
 from viewer.launching.variations import (
     answer_dimension,
     dimension_values,
@@ -21,6 +21,7 @@ from viewer.launching.variations import (
     setting_dimension,
     value_dimension,
 )
+from viewer.messages.translation import translate
 
 
 def dimensions_of(options: Mapping[str, Any], contents: Contents) -> list[Dimension]:
@@ -33,8 +34,8 @@ def dimensions_of(options: Mapping[str, Any], contents: Contents) -> list[Dimens
             *_outputs(options, contents),
             *_models(options, contents),
         ]
-    except InvalidValue as invalid:
-        raise CommandError(str(invalid)) from None
+    except INVALID as invalid:
+        raise CommandError(translate(invalid)) from None
 
 
 def _answers(options: Mapping[str, Any], contents: Contents) -> Iterator[Dimension]:

@@ -3,20 +3,34 @@
 import json
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
-from viewer.engines.answer_schema import AnswerInvalid, parse_answer
 from viewer.engines.editable import EditableMessage, MessageEdit, OpenQuestion
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, kind_of
-from viewer.launching.requests import written_messages
-from viewer.launching.values import InvalidValue, checked_json, same_value, unredacted
+from viewer.launching.edits import (
+    changed_message,
+    new_message,
+    parse_output,
+    parse_typed_answer,
+    written_messages,
+)
+from viewer.launching.values import (
+    INVALID,
+    InvalidValue,
+    parse_json,
+    parse_object,
+    parse_untyped,
+    same_value,
+)
+from viewer.messages.translation import translate
+from viewer.redaction import MARKER
 from viewer.validation import (
     MAX_CHARACTERS,
     MAX_DIGITS,
@@ -40,6 +54,7 @@ from viewer.validation import (
 # Values of options: texts, files and JSON.
 
 
+Parsed = TypeVar("Parsed")
 # Bytes of the file of a value.
 MAX_FILE_BYTES = 16 * 1024 * 1024
 # The types of arguments that name something. ``quality.fuzz.terminal_calls`` tests them by kind.
@@ -94,24 +109,19 @@ def pair_of(text: str, option: str) -> tuple[str, str]:
     return name, value
 
 
-def json_value(text: str, option: str) -> Any:
-    """The value of a JSON text. Raises CommandError."""
+def parsed(option: str, parse: Callable[[Any], Parsed], text: Any) -> Parsed:
+    """What ``parse`` returns. Raises CommandError that begins with the option for an invalid text."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        hint = json.dumps(shortened(text), ensure_ascii=False)
-        message = _("%(option)s must be JSON (%(error)s). A text is written in quotes: %(hint)s")
-        raise CommandError(message % {"option": option, "error": error, "hint": hint}) from None
-    return storable(text, value, option)
+        return parse(text)
+    except INVALID as invalid:
+        raise CommandError(f"{option}: {translate(invalid)}{_hint(text, parse)}") from None
 
 
-def storable(text: str, value: Any, option: str) -> Any:
-    """The value of a text. Raises CommandError if it is one that a form refuses as well."""
-    try:
-        unredacted(text)
-        return checked_json(value)
-    except InvalidValue as invalid:
-        raise CommandError(f"{option}: {invalid}") from None
+def _hint(text: Any, parse: Callable[[Any], Any]) -> str:
+    """How a text is written that begins like JSON, if that may be what is wrong."""
+    if parse is not parse_untyped or MARKER in text:
+        return ""
+    return " " + _("A text is written in quotes: %s") % json.dumps(shortened(text), ensure_ascii=False)
 
 
 # Edits of messages, from ``--message``.
@@ -123,7 +133,6 @@ OPERATIONS = {
     "remove": set[str](),
     "add": {"content", "tool_calls", "tool_call_id", "before"},
 }
-ROLES = ("user", "assistant", "system", "tool")
 
 
 def written_conversations(
@@ -136,7 +145,7 @@ def written_conversations(
     given_by_name: dict[str, list[Any]] = {}
     for text in texts:
         name, value = pair_of(text, "--message")
-        given = json_value(read_text(value), "--message")
+        given = parsed("--message", parse_json, read_text(value))
         given_by_name.setdefault(name, []).extend(given if isinstance(given, list) else [given])
     if not given_by_name:
         return {}
@@ -146,7 +155,10 @@ def written_conversations(
         messages = editable.conversations.get(name)
         if messages is None:
             raise CommandError(_("--message: %(name)s is not a list of messages.") % {"name": name})
-        edits = [_edit(one, messages) for one in operations]
+        try:
+            edits = [edit for one in operations if (edit := _edit(one, messages))]
+        except InvalidValue as invalid:
+            raise CommandError(f"--message {name}: {invalid}") from None
         stored = (editable.state or {}).get(name)
         found[name], error = written_messages(contents, stored, edits, by_id=name not in replaced)
         if error:
@@ -154,29 +166,24 @@ def written_conversations(
     return found
 
 
-def _edit(given: Any, messages: Sequence[EditableMessage]) -> MessageEdit:
-    """One operation. Raises CommandError."""
+def _edit(given: Any, messages: Sequence[EditableMessage]) -> MessageEdit | None:
+    """One operation; None if it changes nothing. Raises CommandError and InvalidValue."""
     named = [name for name in OPERATIONS if isinstance(given, dict) and name in given]
     if len(named) != 1 or not set(given) <= {named[0], *OPERATIONS[named[0]]}:
         raise CommandError(
             _("--message needs one of edit, remove and add, not %(value)s.") % {"value": given}
         )
     operation = named[0]
-    content, calls = given.get("content", ""), given.get("tool_calls", ())
     if operation == "add":
-        if given["add"] not in ROLES:
-            raise CommandError(_("--message adds user, assistant, system or tool messages."))
         before = _stored(given["before"], messages).position if "before" in given else None
         call = str(given.get("tool_call_id", ""))
-        return MessageEdit(None, given["add"], content, calls, call, before=before)
+        content, calls = given.get("content", ""), given.get("tool_calls", ())
+        return new_message(given["add"], content, calls, call, before)
     stored = _stored(given[operation], messages)
     if operation == "remove":
         return MessageEdit(stored.position, is_removed=True)
-    return MessageEdit(
-        stored.position,
-        content=given.get("content", stored.content),
-        calls=given.get("tool_calls", stored.calls),
-    )
+    content, calls = given.get("content", stored.content), given.get("tool_calls", list(stored.calls))
+    return changed_message(stored, content, calls)
 
 
 def _stored(wanted: Any, messages: Sequence[EditableMessage]) -> EditableMessage:
@@ -199,7 +206,7 @@ INTERRUPT = re.compile("[0-9a-f]{32}")
 
 def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
     """The edits, each value with its JSON type. Raises CommandError."""
-    outputs = [pair_of(text, "--output") for text in options["output"]]
+    outputs = _outputs(options["output"], contents)
     inputs = inputs_of(options)
     engine = engine_of(contents)
     can_be_same = kind_of(engine, contents.kind).can_add_inputs
@@ -211,9 +218,7 @@ def edits_of(options: Mapping[str, Any], contents: Contents) -> Edits:
             for name, value in inputs.items()
             if name not in stored or not same_value(value, stored[name])
         },
-        outputs={
-            (unit := unit_named(contents, name)): _output(contents, unit, text) for name, text in outputs
-        },
+        outputs={unit: value for unit, value in outputs.items() if value is not None},
         state=_state(options, contents),
         again=frozenset(unit_named(contents, name) for name in options["again"]),
         keep=frozenset(unit_named(contents, name) for name in options["keep"]),
@@ -239,19 +244,15 @@ def answers_of(texts: Sequence[str], questions: Sequence[OpenQuestion]) -> dict[
 
     An answer is of the type that its question's schema names, if it has one.
     """
-    schemas = {one.id: one.schema for one in questions}
+    asked = {one.id: one for one in questions}
     if len(questions) == 1:
-        schemas[""] = questions[0].schema
+        asked[""] = questions[0]
     found: dict[str, Any] = {}
     for text in texts:
         identifier, mark, value = text.partition("=")
         has_id = bool(mark) and INTERRUPT.fullmatch(identifier) is not None
         name, given = (identifier, value) if has_id else ("", text)
-        found[name] = _json_or_text(given, "--answer")
-        if schema := schemas.get(name):
-            # The plan refuses an answer that does not fit.
-            with suppress(AnswerInvalid):
-                found[name] = parse_answer(given, schema)
+        found[name] = parsed("--answer", partial(parse_typed_answer, asked.get(name)), given)
     return found
 
 
@@ -267,7 +268,7 @@ def named_values(texts: Sequence[str], option: str, *, from_files: bool = True) 
     """
     pairs = [pair_of(text, option) for text in texts]
     return {
-        name: _json_or_text(read_text(text) if from_files else text, f"{option} {name}")
+        name: parsed(f"{option} {name}", parse_untyped, read_text(text) if from_files else text)
         for name, text in pairs
     }
 
@@ -287,37 +288,16 @@ def unit_named(contents: Contents, name: str) -> str:
     return units[int(name) - 1].id
 
 
-def _output(contents: Contents, unit: str, text: str) -> Any:
-    """The text, or its value if the stored output is JSON."""
-    text = read_text(text)
-    outputs = engine_of(contents).editable(contents).outputs
-    output = next((one for one in outputs if one.unit == unit), None)
-    if output is None or output.value is None:
-        return storable(text, text, f"--output {unit}")
-    return {"json": json_value(text, f"--output {output.position}")}
+def _outputs(texts: Sequence[str], contents: Contents) -> dict[str, Any]:
+    """The values of ``--output`` by unit, None for the stored one. Raises CommandError."""
+    stored = {one.unit: one for one in engine_of(contents).editable(contents).outputs}
+    found = {}
+    for name, text in (pair_of(text, "--output") for text in texts):
+        unit = unit_named(contents, name)
+        found[unit] = parsed(f"--output {name}", partial(parse_output, stored.get(unit)), read_text(text))
+    return found
 
 
 def state_of(text: str) -> dict[str, Any]:
     """The value of ``--state``. Raises CommandError."""
-    value = json_value(read_text(text), "--state")
-    if not isinstance(value, dict):
-        raise CommandError(_("--state must be a JSON object."))
-    return value
-
-
-def _json_or_text(text: str, option: str) -> Any:
-    """The JSON value, or the text if it is not JSON, such as a file name.
-
-    Raises CommandError for an object, list or quoted text that is not valid JSON.
-    """
-    if text.lstrip()[:1] in {"{", "[", '"'}:
-        return json_value(text, option)
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except ValueError:
-        return storable(text, text, option)
-
-
-def _refuse_constant(name: str) -> Any:
-    """Refuse NaN and Infinity, which Python accepts and JSON does not have."""
-    raise ValueError(name)
+    return parsed("--state", parse_object, read_text(text))

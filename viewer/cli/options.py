@@ -1,12 +1,14 @@
 """The options of a run, and what a person accepts before a start, from a command's arguments."""
 
+from argparse import ArgumentTypeError
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from viewer.cli.edits import named_values, unit_named
+from viewer.cli.edits import named_values, parsed, unit_named
 from viewer.engines import engine_of, kinds_that
 from viewer.engines.editable import RunSettings
 from viewer.engines.entry_points import RootKind
@@ -14,21 +16,22 @@ from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.runner_request import CheckpointSettings
 from viewer.launching.options import (
     ALL_AGENTS,
-    AT,
     MODEL,
     STOP_AFTER,
     STOP_BEFORE,
     Option,
-    Parsed,
     can_warm_cache,
     changed_models,
     named_role,
+    parse_cache_warmup,
     parse_limit,
     stored_models,
 )
 from viewer.launching.requests import ACCEPT_ALL, Accepted, LaunchOptions
-from viewer.launching.values import InvalidValue
+from viewer.launching.values import INVALID
+from viewer.messages.translation import translate
 from viewer.models.jobs import MEASURES
+from viewer.validation import OptionType
 
 # Arguments, derived from the options of a run.
 
@@ -36,23 +39,21 @@ from viewer.models.jobs import MEASURES
 def add_options(parser: CommandParser, *options: Option[Any]) -> None:
     """Add an argument for each option."""
     for one in options:
-        if one.choices:
-            derived: dict[str, Any] = {"choices": one.choices, "default": one.default}
-        elif one.metavar:
-            derived = {"type": one.type, "metavar": one.metavar}
-        else:
-            derived = {"action": "store_true"}
-        if one.is_list:
-            derived |= {"action": "append", "default": []}
+        derived: dict[str, Any] = {"action": "store_true"}
+        if one.metavar or one.choices:
+            derived = {"type": _type_of(one), "metavar": one.metavar or "|".join(one.choices)}
+            derived |= {"action": "append", "default": []} if one.is_list else {"default": one.default}
         parser.add_argument(f"--{one.name}", help=str(one.help), **derived)
 
 
-def parsed(option: Option[Parsed], given: Any, named: str = "") -> Parsed:
-    """The value of what was given. Raises CommandError that names it, or ``named``."""
-    try:
-        return option.parse(given)
-    except InvalidValue as invalid:
-        raise CommandError(f"--{option.name} {named or given}: {invalid}") from None
+def _type_of(option: Option[Any]) -> OptionType:
+    def parse(text: str) -> Any:
+        try:
+            return option.parse(text)
+        except INVALID as invalid:
+            raise ArgumentTypeError(translate(invalid)) from None
+
+    return option.notation or OptionType(option.kind, parse)
 
 
 # The values of a run's options, from the arguments of a command.
@@ -76,11 +77,8 @@ def launch_options_of(options: Mapping[str, Any]) -> LaunchOptions:
         if measure not in MEASURES:
             names = ", ".join(MEASURES)
             raise CommandError(_("--limit needs one of %(names)s, such as tokens=20000.") % {"names": names})
-        try:
-            limits[measure] = parse_limit(measure, number)
-        except ValueError as error:
-            raise CommandError(f"--limit {text}: {error}") from error
-    return LaunchOptions(parsed(AT, options["at"]) if options["at"] else None, limits)
+        limits[measure] = parsed(f"--limit {text}", partial(parse_limit, measure), number)
+    return LaunchOptions(options["at"], limits)
 
 
 def checkpoint_settings_of(options: Mapping[str, Any]) -> CheckpointSettings:
@@ -103,9 +101,10 @@ def choices_of(options: Mapping[str, Any], contents: Contents) -> dict[str, Any]
         if name not in stored:
             raise CommandError(_("This checkpoint has no agent %r.") % name)
         models[name] = model
-    if options.get("cache_warmup") and not can_warm_cache(contents):
-        raise CommandError(_("The prompt cache can only be warmed up for several agents."))
-    return _options(changed_models(models, stored), options)
+    may_warm_up = can_warm_cache(contents)
+    warmup = partial(parse_cache_warmup, may_warm_up=may_warm_up)
+    strategy = parsed("--cache-warmup", warmup, options.get("cache_warmup") or "")
+    return {"models": changed_models(models, stored), "cache_warmup": strategy}
 
 
 def new_choices_of(options: Mapping[str, Any], kind: RootKind) -> dict[str, Any]:
@@ -115,16 +114,7 @@ def new_choices_of(options: Mapping[str, Any], kind: RootKind) -> dict[str, Any]
         having = ", ".join(_(one.label) for one in kinds_that(lambda one: one.can_warm_cache))
         message = _("Models and the prompt cache can be chosen for a %(kinds)s only.")
         raise CommandError(message % {"kinds": having})
-    return _options(models, options)
-
-
-def _options(models: dict[str, str], options: Mapping[str, Any]) -> dict[str, Any]:
-    chosen: dict[str, Any] = {}
-    if models:
-        chosen["models"] = models
-    if options.get("cache_warmup"):
-        chosen["cache_warmup"] = options["cache_warmup"]
-    return chosen
+    return {"models": models, "cache_warmup": options.get("cache_warmup") or ""}
 
 
 def _models(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -133,24 +123,17 @@ def _models(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         role, mark, model = text.rpartition("=")
         if not model.strip() or (mark and not role.strip()):
             raise CommandError(_("--model needs MODEL or ROLE=MODEL, not %s.") % text)
-        yield role.strip(), parsed(MODEL, model.strip(), text)
+        yield role.strip(), parsed(f"--model {text}", MODEL.parse, model.strip())
 
 
 def run_settings_of(options: Mapping[str, Any]) -> RunSettings:
     """The settings. Raises CommandError."""
     return RunSettings(
-        stop_before=parsed(STOP_BEFORE, options["stop_before"], "…"),
-        stop_after=parsed(STOP_AFTER, options["stop_after"], "…"),
+        stop_before=parsed("--stop-before", STOP_BEFORE.parse, options["stop_before"]),
+        stop_after=parsed("--stop-after", STOP_AFTER.parse, options["stop_after"]),
         configurable=named_values(options["configurable"], "--configurable"),
         context=named_values(options["context"], "--context"),
     )
-
-
-def target_of(contents: Contents, target: str) -> str:
-    """The target. Raises CommandError if forks of this checkpoint have no such target."""
-    if target not in dict(kind_of(engine_of(contents), contents.kind).fork_targets):
-        raise CommandError(_("--into %s works only for checkpoints whose forks run as drafts.") % target)
-    return target
 
 
 # What a person accepts and answers before a start.

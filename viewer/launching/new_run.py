@@ -26,6 +26,7 @@ from viewer.launching.refusals import (
     Code,
     LaunchRefused,
     Refusal,
+    event_refusals,
     project_refusals,
     settings_refusals,
     text_refusals,
@@ -119,7 +120,7 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
     preview = NewRunPreview(request=request)
     kind = request.kind
     preview.checks = [*project_refusals(request.project), *settings_refusals(request.settings, kind)]
-    preview.checks += text_refusals(request.inputs)
+    preview.checks += [*event_refusals(request), *text_refusals(request.inputs)]
     if kind.prompt and not request.inputs.get(kind.prompt):
         message = _("Enter a prompt for the %(kind)s.") % {"kind": _(kind.label)}
         preview.checks.append(Refusal(Code.INPUTS, message, "input-0", kind.prompt))

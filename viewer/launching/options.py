@@ -4,6 +4,7 @@ Forms derive their fields from them (``viewer/web/forms/fields.py``), and comman
 (``viewer/cli/options.py``).
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,16 +17,18 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer import validation
 from viewer.engines import engine_of
+from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.values import InvalidValue
 from viewer.redaction import MARKER
-from viewer.validation import CODE_NAME, NAME, PAIR, TEXT, InvalidInput, OptionType, number_option
+from viewer.validation import PAIR, InvalidInput, OptionType
 
 Parsed = TypeVar("Parsed")
 
 MAX_LIMIT = 10**12
 MAX_MODEL_CHARACTERS = 200
 MAX_BREAKPOINTS = 200
+MAX_FUNCTION_CHARACTERS = 200
 # The key of a run's models for every agent.
 ALL_AGENTS = "*"
 # One agent shares no prompt prefix with another.
@@ -39,7 +42,14 @@ STRATEGIES: dict[str, str | Promise] = {
 # The format in which browsers send a local time. It has no seconds, so the current minute is accepted.
 TIME_FORMAT = "%Y-%m-%dT%H:%M"
 MINUTE = timedelta(minutes=1)
-KEPT_CHECKPOINTS = number_option(1, 100_000)
+MAX_KEPT_CHECKPOINTS = 100_000
+FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+# The name that stands for every event at which an engine can write a checkpoint.
+EVERY_EVENT = "*"
+# The name that stands for every unit at which a run can stop.
+EVERY_UNIT = "*"
+# The fork target of a draft, which stays in Forkline only.
+SCRATCH = "scratch"
 
 
 def parse_limit(measure: str, text: str) -> float:
@@ -94,21 +104,44 @@ def parse_model(name: str) -> str:
 
 
 def parse_kept_checkpoints(text: str) -> int:
-    """How many of a run's own checkpoints are kept, at least 1. Raises InvalidValue."""
-    try:
-        kept: int = KEPT_CHECKPOINTS.parse(text)
-        return kept
-    except InvalidInput:
-        message = gettext("This must be a whole number of at least 1, or empty to keep all.")
-        raise InvalidValue(message) from None
+    """How many of a run's own checkpoints are kept. Raises InvalidInput."""
+    return validation.whole_number(text, 1, MAX_KEPT_CHECKPOINTS)
 
 
 def parse_units(names: Iterable[str]) -> tuple[str, ...]:
-    """The units before or after which a run stops, each once. Raises InvalidValue."""
-    found = tuple(dict.fromkeys(names))
+    """The units before or after which a run stops, each once. Raises InvalidInput and InvalidValue."""
+    found = tuple(dict.fromkeys(validation.one_line_text(name) for name in names))
     if len(found) > MAX_BREAKPOINTS:
         raise InvalidValue(gettext("There are %(most)d breakpoints at most.") % {"most": MAX_BREAKPOINTS})
     return found
+
+
+def parse_function(text: str) -> str:
+    """The name of a function of a project. Raises InvalidValue."""
+    if FUNCTION.fullmatch(text) and len(text) <= MAX_FUNCTION_CHARACTERS:
+        return text
+    raise InvalidValue(gettext("Name the function as module:function."))
+
+
+def parse_name(text: str) -> str:
+    """A typed name, which a preview checks. Raises InvalidInput."""
+    return validation.text_value(text, validation.MAX_CHARACTERS)
+
+
+def parse_fork_target(text: str, kind: RootKind) -> str:
+    """Where a fork is published at its end; empty if it stays a draft. Raises InvalidValue."""
+    if not text or INTO.parse(text) == SCRATCH:
+        return ""
+    if text not in dict(kind.fork_targets):
+        raise InvalidValue(gettext("Forks of this checkpoint do not run as drafts, so none is published."))
+    return text
+
+
+def parse_cache_warmup(text: str, *, may_warm_up: bool) -> str:
+    """The way to warm the prompt cache; empty for none. Raises InvalidValue."""
+    if text and not may_warm_up:
+        raise InvalidValue(gettext("The prompt cache can only be warmed up for several agents."))
+    return CACHE_WARMUP.parse(text) if text else ""
 
 
 # The models of a checkpoint's agents.
@@ -147,34 +180,64 @@ def can_warm_cache(contents: Contents) -> bool:
 # The options.
 
 
+# The text of an argument that is parsed later, together with a checkpoint.
+AS_TYPED = OptionType("text", str)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option(Generic[Parsed]):
     """An option: ``name`` and ``help`` as in the terminal, ``label`` as in a form.
 
-    ``parse`` returns the value of a text, or raises InvalidValue. ``type`` is what an argument can be, before
-    ``parse``. An option without ``metavar`` and ``choices`` is on or off.
+    ``parse`` returns the value of a text, or raises InvalidInput or InvalidValue. An argument whose text is
+    more than the value, such as KEY=VALUE, has a ``notation``. An option without ``metavar`` and ``choices``
+    is on or off.
     """
 
     name: str
     help: str | Promise
     parse: Callable[[Any], Parsed]
     metavar: str = ""
-    type: OptionType = NAME
+    notation: OptionType | None = None
     choices: tuple[str, ...] = ()
     default: str | None = None
     is_list: bool = False
     label: Any = ""
+    # As ``OptionType.kind``.
+    kind: str = "text"
 
 
-def _texts(name: str, metavar: str, help_text: Promise | str, kind: OptionType = PAIR) -> Option[str]:
+def _texts(name: str, metavar: str, help_text: Promise | str, notation: OptionType = PAIR) -> Option[str]:
     """An option that is given several times, and whose texts are parsed together with a checkpoint."""
-    return Option(name=name, metavar=metavar, help=help_text, type=kind, parse=str, is_list=True)
+    return Option(name=name, metavar=metavar, help=help_text, notation=notation, parse=str, is_list=True)
 
 
 def _text(
-    name: str, metavar: str, help_text: Promise | str, kind: OptionType = NAME, label: Any = ""
+    name: str, metavar: str, help_text: Promise | str, notation: OptionType | None = None, label: Any = ""
 ) -> Option[str]:
-    return Option(name=name, metavar=metavar, help=help_text, type=kind, parse=str, label=label)
+    return Option(
+        name=name, metavar=metavar, help=help_text, notation=notation, parse=parse_name, label=label
+    )
+
+
+def _choice(
+    name: str, help_text: Promise, choices: Iterable[str], default: str | None = None, label: Any = ""
+) -> Option[str]:
+    choices = tuple(choices)
+
+    def chosen(text: str) -> str:
+        if text in choices:
+            return text
+        raise InvalidValue(gettext("Choose one of these: %(choices)s.") % {"choices": ", ".join(choices)})
+
+    return Option(
+        name=name,
+        help=help_text,
+        choices=choices,
+        default=default,
+        parse=chosen,
+        label=label,
+        kind="choice",
+    )
 
 
 def _switch(name: str, help_text: Promise | str) -> Option[bool]:
@@ -201,7 +264,7 @@ EVENTS = _text(
     "events",
     "A,B",
     _("The engine's events at which it writes a checkpoint; * for all."),
-    TEXT,
+    AS_TYPED,
     _("Checkpoints at"),
 )
 KEEP_LATEST = Option(
@@ -209,8 +272,8 @@ KEEP_LATEST = Option(
     metavar="N",
     label=_("Keep latest"),
     help=_("Keep only the latest N of the checkpoints that this run writes."),
-    type=KEPT_CHECKPOINTS,
     parse=parse_kept_checkpoints,
+    kind="number",
 )
 CHECKPOINTS = (EVENTS, KEEP_LATEST)
 
@@ -219,21 +282,18 @@ MODEL = Option(
     metavar="[ROLE=]MODEL",
     label=_("Model"),
     help=_("Another model, for an agent's role or for all."),
+    notation=AS_TYPED,
     parse=parse_model,
     is_list=True,
 )
-CACHE_WARMUP = Option(
-    name="cache-warmup",
+CACHE_WARMUP = _choice(
+    "cache-warmup",
+    _("Warm up the model provider's prompt cache before the first call."),
+    STRATEGIES,
     label=_("Prompt cache"),
-    help=_("Warm up the model provider's prompt cache before the first call."),
-    choices=tuple(STRATEGIES),
-    parse=str,
 )
-SWEEP_CACHE_WARMUP = Option(
-    name="cache-warmup",
-    help=_("Warm up the model provider's prompt cache once, for all branches."),
-    choices=tuple(STRATEGIES),
-    parse=str,
+SWEEP_CACHE_WARMUP = _choice(
+    "cache-warmup", _("Warm up the model provider's prompt cache once, for all branches."), STRATEGIES
 )
 
 STOP_BEFORE = Option(
@@ -241,6 +301,7 @@ STOP_BEFORE = Option(
     metavar="NODE",
     label=_("Stop before"),
     help=_("LangGraph: stop before this node; * is every node."),
+    notation=AS_TYPED,
     parse=parse_units,
     is_list=True,
 )
@@ -249,6 +310,7 @@ STOP_AFTER = Option(
     metavar="NODE",
     label=_("Stop after"),
     help=_("LangGraph: stop after this node; * is every node."),
+    notation=AS_TYPED,
     parse=parse_units,
     is_list=True,
 )
@@ -257,23 +319,21 @@ CONTEXT = _texts("context", "KEY=JSON|@FILE", _("LangGraph 0.6 and newer: a valu
 SETTINGS = (STOP_BEFORE, STOP_AFTER, CONFIGURABLE, CONTEXT)
 
 BRANCH = _text(
-    "branch", "NAME", _("The new branch; by default it is named for its edits."), NAME, _("Branch")
+    "branch", "NAME", _("The new branch; by default it is named for its edits."), label=_("Branch")
 )
 BRANCH_PREFIX = _text("branch", "PREFIX", _("The prefix of the branch names."))
-INTO = Option(
-    name="into",
-    label=_("When it has ended"),
-    help=_("LangGraph: where the fork is written once it has ended. “thread” moves the thread's head."),
-    choices=("scratch", "new-thread", "thread"),
-    default="scratch",
-    parse=str,
+INTO = _choice(
+    "into",
+    _("LangGraph: where the fork is written once it has ended. “thread” moves the thread's head."),
+    (SCRATCH, "new-thread", "thread"),
+    SCRATCH,
+    _("When it has ended"),
 )
-PUBLISH_INTO = Option(
-    name="into",
-    help=_("A new thread, or the one that was forked: this moves its head."),
-    choices=("new-thread", "thread"),
-    default="new-thread",
-    parse=str,
+PUBLISH_INTO = _choice(
+    "into",
+    _("A new thread, or the one that was forked: this moves its head."),
+    ("new-thread", "thread"),
+    "new-thread",
 )
 NEW_THREAD_NAME = _text("thread", "NAME", _("The name of the new thread; by default the fork's id."))
 THREAD = _text("thread", "ID", _("LangGraph: the thread to continue; else a new one."))
@@ -284,7 +344,7 @@ AS_NODE = _text(
 EDITS = (
     _texts("input", "KEY=JSON", _("A kickoff input.")),
     _texts("output", "TASK=TEXT|@FILE", _("A finished task's output. TASK is its id, or its number from 1.")),
-    _text("state", "JSON|@FILE", _("Fields of the state."), TEXT),
+    _text("state", "JSON|@FILE", _("Fields of the state."), AS_TYPED),
     _texts(
         "message",
         "CHANNEL=JSON|@FILE",
@@ -298,21 +358,21 @@ EDITS = (
         "replace",
         "CHANNEL",
         _("LangGraph: --state replaces this channel's value; else a reducer adds to it."),
-        NAME,
+        AS_TYPED,
     ),
     AS_NODE,
     _texts(
         "answer",
         "JSON|ID=JSON",
         _("LangGraph: the answer to an interrupt, by its id if several wait."),
-        TEXT,
+        AS_TYPED,
     ),
-    _texts("again", "TASK", _("Run it again."), NAME),
-    _texts("keep", "TASK", _("Do not run it again."), NAME),
+    _texts("again", "TASK", _("Run it again."), AS_TYPED),
+    _texts("keep", "TASK", _("Do not run it again."), AS_TYPED),
 )
 INPUTS = (
     _texts("input", "KEY=JSON", _("An input. A standalone agent has one: messages.")),
-    _text("state", "JSON|@FILE", _("The initial state, as one JSON object."), TEXT),
+    _text("state", "JSON|@FILE", _("The initial state, as one JSON object."), AS_TYPED),
 )
 
 ACCEPT_LOSSES = _switch("accept-losses", _("Start even if components would be lost."))
@@ -332,19 +392,19 @@ ACCEPTANCE = (
 
 DIMENSIONS = (
     _texts("vary", "KEY=JSON-LIST", _("The values of an input, or of an entry of the state.")),
-    _texts("vary-answer", "[ID=]JSON-LIST", _("LangGraph: the answers to an interrupt."), TEXT),
+    _texts("vary-answer", "[ID=]JSON-LIST", _("LangGraph: the answers to an interrupt."), AS_TYPED),
     _texts("vary-configurable", "KEY=JSON-LIST", _("LangGraph: the values of a configurable.")),
     _texts("vary-context", "KEY=JSON-LIST", _("LangGraph: the values of an entry of the context.")),
     _texts("vary-output", "TASK=TEXT|@FILE", _("One variation of a finished task's output.")),
-    _texts("vary-model", "[ROLE=]A,B", _("The models of an agent's role, or of all."), TEXT),
-    _texts("as-it-is", "TASK", _("The stored output of this task is a variation as well."), NAME),
+    _texts("vary-model", "[ROLE=]A,B", _("The models of an agent's role, or of all."), AS_TYPED),
+    _texts("as-it-is", "TASK", _("The stored output of this task is a variation as well."), AS_TYPED),
 )
 SWEEP_AS_NODE = _text("as-node", "NODE", _("LangGraph: the node that a varied state is attributed to."))
-SCORE = _text(
-    "score",
-    "module:function",
-    _("A function of the project that scores the end result of each branch, once."),
-    CODE_NAME,
-    _("Score"),
+SCORE = Option(
+    name="score",
+    metavar="module:function",
+    help=_("A function of the project that scores the end result of each branch, once."),
+    parse=parse_function,
+    label=_("Score"),
 )
 AGAIN_STALE = _switch("again-stale", _("Run units with stale outputs again."))

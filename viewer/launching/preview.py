@@ -19,6 +19,7 @@ from viewer.launching.refusals import (
     Refusal,
     branch_refusals,
     checkpoint_refusals,
+    event_refusals,
     messages_of,
     project_refusals,
     settings_refusals,
@@ -251,7 +252,8 @@ def in_project(preview: P, project: Project) -> P:
     """The preview in a project that became known after its plan."""
     checks = [one for one in preview.checks if one.code != Code.PROJECT]
     request = replace(preview.request, project=project)
-    return replace(preview, request=request, checks=[*checks, *project_refusals(project)])
+    checks += [*project_refusals(project), *event_refusals(request)]
+    return replace(preview, request=request, checks=checks)
 
 
 def _kind(request: CheckpointRequest) -> RootKind:
@@ -268,7 +270,8 @@ def source_refusals(request: CheckpointRequest) -> list[Refusal]:
     """Why nothing can start from this checkpoint in this project."""
     kind = _kind(request)
     found = checkpoint_refusals(request.checkpoint, request.entry_point, kind)
-    return [*found, *settings_refusals(request.settings, kind), *project_refusals(request.project)]
+    found += [*settings_refusals(request.settings, kind), *project_refusals(request.project)]
+    return [*found, *event_refusals(request)]
 
 
 def source_of(request: CheckpointRequest) -> Any:

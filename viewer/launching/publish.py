@@ -1,6 +1,6 @@
 """Publishes a fork: copies the checkpoints in its scratch store unchanged to its location."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
@@ -8,6 +8,8 @@ from django.utils.translation import gettext as _
 from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import kind_of
+from viewer.launching.findings import CheckedLaunch
+from viewer.launching.options import PUBLISH_INTO, SCRATCH
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, project_refusals
 from viewer.launching.requests import PublishRequest
 from viewer.launching.start import earlier_job, queued
@@ -16,19 +18,18 @@ from viewer.records.bodies import stored_contents
 from viewer.records.lineage.branch_names import free_name
 from viewer.records.runner_requests import request_for_publication
 
-SCRATCH, NEW_THREAD, THREAD = "scratch", "new-thread", "thread"
+NEW_THREAD, THREAD = PUBLISH_INTO.choices
 MAX_THREAD_NAME = 200
 
 
 @dataclass(slots=True, kw_only=True)
-class PublishPreview:
+class PublishPreview(CheckedLaunch):
     """``count`` is the number of checkpoints, ``published`` the runs that already have them."""
 
     request: PublishRequest
     kind: RootKind
     count: int
     published: list[str]
-    checks: list[Refusal] = field(default_factory=list)
 
     @property
     def key(self) -> str:

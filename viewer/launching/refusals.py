@@ -9,7 +9,9 @@ from django.utils.translation import gettext as _
 
 from viewer.engines.editable import RunSettings
 from viewer.engines.entry_points import RootKind
-from viewer.host_requests import CheckProject, JobRefused, ask
+from viewer.host_requests import CheckProject, JobRefused, ListCheckpointEvents, ask
+from viewer.launching.options import EVENTS, EVERY_EVENT
+from viewer.launching.requests import LaunchRequest
 from viewer.launching.values import is_utf8
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Project
@@ -31,6 +33,7 @@ class Code(StrEnum):
     TARGET = "target"
     PUBLISH = "publish"
     SCORE = "score"
+    EVENTS = "events"
     INPUTS = "inputs"
     START = "start"
     SEND_AGAIN = "send-again"
@@ -115,6 +118,21 @@ def project_refusals(project: Project | None) -> list[Refusal]:
     except JobRefused as refused:
         return [Refusal(Code.PROJECT, translate(refused))]
     return []
+
+
+def event_refusals(request: LaunchRequest) -> list[Refusal]:
+    """Why the project's engine writes no checkpoints at the chosen events."""
+    names, project = set(request.checkpointing.get("events", ())) - {EVERY_EVENT}, request.project
+    if not names or project is None:
+        return []
+    engine = request.engine
+    groups = ask(ListCheckpointEvents(engine.name, project.interpreter), host=project.host_id)
+    unknown = sorted(names.difference(*(group.events for group in groups)))
+    if not unknown:
+        return []
+    message = _("The project's %(engine)s does not know these events: %(names)s.")
+    values = {"engine": engine.title, "names": ", ".join(unknown)}
+    return [Refusal(Code.EVENTS, message % values, "checkpoint-events", str(EVENTS.label))]
 
 
 def settings_refusals(settings: RunSettings, kind: RootKind) -> list[Refusal]:

@@ -11,14 +11,12 @@ from uuid import UUID, uuid4
 from django.contrib.auth.models import AbstractBaseUser
 from django.utils.crypto import salted_hmac
 
-from viewer.engines import engine_of
-from viewer.engines.editable import NO_SETTINGS, MessageEdit, RunSettings
+from viewer.engines import engine_named, engine_of, engine_with
+from viewer.engines.editable import NO_SETTINGS, RunSettings
 from viewer.engines.entry_points import RootKind
-from viewer.engines.plan import EditRefused, Edits
-from viewer.engines.protocol import Contents
+from viewer.engines.plan import Edits
+from viewer.engines.protocol import Contents, Engine
 from viewer.engines.runner_request import CheckpointSettings, Options
-from viewer.launching.values import same_value
-from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project
 
 # Launch options: when a job may start, and the limits on what it uses.
@@ -86,6 +84,11 @@ class LaunchRequest:
     seen_plan: str | None = None
 
     @property
+    def engine(self) -> Engine[Any]:
+        """The engine that runs it."""
+        raise NotImplementedError
+
+    @property
     def run_options(self) -> Options:
         """The options that the runner reads, without those that were not chosen."""
         chosen = Options()
@@ -114,6 +117,10 @@ class CheckpointRequest(LaunchRequest):
     contents: Contents
     furthest: Contents | None = None
     folder: Path | None = None
+
+    @property
+    def engine(self) -> Engine[Any]:
+        return engine_of(self.contents)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +162,10 @@ class PublishRequest(LaunchRequest):
     checkpoint: Checkpoint
     into: str
     thread: str = ""
+
+    @property
+    def engine(self) -> Engine[Any]:
+        return engine_of(self.checkpoint.location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,24 +212,6 @@ class NewRunRequest(LaunchRequest):
     thread: str = ""
     roots: Sequence[Path] | None = None
 
-
-# The values that edits write to entries of the state.
-
-
-def added_value(stored: Any, typed: Any) -> Any:
-    """What the reducer receives: the items that a typed list adds to the stored one, else the typed value."""
-    if isinstance(stored, list) and isinstance(typed, list) and same_value(typed[: len(stored)], stored):
-        return typed[len(stored) :]
-    return typed
-
-
-def written_messages(
-    contents: Contents, stored: Any, edits: Sequence[MessageEdit], *, by_id: bool
-) -> tuple[Any, str]:
-    """The value that edits of a conversation write, or None without edits; and an error, or an empty text."""
-    if not edits:
-        return None, ""
-    try:
-        return engine_of(contents).edited_messages(stored, edits, by_id=by_id), ""
-    except EditRefused as refused:
-        return None, translate(refused)
+    @property
+    def engine(self) -> Engine[Any]:
+        return engine_named(engine_with(self.kind))

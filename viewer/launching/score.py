@@ -1,30 +1,28 @@
 """Scores checkpoints: calls a function of the project with the contents of each, in a job."""
 
-import re
 from uuid import UUID, uuid4
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.utils.translation import gettext as _
 
 from viewer.host_requests import JobRefused
 from viewer.launching.enqueue import start_job
+from viewer.launching.options import SCORE, parse_function
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, project_refusals
 from viewer.launching.requests import LaunchOptions
+from viewer.launching.values import InvalidValue
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project
 from viewer.records.runner_requests import request_for_score
 from viewer.records.sweep_scores import SCORE_SECONDS
 
-FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
-MAX_CHARACTERS = 200
-
 
 def function_refusals(function: str) -> list[Refusal]:
     """The refusals of a text that is not ``module:function``."""
-    if FUNCTION.fullmatch(function) and len(function) <= MAX_CHARACTERS:
-        return []
-    message = _("Name the function as module:function.")
-    return [Refusal(Code.SCORE, message, "score-function", _("Score"))]
+    try:
+        parse_function(function)
+    except InvalidValue as invalid:
+        return [Refusal(Code.SCORE, str(invalid), "score-function", str(SCORE.label))]
+    return []
 
 
 def score(

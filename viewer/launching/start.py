@@ -125,6 +125,10 @@ def _refuse_without_next(preview: LaunchPreview) -> None:
     if preview.plan.steps or not (edits.state or edits.as_node):
         return
     # An engine whose states are not added to is not asked.
-    asked = [one for one in ask_next(request).units if one.unit == edits.as_node]
+    units = ask_next(request).units
+    asked = [one for one in units if one.unit == edits.as_node]
+    if edits.as_node and units and not asked:
+        message = UserMessage("langgraph.no_such_node", {"node": edits.as_node})
+        raise LaunchRefused([Refusal(Code.PLAN, translate(message))])
     if asked and not asked[0].error and not asked[0].following:
         raise LaunchRefused([Refusal(Code.PLAN, translate(UserMessage("langgraph.nothing_follows")))])

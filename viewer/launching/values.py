@@ -10,7 +10,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from viewer.redaction import MARKER
-from viewer.validation import MAX_CHARACTERS
+from viewer.validation import MAX_CHARACTERS, InvalidInput, text_value
 
 # Limits of one edit: levels of nested JSON, digits of a whole number.
 MAX_DEPTH = 50
@@ -31,6 +31,10 @@ class ValueKind(StrEnum):
 
 class InvalidValue(ValueError):
     """The text is not a valid value. The translated message says what is valid."""
+
+
+# What the functions that parse a typed text raise. ``translate`` returns the message of either.
+INVALID = (InvalidInput, InvalidValue)
 
 
 def kind_of(value: Any) -> ValueKind:
@@ -63,21 +67,41 @@ def text_of(value: Any, kind: ValueKind) -> str:
 def parse_value(text: str, kind: ValueKind) -> Any:
     """Return the value of this kind that the text represents.
 
-    Raises InvalidValue, also if the text contains the marker of a redacted secret.
+    Raises InvalidInput for a text that is too long or not UTF-8, and InvalidValue for one that is not of this
+    kind or contains the marker of a redacted secret.
     """
-    if len(text) > MAX_CHARACTERS:
-        raise InvalidValue(_("This is too long: %(most)d characters at most.") % {"most": MAX_CHARACTERS})
-    return PARSERS[kind](unredacted(text).replace("\r\n", "\n"))
-
-
-def unredacted(text: str) -> str:
-    """The text. Raises InvalidValue if it contains the marker of a redacted secret."""
-    if MARKER in text:
+    if MARKER in text_value(text, MAX_CHARACTERS):
         raise InvalidValue(
             _("%(marker)s marks a redacted secret: replace the whole value, or leave it unchanged.")
             % {"marker": MARKER}
         )
-    return text
+    return PARSERS[kind](text.replace("\r\n", "\n"))
+
+
+def parse_untyped(text: str) -> Any:
+    """The JSON value of a text, or the text if it is not JSON, such as a file name.
+
+    Raises InvalidValue for an object, list or quoted text that is not valid JSON.
+    """
+    if text.lstrip()[:1] not in {"{", "[", '"'}:
+        try:
+            json.loads(text, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            return parse_value(text, ValueKind.TEXT)
+    return parse_value(text, ValueKind.JSON)
+
+
+def parse_json(text: str) -> Any:
+    """The JSON value of a text. Raises InvalidInput and InvalidValue."""
+    return parse_value(text, ValueKind.JSON)
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    """The JSON object of a text. Raises InvalidValue."""
+    value = parse_json(text)
+    if not isinstance(value, dict):
+        raise InvalidValue(_('This must be a JSON object, such as {"name": "value"}.'))
+    return value
 
 
 def parse_values(text: str, kind: ValueKind) -> list[Any]:
@@ -91,22 +115,6 @@ def parse_values(text: str, kind: ValueKind) -> list[Any]:
             raise InvalidValue(_("This must be a JSON list, with a value for each branch."))
         return values
     return [parse_value(line.strip(), kind) for line in text.splitlines() if line.strip()]
-
-
-def parse_output(text: str, stored_json: Any) -> Any:
-    """An edit of a unit's output: the text, or ``{"json": value}`` if ``stored_json`` is not None.
-
-    Raises InvalidValue.
-    """
-    if stored_json is None:
-        value = parse_value(text, ValueKind.TEXT)
-        if not value.strip():
-            raise InvalidValue(_("An output cannot be empty. To get a new one, run it again."))
-        return value
-    value = parse_value(text, ValueKind.JSON)
-    if isinstance(stored_json, dict) and not isinstance(value, dict):
-        raise InvalidValue(_("This output must be a JSON object, in { }."))
-    return {"json": value}
 
 
 def as_json(value: Any) -> str:
@@ -184,11 +192,6 @@ def _json(text: str) -> Any:
         ) from None
     except (ValueError, RecursionError):
         raise InvalidValue(_("This JSON cannot be stored: a number or the nesting is too large.")) from None
-    return checked_json(value)
-
-
-def checked_json(value: Any) -> Any:
-    """The JSON value, if it can be stored. Raises InvalidValue."""
     if _depth(value) > MAX_DEPTH:
         raise InvalidValue(
             _("This is nested too deeply. The limit is %(most)d levels.") % {"most": MAX_DEPTH}

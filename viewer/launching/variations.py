@@ -14,15 +14,13 @@ from viewer.engines import engine_of
 from viewer.engines.editable import MISSING, EditableOutput, OpenQuestion, RunSettings
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, kind_of
+from viewer.launching.edits import decoded, parse_output
 from viewer.launching.options import ALL_AGENTS, parse_model
 from viewer.launching.preview import PlanPreview, preview_plan, source_of
 from viewer.launching.requests import Dimension, SweepRequest
 from viewer.launching.values import (
     ValueKind,
-    as_json,
     canonical,
-    normal_line_ends,
-    parse_output,
     parse_values,
     same_value,
 )
@@ -53,15 +51,8 @@ def setting_dimension(group: str, name: str, kind: ValueKind, text: str) -> Dime
 
 def answer_dimension(question: OpenQuestion, text: str) -> Dimension:
     """The answers to a checkpoint's interrupt. Answers that are JSON are parsed. Raises InvalidValue."""
-    values = [_json_or_text(value) for value in parse_values(text, ValueKind.TEXT)]
+    values = [decoded(value) for value in parse_values(text, ValueKind.TEXT)]
     return Dimension("answer", question.id, question.prompt, _distinct(values))
-
-
-def _json_or_text(value: Any) -> Any:
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        return value
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
@@ -77,31 +68,16 @@ def editing_kind(stored: Any) -> ValueKind:
     return ValueKind.TEXT if stored is MISSING or stored == MARKER else value_kind_of(stored)
 
 
-def output_text(output: EditableOutput) -> str:
-    """The output as the text of its editor."""
-    return output.text if output.value is None else as_json(output.value)
-
-
 def output_label(unit: str, output: EditableOutput) -> str:
     """The label of an output, by the position of its unit. ``unit`` is the root kind's ``unit_label``."""
     return _("output of %(unit)s %(position)d") % {"unit": _(unit), "position": output.position}
-
-
-def edited_output(output: EditableOutput, text: str) -> Any:
-    """The edit of an output, None if it is the stored one. Raises InvalidValue."""
-    if normal_line_ends(text) == normal_line_ends(output_text(output)):
-        return None
-    value = parse_output(text, output.value)
-    if output.value is not None and same_value(value["json"], output.value):
-        return None
-    return value
 
 
 def output_dimension(
     label: str, output: EditableOutput, texts: Iterable[str], keeps_stored: bool
 ) -> Dimension:
     """The output of a finished unit. ``keeps_stored`` adds the stored one. Raises InvalidValue."""
-    values = _distinct(edited_output(output, text) for text in texts)
+    values = _distinct(parse_output(output, text) for text in texts)
     if keeps_stored and values and None not in values:
         values.insert(0, None)
     return Dimension("output", output.unit, label, values)

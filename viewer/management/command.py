@@ -153,7 +153,7 @@ class LineParser(CommandParser):
 
 def usage_error(message: str) -> str:
     """A message of argparse as a sentence."""
-    return brief(ARGUMENT.sub(r"\1 must", message.removeprefix("Error: ")))
+    return brief(ARGUMENT.sub(r"\1 must", message.removeprefix("Error: ")).removeprefix("argument "))
 
 
 def _reason(error: Exception) -> str:

@@ -121,7 +121,7 @@ def test_impossible_requests_are_refused_in_the_document(
     [
         (("--input", "nineteen"), "must be NAME=VALUE"),
         (("--output", "9=mine"), "no task 9"),
-        (("--output", "2={broken"), "must be JSON"),
+        (("--output", "2={broken"), "This is not valid JSON"),
         (("--output", "1=@/nowhere"), "must be the path of a file that can be read"),
     ],
 )

@@ -8,9 +8,10 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.engines.answer_schema import AnswerInvalid, check_answer, parse_answer
+from viewer.engines.answer_schema import AnswerInvalid, check_answer
 from viewer.engines.editable import MISSING, AnswerField, AnswerOption, OpenQuestion
-from viewer.launching.values import InvalidValue, ValueKind, as_json, parse_value, text_of
+from viewer.launching.edits import parse_typed_answer
+from viewer.launching.values import INVALID, InvalidValue, ValueKind, as_json, parse_value, text_of
 from viewer.messages.translation import translate
 from viewer.web.forms.fields import valid_values
 
@@ -58,10 +59,8 @@ class AnswersForm(forms.Form):
             kind = ValueKind(self.cleaned_data.get(f"type:{number}") or ValueKind.TEXT)
             if text.strip():
                 try:
-                    self.cleaned_data[name] = _free(question, text, kind)
-                except InvalidValue as invalid:
-                    self.add_error(name, str(invalid))
-                except AnswerInvalid as invalid:
+                    self.cleaned_data[name] = parse_typed_answer(question, text, kind)
+                except INVALID as invalid:
                     self.add_error(name, translate(invalid))
                 continue
             if self.must_choose and question.options and f"choice:{number}" not in self.data:
@@ -78,8 +77,8 @@ class AnswersForm(forms.Form):
             name = part_name(number, position, field)
             try:
                 value = _typed(one, self.cleaned_data.get(name) or "")
-            except InvalidValue as invalid:
-                self.add_error(name, str(invalid))
+            except INVALID as invalid:
+                self.add_error(name, translate(invalid))
                 return
             if value is not MISSING:
                 answer = _with_value(answer, one.path, value)
@@ -105,16 +104,6 @@ class AnswersForm(forms.Form):
             elif number in self._chosen:
                 found[question.id] = self._chosen[number]
         return found
-
-
-def _free(question: OpenQuestion, text: str, kind: ValueKind) -> Any:
-    """The value of a free answer. Raises InvalidValue, and AnswerInvalid if it does not fit its schema."""
-    value = parse_value(text, kind)
-    if question.schema and kind is ValueKind.TEXT:
-        return parse_answer(value, question.schema)
-    if question.schema:
-        check_answer(value, question.schema)
-    return value
 
 
 def part_name(number: int, position: int, field: int) -> str:

@@ -8,21 +8,22 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.engines.editable import MISSING, EditableOutput
+from viewer.launching.edits import output_text, parse_output
 from viewer.launching.options import Option
 from viewer.launching.values import (
-    InvalidValue,
+    INVALID,
     ValueKind,
     has_redacted_part,
     kind_of,
     normal_line_ends,
+    parse_object,
     parse_value,
     same_value,
     text_of,
 )
-from viewer.launching.variations import edited_output, output_text
 from viewer.messages.translation import translate
 from viewer.redaction import MARKER
-from viewer.validation import InvalidInput, whole_number
+from viewer.validation import whole_number
 
 # What a form holds, whether or not all of its fields are valid.
 
@@ -54,23 +55,37 @@ def parsed(parse: Callable[[], Parsed]) -> Parsed:
     """What ``parse`` returns. Raises ValidationError where it raises InvalidInput or InvalidValue."""
     try:
         return parse()
-    except InvalidInput as invalid:
+    except INVALID as invalid:
         raise forms.ValidationError(translate(invalid)) from invalid
-    except InvalidValue as invalid:
-        raise forms.ValidationError(str(invalid)) from invalid
 
 
-class OptionField(forms.CharField):
+class OptionField(forms.Field):
     """The value of a run's option; None if it is empty."""
 
-    def __init__(self, option: Option[Any], html_id: str) -> None:
+    def __init__(self, option: Option[Any], html_id: str, **attrs: str) -> None:
         self.option = option
-        widget = forms.TextInput(attrs={"id": html_id})
+        widget = forms.TextInput(attrs={"id": html_id, **attrs})
         super().__init__(required=False, initial="", label=option.label, widget=widget)
 
     def clean(self, value: Any) -> Any:
-        text = super().clean(value)
+        text = str(value or "").strip()
         return parsed(lambda: self.option.parse(text)) if text else None
+
+
+class ChoiceField(forms.ChoiceField):
+    """An option with the choices that its page offers. ``parse`` refuses others; empty if none is chosen."""
+
+    def __init__(self, option: Option[str], html_id: str, **attrs: str) -> None:
+        self.parse: Callable[[str], str] = option.parse
+        widget = forms.Select(attrs={"id": html_id, **attrs})
+        super().__init__(required=False, initial="", label=option.label, widget=widget)
+
+    def valid_value(self, value: str) -> bool:
+        return True
+
+    def clean(self, value: Any) -> str:
+        text = str(super().clean(value))
+        return parsed(lambda: self.parse(text)) if text else ""
 
 
 class UnitsField(forms.Field):
@@ -171,9 +186,7 @@ class MoreValuesField(forms.CharField):
 
     def to_python(self, value: Any) -> Any:
         text = super().to_python(value) or ""
-        values = parsed(lambda: parse_value(text, ValueKind.JSON)) if text.strip() else {}
-        if not isinstance(values, dict):
-            raise forms.ValidationError(_('This must be a JSON object, such as {"name": "value"}.'))
+        values = parsed(lambda: parse_object(text)) if text.strip() else {}
         doubled = [name for name in values if name in self.taken]
         if doubled:
             raise forms.ValidationError(_("%(name)s has its own field.") % {"name": doubled[0]})
@@ -192,4 +205,4 @@ class OutputField(forms.Field):
         return initial if data is None else data
 
     def clean(self, value: Any) -> Any:
-        return None if value is None else parsed(lambda: edited_output(self.output, value))
+        return None if value is None else parsed(lambda: parse_output(self.output, value))

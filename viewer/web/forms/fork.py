@@ -1,6 +1,7 @@
 """The forms of a fork: its branch, its edits, and what a person accepts before the start."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -8,12 +9,21 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.engines.editable import MISSING, EditableOutput, StateEntry
-from viewer.launching.options import AS_NODE, BRANCH, INTO
+from viewer.engines.entry_points import RootKind
+from viewer.launching.edits import output_text
+from viewer.launching.options import AS_NODE, BRANCH, INTO, parse_fork_target
 from viewer.launching.requests import Accepted
 from viewer.launching.values import ValueKind
-from viewer.launching.variations import output_text
 from viewer.validation import MAX_CHARACTERS
-from viewer.web.forms.fields import KINDS, MoreValuesField, OutputField, ValueField, valid_values
+from viewer.web.forms.fields import (
+    KINDS,
+    ChoiceField,
+    MoreValuesField,
+    OptionField,
+    OutputField,
+    ValueField,
+    valid_values,
+)
 
 # The forms of a fork: its branch and entry point, and the edits of what a checkpoint holds.
 
@@ -50,20 +60,14 @@ class EntryPointForm(forms.Form):
         field.choices = choices
 
     def _value(self, name: str) -> str:
-        return str((valid_values(self) if self.is_bound else self.initial).get(name, ""))
+        return str((valid_values(self) if self.is_bound else self.initial).get(name) or "")
 
 
 class BranchForm(EntryPointForm):
     """The branch of a fork, or that with which those of a sweep begin, and the unit of an edited state."""
 
-    branch = forms.CharField(
-        required=False, label=BRANCH.label, widget=forms.TextInput(attrs={"id": "branch"})
-    )
-    as_node = forms.ChoiceField(
-        required=False,
-        label=AS_NODE.label,
-        widget=forms.Select(attrs={"id": "as-node", "class": "input input-mono"}),
-    )
+    branch = OptionField(BRANCH, "branch")
+    as_node = ChoiceField(AS_NODE, "as-node", **{"class": "input input-mono"})
 
     def __init__(
         self,
@@ -80,7 +84,7 @@ class BranchForm(EntryPointForm):
     @property
     def branch_name(self) -> str:
         """The typed name; empty if it is to be named for its edits."""
-        return self._value("branch").strip()
+        return self._value("branch")
 
     @property
     def runs_stale_again(self) -> bool:
@@ -96,11 +100,7 @@ class BranchForm(EntryPointForm):
 class ForkForm(BranchForm):
     """The branch, and the units that ``again`` runs again and ``keep`` does not."""
 
-    into = forms.ChoiceField(
-        required=False,
-        label=INTO.label,
-        widget=forms.Select(attrs={"id": "into", "class": "input", "aria-describedby": "into-hint"}),
-    )
+    into = ChoiceField(INTO, "into", **{"class": "input", "aria-describedby": "into-hint"})
     again = forms.Field(required=False, widget=forms.SelectMultiple)
     keep = forms.Field(required=False, widget=forms.SelectMultiple)
 
@@ -109,18 +109,19 @@ class ForkForm(BranchForm):
         data: Any,
         entry_points: Sequence[str],
         proposed: Mapping[str, str],
-        as_nodes: Sequence[str] = (),
-        targets: Sequence[tuple[str, str]] = (),
+        as_nodes: Sequence[str],
+        kind: RootKind,
     ) -> None:
         super().__init__(data, entry_points, proposed, as_nodes)
-        self._offer("into", [(name, gettext(label)) for name, label in targets])
-        self._usual = targets[0][0] if targets else ""
+        self._offer("into", [(name, gettext(label)) for name, label in kind.fork_targets])
+        into = self.fields["into"]
+        assert isinstance(into, ChoiceField)
+        into.parse = partial(parse_fork_target, kind=kind)
 
     @property
     def target(self) -> str:
         """Where the fork is published at its end; empty if it stays where it runs."""
-        into = str(valid_values(self).get("into") or "")
-        return "" if into == self._usual else into
+        return str(valid_values(self).get("into") or "")
 
     def leave_only_entry_point(self) -> None:
         """Remove the fields that a resume does not have: all other values are empty."""

@@ -9,15 +9,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.engines.editable import EditableMessage, MessageEdit
-from viewer.launching.values import ValueKind, as_json, normal_line_ends, parse_value, same_value
+from viewer.launching.edits import ROLES, changed_message, new_message, parse_calls
+from viewer.launching.values import ValueKind, as_json, normal_line_ends, parse_json, parse_value
 from viewer.web.forms.fields import parsed, valid_values
 
-ROLES = (
-    ("user", gettext_lazy("user")),
-    ("assistant", gettext_lazy("assistant")),
-    ("system", gettext_lazy("system")),
-    ("tool", gettext_lazy("tool")),
-)
 # A longer conversation is edited as one JSON value.
 MAX_MESSAGES = 200
 MAX_BYTES = 600_000
@@ -28,7 +23,7 @@ ADD = "add-message"
 class MessageForm(forms.Form):
     """One message. ``message`` is the stored one, None for a new one."""
 
-    role = forms.ChoiceField(required=False, choices=ROLES, label=gettext_lazy("Role"))
+    role = forms.ChoiceField(required=False, choices=tuple(ROLES.items()), label=gettext_lazy("Role"))
     text = forms.CharField(
         required=False, strip=False, label=gettext_lazy("Content"), widget=forms.Textarea(attrs={"rows": 1})
     )
@@ -66,10 +61,7 @@ class MessageForm(forms.Form):
         stored = list(self.message.calls) if self.message else []
         if self.add_prefix("calls") not in self.data or text == calls_text(stored).strip():
             return stored
-        calls = parsed(lambda: parse_value(text, ValueKind.JSON)) if text else []
-        if not isinstance(calls, list) or not all(isinstance(one, dict) and one.get("name") for one in calls):
-            raise forms.ValidationError(_('Tool calls are a JSON list, such as [{"name": "…", "args": {}}].'))
-        return calls
+        return parsed(lambda: parse_calls(parse_json(text))) if text else []
 
     @property
     def edit(self) -> MessageEdit | None:
@@ -79,14 +71,12 @@ class MessageForm(forms.Form):
             return None
         content, calls, is_removed = values["text"], values["calls"], values["remove"]
         if self.message is None:
-            is_empty = is_removed or not (content or calls)
             before = int(values["before"]) if values["before"] else None
-            new = MessageEdit(None, values["role"], content, calls, values["answers_call"], before=before)
-            return None if is_empty else new
-        is_same = same_value([content, calls], [self.message.content, list(self.message.calls)])
-        if is_same and not is_removed:
-            return None
-        return MessageEdit(self.message.position, content=content, calls=calls, is_removed=is_removed)
+            new = new_message(values["role"] or "user", content, calls, values["answers_call"], before)
+            return None if is_removed else new
+        if is_removed:
+            return MessageEdit(self.message.position, content=content, calls=calls, is_removed=True)
+        return changed_message(self.message, content, calls)
 
 
 class MessageForms(BaseFormSet):  # type: ignore[type-arg]

@@ -1,7 +1,8 @@
 """The forms of a run's options: checkpoints, models, settings, start time and limits."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -11,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.engines import engine_of
 from viewer.engines.editable import MISSING
-from viewer.engines.entry_points import EventPreset, InputName
+from viewer.engines.entry_points import InputName
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.runner_request import CheckpointSettings
 from viewer.formats import short_moment
@@ -21,6 +22,7 @@ from viewer.launching.options import (
     STRATEGIES,
     can_warm_cache,
     changed_models,
+    parse_cache_warmup,
     parse_limit,
     parse_start_time,
     stored_models,
@@ -28,7 +30,15 @@ from viewer.launching.options import (
 from viewer.launching.values import ValueKind, as_json
 from viewer.records.annotations import has_changed
 from viewer.redaction import MARKER
-from viewer.web.forms.fields import KINDS, OptionField, UnitsField, ValueField, parsed, valid_values
+from viewer.web.forms.fields import (
+    KINDS,
+    ChoiceField,
+    OptionField,
+    UnitsField,
+    ValueField,
+    parsed,
+    valid_values,
+)
 from viewer.web.forms.fork import ValuesForm
 
 # The form for the events that write checkpoints, and for how many checkpoints are kept.
@@ -37,46 +47,18 @@ from viewer.web.forms.fork import ValuesForm
 EVENTS = "checkpoint_events"
 PRESET = "checkpoint_preset"
 MAX_CHECKPOINTS = "max_checkpoints"
-EVERY = "*"
-
-
-class EventsField(forms.MultipleChoiceField):
-    """The names of events, each once. ``engine`` is the engine's title."""
-
-    engine = ""
-
-    def to_python(self, value: Any) -> list[str]:
-        return list(dict.fromkeys(super().to_python(value)))
-
-    def validate(self, value: Collection[str]) -> None:
-        unknown = [name for name in value if not self.valid_value(name)]
-        if unknown:
-            message = gettext("The project's %(engine)s does not know these events: %(names)s.")
-            raise forms.ValidationError(message % {"engine": self.engine, "names": ", ".join(unknown)})
 
 
 class CheckpointsForm(forms.Form):
-    """``known`` are the events of the project's engine, ``engine`` is the engine's title."""
+    """The events, those of a preset and others. Whether the project's engine has them is checked later."""
 
-    checkpoint_preset = forms.ChoiceField(required=False, label=options.EVENTS.label)
-    checkpoint_events = EventsField(
+    checkpoint_preset = forms.CharField(required=False, label=options.EVENTS.label)
+    checkpoint_events = forms.Field(
         required=False,
         label=options.EVENTS.label,
         widget=forms.SelectMultiple(attrs={"id": "checkpoint-events"}),
     )
     max_checkpoints = OptionField(options.KEEP_LATEST, "max-checkpoints")
-
-    def __init__(
-        self, data: Any, known: Iterable[str], engine: str, presets: Iterable[EventPreset] = ()
-    ) -> None:
-        super().__init__(data)
-        preset = self.fields[PRESET]
-        assert isinstance(preset, forms.ChoiceField)
-        preset.choices = [("", ""), *((one.name, one.label) for one in presets)]
-        events = self.fields[EVENTS]
-        assert isinstance(events, EventsField)
-        events.choices = [(name, name) for name in (EVERY, *known)]
-        events.engine = engine
 
     @property
     def settings(self) -> CheckpointSettings:
@@ -112,13 +94,7 @@ class ModelField(OptionField):
 class ModelsForm(forms.Form):
     """A field for each role in ``stored``, with its model, and the strategy to warm up the prompt cache."""
 
-    cache_warmup = forms.ChoiceField(
-        required=False,
-        initial="",
-        label=options.CACHE_WARMUP.label,
-        widget=forms.Select(attrs={"id": CACHE_WARMUP}),
-        error_messages={"invalid_choice": _("Choose one of these.")},
-    )
+    cache_warmup = ChoiceField(options.CACHE_WARMUP, CACHE_WARMUP)
 
     def __init__(self, data: Any, stored: Mapping[str, str], *, may_warm_up: bool) -> None:
         super().__init__(data)
@@ -128,7 +104,8 @@ class ModelsForm(forms.Form):
         for role, model in stored.items():
             self.fields[name_of(role)] = ModelField(role, f"model-{numbers[role]}", model)
         cache_warmup = self.fields[CACHE_WARMUP]
-        assert isinstance(cache_warmup, forms.ChoiceField)
+        assert isinstance(cache_warmup, ChoiceField)
+        cache_warmup.parse = partial(parse_cache_warmup, may_warm_up=may_warm_up)
         cache_warmup.choices = [("", _("Off")), *(STRATEGIES.items() if may_warm_up else ())]
         self.order_fields([*map(name_of, stored), CACHE_WARMUP])
 

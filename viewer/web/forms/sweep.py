@@ -7,6 +7,7 @@ from django import forms
 from django.utils.translation import gettext as _
 
 from viewer.engines.editable import EditableOutput, OpenQuestion
+from viewer.launching.edits import output_text
 from viewer.launching.options import SCORE
 from viewer.launching.requests import Dimension
 from viewer.launching.variations import (
@@ -14,11 +15,10 @@ from viewer.launching.variations import (
     model_dimension,
     output_dimension,
     output_label,
-    output_text,
     setting_dimension,
     value_dimension,
 )
-from viewer.web.forms.fields import ValueField, parsed, valid_values
+from viewer.web.forms.fields import OptionField, ValueField, parsed, valid_values
 from viewer.web.forms.fork import BranchForm
 from viewer.web.forms.options import ModelField
 
@@ -125,20 +125,16 @@ class AnswersField(DimensionField):
 class SweepForm(BranchForm):
     """What varies, and the function that scores the results."""
 
-    score = forms.CharField(
-        required=False,
-        label=SCORE.label,
-        max_length=200,
-        widget=forms.TextInput(
-            attrs={
-                "id": "score-function",
-                "class": "input input-mono",
-                "placeholder": "judge:headline",
-                "spellcheck": "false",
-                "autocapitalize": "none",
-                "aria-describedby": "score-hint",
-            }
-        ),
+    score = OptionField(
+        SCORE,
+        "score-function",
+        **{
+            "class": "input input-mono",
+            "placeholder": "judge:headline",
+            "spellcheck": "false",
+            "autocapitalize": "none",
+            "aria-describedby": "score-hint",
+        },
     )
 
     def __init__(

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from viewer.engines import engine_of
 from viewer.engines.editable import AnswerField, AnswerOption, Editable, OpenQuestion
 from viewer.engines.protocol import Contents
-from viewer.launching.requests import written_messages
+from viewer.launching.edits import written_messages
 from viewer.models import Checkpoint, Question, Run
 from viewer.records.run_rows import branch_status
 from viewer.redaction import MARKER

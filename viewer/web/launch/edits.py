@@ -9,9 +9,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.engines.editable import Editable, EditableOutput
-from viewer.launching.requests import added_value
+from viewer.launching.edits import added_value, output_text
 from viewer.launching.values import ValueKind, as_json
-from viewer.launching.variations import output_text
 from viewer.presentation.diff import Piece, difference
 from viewer.redaction import MARKER
 from viewer.redaction.names import secrecy_of

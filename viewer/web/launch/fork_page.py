@@ -11,9 +11,10 @@ from viewer.engines.editable import Editable, Schema, StateEntry
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import kind_of
+from viewer.launching.edits import added_value
 from viewer.launching.naming import fork_branch
 from viewer.launching.preview import LaunchPreview, preview_launch
-from viewer.launching.requests import ForkRequest, added_value
+from viewer.launching.requests import ForkRequest
 from viewer.launching.start import start
 from viewer.models import Checkpoint, Job
 from viewer.web.forms.fork import ForkForm, OutputsForm, PreflightForm, StateForm, ValuesForm
@@ -51,7 +52,7 @@ class ForkParts:
         self.replaces = kind.adds_to_state
 
         as_nodes = edited.as_nodes and schema.units
-        self.target = ForkForm(data, source.entry_points, source.proposed, as_nodes, kind.fork_targets)
+        self.target = ForkForm(data, source.entry_points, source.proposed, as_nodes, kind)
         if not is_fork:
             self.target.leave_only_entry_point()
         # A resume continues the thread itself, so that nothing is chosen for a person.

@@ -11,12 +11,12 @@ from viewer.engines.editable import NO_SETTINGS, RunSettings, Schema
 from viewer.engines.entry_points import EventGroup, EventPreset, GroupTraits, RootKind
 from viewer.engines.protocol import Engine, kind_of
 from viewer.host_requests import ListCheckpointEvents, ask
+from viewer.launching.options import EVERY_EVENT, EVERY_UNIT
 from viewer.launching.requests import LaunchOptions
 from viewer.models import Project
 from viewer.presentation.run.rows import trigger_label
 from viewer.web.forms.options import (
     EVENTS,
-    EVERY,
     MAX_CHECKPOINTS,
     PRESET,
     BreakpointsForm,
@@ -87,7 +87,7 @@ class CheckpointsPart:
     @property
     def shows_all(self) -> bool:
         """Whether the list of all events is initially open."""
-        return bool(self.events.value() or self.form[EVENTS].errors) or not self.presets
+        return bool(self.events.value()) or not self.presets
 
     @property
     def events(self) -> BoundField:
@@ -113,7 +113,7 @@ class CheckpointsPart:
 
     @property
     def takes_every(self) -> bool:
-        return EVERY in self.chosen
+        return EVERY_EVENT in self.chosen
 
     @property
     def summary(self) -> str:
@@ -156,7 +156,7 @@ def part_of_groups(
     known = [name for group in groups for name in group.events]
     usual = kind_of(engine, entity).event_presets
     presets = tuple(preset for preset in usual if set(preset.events) <= set(known))
-    form = CheckpointsForm(data, known, engine.title, presets)
+    form = CheckpointsForm(data)
     ticked = form[EVENTS].value() or ()
     choices = [
         EventChoices(
@@ -210,8 +210,8 @@ class RunSettingsPart:
         """A row for each known or typed unit, and a last one for all units."""
         before, after = self.breakpoints.before, self.breakpoints.after
         names = [*dict.fromkeys((*self.breakpoints.units, *before, *after))]
-        names = [*(name for name in names if name != EVERY), EVERY]
-        labels = {EVERY: _("every node")}
+        names = [*(name for name in names if name != EVERY_UNIT), EVERY_UNIT]
+        labels = {EVERY_UNIT: _("every node")}
         return [BreakpointRow(name, labels.get(name, name), name in before, name in after) for name in names]
 
     @property

@@ -157,6 +157,10 @@ class LaunchPage(Generic[Preview, Started]):
     def entry_point_error(self) -> str:
         return self.error_at("entry-point")
 
+    @property
+    def event_error(self) -> str:
+        return self.error_at("checkpoint-events")
+
     def error_at(self, html_id: str) -> str:
         """The first error at this field; empty if there is none."""
         return next((error.message for error in self.errors if error.html_id == html_id), "")

@@ -8,7 +8,6 @@ from uuid import UUID, uuid4
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -17,14 +16,12 @@ from viewer.engines.protocol import kind_of
 from viewer.host_requests import Prewarm, ReadInterpreter, ask
 from viewer.launching.findings import Findings
 from viewer.launching.preview import Asked, ask_next
-from viewer.launching.publish import NEW_THREAD, SCRATCH, preview_publish, proposed_thread
-from viewer.launching.publish import publish as queue
-from viewer.launching.refusals import AlreadyStarted, LaunchRefused
-from viewer.launching.requests import ForkRequest, PublishRequest, ResumeRequest
+from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, uuid_of
 from viewer.presentation.run.branches import branch_colours
 from viewer.web.launch.fork_page import ForkPage, fork_page
 from viewer.web.launch.page import LaunchPage, Preview, Started, Submission
+from viewer.web.launch.publish_page import publish_page
 from viewer.web.launch.sweep_page import SweepPage
 
 # The origin of a request, on which depends what a page starts without a click.
@@ -210,35 +207,15 @@ def get_checkpoint(pk: int) -> Checkpoint:
 @require_http_methods(["GET", "POST"])
 def publish(request: HttpRequest, pk: int) -> HttpResponse:
     """What would be written, and the form that writes it, once."""
-    checkpoint, submission = get_checkpoint(pk), submission_of(request)
+    checkpoint = get_checkpoint(pk)
     if response := before_form(request, checkpoint.location):
         return response
-    publishing = PublishRequest(
-        checkpoint=checkpoint,
-        into=str((request.POST or request.GET).get("into") or NEW_THREAD),
-        thread=request.POST.get("thread", "") if request.method == "POST" else proposed_thread(checkpoint),
-        project=checkpoint.location.project,
-        key=submission.key,
-        requested_by=submission.user,
-    )
-    preview, key, notice = preview_publish(publishing), submission.key, ""
-    if request.method == "POST" and request.POST.get("agreed"):
-        try:
-            return redirect(queue(preview))
-        except LaunchRefused as refused:
-            key, notice = (uuid4() if isinstance(refused, AlreadyStarted) else key), str(refused)
-    elif request.method == "POST":
-        notice = gettext("Confirm what is written, and press the button again.")
+    page = publish_page(checkpoint, submission_of(request), request.GET.get("into", ""))
     context = {
-        "preview": preview,
-        "key": key,
-        "notice": notice,
-        "targets": [one for one in preview.kind.fork_targets if one[0] != SCRATCH],
-        "is_same_run": preview.key == checkpoint.run.key,
+        "page": page,
+        "preview": page.preview,
         "checkpoint": checkpoint,
         "location": checkpoint.location,
         "run": checkpoint.run,
-        "into": publishing.into,
-        "thread": publishing.thread,
     }
-    return render(request, "publishing/page.html", context, status=422 if notice else 200)
+    return launch_response(request, page, "publishing/page.html", lambda: context, Job.get_absolute_url)

@@ -2,17 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandParser
 from django.utils.translation import gettext_lazy as _
 
+from viewer.cli.edits import parsed
 from viewer.cli.finding import checkpoint_at
-from viewer.cli.options import add_options, target_of
+from viewer.cli.options import add_options
 from viewer.cli.output import Output
 from viewer.cli.starting import add_run_arguments, next_units_of, request_from, started
+from viewer.engines import engine_of
+from viewer.engines.protocol import kind_of
 from viewer.launching.naming import fork_branch
-from viewer.launching.options import BRANCH, CACHE_WARMUP, INTO, MODEL
+from viewer.launching.options import BRANCH, CACHE_WARMUP, INTO, MODEL, parse_fork_target
 from viewer.launching.requests import ForkRequest
 
 HELP = _("Continue from a checkpoint on a new branch, with your edits.")
@@ -37,6 +41,7 @@ def handle(options: Mapping[str, Any]) -> Output:
         request = replace(request, branch=fork_branch(request))
     if options["ask_next"]:
         return next_units_of(request, options)
-    if options["into"] != "scratch":
-        request = replace(request, into=target_of(request.contents, options["into"]))
+    kind = kind_of(engine_of(request.contents), request.contents.kind)
+    into = parsed("--into", partial(parse_fork_target, kind=kind), options["into"])
+    request = replace(request, into=into)
     return started(request, options)
