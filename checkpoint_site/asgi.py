@@ -17,7 +17,7 @@ from checkpoint_site.middleware.request_limits import with_body_limit, with_head
 from checkpoint_site.middleware.throttle import throttled_share_sockets  # noqa: E402
 from checkpoint_site.page_threads import Pages  # noqa: E402
 from viewer.data_folder.locks import use  # noqa: E402
-from viewer.web.live.routing import websocket_urlpatterns  # noqa: E402
+from viewer.web.live.consumer import websocket_urlpatterns  # noqa: E402
 
 if settings.DATA_DIR.is_dir():
     use()

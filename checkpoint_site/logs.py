@@ -11,7 +11,7 @@ from http import HTTPStatus
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from viewer.redaction.texts import redact_text
+from viewer.redaction.known_secrets import redact_text
 from viewer.redaction.values import redact
 from viewer.validation import one_line
 

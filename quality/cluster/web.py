@@ -38,7 +38,7 @@ def main(number: int, webs: int, forks: int) -> None:
 def request(number: int) -> bool:
     """Request a fork. Return False if others have to end before. Raises HostRefusal, DatabaseError."""
     from viewer.host_requests import ReadBody, ask
-    from viewer.launching.enqueue import start_job
+    from viewer.launching.start import start_job
     from viewer.models import Checkpoint, Job, Location
 
     if Job.objects.unfinished().count() >= MAX_UNFINISHED:

@@ -11,7 +11,7 @@ import pytest
 from django.core.management import call_command
 
 from tests.set_up.test_data_folder import made, manage
-from viewer.cli import doctor_checks
+from viewer.cli.commands import doctor
 
 __all__ = ["made"]
 
@@ -91,7 +91,7 @@ def test_a_missing_interpreter_is_a_warning(data: Path) -> None:
 def test_low_disk_space_is_reported(free: int, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")._replace(free=free * 1024**2)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    assert [one.state for one in doctor_checks.of_space()] == [state]
+    assert [one.state for one in doctor.of_space()] == [state]
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_the_file_of_prices_is_checked(
 ) -> None:
     settings.PRICES_FILE = tmp_path / "prices.toml"
     settings.PRICES_FILE.write_text(text)
-    (found,) = doctor_checks.of_prices()
+    (found,) = doctor.of_prices()
     assert found.state == state and shown in found.text
     settings.PRICES_FILE = None
-    assert not list(doctor_checks.of_prices())
+    assert not list(doctor.of_prices())
 
 
 @pytest.mark.django_db

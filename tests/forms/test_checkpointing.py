@@ -3,7 +3,7 @@
 from django.utils.datastructures import MultiValueDict
 
 from viewer.engines import engine_named
-from viewer.engines.crewai.checkpoint_events import USUAL
+from viewer.engines.crewai.recorded_events import USUAL
 from viewer.engines.entry_points import EventGroup
 from viewer.web.launch.options import CheckpointsPart, part_of_groups
 

@@ -6,7 +6,7 @@ from typing import Any
 from viewer.engines.crewai.labels import KINDS
 from viewer.engines.entry_points import InputName
 from viewer.redaction import MARKER
-from viewer.web.forms.new_run import InputsForm
+from viewer.web.launch.new_run_page import InputsForm
 
 ASKED = (InputName("topic"), InputName("year", int), InputName("brief", bool), InputName("n", int, 3, True))
 

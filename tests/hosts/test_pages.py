@@ -12,7 +12,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from tests.terminal import Terminal
-from viewer.cli.doctor_checks import of_hosts
+from viewer.cli.commands.doctor import of_hosts
 from viewer.host.registration import register
 from viewer.host_requests import HostAway, Report, Request
 from viewer.models import Host, Job, Location

@@ -238,7 +238,7 @@ def test_a_second_machine_of_one_name_does_not_start(
 
 # What queues a fork for the second host.
 QUEUE = """
-from viewer.launching.enqueue import start_job
+from viewer.launching.start import start_job
 checkpoint = Checkpoint.objects.filter(location__host__name="gpu-2", state="present").first()
 location = Location.objects.select_related("project").get(pk=checkpoint.location_id)
 job = start_job(checkpoint, location.project, Job.Kind.FORK, BRANCH, {}, [])

@@ -10,7 +10,7 @@ def main() -> None:
     import django
 
     django.setup()
-    from viewer.launching.enqueue import BranchTaken, start_job
+    from viewer.launching.start import BranchTaken, start_job
     from viewer.models import Checkpoint, Job
 
     kind, rounds, barrier = Job.Kind(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])

@@ -9,8 +9,7 @@ import pytest
 
 from tests.views.forking import CREW, SECRET, create_location, stored
 from viewer.engines.plan import Edits
-from viewer.launching.naming import fork_branch, sweep_prefix
-from viewer.launching.requests import Dimension, ForkRequest, SweepRequest
+from viewer.launching.requests import Dimension, ForkRequest, SweepRequest, fork_branch, sweep_prefix
 from viewer.models import Job
 from viewer.records.bodies import stored_contents
 

@@ -32,7 +32,7 @@ from viewer.models import Checkpoint, Job, Location, Project, StoredCopy
 from viewer.records.bodies import stored_contents
 from viewer.redaction import MARKER
 from viewer.validation import MAX_CHARACTERS, brief
-from viewer.web.forms.messages import message_forms
+from viewer.web.launch.conversations import message_forms
 from viewer.web.launch.fork_page import fork_page
 from viewer.web.launch.new_run_page import chosen_for, new_run_page
 from viewer.web.launch.page import LaunchPage, Submission

@@ -8,7 +8,7 @@ from viewer.formats import short_number, short_size
 from viewer.models import Checkpoint
 from viewer.presentation.run.rows import bars_of, shape_of, title_of, trigger_label
 from viewer.templatetags import figures
-from viewer.templatetags.times import since
+from viewer.templatetags.figures import since
 
 
 @pytest.mark.parametrize(

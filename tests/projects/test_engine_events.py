@@ -4,8 +4,8 @@ from pathlib import Path
 
 from django.utils.translation import override
 
-from viewer.engines.crewai.checkpoint_events import USUAL, checkpoint_events
 from viewer.engines.crewai.labels import LABELS
+from viewer.engines.crewai.recorded_events import USUAL, checkpoint_events
 from viewer.presentation.run.rows import trigger_label
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.redaction.canaries import both_ways
 from tests.redaction.corpus import Sample, samples
 from viewer.redaction import MARKER
-from viewer.redaction.texts import redact_text
+from viewer.redaction.known_secrets import redact_text
 from viewer.redaction.values import redact
 
 NOTATIONS, INNOCENTS = samples("notations.txt"), samples("innocents.txt")

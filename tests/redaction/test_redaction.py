@@ -18,10 +18,9 @@ from viewer.engines.crewai.store_format import STORE_FORMAT
 from viewer.host.reading.snapshots import snapshot_of
 from viewer.redaction import MARKER
 from viewer.redaction.json_bytes import redacted_json, scan
-from viewer.redaction.known_secrets import known_secrets
+from viewer.redaction.known_secrets import known_secrets, redact_text
 from viewer.redaction.names import secrecy_of
 from viewer.redaction.patterns import compiled
-from viewer.redaction.texts import redact_text
 from viewer.redaction.values import redact
 from viewer.redaction.vendor_tokens import rules
 from viewer.stores.protocol import Entry, RawCheckpoint, ReadLimits, RecordedIds

@@ -1,31 +1,51 @@
-"""The subcommands of ``manage.py checkpoints``, one module each in a folder of ``commands``."""
+"""The subcommands of ``manage.py checkpoints``, in the modules of ``commands``."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 from viewer.cli.output import Subcommand
 
-# The names by folder. Each module has HELP, add_arguments(parser) and handle(options).
-COMMANDS = {
-    "checkpoints": ("list", "info", "note", "diff", "search", "export", "shares"),
-    "launching": ("fork", "resume", "publish", "sweep", "run", "answer", "cancel", "score"),
-    "maintenance": ("prune", "remove", "clean", "backup", "restore", "move", "doctor", "hosts"),
+# The module of each, which has a Subcommand of its name in capitals.
+MODULES = {
+    "list": "checkpoints",
+    "info": "checkpoints",
+    "note": "annotations",
+    "diff": "checkpoints",
+    "search": "search",
+    "export": "annotations",
+    "shares": "annotations",
+    "fork": "launches",
+    "resume": "launches",
+    "publish": "launches",
+    "sweep": "sweeps",
+    "run": "launches",
+    "answer": "jobs",
+    "cancel": "jobs",
+    "score": "launches",
+    "prune": "stored_data",
+    "remove": "stored_data",
+    "clean": "stored_data",
+    "backup": "stored_data",
+    "restore": "stored_data",
+    "move": "stored_data",
+    "doctor": "doctor",
+    "hosts": "hosts",
 }
-FOLDERS = {name: folder for folder, names in COMMANDS.items() for name in names}
 
 
 class Subcommands(Mapping[str, Subcommand]):
     """The subcommands by name. A module is imported at its lookup."""
 
     def __getitem__(self, name: str) -> Subcommand:
-        module: Subcommand = import_module(f"viewer.cli.commands.{FOLDERS[name]}.{name}")
-        return module
+        module = import_module(f"viewer.cli.commands.{MODULES[name]}")
+        found: Subcommand = getattr(module, name.upper())
+        return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(FOLDERS)
+        return iter(MODULES)
 
     def __len__(self) -> int:
-        return len(FOLDERS)
+        return len(MODULES)
 
 
 SUBCOMMANDS = Subcommands()

@@ -1,9 +1,9 @@
 """The output of a subcommand of ``manage.py checkpoints``, and how it is printed."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from django.core.management.base import CommandParser
 from django.utils.functional import Promise
@@ -62,15 +62,15 @@ class Output:
     file: str = ""
 
 
-class Subcommand(Protocol):
-    """The module of a subcommand. It returns its output and writes nothing to stdout."""
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """A subcommand. ``handle`` returns its output, writes nothing to stdout, and raises CommandError.
 
-    @property
-    def HELP(self) -> Promise:  # noqa: N802
-        """A sentence on what it does."""
+    ``add_arguments`` adds its arguments without ``--json``. The data folder is prepared before unless
+    ``makes_ready`` is false.
+    """
 
-    def add_arguments(self, parser: CommandParser) -> None:
-        """Add its arguments, without ``--json``."""
-
-    def handle(self, options: Mapping[str, Any]) -> Output:
-        """Run it. Raises CommandError with a message for a person."""
+    help: Promise
+    add_arguments: Callable[[CommandParser], None]
+    handle: Callable[[Mapping[str, Any]], Output]
+    makes_ready: bool = True

@@ -1,17 +1,33 @@
-"""Waits for a job at the terminal. Without a worker, this process runs the job itself."""
+"""Waiting for a job at the terminal: running it here, and asking its questions."""
 
+import select
+import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 from django.conf import settings
+from django.db import connection
+from django.utils.translation import gettext as _
 
+from viewer.cli.output import lines_of, plain
 from viewer.data_folder.failures import DataFolderFailure, has_room, no_space
+from viewer.engines.answer_schema import AnswerInvalid
 from viewer.host.jobs.following import ensure_finished, never
 from viewer.host_requests import ReadWorkers, ask
-from viewer.launching.enqueue import request_cancel
-from viewer.models import Job
-from viewer.records.limits import reached_shared_limit
+from viewer.launching.start import request_cancel
+from viewer.messages.translation import translate
+from viewer.models import Job, Question
+from viewer.records.questions import answer
+from viewer.records.queue import reached_shared_limit
+from viewer.validation import one_line
+
+# Waits for a job at the terminal. Without a worker, this process runs the job itself.
+
 
 POLL_SECONDS = 0.1
 
@@ -53,3 +69,127 @@ def _is_held(job: Job) -> bool:
         return False
     limit = reached_shared_limit(job)
     return limit is not None and limit.whose == "sweep"
+
+
+# Asks a run's questions at the terminal that waits for it, or says where to answer them.
+
+
+STDIN_POLL_SECONDS = 0.2
+# Fields of a question that are shown with its prompt.
+ABOUT = ("task", "method", "agent")
+
+
+@contextmanager
+def questions_asked(job: UUID) -> Iterator[Callable[[], bool]]:
+    """Ask this job's questions while the body runs. Nothing is written to stdout.
+
+    Yields whether nobody can answer here: there is no terminal to read from, or it was closed.
+    """
+    left, closed = threading.Event(), threading.Event()
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+        closed.set()
+        yield closed.is_set
+        return
+    thread = threading.Thread(target=_keep_asking, args=(job, left, closed), daemon=True)
+    thread.start()
+    try:
+        yield closed.is_set
+    finally:
+        left.set()
+        thread.join()
+
+
+def _keep_asking(job: UUID, left: threading.Event, closed: threading.Event) -> None:
+    announced: set[int] = set()
+    try:
+        while not (left.wait(STDIN_POLL_SECONDS) or closed.is_set()):
+            waiting = Question.objects.waiting().filter(job=job).exclude(number__in=announced)
+            question = waiting.order_by("number").first()
+            if question is not None:
+                announced.add(question.number)
+                _say(f"\n{_text_of(question)}")
+                if not _read(question, left):
+                    closed.set()
+    finally:
+        connection.close()
+
+
+def question_document(question: Question) -> dict[str, Any]:
+    """A question as JSON."""
+    return {
+        "job": str(question.job_id),
+        "number": question.number,
+        "kind": question.kind,
+        "prompt": question.prompt,
+        "context": question.context,
+        "asked_at": question.asked_at.isoformat(),
+    }
+
+
+def _text_of(question: Question) -> str:
+    """What the question is about, what it shows, its text, and its possible outcomes."""
+    about = [str(question.context[name]) for name in ABOUT if question.context.get(name)]
+    output = str(question.context.get("output") or "")
+    shown = output if output.strip() != question.prompt.strip() else ""
+    parts = [one_line(", ".join(about)), shown, question.prompt]
+    if question.choices:
+        parts.append(_("Outcomes: %(choices)s") % {"choices": one_line(", ".join(question.choices))})
+    if schema := question.context.get("schema"):
+        parts.append(_("Schema of the answer: %(schema)s") % {"schema": one_line(str(schema))})
+    return "\n".join(part for part in parts if part)
+
+
+def _read(question: Question, left: threading.Event) -> bool:
+    """Read one line as the answer, unless it is answered elsewhere in the meantime.
+
+    Returns False if the terminal was closed.
+    """
+    if question.kind == Question.Kind.HUMAN_INPUT:
+        _say(_("What should be improved? An empty line accepts the output."))
+    sys.stderr.write("> ")
+    sys.stderr.flush()
+    while not left.is_set():
+        if select.select([sys.stdin], [], [], STDIN_POLL_SECONDS)[0]:
+            line = sys.stdin.readline()
+            try:
+                if line and not answer(question, line.strip(), None):
+                    _say(_("Your answer was not used: the question was already answered."))
+            except AnswerInvalid as invalid:
+                _say(translate(invalid))
+                sys.stderr.write("> ")
+                sys.stderr.flush()
+                continue
+            return bool(line)
+        question.refresh_from_db()
+        if not question.is_waiting:
+            answered = _("It was answered elsewhere.")
+            _say("\n" + (answered if question.answered_at else _("The run no longer waits for it.")))
+            return True
+    return True
+
+
+def waiting_lines(questions: Sequence[Question]) -> Iterator[str]:
+    """Each pending question, and the command that answers it."""
+    for question in questions:
+        yield from ["", *lines_of(_text_of(question)), _("Answer it in the browser, or with:")]
+        yield f"  {answer_command(question)}"
+
+
+def waiting_questions(job: Job) -> list[Question]:
+    """The questions of a job that nobody has answered."""
+    return list(job.questions.waiting().order_by("number"))
+
+
+def pending_document(question: Question) -> dict[str, Any]:
+    """A pending question as JSON, with the command that answers it."""
+    return {**question_document(question), "command": answer_command(question)}
+
+
+def answer_command(question: Question) -> str:
+    """The command that answers a question and waits for the run."""
+    return f"forkline answer {question.job_id} {question.number} --wait --text …"
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(plain(text) + "\n")
+    sys.stderr.flush()

@@ -19,9 +19,8 @@ from viewer.cli.options import (
 )
 from viewer.cli.output import Output, lines_of
 from viewer.cli.projects import add_project_arguments, project_for, source_of
-from viewer.cli.prompt import pending_document, questions_asked, waiting_lines, waiting_questions
 from viewer.cli.rows import checkpoint_document
-from viewer.cli.running import run_here
+from viewer.cli.running import pending_document, questions_asked, run_here, waiting_lines, waiting_questions
 from viewer.engines import engine_of
 from viewer.engines.plan import Step, plain_steps
 from viewer.engines.protocol import Contents, kind_of

@@ -14,7 +14,7 @@ from typing import Any
 import re2
 
 from viewer.engines.editable import MISSING, AnswerField, AnswerOption
-from viewer.messages.marking import gettext_noop as _
+from viewer.messages.catalog import gettext_noop as _
 from viewer.messages.message import UserFacingError
 
 MAX_OPTIONS, MAX_FIELDS, MAX_CHOICES = 20, 40, 500

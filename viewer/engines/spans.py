@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from viewer.messages.marking import gettext_noop as _
+from viewer.messages.catalog import gettext_noop as _
 from viewer.stores.model_calls import NO_CALL, ModelCall
 
 SpanKind = Literal["unit", "attempt", "retry", "model", "tool", "wait", "gap"]

@@ -21,7 +21,7 @@ from viewer.engines.entry_points import EntryPoint
 from viewer.host_requests import CheckProjectPaths, ProjectPaths
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.redaction.names import is_secret_text, secrecy_of
-from viewer.redaction.shapes import has_known_format, is_mixed, is_placeholder, is_words
+from viewer.redaction.patterns import has_known_format, is_mixed, is_placeholder, is_words
 from viewer.validation import content_of, is_storable
 
 # The folder that a project's imports resolve from, found by reading its source. Nothing is imported.

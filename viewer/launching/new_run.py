@@ -19,7 +19,6 @@ from viewer.host_requests import (
     WriteTarget,
     ask,
 )
-from viewer.launching.enqueue import start_run
 from viewer.launching.findings import CheckedLaunch
 from viewer.launching.options import agent_roles
 from viewer.launching.refusals import (
@@ -32,7 +31,7 @@ from viewer.launching.refusals import (
     text_refusals,
 )
 from viewer.launching.requests import NewRunRequest
-from viewer.launching.start import earlier_job
+from viewer.launching.start import earlier_job, start_run
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project, Run
 from viewer.records.bodies import stored_contents

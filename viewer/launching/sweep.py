@@ -1,4 +1,4 @@
-"""Starts a sweep: several forks of one checkpoint that differ in some values."""
+"""Starts a sweep, which is several forks of one checkpoint, and scores their results."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any
-from uuid import UUID, uuid5
+from uuid import UUID, uuid4, uuid5
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
@@ -15,25 +15,74 @@ from django.utils.translation import gettext as _
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.engines.plan import plain_steps
 from viewer.host_requests import CheckProject, JobRefused, ask
-from viewer.launching.enqueue import BRANCHES, refuse_taken
 from viewer.launching.findings import CheckedLaunch, find_redacted_parts
+from viewer.launching.options import SCORE, parse_function
 from viewer.launching.preview import source_refusals
 from viewer.launching.refusals import (
     Code,
     LaunchRefused,
     Refusal,
     branch_refusals,
+    copy_refusals,
     plan_changed,
+    project_refusals,
     text_refusals,
 )
 from viewer.launching.requests import ACCEPT_ALL, LaunchOptions, SweepRequest
-from viewer.launching.score import function_refusals
-from viewer.launching.start import check_effects
+from viewer.launching.start import BRANCHES, check_effects, refuse_taken, start_job
+from viewer.launching.values import InvalidValue
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project, Sweep
 from viewer.records.queue import enqueue
-from viewer.records.runner_requests import request_for
+from viewer.records.runner_requests import request_for, request_for_score
+from viewer.records.sweep_scores import SCORE_SECONDS
+
+# Scores checkpoints: calls a function of the project with the contents of each, in a job.
+
+
+def function_refusals(function: str) -> list[Refusal]:
+    """The refusals of a text that is not ``module:function``."""
+    try:
+        parse_function(function)
+    except InvalidValue as invalid:
+        return [Refusal(Code.SCORE, str(invalid), "score-function", str(SCORE.label))]
+    return []
+
+
+def score(
+    checkpoint: Checkpoint,
+    function: str,
+    project: Project | None = None,
+    requested_by: AbstractBaseUser | None = None,
+    key: UUID | None = None,
+) -> Job:
+    """Queue the call of ``module:function`` with the checkpoint's contents. Raises LaunchRefused.
+
+    Returns the job that an earlier call stored with the same key, if any. ``project`` defaults to that of the
+    checkpoint's location.
+    """
+    project = project or checkpoint.location.project
+    if refusals := [*copy_refusals(checkpoint), *project_refusals(project), *function_refusals(function)]:
+        raise LaunchRefused(refusals)
+    try:
+        return start_job(
+            checkpoint,
+            project,
+            Job.Kind.SCORE,
+            checkpoint.recorded_branch,
+            request_for_score(checkpoint, function),
+            [],
+            requested_by=requested_by,
+            idempotency_key=key or uuid4(),
+            options=LaunchOptions(limits={"seconds": SCORE_SECONDS}),
+        )
+    except JobRefused as refused:
+        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
+
+
+# Starts a sweep: several forks of one checkpoint that differ in some values.
+
 
 NO_OPTIONS = LaunchOptions()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from viewer.engines import engine_of
 from viewer.engines.reproduction import Reproduction
-from viewer.launching.naming import edits_not_kept, edits_to_repeat
+from viewer.launching.requests import edits_not_kept, edits_to_repeat
 from viewer.models import Job
 
 COMMAND = "forkline"

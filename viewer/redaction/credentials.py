@@ -4,8 +4,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from viewer.redaction.names import is_secret_text
-from viewer.redaction.patterns import TextSpan, compiled
-from viewer.redaction.shapes import has_digit, is_mixed, is_ordinary, is_placeholder, is_words
+from viewer.redaction.patterns import (
+    TextSpan,
+    compiled,
+    has_digit,
+    is_mixed,
+    is_ordinary,
+    is_placeholder,
+    is_words,
+)
 
 # Credentials in headers, commands and password files, recognised by the words around them.
 

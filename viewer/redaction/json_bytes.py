@@ -15,7 +15,7 @@ from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
 from viewer.redaction.names import Secrecy, is_secret_text, secrecy_of
 from viewer.redaction.obscured import INVISIBLE
 from viewer.redaction.pairs import NAME_FIELDS, VALUE_FIELDS
-from viewer.redaction.shapes import is_distinctive
+from viewer.redaction.patterns import is_distinctive
 from viewer.redaction.values import is_clean, redact
 
 # Scan a JSON text for every position at which redaction could change anything.

@@ -18,8 +18,10 @@ from typing import NamedTuple
 from viewer.redaction.keywords import FOREIGN_LABELS
 from viewer.redaction.names import Secrecy, is_harmless_owner, is_secret_text, secrecy_of
 from viewer.redaction.pairs import MAX_VALUE, ValueSpan, ascii_at, complete_span, value_at
-from viewer.redaction.patterns import TextSpan, anchored, compiled, words_search
-from viewer.redaction.shapes import (
+from viewer.redaction.patterns import (
+    TextSpan,
+    anchored,
+    compiled,
     has_digit,
     has_known_format,
     is_machine_made,
@@ -29,6 +31,7 @@ from viewer.redaction.shapes import (
     is_uuid,
     is_words,
     looks_random,
+    words_search,
 )
 from viewer.redaction.vendor_tokens import labels
 

@@ -9,8 +9,7 @@ import re2
 from viewer.redaction import MARKER
 from viewer.redaction.keywords import ADDRESS_WORDS, FOREIGN_LABELS, may_hold_secret
 from viewer.redaction.obscured import without_invisible
-from viewer.redaction.patterns import words
-from viewer.redaction.shapes import (
+from viewer.redaction.patterns import (
     has_digit,
     has_secret_path,
     is_keyboard_or_musical,
@@ -24,6 +23,7 @@ from viewer.redaction.shapes import (
     is_url,
     is_words,
     looks_random,
+    words,
 )
 from viewer.redaction.vendor_tokens import labels
 

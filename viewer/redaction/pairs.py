@@ -4,8 +4,15 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from viewer.redaction.names import Secrecy, is_secret_text, secrecy_of
-from viewer.redaction.patterns import TextSpan, anchored, compiled
-from viewer.redaction.shapes import is_mixed, is_ordinary, is_words, looks_random
+from viewer.redaction.patterns import (
+    TextSpan,
+    anchored,
+    compiled,
+    is_mixed,
+    is_ordinary,
+    is_words,
+    looks_random,
+)
 
 # The span of a value that follows a name: in quotes, bare, in a call, or in an indented block.
 

@@ -1,18 +1,19 @@
-"""Patterns over UTF-8 bytes, matched in linear time, and the spans that they find.
+"""Patterns of secrets: what begins or ends one, and the shapes that need no name."""
 
-``compiled`` returns a pattern for RE2, which searches a whole text in linear time. ``anchored`` returns one
-for Python's ``re``, which matches at a given position in a tenth of the time. Its repetitions must be
-possessive, so that it never goes back.
-"""
-
+import math
 import re
+from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import re2
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from viewer.redaction import MARKER
+
+# Patterns over UTF-8 bytes, matched in linear time, and the spans that they find.
+
 
 # The first byte of a match, and the byte after it.
 TextSpan = tuple[int, int]
@@ -65,3 +66,208 @@ def without_spans(data: bytes, spans: Iterable[TextSpan]) -> bytes:
         parts += (data[position:start], _MARKER)
         position = end
     return b"".join((*parts, data[position:]))
+
+
+# The form of a value: a placeholder, plain words, or random characters.
+
+
+# Placeholders for secrets in documentation, schemas and code.
+_PLACEHOLDER_WORDS = frozenset(
+    words(
+        "none null nil undefined true false yes no on off empty na n/a tbd todo unset unknown missing"
+        " hidden masked redacted secret_here required optional string str text int bytes bool boolean"
+        " number any object type secretstr password passwd token secret key apikey api_key username user"
+        " value example sample dummy fake placeholder changeme change_me not_set notset not-needed"
+        " not_needed no-key default enabled disabled str|none string|null str|null valid invalid expired"
+        " ok pass user"
+    )
+)
+_PLACEHOLDER = re2.compile(
+    r"(?i)^(?:"
+    r"\$\{?[a-z_][a-z0-9_.:\-]*\}?|\$\{\{.*\}\}|\{\{.*\}\}|\{[a-z_][a-z0-9_.]*\}|%\(?[a-z_][a-z0-9_]*[%)]s?"
+    r"|<[^<>]{0,80}>|\[[a-z _\-]{0,40}\]"
+    r"|[*•x.·#_\-?…]+|[a-z]{0,8}[_\-][*•x.…]{3,}|(?:sk-)?\.{3}"
+    r"|(?:your|my|the|an?|some|enter|insert|add|put|paste|replace)[_\- ](?:[a-z]+[_\- ]){0,5}"
+    r"(?:key|token|secret|password|passwd|credentials?|here|value|name)(?:[_\- ]here)?"
+    r"|(?:os\.environ|os\.getenv|process\.env|env[.:(\[]|getenv|config[.\[]|settings\.|vault:"
+    r"|ref\+|secretkeyref|!secret|arn:aws:secretsmanager).*"
+    r")$"
+)
+_UUID = re2.compile(r"(?i)^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+_WORDS = re2.compile(
+    r"^(?:[a-z]+|[A-Z][a-z]*|[A-Z]+)(?:[ _\-/,.:;'\x{2019}&+]+(?:[a-z]+|[A-Z][a-z]*|[A-Z]+))*[.!?:;,]?$"
+)
+_PATH = re2.compile(
+    r"^(?:~|\.{1,2})?/[\w.\-]+(?:/[\w.\- ]*)*$|^[A-Za-z]:\\|^(?:[\w\-]+/)+[\w\-]+\.[a-z]{1,5}$"
+)
+_URL = re2.compile(r"^[A-Za-z][A-Za-z0-9+.\-]{0,20}://")
+_MOMENT = re2.compile(
+    r"^\d{1,4}[-/.:]\d{1,2}[-/.:]\d{1,4}(?:[T ][\d:.Z+\-]*)?$|^v?\d+(?:\.\d+)+[\w.\-]*$"
+    r"|^\d+(?:\.\d+)?(?:%|[a-zA-Z]{1,3})?$"
+)
+# Words joined by punctuation, with at most a short number: gpt-4o-mini, task_key_12, text-embedding-3-small.
+_NAME = re2.compile(
+    r"^(?:[a-z]+|[A-Z]+|[A-Z][a-z]+|\d{1,4}|[a-z]\d|\d[a-z])"
+    r"(?:[_\-./: ](?:[a-z]+|[A-Z]+|[A-Z][a-z]+|v?\d{1,4}|[a-z]\d|\d[a-z]))*$"
+)
+# C# minor, Bb; Alt+Shift+1, Ctrl-C, F5.
+_MUSICAL_KEY = re2.compile(
+    r"^[A-H](?:#|b|\x{266d}|\x{266f}| ?(?:sharp|flat))?[ \-]?(?i:m|maj|min|major|minor|dur|moll)?[0-9]{0,2}$"
+)
+_KEYSTROKE = re2.compile(
+    r"(?i)^(?:(?:ctrl|control|cmd|command|alt|option|opt|shift|meta|super|win|fn|esc|tab|enter|return|space"
+    r"|backspace|delete|del|insert|home|end|pgup|pgdn|pageup|pagedown|page ?up|page ?down|up|down|left|right"
+    r"|arrow|key|f\d{1,2}|num\d?|[a-z0-9]|[^a-z0-9\s])[ ]?[+\-]?[ ]?){1,6}$"
+)
+_KEYSTROKE_START = re2.compile(
+    r"(?i)^(?:ctrl|control|cmd|command|alt|option|opt|shift|meta|super|win|fn|f\d)"
+)
+# A number with its unit: 200g, 12min.
+_QUANTITY = re2.compile(r"^[~<>]?\d+(?:[.,/]\d+)?(?:[a-zA-Z]{1,5}|%)?$")
+# Any of these, in one search.
+_ORDINARY = re2.compile(
+    "|".join(f"(?:{shape.pattern})" for shape in (_WORDS, _NAME, _PATH, _MOMENT, _UUID, _QUANTITY))
+)
+# Characters of keys; code and prose have others.
+_KEY_CHARACTERS = re2.compile(r"^[A-Za-z0-9_\-+/=.:~!@#$%^&*|]+$")
+_DIGITS, _BLANKS = frozenset("0123456789"), frozenset(" \t\r\n\f\v")
+_UPPER = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_LETTERS = _UPPER | frozenset("abcdefghijklmnopqrstuvwxyz")
+_SYMBOLS = frozenset("!@#$%^&*+=~?")
+# A longer text is not a placeholder, name or path.
+_MAX_LENGTH = 200
+
+
+@lru_cache(maxsize=4096)
+def _is_placeholder(text: str) -> bool:
+    plain = text.strip().strip("\"'`").lower()
+    return (
+        not plain or plain in _PLACEHOLDER_WORDS or MARKER in text or _PLACEHOLDER.search(plain) is not None
+    )
+
+
+def is_placeholder(text: str) -> bool:
+    """Return whether a text is a placeholder: None, ${VAR}, <your key>, ****."""
+    return len(text) <= _MAX_LENGTH and _is_placeholder(text)
+
+
+def is_words(text: str) -> bool:
+    """Return whether a text consists of plain words."""
+    return len(text) <= _MAX_LENGTH and _WORDS.search(text) is not None
+
+
+def is_path(text: str) -> bool:
+    """Return whether a text is the path of a file or folder."""
+    return len(text) <= _MAX_LENGTH and _PATH.search(text) is not None
+
+
+def is_ordinary(text: str) -> bool:
+    """Return whether a text has the form of words, a name, path, date, version, UUID or plain URL."""
+    if len(text) > _MAX_LENGTH:
+        return False
+    if _ORDINARY.search(text) is not None or is_keyboard_or_musical(text):
+        return True
+    return _URL.search(text) is not None and "@" not in text
+
+
+def is_keyboard_or_musical(text: str) -> bool:
+    """Return whether a text names keys of a keyboard, or a key of music."""
+    if len(text) > 40:
+        return False
+    return _MUSICAL_KEY.search(text) is not None or (
+        _KEYSTROKE_START.search(text) is not None and _KEYSTROKE.search(text) is not None
+    )
+
+
+def is_prose(text: str) -> bool:
+    """Return whether a text has four or more words, none of which mixes letters and digits like a key."""
+    found = text[:2000].split()
+    return len(found) >= 4 and not any(
+        len(word) >= 8 and is_mixed(word) and not is_ordinary(word.strip(".,;:()")) for word in found
+    )
+
+
+def is_made_up(text: str) -> bool:
+    """Return whether a text has eight or more letters and digits, like a short key but no name or code."""
+    if len(text) < 8 or not has_digit(text) or not _KEY_CHARACTERS.search(text[:_MAX_LENGTH]):
+        return False
+    return not _LETTERS.isdisjoint(text) and not is_ordinary(text) and not _is_identifier(text)
+
+
+# Ids of runs and threads: hexadecimal digits, or a time and hexadecimal digits.
+_IDENTIFIER = re2.compile(
+    r"(?i)^(?:[a-z]{1,12}[_\-])?(?:\d{8}[T_\-]?\d{6}[_\-])?[0-9a-f\-]{1,36}$|^[0-9A-HJKMNP-TV-Z]{26}$"
+)
+
+
+def _is_identifier(text: str) -> bool:
+    return _IDENTIFIER.search(text) is not None
+
+
+def is_uuid(text: str) -> bool:
+    """Return whether a text is a UUID."""
+    return _UUID.search(text) is not None
+
+
+def is_url(text: str) -> bool:
+    """Return whether a text begins with the scheme of a URL."""
+    return _URL.search(text[:40]) is not None
+
+
+def has_secret_path(url: str) -> bool:
+    """Return whether a URL has a part below its host that looks like a key."""
+    parts = url[:2000].translate(_SEPARATORS).split("/")[3:]
+    return any(len(part) >= 6 and is_mixed(part) and not is_ordinary(part) for part in parts)
+
+
+_SEPARATORS = str.maketrans("?&=#", "////")
+
+
+def looks_random(text: str) -> bool:
+    """Return whether a text has eight or more characters of several kinds, unlike a word or a number."""
+    return len(text) >= 8 and not text.isalpha() and not text.isdigit() and not text.isspace()
+
+
+def has_known_format(text: str) -> bool:
+    """Return whether a text has the form of a date, version, UUID, path or URL without a login."""
+    shapes = (_MOMENT, _UUID, _PATH)
+    return any(shape.search(text[:_MAX_LENGTH]) for shape in shapes) or (
+        _URL.search(text[:_MAX_LENGTH]) is not None and "@" not in text
+    )
+
+
+def is_distinctive(text: str) -> bool:
+    """Return whether other texts can be searched for a secret: not a word, path or URL without a login."""
+    return (
+        looks_random(text) and not is_path(text) and not (_URL.search(text[:_MAX_LENGTH]) and "@" not in text)
+    )
+
+
+def has_digit(text: str) -> bool:
+    """Return whether a text contains a digit."""
+    return not _DIGITS.isdisjoint(text)
+
+
+def has_upper(text: str) -> bool:
+    """Return whether a text contains a capital letter."""
+    return not _UPPER.isdisjoint(text)
+
+
+def is_mixed(text: str) -> bool:
+    """Return whether a text mixes letters with digits or symbols, as in hunter2 or p@ssword."""
+    if _LETTERS.isdisjoint(text) and text.isascii():
+        return False
+    return has_digit(text) or not _SYMBOLS.isdisjoint(text.rstrip("!?*:"))
+
+
+def entropy(text: str) -> float:
+    """Return the Shannon entropy of a text's characters, in bits per character."""
+    counts = Counter(text)
+    return -sum(count / len(text) * math.log2(count / len(text)) for count in counts.values())
+
+
+def is_machine_made(text: str) -> bool:
+    """Return whether a text has 16 or more random characters, like a key but no name, path, UUID or date."""
+    if len(text) < 16 or not _BLANKS.isdisjoint(text) or not looks_random(text):
+        return False
+    return has_digit(text) and not is_ordinary(text) and entropy(text[:_MAX_LENGTH]) >= 3

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from viewer.redaction import MARKER
-from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
+from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets, redact_text
 from viewer.redaction.names import Secrecy, is_secret_number, is_secret_text, secrecy_below, secrecy_of
 from viewer.redaction.pairs import NAME_FIELDS, VALUE_FIELDS, is_paired_secret
-from viewer.redaction.patterns import compiled
-from viewer.redaction.shapes import is_distinctive, is_ordinary, looks_random
-from viewer.redaction.texts import redact_text
+from viewer.redaction.patterns import compiled, is_distinctive, is_ordinary, looks_random
 
 # JSON inside a text: decoded, and written again with only what was redacted changed.
 

@@ -11,8 +11,16 @@ from typing import Any
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from viewer.redaction.patterns import TextSpan, compiled, words
-from viewer.redaction.shapes import entropy, has_digit, has_upper, is_ordinary, is_uuid
+from viewer.redaction.patterns import (
+    TextSpan,
+    compiled,
+    entropy,
+    has_digit,
+    has_upper,
+    is_ordinary,
+    is_uuid,
+    words,
+)
 
 RULES = Path(__file__).with_name("vendor_tokens.toml")
 # The maximum number of bytes that are matched of a token.

@@ -11,8 +11,7 @@ from typing import Any, Literal, Self, TypeVar
 import psycopg
 from psycopg import IsolationLevel, sql
 
-from viewer.redaction.known_secrets import known_secrets
-from viewer.redaction.texts import redact_text
+from viewer.redaction.known_secrets import known_secrets, redact_text
 from viewer.stores.addresses import ServerAddress
 from viewer.stores.errors import Broken, LocationLimitExceeded, LocationUnreadable, too_much_memory
 from viewer.stores.protocol import ReadLimits

@@ -1,12 +1,15 @@
-"""Filters for jobs, and the live area of a page."""
+"""Filters and tags for jobs, their questions, and the hosts on which they run."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from django import template
+from django.utils.translation import gettext as _
 
 from viewer.launching import labels
-from viewer.models import Job, Location
+from viewer.launching.labels import asker_label
+from viewer.models import Job, Location, Question
+from viewer.presentation.hosts import ShownHost, hosts_if_several
 from viewer.presentation.jobs import status
 from viewer.presentation.jobs.pages import (
     branch_url,
@@ -20,6 +23,11 @@ from viewer.presentation.jobs.pages import (
 from viewer.presentation.jobs.status import limit_label, wait_of, warnings_of
 from viewer.presentation.run.branches import job_colour
 from viewer.records.hosts import is_stalled
+from viewer.records.questions import redacted_answer
+from viewer.web.launch.answers import AnswersPart, asked_part
+
+# Filters for jobs, and the live area of a page.
+
 
 register = template.Library()
 register.filter("job_sentence", status.sentence)
@@ -56,3 +64,84 @@ def live(context: Mapping[str, Any], location: Location) -> dict[str, Any]:
         "ended": Job.objects.ended().filter(location=location).count(),
         "jobs": [shown_job(job) for job in unfinished.order_by("created_at")],
     }
+
+
+# Tags and filters for the questions that runs ask.
+
+
+@register.simple_tag
+def questions_waiting() -> int:
+    """Return the number of questions that wait for an answer."""
+    return Question.objects.waiting().count()
+
+
+register.filter("answer_shown", redacted_answer)
+
+
+@register.filter
+def html_mark(question: Question) -> str:
+    """Return what distinguishes the question's element ids: the job's id and the question's number."""
+    return f"{question.job_id}-{question.number}"
+
+
+@register.filter
+def asker(question: Question) -> str:
+    """Return who asks."""
+    return asker_label(question.context)
+
+
+@register.simple_tag
+def suggested_answers(question: Question, sent: AnswersPart | None) -> AnswersPart | None:
+    """Return the form of the answers that the question suggests, or the one that was sent.
+
+    None if its engine suggests none.
+    """
+    return sent or asked_part(question)
+
+
+@register.filter
+def answer_effect(question: Question) -> str:
+    """Return what an answer continues, as a sentence."""
+    if question.job.kind == Job.Kind.FORK:
+        return _("Your answer continues this fork only. The original still waits and can be answered.")
+    return _("Your answer continues the run itself.")
+
+
+@register.filter
+def answer_hint(question: Question) -> str:
+    """Return what the person who answers should do, as a sentence."""
+    if question.kind == Question.Kind.HUMAN_INPUT:
+        return _("Review the output. Describe what to improve to have it redone, or accept it.")
+    if question.kind == Question.Kind.TEXT_INPUT:
+        return _("The run asks for text input.")
+    if question.kind == Question.Kind.PROGRAM_INPUT:
+        return _("The program waits for a line of input, as in a terminal.")
+    if question.choices:
+        return _("Choose an outcome, or write feedback and a model chooses the outcome.")
+    return _("Write feedback. It is passed to the next step.")
+
+
+@register.filter
+def empty_answer_label(question: Question) -> str:
+    """Return the label of the button that sends an empty answer."""
+    if question.kind == Question.Kind.HUMAN_INPUT:
+        return _("Accept")
+    if question.kind == Question.Kind.PROGRAM_INPUT:
+        return _("Send an empty line")
+    if question.kind == Question.Kind.TEXT_INPUT:
+        return _("Send an empty answer")
+    outcome = str(question.context.get("empty_means") or "")
+    if outcome:
+        return _("No feedback (“%(outcome)s”)") % {"outcome": outcome}
+    return _("No feedback")
+
+
+# Where a location or a job is, on pages. Nothing is shown if there is only one host.
+
+
+@register.inclusion_tag("hosts/_where.html")
+def where(subject: Location | Job, hosts: Mapping[int, ShownHost] | str = "") -> dict[str, ShownHost | None]:
+    """Show the host of a location or job, and whether it is away. A page with many passes all ``hosts``."""
+    location = subject.location if isinstance(subject, Job) else subject
+    found = hosts_if_several() if isinstance(hosts, str) else hosts
+    return {"shown": found.get(location.host_id)}

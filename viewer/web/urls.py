@@ -7,26 +7,19 @@ from viewer.web.views import (
     checkpoints,
     compare,
     exports,
-    forks,
-    home,
-    hosts,
-    inbox,
     jobs,
+    launches,
     locations,
-    new_runs,
     projects,
-    pruning,
     runs,
     search,
     server,
     shares,
-    sweeps,
-    timeline,
 )
 from viewer.web.views import reader as reader_settings
 
 location_urls = [
-    path("", home.show, name="home"),
+    path("", server.home, name="home"),
     path("notice/", server.show_site_notice, name="site-notice"),
     path("settings/", reader_settings.show_settings, name="settings"),
     path("settings/save/", reader_settings.save, name="settings-save"),
@@ -42,12 +35,12 @@ location_urls = [
     path("locations/<uuid:uid>/replaced/", locations.accept_replacement, name="location-replaced"),
     path("locations/<uuid:uid>/remove/", locations.remove, name="location-remove"),
     # ?days=<number>&latest=<number>&branch=<name> choose what is listed.
-    path("locations/<uuid:uid>/prune/", pruning.show, name="prune"),
+    path("locations/<uuid:uid>/prune/", locations.prune, name="prune"),
     path("locations/<uuid:uid>/project/", projects.edit, name="project"),
     path("locations/<uuid:uid>/project/limits/", projects.limits, name="project-limits"),
     # ?entry_point=<module:name>&again=<run> fills in the form.
-    path("locations/<uuid:uid>/run/", new_runs.new, name="new-run"),
-    path("locations/<uuid:uid>/run/plan/", new_runs.plan, name="new-run-plan"),
+    path("locations/<uuid:uid>/run/", launches.new_run, name="new-run"),
+    path("locations/<uuid:uid>/run/plan/", launches.plan_new_run, name="new-run-plan"),
 ]
 
 run_urls = [
@@ -57,7 +50,7 @@ run_urls = [
     # ?named=<part of a name>
     path("runs/<uuid:uid>/branches/", runs.branches, name="run-branches"),
     # ?branch=<name>&span=<id>&from=<percent>&to=<percent>
-    path("runs/<uuid:uid>/timeline/", timeline.of_run, name="run-timeline"),
+    path("runs/<uuid:uid>/timeline/", runs.timeline_of_run, name="run-timeline"),
     # ?format=<a name of FORMATS>
     path("runs/<uuid:uid>/export/", exports.of_run, name="run-export"),
     # ?to=head, fork or failure, and ?branch=<name>
@@ -65,7 +58,7 @@ run_urls = [
     # ?branch=<name> or ?at=<checkpoint id> names what is annotated, else the run itself is.
     path("runs/<uuid:uid>/note/", annotations.edit, name="annotation"),
     path("runs/<uuid:uid>/star/", annotations.star, name="annotation-star"),
-    path("runs/<uuid:uid>/again/", new_runs.again, name="run-again"),
+    path("runs/<uuid:uid>/again/", launches.run_again, name="run-again"),
 ]
 
 checkpoint_urls = [
@@ -74,15 +67,15 @@ checkpoint_urls = [
     # ?part=<id of a part>&older=<key of the checkpoint at which it continues>
     path("checkpoints/<int:pk>/history/", checkpoints.show_history, name="checkpoint-history"),
     path("checkpoints/<int:pk>/graph/", checkpoints.draw_graph, name="checkpoint-graph"),
-    path("checkpoints/<int:pk>/fork/", forks.fork, name="fork"),
-    path("checkpoints/<int:pk>/fork/plan/", forks.plan, name="fork-plan"),
-    path("checkpoints/<int:pk>/fork/next/", forks.next_units, name="fork-next"),
-    path("checkpoints/<int:pk>/resume/", forks.resume, name="resume"),
-    path("checkpoints/<int:pk>/resume/plan/", forks.plan, {"kind": "resume"}, name="resume-plan"),
-    path("checkpoints/<int:pk>/publish/", forks.publish, name="publish"),
-    path("preflight/<uuid:pk>/", forks.show_preflight, name="preflight"),
-    path("checkpoints/<int:pk>/sweep/", sweeps.new, name="new-sweep"),
-    path("checkpoints/<int:pk>/sweep/plan/", sweeps.plan, name="new-sweep-plan"),
+    path("checkpoints/<int:pk>/fork/", launches.fork, name="fork"),
+    path("checkpoints/<int:pk>/fork/plan/", launches.plan_fork, name="fork-plan"),
+    path("checkpoints/<int:pk>/fork/next/", launches.next_units, name="fork-next"),
+    path("checkpoints/<int:pk>/resume/", launches.resume, name="resume"),
+    path("checkpoints/<int:pk>/resume/plan/", launches.plan_fork, {"kind": "resume"}, name="resume-plan"),
+    path("checkpoints/<int:pk>/publish/", launches.publish, name="publish"),
+    path("preflight/<uuid:pk>/", launches.show_preflight, name="preflight"),
+    path("checkpoints/<int:pk>/sweep/", launches.new_sweep, name="new-sweep"),
+    path("checkpoints/<int:pk>/sweep/plan/", launches.plan_sweep, name="new-sweep-plan"),
 ]
 
 compare_urls = [
@@ -100,28 +93,28 @@ job_urls = [
     path("jobs/waiting/", jobs.waiting_now, name="jobs-waiting"),
     path("jobs/limits/", jobs.day_limits, name="day-limits"),
     path("jobs/<uuid:pk>/", jobs.show, name="job"),
-    path("jobs/<uuid:pk>/timeline/", timeline.of_job, name="job-timeline"),
+    path("jobs/<uuid:pk>/timeline/", runs.timeline_of_job, name="job-timeline"),
     path("jobs/<uuid:pk>/wait/", jobs.wait, name="job-wait"),
     path("jobs/<uuid:pk>/start/", jobs.start, name="job-start"),
-    path("sweeps/<uuid:uid>/", sweeps.show, name="sweep"),
+    path("sweeps/<uuid:uid>/", launches.show_sweep, name="sweep"),
     path("jobs/<uuid:pk>/cancel/", jobs.cancel, name="job-cancel"),
     path("jobs/<uuid:pk>/give-up/", jobs.give_up, name="job-give-up"),
 ]
 
 host_urls = [
-    path("hosts/", hosts.index, name="hosts"),
-    path("hosts/<int:pk>/drain/", hosts.drain, name="host-drain"),
-    path("hosts/<int:pk>/remove/", hosts.remove, name="host-remove"),
+    path("hosts/", server.hosts, name="hosts"),
+    path("hosts/<int:pk>/drain/", server.drain_host, name="host-drain"),
+    path("hosts/<int:pk>/remove/", server.remove_host, name="host-remove"),
 ]
 
 inbox_urls = [
-    path("inbox/", inbox.index, name="inbox"),
-    path("inbox/waiting/", inbox.waiting_now, name="inbox-waiting"),
-    path("inbox/count/", inbox.count, name="inbox-count"),
+    path("inbox/", jobs.inbox, name="inbox"),
+    path("inbox/waiting/", jobs.inbox_now, name="inbox-waiting"),
+    path("inbox/count/", jobs.inbox_count, name="inbox-count"),
     # ?at=<checkpoint id>
-    path("runs/<uuid:uid>/questions/", inbox.of_run, name="run-questions"),
-    path("jobs/<uuid:job>/questions/<int:number>/", inbox.show, name="question"),
-    path("jobs/<uuid:job>/questions/<int:number>/answer/", inbox.answer, name="question-answer"),
+    path("runs/<uuid:uid>/questions/", jobs.asked_by_run, name="run-questions"),
+    path("jobs/<uuid:job>/questions/<int:number>/", jobs.show_question, name="question"),
+    path("jobs/<uuid:job>/questions/<int:number>/answer/", jobs.answer_question, name="question-answer"),
 ]
 
 search_urls = [

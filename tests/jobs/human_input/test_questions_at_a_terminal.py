@@ -14,7 +14,7 @@ from django.core.management.base import CommandError
 from tests.jobs.conftest import MakeJob, followed
 from tests.jobs.human_input.test_questions import asked
 from tests.terminal import Terminal
-from viewer.cli.prompt import questions_asked
+from viewer.cli.running import questions_asked
 from viewer.cli.starting import outcome_of
 from viewer.host.jobs.following import ensure_finished
 from viewer.models import Job, Question

@@ -9,8 +9,8 @@ from pytest_django import Settings
 
 from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
 from viewer.host.jobs.following import ensure_finished
-from viewer.launching.enqueue import move_start, start_job
 from viewer.launching.requests import LaunchOptions, is_same_request
+from viewer.launching.start import move_start, start_job
 from viewer.models import Checkpoint, DayLimits, Job, Project
 from viewer.presentation.jobs.status import hint, lateness, wait_of, waiting
 from viewer.records.queue import enqueue, next_job

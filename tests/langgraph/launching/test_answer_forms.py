@@ -12,8 +12,7 @@ from django.utils import timezone
 from viewer.engines.editable import OpenQuestion
 from viewer.engines.langgraph.answers import asked_question, suggested
 from viewer.models import Job, Location, Question
-from viewer.web.forms.answers import AnswersForm
-from viewer.web.launch.answers import AnswersPart
+from viewer.web.launch.answers import AnswersForm, AnswersPart
 
 ACTION = {"action": "refund", "args": {"order": 4411, "amount": 12.5, "note": "late"}}
 CONFIG = {f"allow_{name}": True for name in ("accept", "edit", "respond", "ignore")}

@@ -16,7 +16,7 @@ from viewer.engines.langgraph.plan import REMOVE, editable_messages, edited_mess
 from viewer.engines.plan import EditRefused
 from viewer.models import Location
 from viewer.redaction import MARKER
-from viewer.web.forms.messages import ADD, message_forms
+from viewer.web.launch.conversations import ADD, message_forms
 
 MODULE = "langchain_core.messages"
 HUMAN, AI = f"{MODULE}.human.HumanMessage", f"{MODULE}.ai.AIMessage"

@@ -3,7 +3,7 @@
 from tests.jobs.conftest import wait_until
 from tests.langgraph.launching.test_running import address, ran, rows, threads, worker
 from tests.terminal import Terminal
-from viewer.launching.enqueue import move_start
+from viewer.launching.start import move_start
 from viewer.models import Job, Location
 
 __all__ = ["threads", "worker"]

@@ -10,7 +10,7 @@ from tests.langgraph.launching.test_running import address, worker
 from tests.langgraph.listing.test_stored_copies import detail
 from tests.langgraph.postgresql.test_running import DOGS, FAN, Database, Made, made, rows
 from tests.terminal import Terminal
-from viewer.launching.enqueue import move_start
+from viewer.launching.start import move_start
 from viewer.models import Job, Location
 
 __all__ = ["made", "worker"]

@@ -18,7 +18,7 @@ from viewer.engines.plan import Edits
 from viewer.host.jobs import preflight
 from viewer.host.jobs.preflight import preflight_checkpoint, unaccepted_effects
 from viewer.host.locations.importing import import_location
-from viewer.launching.enqueue import start_job
+from viewer.launching.start import start_job
 from viewer.models import AcceptedEffect, Checkpoint, Job, Location, PreflightCheck, Project, accept_effects
 from viewer.records.runner_requests import request_for
 from viewer.web.login_links import teammate

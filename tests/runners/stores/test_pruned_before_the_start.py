@@ -15,8 +15,8 @@ from viewer.engines.crewai.contents import contents_of
 from viewer.engines.plan import Edits
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.locations.importing import import_location
-from viewer.launching.enqueue import move_start, start_job
 from viewer.launching.requests import LaunchOptions
+from viewer.launching.start import move_start, start_job
 from viewer.models import Checkpoint, Job, Project
 from viewer.records.bodies import stored_body
 from viewer.records.runner_requests import request_for

@@ -15,7 +15,7 @@ from tests.views.forking import CREW, stored
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Question, SavedSearch, ShareLink, Sweep
 from viewer.presentation.share_links import make_link
 from viewer.presentation.shared_objects import Subject, find_shared
-from viewer.web.live.routing import websocket_urlpatterns
+from viewer.web.live.consumer import websocket_urlpatterns
 from viewer.web.login_links import teammate
 
 # Read-only pages accept no POST request.

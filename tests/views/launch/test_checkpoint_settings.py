@@ -49,4 +49,4 @@ def test_the_form_warns_about_a_choice_before_the_start(
     summary = r'id="checkpoints-summary" hx-swap-oob="true">\s*at every event\.\s*<span[^>]*>This writes many'
     assert re.search(summary, live())
     assert "This writes many" not in live(max_checkpoints="5")
-    assert "whole number of at least 1" in live(max_checkpoints="0")
+    assert "whole number of 1 or more" in live(max_checkpoints="0")

@@ -191,8 +191,9 @@ def test_an_invalid_field_shows_its_error(client: Client, page: str) -> None:
     answer = client.post(page, sent | {"location": "00000000-0000-4000-8000-000000000000"})
     text = answer.content.decode()
     assert answer.status_code == 422
-    for field in ("input-1", "checkpoint-events", "max-checkpoints", "new_location"):
+    for field in ("input-1", "max-checkpoints", "new_location"):
         assert f'href="#{field}"' in text, field
+    assert 'href="#checkpoint-events"' in client.post(page, sent).content.decode()
     assert not Job.objects.exists()
 
 

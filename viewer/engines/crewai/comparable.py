@@ -9,7 +9,7 @@ from viewer.engines.contents import EVENTS_A_PAGE, Part, SearchText, Section, Te
 from viewer.engines.crewai.contents import Contents, Task
 from viewer.engines.crewai.planning import agent_prompt
 from viewer.engines.crewai.recorded_events import Event
-from viewer.messages.marking import gettext_noop as _
+from viewer.messages.catalog import gettext_noop as _
 
 # The parts of a CrewAI checkpoint that a comparison aligns.
 

@@ -3,13 +3,12 @@
 from pathlib import Path
 
 from viewer.engines.crewai import editing, entry_points, labels, planning, preflight
-from viewer.engines.crewai.checkpoint_events import GROUPS, checkpoint_events
 from viewer.engines.crewai.comparable import comparable, followed_parts, run_inputs, search_texts
 from viewer.engines.crewai.contents import Contents, completed, contents_of
 from viewer.engines.crewai.flow_plan import FlowMethod
 from viewer.engines.crewai.input_names import ConditionalTasks, input_names
 from viewer.engines.crewai.labels import KINDS
-from viewer.engines.crewai.recorded_events import FAILED
+from viewer.engines.crewai.recorded_events import FAILED, GROUPS, checkpoint_events
 from viewer.engines.crewai.script import script
 from viewer.engines.crewai.spans import spans
 from viewer.engines.crewai.tabs import ORDER, TABS, info, info_lines, is_tab_empty, tab_context

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from viewer.engines.entry_points import EntryPoint, EntryPointLabels
-from viewer.messages.marking import gettext_noop as _
+from viewer.messages.catalog import gettext_noop as _
 
 # Reads crews and flows that a project declares in a file such as ``crew.jsonc`` or ``flow.yaml``.
 

@@ -3,7 +3,7 @@
 from viewer.engines.crewai.editing import PROMPT
 from viewer.engines.crewai.recorded_events import FAILED
 from viewer.engines.entry_points import EventPreset, RootKind
-from viewer.messages.marking import gettext_noop as _
+from viewer.messages.catalog import gettext_noop as _
 
 # What a person runs with CrewAI: a crew, a flow, or an agent alone.
 

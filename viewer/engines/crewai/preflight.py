@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from viewer.engines.entry_points import GONE, Component, PreflightLabels
-from viewer.messages.marking import gettext_noop as _
+from viewer.messages.catalog import gettext_noop as _
 
 MAX_NAME = 120
 

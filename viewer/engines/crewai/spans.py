@@ -17,7 +17,7 @@ from viewer.engines.spans import (
     SpanStatus,
     failed_attempts,
 )
-from viewer.messages.marking import gettext_noop as _
+from viewer.messages.catalog import gettext_noop as _
 
 _UNITS = ("task_started", "method_execution_started", "lite_agent_execution_started")
 _KINDS: Mapping[str, SpanKind] = {

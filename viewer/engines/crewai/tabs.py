@@ -10,7 +10,7 @@ from viewer.engines.crewai.comparable import keyed_tasks
 from viewer.engines.crewai.contents import Contents, Method, Task, changes_since
 from viewer.engines.crewai.planning import agent_prompt
 from viewer.engines.crewai.recorded_events import Event
-from viewer.messages.marking import gettext_noop as _
+from viewer.messages.catalog import gettext_noop as _
 
 # What the run had just produced when a checkpoint was written.
 

@@ -10,7 +10,7 @@ from viewer.engines.editable import MISSING, AnswerField, AnswerOption, OpenQues
 from viewer.engines.langgraph.contents import Contents
 from viewer.engines.langgraph.super_steps import mapping, sequence
 from viewer.engines.langgraph.tabs import preview
-from viewer.messages.marking import gettext_noop as _
+from viewer.messages.catalog import gettext_noop as _
 
 # The answers that an interrupt's value suggests: choices, reviews of actions, schemas, yes or no.
 

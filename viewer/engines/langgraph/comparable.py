@@ -11,7 +11,7 @@ from viewer.engines.langgraph.plan import kickoff_inputs
 from viewer.engines.langgraph.super_steps import fields_of, mapping, sequence
 from viewer.engines.langgraph.tabs import as_text, readable
 from viewer.engines.langgraph.threads.rows import calls_in
-from viewer.messages.marking import gettext_noop as _
+from viewer.messages.catalog import gettext_noop as _
 from viewer.stores.model_calls import ModelCall
 
 # The parts of a LangGraph checkpoint that a comparison aligns.

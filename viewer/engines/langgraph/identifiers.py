@@ -4,8 +4,7 @@ import hashlib
 import re
 from datetime import UTC, datetime, timedelta
 
-from viewer.redaction.known_secrets import KnownSecrets
-from viewer.redaction.texts import redacted_name
+from viewer.redaction.known_secrets import KnownSecrets, redacted_name
 
 # UUIDs of version 6 count tenths of microseconds from this time.
 _EPOCH = datetime(1582, 10, 15, tzinfo=UTC)

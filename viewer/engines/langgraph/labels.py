@@ -2,7 +2,7 @@
 
 from viewer.engines.entry_points import PreflightLabels, RootKind
 from viewer.engines.langgraph.tables.row_shapes import MAX_ROWS
-from viewer.messages.marking import gettext_noop as _
+from viewer.messages.catalog import gettext_noop as _
 
 # What a person runs with LangGraph: a graph.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from viewer.engines.entry_points import ANNOTATIONS, EntryPoint, EntryPointLabels, InputName
 from viewer.engines.langgraph.labels import GRAPH
-from viewer.messages.marking import gettext_noop as _
+from viewer.messages.catalog import gettext_noop as _
 
 # Reads a project's ``langgraph.json`` as text. Nothing is imported or loaded.
 

@@ -23,7 +23,7 @@ from viewer.engines.spans import (
     SpanStatus,
     failed_attempts,
 )
-from viewer.messages.marking import gettext_noop as _
+from viewer.messages.catalog import gettext_noop as _
 
 GAPS = {
     "input": _("until the next turn"),

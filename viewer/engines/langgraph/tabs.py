@@ -10,7 +10,7 @@ from viewer.engines.langgraph.channels import ChangedChannel, ChatMessage, messa
 from viewer.engines.langgraph.contents import Contents, Interrupt, Task
 from viewer.engines.langgraph.super_steps import RETURN, is_opaque
 from viewer.engines.langgraph.typed_values import as_written, text_of_typed
-from viewer.messages.marking import gettext_noop as _
+from viewer.messages.catalog import gettext_noop as _
 
 # The tabs of the checkpoint page that LangGraph adds.
 

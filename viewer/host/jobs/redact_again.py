@@ -8,8 +8,7 @@ from django.db import models
 from viewer.host.locations.project_secrets import mark_of, redact_rows, secrets_for
 from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import Job, JobEvent, PreflightCheck, Project, Question, Sweep
-from viewer.redaction.known_secrets import KnownSecrets, known_secrets
-from viewer.redaction.texts import redacted_name
+from viewer.redaction.known_secrets import KnownSecrets, known_secrets, redacted_name
 from viewer.redaction.values import redact
 
 _JOB = (

@@ -25,8 +25,7 @@ from viewer.models import (
 )
 from viewer.records.locations import is_indexed
 from viewer.redaction.json_bytes import redacted_json, scan
-from viewer.redaction.known_secrets import KnownSecrets, known_secrets
-from viewer.redaction.texts import redact_text, redacted_name
+from viewer.redaction.known_secrets import KnownSecrets, known_secrets, redact_text, redacted_name
 from viewer.redaction.values import redact
 from viewer.stores.packing import compressed
 

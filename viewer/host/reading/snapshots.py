@@ -20,8 +20,7 @@ import msgspec
 
 from viewer.messages.message import UserMessage
 from viewer.redaction.json_bytes import redacted_json, scan
-from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets
-from viewer.redaction.texts import redacted_name
+from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets, redacted_name
 from viewer.stores.errors import (
     Broken,
     Foreign,

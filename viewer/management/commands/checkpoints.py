@@ -46,9 +46,8 @@ class Command(ForklineCommand):
                 subparsers.add_parser(name)
                 continue
             subcommand = SUBCOMMANDS[name]
-            subparser = subparsers.add_parser(
-                name, help=str(subcommand.HELP), description=str(subcommand.HELP)
-            )
+            text = str(subcommand.help)
+            subparser = subparsers.add_parser(name, help=text, description=text)
             subparser.add_argument(
                 "--json", action="store_true", help=_("Print one JSON document, nothing else.")
             )
@@ -60,7 +59,7 @@ class Command(ForklineCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         subcommand = SUBCOMMANDS[options["subcommand"]]
-        if getattr(subcommand, "MAKES_READY", True):
+        if subcommand.makes_ready:
             prepare_data_folder()
             end_orphaned_jobs()
         output = subcommand.handle(options)

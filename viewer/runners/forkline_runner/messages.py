@@ -1,6 +1,7 @@
 """Messages for people: the runner sends a code and its values, and the web side shows the text.
 
-The texts are those of viewer/messages/catalog. The runner needs them in English, for its exceptions and log.
+The texts are those of viewer/messages/runner_catalog.py. The runner needs them in English, for its exceptions
+and log.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypedDict
 
-CATALOG = Path(__file__).resolve().parents[2] / "messages" / "catalog"
+CATALOG = Path(__file__).resolve().parents[2] / "messages" / "runner_catalog.py"
 _PLACEHOLDER = re.compile(r"%\((\w+)\)([dsr])")
 
 
@@ -51,13 +52,11 @@ def english(sent: Message) -> str:
 @cache
 def texts() -> dict[str, str]:
     """Return the runners' texts by code. Loaded by path: a project may have a package called ``viewer``."""
-    found: dict[str, str] = {}
-    for path in sorted(CATALOG.glob("runner*.py")):
-        spec = importlib.util.spec_from_file_location(f"forkline_texts_{path.stem}", path)
-        assert spec is not None and spec.loader is not None, path
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        found |= module.MESSAGES
+    spec = importlib.util.spec_from_file_location("forkline_texts", CATALOG)
+    assert spec is not None and spec.loader is not None, CATALOG
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: dict[str, str] = module.MESSAGES
     return found
 
 

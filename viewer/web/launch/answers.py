@@ -1,30 +1,179 @@
-"""Questions with their answers, and conversations with their messages, as a launch page shows them."""
+"""Answers to what a checkpoint or a run waits for: their form, and the part of a page with it."""
 
+import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django import forms
 from django.forms import BoundField
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from viewer.engines import engine_of
-from viewer.engines.editable import AnswerField, AnswerOption, Editable, OpenQuestion
+from viewer.engines.answer_schema import AnswerInvalid, check_answer
+from viewer.engines.editable import MISSING, AnswerField, AnswerOption, Editable, OpenQuestion
 from viewer.engines.protocol import Contents
-from viewer.launching.edits import written_messages
+from viewer.launching.edits import parse_typed_answer
+from viewer.launching.values import INVALID, InvalidValue, ValueKind, as_json, parse_value, text_of
+from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Question, Run
 from viewer.records.run_rows import branch_status
-from viewer.redaction import MARKER
-from viewer.web.forms.answers import AnswersForm, choice_texts, part_name
-from viewer.web.forms.messages import (
-    MessageForm,
-    MessageForms,
-    ModesForm,
-    content_text,
-    fits_form,
-    message_forms,
-)
-from viewer.web.launch.edits import FieldView, first_error
+from viewer.web.forms.fields import valid_values
+from viewer.web.launch.edits import FieldView
+
+# The form of answers to what a checkpoint or a run waits for.
+
+
+TYPES = ((ValueKind.TEXT.value, gettext_lazy("text")), (ValueKind.JSON.value, gettext_lazy("JSON")))
+
+
+class AnswersForm(forms.Form):
+    """For each question: an option with its fields, or a text or JSON value. An empty answer is none.
+
+    If a person has to choose, the choice of no answer is one as well, but no choice is an error.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        questions: Sequence[OpenQuestion],
+        must_choose: bool = False,
+        initial: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(data, initial=dict(initial or {}))
+        self.must_choose = must_choose
+        self.questions = list(questions)
+        # The answer that an option makes, by the question's number.
+        self._chosen: dict[int, Any] = {}
+        for number, question in enumerate(self.questions):
+            choices = [(one.label, one.label) for one in question.options]
+            self.fields[f"choice:{number}"] = forms.ChoiceField(required=False, choices=[("", ""), *choices])
+            self.fields[f"type:{number}"] = forms.ChoiceField(
+                required=False, choices=TYPES, initial=ValueKind.TEXT.value, label=gettext_lazy("Type")
+            )
+            self.fields[f"answer:{number}"] = forms.CharField(
+                required=False,
+                strip=False,
+                label=question.prompt,
+                widget=forms.Textarea(attrs={"id": f"answer-{number}"}),
+            )
+            for position, option in enumerate(question.options):
+                for field, one in enumerate(option.fields):
+                    self.fields[part_name(number, position, field)] = _part(one, number, position, field)
+
+    def clean(self) -> dict[str, Any]:
+        for number, question in enumerate(self.questions):
+            name = f"answer:{number}"
+            text = self.cleaned_data.get(name) or ""
+            kind = ValueKind(self.cleaned_data.get(f"type:{number}") or ValueKind.TEXT)
+            if text.strip():
+                try:
+                    self.cleaned_data[name] = parse_typed_answer(question, text, kind)
+                except INVALID as invalid:
+                    self.add_error(name, translate(invalid))
+                continue
+            if self.must_choose and question.options and f"choice:{number}" not in self.data:
+                self.add_error(name, _("Choose an answer, or choose to be asked in the inbox."))
+            for position, option in enumerate(question.options):
+                if option.label == self.cleaned_data.get(f"choice:{number}"):
+                    self._choose(number, position, option)
+        return self.cleaned_data
+
+    def _choose(self, number: int, position: int, option: AnswerOption) -> None:
+        """Make the answer of an option from what was typed into its fields."""
+        answer = copy.deepcopy(option.value)
+        for field, one in enumerate(option.fields):
+            name = part_name(number, position, field)
+            try:
+                value = _typed(one, self.cleaned_data.get(name) or "")
+            except INVALID as invalid:
+                self.add_error(name, translate(invalid))
+                return
+            if value is not MISSING:
+                answer = _with_value(answer, one.path, value)
+        try:
+            if schema := self.questions[number].schema:
+                check_answer(answer, schema)
+        except AnswerInvalid as invalid:
+            paths = [one.path for one in option.fields]
+            wrong = paths.index(invalid.path) if invalid.path in paths else None
+            name = f"answer:{number}" if wrong is None else part_name(number, position, wrong)
+            self.add_error(name, translate(invalid))
+            return
+        self._chosen[number] = answer
+
+    @property
+    def answers(self) -> dict[str, Any]:
+        """The answers by the question's id. What was typed counts instead of a choice."""
+        values, found = valid_values(self), {}
+        for number, question in enumerate(self.questions):
+            typed = values.get(f"answer:{number}")
+            if typed not in (None, "") and not (isinstance(typed, str) and not typed.strip()):
+                found[question.id] = typed
+            elif number in self._chosen:
+                found[question.id] = self._chosen[number]
+        return found
+
+
+def part_name(number: int, position: int, field: int) -> str:
+    """The name of a field of an option of a question, by their positions."""
+    return f"part:{number}:{position}:{field}"
+
+
+def _part(one: AnswerField, number: int, position: int, field: int) -> forms.CharField:
+    """The field for a part of an answer. Its text has the form of the part's kind."""
+    stored = one.stored
+    text = "" if stored is MISSING or stored is None else _as_text(stored, ValueKind(one.kind))
+    attrs = {"id": f"part-{number}-{position}-{field}"}
+    return forms.CharField(
+        required=False, strip=False, label=one.label, initial=text, widget=forms.Textarea(attrs=attrs)
+    )
+
+
+def _as_text(value: Any, kind: ValueKind) -> str:
+    try:
+        return text_of(value, kind)
+    except TypeError:
+        # A default that is not of the type that its schema names.
+        return as_json(value)
+
+
+def choice_texts(one: AnswerField) -> list[str]:
+    """The values that a field chooses from, as texts."""
+    if one.kind == ValueKind.YES_NO:
+        return ["true", "false"]
+    return [value if isinstance(value, str) else as_json(value) for value in one.choices]
+
+
+def _typed(one: AnswerField, text: str) -> Any:
+    """The value of a field; MISSING if nothing is typed that has to be. Raises InvalidValue."""
+    if not text.strip() and (one.stored is MISSING or one.choices or one.kind != ValueKind.TEXT):
+        if one.is_required:
+            raise InvalidValue(_("The answer requires this value."))
+        return MISSING
+    if one.choices:
+        found = [value for value, shown in zip(one.choices, choice_texts(one), strict=True) if shown == text]
+        if not found:
+            raise InvalidValue(_("Choose one of the values."))
+        return found[0]
+    return parse_value(text, ValueKind(one.kind))
+
+
+def _with_value(answer: Any, path: Sequence[str | int], value: Any) -> Any:
+    """The answer with a value at the end of a path."""
+    if not path:
+        return value
+    inner = answer
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    return answer
+
+
+# Questions with their answers, and conversations with their messages, as a launch page shows them.
+
 
 # Questions of a checkpoint or run with their answers, as a page shows them.
 
@@ -203,145 +352,3 @@ def asked_at(checkpoint: Checkpoint, contents: Contents) -> AnswersPart | None:
     if branch_status(checkpoint) != Run.Status.WAITING:
         return None
     return answers_part(None, engine_of(contents).editable(contents), must_choose=False)
-
-
-# The part of a fork page for an entry of the state that is a list of messages.
-
-
-@dataclass(frozen=True, slots=True)
-class MessageView:
-    """A message with its typed edits. ``number`` counts from 1 on the page."""
-
-    number: int
-    form: MessageForm
-    html_id: str
-
-    @property
-    def is_new(self) -> bool:
-        return self.form.message is None
-
-    @property
-    def role(self) -> str:
-        return self.form.message.role if self.form.message else str(self.form["role"].value() or "user")
-
-    @property
-    def name(self) -> str:
-        """The message's own name and id; either may be missing."""
-        message = self.form.message
-        return " ".join(part for part in (message.name, message.id) if part) if message else ""
-
-    @property
-    def answers_call(self) -> str:
-        return self.form.message.answers_call if self.form.message else ""
-
-    @property
-    def stored(self) -> str:
-        return content_text(self.form.message) if self.form.message else ""
-
-    @property
-    def has_calls(self) -> bool:
-        """Whether its tool calls are shown: it has some, or is a new message that may have some."""
-        return self.is_new or bool(self.form.message and self.form.message.calls)
-
-    @property
-    def has_redacted_part(self) -> bool:
-        return MARKER in self.stored
-
-    @property
-    def rows(self) -> int:
-        text = str(self.form["text"].value() or "")
-        return min(8, max(1, text.count("\n") + 1, len(text) // 60))
-
-    @property
-    def is_changed(self) -> bool:
-        return self.form.edit is not None
-
-    @property
-    def is_removed(self) -> bool:
-        return bool(self.form.edit and self.form.edit.is_removed)
-
-    @property
-    def error(self) -> str:
-        return first_error(self.form["text"]) or first_error(self.form["calls"]) or self.role_error
-
-    @property
-    def role_error(self) -> str:
-        return first_error(self.form["role"])
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationPart:
-    """The messages of one entry. ``mode`` is the choice of how an edit is written; None if there is none.
-
-    ``value`` is what the edit writes, None if nothing was edited. ``error`` says why it cannot.
-    """
-
-    forms: MessageForms
-    html_id: str
-    mode: BoundField | None
-    by_id: bool
-    value: list[Any] | None = None
-    error: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.forms.name
-
-    @property
-    def messages(self) -> list[MessageView]:
-        ids = (f"{self.html_id}-{number}" for number in range(len(self.forms.forms)))
-        pairs = enumerate(zip(self.forms.forms, ids, strict=True), 1)
-        return [MessageView(number, form, html_id) for number, (form, html_id) in pairs]
-
-    @property
-    def changed_ids(self) -> list[str]:
-        return [message.html_id for message in self.messages if message.is_changed]
-
-    @property
-    def effect(self) -> str:
-        """What the edits do to the conversation, with the number of messages before and after."""
-        edits = self.forms.edits
-        if not edits:
-            return _("Unchanged")
-        removed = sum(edit.is_removed for edit in edits)
-        added = sum(edit.position is None for edit in edits)
-        before = len(self.forms.messages)
-        counts = {
-            "changed": len(edits) - removed - added,
-            "removed": removed,
-            "added": added,
-            "before": before,
-            "after": before + added - removed,
-        }
-        return (
-            _("%(changed)d changed, %(removed)d removed, %(added)d added: %(before)d → %(after)d messages")
-            % counts
-        )
-
-
-def conversation_parts(
-    data: Any, contents: Contents, edited: Editable, modes: ModesForm
-) -> list[ConversationPart]:
-    """The part of each conversation that is short enough, in its initial state if ``data`` is None."""
-    state, found = edited.state or {}, []
-    for number, name in enumerate(conversations_in(edited)):
-        forms = message_forms(data, name, edited.conversations[name])
-        by_id = modes.adds(name)
-        value, error = written_messages(contents, state[name], forms.edits, by_id=by_id)
-        field = f"mode:{name}"
-        mode = modes[field] if field in modes.fields else None
-        if error and mode is not None:
-            modes.add_error(field, error)
-        found.append(ConversationPart(forms, f"messages-{number}", mode, by_id, value, error))
-    return found
-
-
-def conversations_in(edited: Editable) -> list[str]:
-    """The names of the entries whose messages are edited one by one."""
-    return [name for name, messages in edited.conversations.items() if fits_form(messages)]
-
-
-def without_conversations(edited: Editable) -> Mapping[str, Any]:
-    """The entries of the state that have a field of their own."""
-    names = set(conversations_in(edited))
-    return {name: value for name, value in (edited.state or {}).items() if name not in names}

@@ -1,9 +1,11 @@
 """The parts of a launch page for stored values and outputs, with their edits."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+from django import forms
 from django.forms import BoundField
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -14,9 +16,51 @@ from viewer.launching.values import ValueKind, as_json
 from viewer.presentation.diff import Piece, difference
 from viewer.redaction import MARKER
 from viewer.redaction.names import secrecy_of
-from viewer.web.forms.fields import Typed, ValueField
+from viewer.web.forms.fields import Typed, ValueField, valid_values
 from viewer.web.forms.fork import OutputsForm, ValuesForm, output_name
-from viewer.web.forms.messages import ModesForm
+
+# Whether an edit replaces a value or goes through its reducer.
+
+
+class ModeField(forms.ChoiceField):
+    """How an edit of an entry with this ``reducer`` is written; empty if its name is unknown."""
+
+    def __init__(self, reducer: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.reducer = reducer
+
+
+class ModesForm(forms.Form):
+    """For each entry with a reducer: whether an edit replaces its value or goes through the reducer.
+
+    ``reducers`` has the reducer's name by entry, None where it is unknown.
+    """
+
+    def __init__(self, data: Any, reducers: Mapping[str, str | None], by_id: Sequence[str] = ()) -> None:
+        super().__init__(data)
+        self.by_id = set(by_id)
+        for number, (name, reducer) in enumerate(reducers.items()):
+            add = _("Add with %(reducer)s") % {"reducer": reducer or _("its reducer")}
+            choices = [("replace", _("Replace the value")), ("add", add)]
+            self.fields[f"mode:{name}"] = ModeField(
+                reducer or "",
+                required=False,
+                choices=choices,
+                initial="add" if name in self.by_id else "replace",
+                label=_("Edit of %(name)s") % {"name": name},
+                widget=forms.Select(attrs={"id": f"mode-{number}"}),
+            )
+
+    def adds(self, name: str) -> bool:
+        """Whether an edit of this entry goes through its reducer."""
+        field = self.fields.get(f"mode:{name}")
+        if field is None:
+            return False
+        return bool((valid_values(self).get(f"mode:{name}") or field.initial) == "add")
+
+
+# The parts of a page for stored values and outputs.
+
 
 KIND_LABELS = {
     ValueKind.TEXT: gettext_lazy("text"),

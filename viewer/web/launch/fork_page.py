@@ -12,16 +12,15 @@ from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import kind_of
 from viewer.launching.edits import added_value
-from viewer.launching.naming import fork_branch
 from viewer.launching.preview import LaunchPreview, preview_launch
-from viewer.launching.requests import ForkRequest
+from viewer.launching.requests import ForkRequest, fork_branch
 from viewer.launching.start import start
 from viewer.models import Checkpoint, Job
 from viewer.web.forms.fork import ForkForm, OutputsForm, PreflightForm, StateForm, ValuesForm
-from viewer.web.forms.messages import ModesForm
 from viewer.web.forms.options import models_form
-from viewer.web.launch.answers import answers_part, conversation_parts, without_conversations
-from viewer.web.launch.edits import ValuesPart, output_views, values_part
+from viewer.web.launch.answers import answers_part
+from viewer.web.launch.conversations import conversation_parts, without_conversations
+from viewer.web.launch.edits import ModesForm, ValuesPart, output_views, values_part
 from viewer.web.launch.page import (
     CheckpointPage,
     StartingPoint,

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.datastructures import MultiValueDict
 
-from viewer.launching.naming import edits_not_kept, edits_to_repeat
+from viewer.launching.requests import edits_not_kept, edits_to_repeat
 from viewer.launching.values import as_json, text_of
 from viewer.launching.values import kind_of as value_kind_of
 from viewer.models import Job

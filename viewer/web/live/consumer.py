@@ -1,4 +1,4 @@
-"""The WebSocket consumer: sends a page what it shows, then each change."""
+"""The consumer of every socket, and the sockets' addresses."""
 
 import asyncio
 from contextlib import suppress
@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.http import HttpRequest
+from django.urls import path, re_path
 from django.utils import timezone
 from django.utils.translation import get_language_from_request
 
@@ -20,6 +21,9 @@ from viewer.web.live.admission import LOGGED_OUT, NOT_THERE, RIGHT_CHANGED, TRY_
 from viewer.web.live.feeds import HOME, RowsFeed, location_group, share_group
 from viewer.web.live.job_feed import JobFeed
 from viewer.web.login_links import number_in
+
+# The WebSocket consumer: sends a page what it shows, then each change.
+
 
 # Maximum messages that wait for a page. A slower page reconnects, and receives what it missed.
 MAX_WAITING = 100
@@ -176,3 +180,18 @@ class PageConsumer(AsyncWebsocketConsumer):
         accepted: bytes = dict(self.scope["headers"]).get(b"accept-language", b"")
         request.META["HTTP_ACCEPT_LANGUAGE"] = accepted.decode("latin-1")
         return get_language_from_request(request)
+
+
+# Every socket's address.
+
+
+websocket_urlpatterns = [
+    path("ws/locations/<uuid:uid>/", PageConsumer.as_asgi(), {"shows": "location"}),
+    path("ws/home/", PageConsumer.as_asgi(), {"shows": "home"}),
+    # ?after=<seq> sends the events after that one.
+    path("ws/jobs/<uuid:pk>/", PageConsumer.as_asgi(), {"shows": "job"}),
+    # Without a login: the token opens the object of its link only.
+    path("ws/shared/<str:token>/", PageConsumer.as_asgi(), {"shows": "share"}),
+    # Without it, an unknown URL is logged as an error.
+    re_path(r"", NoSuchSocket.as_asgi()),
+]

@@ -30,12 +30,12 @@ from viewer.records.annotations import annotations_in
 from viewer.records.bodies import contents_at, shown_body, stored_body, stored_bytes
 from viewer.records.lineage.drawing import NoLayout
 from viewer.records.permissions import can_run, viewer_allowed
-from viewer.web.launch.answers import conversations_in
+from viewer.web.launch.conversations import conversations_in
 from viewer.web.launch.edits import editable_parts
 from viewer.web.login_links import number_in
 from viewer.web.views.exports import download
-from viewer.web.views.forks import is_from_our_page
-from viewer.web.views.inbox import asked_context
+from viewer.web.views.jobs import asked_context
+from viewer.web.views.launches import is_from_our_page
 
 
 @viewer_allowed

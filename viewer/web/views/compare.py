@@ -14,7 +14,7 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.launching.refusals import LaunchRefused
-from viewer.launching.score import score as start_score
+from viewer.launching.sweep import score as start_score
 from viewer.models import Job, Sweep, uuid_of
 from viewer.presentation.comparison import detail_of, row_in, table_of
 from viewer.presentation.comparison_sides import (

@@ -1,26 +1,39 @@
-"""Jobs: the list, one job as it runs, and cancelling it."""
+"""The pages of jobs, and the inbox with the questions that their runs ask."""
 
+from contextlib import suppress
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.engines import engine_of
-from viewer.launching.enqueue import move_start, request_cancel
-from viewer.models import DayLimits, Job
+from viewer.engines.answer_schema import AnswerInvalid
+from viewer.engines.protocol import Contents, kind_of
+from viewer.host_requests import ImportRun, NotReadable, ask
+from viewer.launching.start import move_start, request_cancel
+from viewer.messages.translation import translate
+from viewer.models import Checkpoint, DayLimits, Job, Question, Run
 from viewer.presentation.hosts import hosts_if_several
 from viewer.presentation.jobs.pages import job_list, shown_job
 from viewer.presentation.jobs.status import wait_of, waiting
 from viewer.presentation.reproduction import command_of, reproduction_of, script_of
-from viewer.records import hosts
+from viewer.presentation.run.head import jump_target
+from viewer.presentation.run_list import paused_runs
+from viewer.records import hosts, questions
+from viewer.records.bodies import contents_at, shown_body
 from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.options import DailyLimitsForm, StartTimeForm
+from viewer.web.launch.answers import AnswersPart, asked_at, asked_part
 from viewer.web.live.feeds import home_state
 from viewer.web.views.server import limits_of_day
+
+# Jobs: the list, one job as it runs, and cancelling it.
 
 
 @viewer_allowed
@@ -127,3 +140,130 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     if not is_cancelled:
         messages.info(request, _("Nothing to cancel."))
     return redirect(job)
+
+
+# The inbox: questions that wait for an answer, one question, and answering it.
+
+
+# Runs that wait without a job. The others are on the home page, under its filter.
+MAX_PAUSED = 50
+RELATED = ("job", "job__run", "job__location", "answered_by")
+
+
+@viewer_allowed
+@require_GET
+def inbox(request: HttpRequest) -> HttpResponse:
+    """Show the questions that wait for an answer, the oldest first."""
+    return render(request, "inbox/list.html", _waiting())
+
+
+@viewer_allowed
+@require_GET
+def inbox_now(request: HttpRequest) -> HttpResponse:
+    """Return the part of the inbox that an open page polls."""
+    return render(request, "inbox/_waiting.html", _waiting())
+
+
+@viewer_allowed
+@require_GET
+def show_question(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
+    """Show one question, with a form while it waits for an answer."""
+    question = get_object_or_404(Question.objects.select_related(*RELATED), job=job, number=number)
+    return render(request, "inbox/page.html", {"question": question, "job": question.job})
+
+
+@require_POST
+def answer_question(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
+    """Answer the question. The first answer wins; a later one gets a notice."""
+    question = get_object_or_404(Question.objects.select_related(*RELATED), job=job, number=number)
+    person = request.user if request.user.is_authenticated else None
+    part = typed_answer(request, question)
+    if part and part.text is None:
+        template = "inbox/_question.html" if request.headers.get("HX-Request") else "inbox/page.html"
+        return render(request, template, {"question": question, "job": question.job, "part": part})
+    text = part.text if part and part.text is not None else answer_in(request)
+    try:
+        is_first = questions.answer(question, text, person)
+    except AnswerInvalid as invalid:
+        messages.error(request, translate(invalid))
+        return redirect(question)
+    if request.headers.get("HX-Request"):
+        context = {"question": question, "job": question.job, "is_late": not is_first}
+        return render(request, "inbox/_question.html", context)
+    if not is_first:
+        messages.warning(
+            request, _("Your answer was not used: another one arrived first, or the run has ended.")
+        )
+        return redirect(question)
+    messages.success(request, _("Answered. The run continues."))
+    return redirect(question.job)
+
+
+@viewer_allowed
+@require_GET
+def inbox_count(request: HttpRequest) -> HttpResponse:
+    """Return the header's link to the inbox, with the number of waiting questions."""
+    return render(request, "inbox/_link.html", {"oob": True})
+
+
+@viewer_allowed
+@require_GET
+def asked_by_run(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Return what a paused run asks, at the checkpoint ``?at=`` or else where it waits.
+
+    Nothing is asked while a job answers it, and once it is answered.
+    """
+    run = get_object_or_404(Run.objects.select_related("location__project"), uid=uid)
+    ask(ImportRun(run.pk))
+    rows = run.checkpoints.select_related("run", "location", "stored_copy")
+    at = request.GET.get("at", "")
+    found = rows.filter(checkpoint_id=at).first() if at else jump_target(run, "waiting", "")
+    context: dict[str, Any] = {"checkpoint": found, "run": run}
+    if found:
+        with suppress(NotReadable):
+            context |= asked_context(found, contents_at(found, shown_body(found)[0]))
+    if found and not at:
+        # In the inbox, the question may move to another checkpoint.
+        context["asked_query"] = ""
+    return render(request, "inbox/_asked.html", context)
+
+
+def asked_context(checkpoint: Checkpoint, contents: Contents) -> dict[str, Any]:
+    """Return what the part of a checkpoint's page shows that asks what it waits for."""
+    asked = asked_at(checkpoint, contents)
+    if asked is None:
+        return {}
+    kind = kind_of(engine_of(contents), checkpoint.entity)
+    under_way = Job.objects.under_way().filter(kind=Job.Kind.RESUME, run=checkpoint.run)
+    return {
+        "asked": asked,
+        "asked_query": f"?{urlencode({'at': checkpoint.checkpoint_id})}",
+        "answering": under_way.first(),
+        "can_be_answered": kind.is_runnable and not checkpoint.is_pruned,
+        "continues_itself": not kind.resumes_last_only or checkpoint.is_last,
+    }
+
+
+def _waiting() -> dict[str, QuerySet[Question] | QuerySet[Run]]:
+    """The questions of running jobs, and the newest runs that wait while no job runs them."""
+    questions = Question.objects.waiting().select_related(*RELATED).order_by("asked_at", "pk")
+    return {"questions": questions, "paused": paused_runs()[:MAX_PAUSED]}
+
+
+def typed_answer(request: HttpRequest, question: Question) -> AnswersPart | None:
+    """Return what was sent with the form of a question that suggests answers; None for the plain form."""
+    sent = request.POST.copy()
+    if "answer:0" not in sent or "nothing" in sent or not question.is_waiting:
+        return None
+    if sent.get("choice:0"):
+        # A button counts, not what was typed before.
+        sent["answer:0"] = ""
+    return asked_part(question, sent)
+
+
+def answer_in(request: HttpRequest) -> str:
+    """Return the submitted answer: text, a chosen outcome with text, or nothing."""
+    if "nothing" in request.POST:
+        return ""
+    said = (request.POST.get("choice", ""), request.POST.get("text", "").replace("\r\n", "\n").strip())
+    return "\n".join(part for part in said if part)

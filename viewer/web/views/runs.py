@@ -1,4 +1,4 @@
-"""A run: its lineage as lanes and a list, and the selected checkpoint."""
+"""The pages of a run: its checkpoints and lineage, and its timeline."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,12 +9,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.cache import patch_vary_headers
+from django.utils.translation import gettext
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
+from viewer.engines import engine_of
+from viewer.engines.protocol import kind_of
 from viewer.host_requests import ImportRun, ask
 from viewer.messages.translation import translate
-from viewer.models import Run
+from viewer.models import Job, Run
 from viewer.presentation.export import FORMATS
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run import visible
@@ -30,11 +33,24 @@ from viewer.presentation.run.head import (
 )
 from viewer.presentation.run.visible import Wanted
 from viewer.presentation.run.window import window_of
+from viewer.presentation.spans import (
+    BranchSpans,
+    TimelineView,
+    branch_spans,
+    failed_job,
+    job_spans,
+    timeline_of,
+    why_branch_is_empty,
+    why_job_is_empty,
+    window_in,
+)
 from viewer.records.lineage.drawing import NoLayout
 from viewer.records.permissions import viewer_allowed
 from viewer.web.login_links import number_in
 from viewer.web.views.checkpoints import detail_context, selected_checkpoint
-from viewer.web.views.timeline import timeline_branches
+
+# A run: its lineage as lanes and a list, and the selected checkpoint.
+
 
 FILTERS = ("failed", "starred")
 # Maximum number of checkpoints whose folded forks an address opens.
@@ -177,3 +193,60 @@ def kept_query(request: HttpRequest, besides: Sequence[str] = ()) -> str:
     if kept.get("only") not in FILTERS:
         kept.pop("only", None)
     return f"&{kept.urlencode()}" if kept else ""
+
+
+# The timeline of a run or a job.
+
+
+@viewer_allowed
+@require_GET
+def timeline_of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Show the timeline of a branch of a run."""
+    run = get_object_or_404(Run.objects.select_related("location__project", "parent"), uid=uid)
+    ask(ImportRun(run.pk))
+    found = branch_spans(run, request.GET.get("branch", ""))
+    view = timeline_of(found.spans, request.GET.get("span", ""), _window(request))
+    context = {"run": run, "location": run.location, "timeline": view, "found": found}
+    context |= {"branch": found.branch, **_fork(run, found, view)}
+    if not found.spans:
+        context |= {"why_empty": why_branch_is_empty(found.checkpoints)}
+        context |= {"failed_job": failed_job(run, found.branch)}
+    context |= {"view": "timeline", "at": request.GET.get("at", "")}
+    context |= run_head(run) | {"export_formats": FORMATS} | timeline_branches(run, found.branch)
+    return render(request, "timeline/run.html", context)
+
+
+def timeline_branches(run: Run, branch: str = "") -> dict[str, Any]:
+    """Return where the branch picker of a timeline finds branches, and what its links open."""
+    query = {"of": "timeline", "branch": branch}
+    return {
+        "branch_page": reverse("run-timeline", args=[run.uid]),
+        "branch_finder": reverse("run-branches", args=[run.uid], query=query),
+        "branches_label": gettext("Show the timeline of one branch"),
+    }
+
+
+@viewer_allowed
+@require_GET
+def timeline_of_job(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Show the timeline of a job."""
+    job = get_object_or_404(Job.objects.select_related("location", "run"), pk=pk)
+    view = timeline_of(job_spans(job), request.GET.get("span", ""), _window(request))
+    context = {"job": job, "location": job.location, "timeline": view, "why_empty": why_job_is_empty(job)}
+    return render(request, "timeline/job.html", context)
+
+
+def _window(request: HttpRequest) -> tuple[float, float]:
+    return window_in(request.GET.get("from", ""), request.GET.get("to", ""))
+
+
+def _fork(run: Run, found: BranchSpans, view: TimelineView) -> dict[str, Any]:
+    """The checkpoint before the unit of the selected span, from which that unit can be forked."""
+    unit = view.track.unit if view.track else None
+    before = found.checkpoint_before(unit) if unit else None
+    if before is None:
+        return {}
+    kind = kind_of(engine_of(run.location), before.entity)
+    # A called run continues only within its caller.
+    is_runnable = kind.is_runnable and run.parent_id is None
+    return {"before": before, "unit_label": kind.unit_label, "is_runnable": is_runnable}

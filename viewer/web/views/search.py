@@ -1,23 +1,145 @@
-"""Search: the texts and checkpoints of all locations, and saved searches."""
+"""The form and the pages of a search."""
 
+from typing import Any
 from urllib.parse import parse_qsl
 
+from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.cache import patch_vary_headers
-from django.utils.translation import gettext as _
+from django.utils.text import capfirst
+from django.utils.translation import gettext, ngettext, pgettext_lazy
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
 
-from viewer.models import Location, SavedSearch
+from viewer.engines import all_engines
+from viewer.models import Location, SavedSearch, SearchEntry, SearchFacet
 from viewer.presentation.palette import commands_for
+from viewer.presentation.run.rows import trigger_label
+from viewer.presentation.share_links import EXPIRY_DAYS
 from viewer.records.permissions import can_run, viewer_allowed
 from viewer.records.search import Results, SearchRefused, progress, search
-from viewer.records.search_filters import filters_from
-from viewer.web.forms.search import SavedSearchForm, SearchForm
+from viewer.records.search_filters import COMPLETED, FAILED, PRUNED, WAITING, Filters, filters_from
 from viewer.web.login_links import number_in
+
+# The forms of a search and of a share link.
+
+
+# The form of a search. Whatever it holds is valid: what cannot be understood does not filter.
+
+
+# Values in one list.
+MAX_OFFERED = 200
+# The fields with a list of values, by their facet.
+_FACETS = {"agent": "agent", "unit": "unit", "model": "model", "version": "engine_version"}
+
+
+def _text(label: Any, **attributes: str) -> forms.CharField:
+    widget = forms.TextInput(attrs={"autocomplete": "off", "maxlength": "300", **attributes})
+    return forms.CharField(label=label, required=False, widget=widget)
+
+
+class SearchForm(forms.Form):
+    """The filters of a search, filled in with those of its address."""
+
+    kind = forms.ChoiceField(label=_("Text"))
+    location = forms.ChoiceField(label=_("Location"))
+    entity = forms.ChoiceField(label=_("Type"))
+    status = forms.ChoiceField(
+        label=_("Status"),
+        choices=[
+            ("", _("Any")),
+            (FAILED, _("failed")),
+            (WAITING, _("waiting for an answer")),
+            (COMPLETED, _("completed")),
+            (PRUNED, _("pruned at its source")),
+        ],
+    )
+    trigger = forms.ChoiceField(label=_("Written when"))
+    agent = _text(_("Agent"))
+    unit = _text("")
+    model = _text(_("Model"))
+    branch = _text(_("Branch"))
+    version = _text(_("Engine version"))
+    since = _text(pgettext_lazy("the first day of a period", "From"), type="date")
+    until = _text(_("To"), type="date")
+    tokens = _text(_("Tokens, at least"), inputmode="numeric")
+    cost = _text(_("Cost of the run in US$, at least"), inputmode="decimal")
+    unattended = forms.BooleanField(label=_("Failed and never re-run"), required=False)
+    edited = forms.BooleanField(label=_("Edited"), required=False)
+
+    def __init__(self, filters: Filters) -> None:
+        super().__init__(initial={name: getattr(filters, name) for name in self.base_fields}, prefix=None)
+        self.fields["unit"].label = units_text()
+        self._choose("kind", SearchEntry.Kind.choices)
+        self._choose("location", [(str(one.uid), one.path) for one in Location.objects.all()])
+        kinds = [kind for engine in all_engines() for kind in engine.kinds.values() if kind.name != "unknown"]
+        self._choose("entity", [(kind.name, gettext(kind.label)) for kind in kinds])
+        triggers = _values("trigger")
+        self._choose("trigger", [(value, trigger_label(value)) for value in triggers])
+        self.lists = {name: _values(facet) for name, facet in _FACETS.items()}
+        for name in self.lists:
+            self.fields[name].widget.attrs["list"] = f"{name}-values"
+
+    def _choose(self, name: str, choices: list[tuple[str, Any]]) -> None:
+        """Add these choices, and the present one even if it is not among them."""
+        value = str(self.initial[name])
+        known = {choice for choice, _label in choices}
+        extra = [(value, value)] if value and value not in known else []
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [("", _("Any")), *choices, *extra]
+
+
+def units_text() -> str:
+    """What the engines call their units of work, separated by commas."""
+    labels = dict.fromkeys(
+        gettext(kind.unit_label) for engine in all_engines() for kind in engine.kinds.values()
+    )
+    return capfirst(", ".join(labels))
+
+
+def _values(facet: str) -> list[str]:
+    rows = SearchFacet.objects.filter(name=facet).order_by("value")
+    return list(rows.values_list("value", flat=True).distinct()[:MAX_OFFERED])
+
+
+# Django's ModelForm has type parameters in its stubs only.
+class SavedSearchForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The name of a search, and the query of its address."""
+
+    class Meta:
+        model = SavedSearch
+        fields = ("name", "query")
+
+
+# What a person chooses for a share link.
+
+
+def _choices() -> list[tuple[str, str]]:
+    return [
+        (str(days), ngettext("%(count)s day", "%(count)s days", days) % {"count": days})
+        for days in EXPIRY_DAYS
+    ]
+
+
+class ShareForm(forms.Form):
+    """How long a link works, and whether it unfurls in a chat."""
+
+    days = forms.ChoiceField(label=_("Expires after"), choices=_choices, initial=str(EXPIRY_DAYS[0]))
+    unfurls = forms.BooleanField(label=_("Show a preview where the link is pasted"), required=False)
+
+    @property
+    def days_chosen(self) -> int:
+        """How many days the link works."""
+        return int(self.cleaned_data["days"])
+
+
+# Search: the texts and checkpoints of all locations, and saved searches.
+
 
 # Searches that one person can save.
 MAX_SAVED = 100
@@ -56,18 +178,18 @@ def save(request: HttpRequest) -> HttpResponse:
     form = SavedSearchForm(request.POST)
     saved = SavedSearch.objects.filter(user=request.user.pk)
     if not form.is_valid():
-        messages.error(request, _("A saved search needs a name of at most 100 characters."))
+        messages.error(request, gettext("A saved search needs a name of at most 100 characters."))
         return redirect("search")
     name, query = form.cleaned_data["name"], filters_from(dict(parse_qsl(form.cleaned_data["query"]))).query
     if saved.filter(name=name).exclude(query=query).exists():
-        text = _("You have another search “%(name)s”. Choose another name, or remove it first.")
+        text = gettext("You have another search “%(name)s”. Choose another name, or remove it first.")
         messages.error(request, text % {"name": name})
     elif saved.count() >= MAX_SAVED and not saved.filter(name=name).exists():
-        messages.error(request, _("You have too many saved searches. Remove one first."))
+        messages.error(request, gettext("You have too many saved searches. Remove one first."))
     else:
         user = get_object_or_404(User, pk=request.user.pk)
         SavedSearch.objects.update_or_create(user=user, name=name, defaults={"query": query})
-        messages.success(request, _("Saved the search “%(name)s”.") % {"name": name})
+        messages.success(request, gettext("Saved the search “%(name)s”.") % {"name": name})
     return redirect(f"{reverse('search')}?{query}")
 
 
@@ -77,7 +199,7 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
     """Remove a saved search of the user."""
     found = get_object_or_404(SavedSearch, pk=pk, user=request.user.pk)
     found.delete()
-    messages.success(request, _("Removed the search “%(name)s”.") % {"name": found.name})
+    messages.success(request, gettext("Removed the search “%(name)s”.") % {"name": found.name})
     return redirect("search")
 
 

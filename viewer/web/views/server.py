@@ -1,4 +1,4 @@
-"""Pages about the server: health, daily limits, stored data, a notice, and redirects."""
+"""The home page, the hosts, and what concerns the whole server."""
 
 import logging
 from dataclasses import dataclass
@@ -6,26 +6,90 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
 from django.db import DatabaseError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.views.decorators.http import require_GET, require_safe
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from viewer.data_folder.identity import problem_while_served
-from viewer.host_requests import ListDrafts, ReadSizes, ask
-from viewer.models import DayLimits, Job, Location, Project
-from viewer.presentation.hosts import hosts_if_several
+from viewer.host_requests import ListDrafts, PrepareImport, ReadSizes, ask
+from viewer.models import DayLimits, Host, Job, Location, Project, Run
+from viewer.presentation.hosts import hosts_if_several, in_use_text, shown_hosts
 from viewer.presentation.jobs.status import usage_label
+from viewer.presentation.run_list import attention, run_list
 from viewer.records.annotations import mark_of
 from viewer.records.drafts import drafts_of
 from viewer.records.hosts import chosen_host
-from viewer.records.limits import limits_in, midnight, usage_of
 from viewer.records.permissions import viewer_allowed
+from viewer.records.queue import limits_in, midnight, usage_of
 from viewer.web.forms.options import DailyLimitsForm, limit_texts
+from viewer.web.live.feeds import home_state
+from viewer.web.views.locations import adding_context
+
+# The home page: what needs a person, what runs, what failed, and every run.
+
+
+@viewer_allowed
+@require_GET
+def home(request: HttpRequest) -> HttpResponse:
+    """Show the page, or return only its contents to a page that refreshes."""
+    ask(PrepareImport())
+    locations = list(Location.objects.with_counts())
+    context = {
+        "attention": attention(),
+        "locations": locations,
+        "runs": run_list(Run.objects.top_level(), request.GET, shows_location=True),
+        "state": home_state(),
+    }
+    if not locations:
+        context |= adding_context(request)
+    part = request.headers.get("HX-Target") == "home-contents"
+    return render(request, f"home/{'_contents' if part else 'page'}.html", context)
+
+
+# Hosts: their heartbeats, load, jobs and versions, and draining one before maintenance.
+
+
+@viewer_allowed
+@require_GET
+def hosts(request: HttpRequest) -> HttpResponse:
+    """Show all hosts, or return only the table to a page that refreshes."""
+    part = request.headers.get("HX-Target") == "hosts"
+    return render(request, f"hosts/{'_list' if part else 'page'}.html", {"hosts": shown_hosts()})
+
+
+@require_POST
+def drain_host(request: HttpRequest, pk: int) -> HttpResponse:
+    """Have a host take no new jobs, or take jobs again."""
+    host = get_object_or_404(Host, pk=pk)
+    host.change_drained(is_drained=request.POST.get("drained") == "yes")
+    if host.is_drained:
+        text = _("%(host)s takes no new jobs. Those that run continue; others wait.")
+    else:
+        text = _("%(host)s takes jobs.")
+    messages.success(request, text % {"host": host.name})
+    return redirect("hosts")
+
+
+@require_POST
+def remove_host(request: HttpRequest, pk: int) -> HttpResponse:
+    """Remove a host that is away and has nothing."""
+    host = get_object_or_404(Host, pk=pk)
+    if host.remove_if_unused():
+        messages.success(request, _("Removed %(path)s.") % {"path": host.name})
+    else:
+        messages.error(request, in_use_text(host))
+    return redirect("hosts")
+
+
+# Pages about the server: health, daily limits, stored data, a notice, and redirects.
+
 
 # A health check for monitoring programs.
 

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from viewer.models import ShareLink
 from viewer.presentation.share_links import link_state, make_link, shared_by
 from viewer.presentation.shared_objects import Shared, find_shared, subject_at, subject_in
-from viewer.web.forms.search import ShareForm
+from viewer.web.views.search import ShareForm
 from viewer.web.views.shared import origin_of, shared_page, shared_picture, shared_rows
 
 # The newest links that the list shows.

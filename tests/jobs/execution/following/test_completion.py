@@ -10,7 +10,7 @@ from tests.jobs.conftest import FAKE_RUNNERS, status
 from viewer.engines.runner_request import LocationTarget
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.locations.importing import import_location
-from viewer.launching.enqueue import start_run
+from viewer.launching.start import start_run
 from viewer.models import Location, Project
 from viewer.records.runner_requests import request_for_run
 

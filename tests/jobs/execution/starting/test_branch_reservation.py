@@ -12,7 +12,7 @@ from django.db import IntegrityError, connection
 
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
-from viewer.launching.enqueue import BranchTaken, start_job
+from viewer.launching.start import BranchTaken, start_job
 from viewer.launching.sweep import Planned, start_variations
 from viewer.models import Checkpoint, Job, Project, Sweep
 

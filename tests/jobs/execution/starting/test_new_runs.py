@@ -12,7 +12,7 @@ from tests.jobs.conftest import FAKE_RUNNERS, StartWorker, marks, status, wait_u
 from viewer.engines.runner_request import LocationTarget
 from viewer.host.jobs.following import ensure_finished
 from viewer.host_requests import JobRefused
-from viewer.launching.enqueue import start_run
+from viewer.launching.start import start_run
 from viewer.models import Job, Location, Project
 from viewer.records.runner_requests import request_for_run
 

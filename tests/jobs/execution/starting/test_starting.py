@@ -16,7 +16,7 @@ from viewer.cli.running import run_here
 from viewer.data_folder.workers import worker_is_up
 from viewer.host.jobs.following import ensure_finished
 from viewer.host_requests import JobRefused
-from viewer.launching.enqueue import start_job
+from viewer.launching.start import start_job
 from viewer.models import Checkpoint, Job, Project
 
 CLAIM = """

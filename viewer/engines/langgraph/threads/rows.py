@@ -24,8 +24,7 @@ from viewer.engines.langgraph.super_steps import (
     open_nodes,
     sequence,
 )
-from viewer.redaction.known_secrets import KnownSecrets
-from viewer.redaction.texts import redact_text
+from viewer.redaction.known_secrets import KnownSecrets, redact_text
 from viewer.stores.model_calls import ModelCall, call_of
 from viewer.stores.protocol import IndexedRun, Snapshot
 

@@ -1,4 +1,4 @@
-"""``manage.py checkpoints hosts``: lists the hosts, drains or removes one, or has it take jobs again."""
+"""``forkline hosts``."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,16 +7,14 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.output import Output
+from viewer.cli.output import Output, Subcommand
 from viewer.formats import moment_text
 from viewer.models import Host
 from viewer.presentation.hosts import ShownHost, in_use_text, shown_hosts
 from viewer.validation import NAME
 
-HELP = gettext_lazy("List the hosts, drain one before its maintenance, or have it take jobs again.")
 
-
-def add_arguments(parser: CommandParser) -> None:
+def _add_hosts_arguments(parser: CommandParser) -> None:
     change = parser.add_mutually_exclusive_group()
     change.add_argument(
         "--drain",
@@ -30,7 +28,7 @@ def add_arguments(parser: CommandParser) -> None:
     )
 
 
-def handle(options: Mapping[str, Any]) -> Output:
+def _handle_hosts(options: Mapping[str, Any]) -> Output:
     """All hosts, after the change. Raises CommandError for an unknown name, or for a host in use."""
     if name := options["drain"] or options["resume"] or options["remove"]:
         host = Host.objects.filter(name=name).first()
@@ -41,10 +39,10 @@ def handle(options: Mapping[str, Any]) -> Output:
         elif not host.remove_if_unused():
             raise CommandError(in_use_text(host))
     hosts = shown_hosts()
-    return Output({"hosts": [_document(one) for one in hosts]}, _lines(hosts))
+    return Output({"hosts": [_hosts_document(one) for one in hosts]}, _hosts_lines(hosts))
 
 
-def _document(shown: ShownHost) -> dict[str, Any]:
+def _hosts_document(shown: ShownHost) -> dict[str, Any]:
     host = shown.host
     return {
         "name": host.name,
@@ -66,10 +64,17 @@ def _document(shown: ShownHost) -> dict[str, Any]:
     }
 
 
-def _lines(hosts: list[ShownHost]) -> Iterator[str]:
+def _hosts_lines(hosts: list[ShownHost]) -> Iterator[str]:
     for shown in hosts:
         line = _("%(name)s  %(state)s  last heartbeat %(seen)s  %(running)d of %(slots)d running")
         values = {"name": shown.host.name, "state": shown.state, "running": shown.running}
         seen = moment_text(shown.host.seen_at, "full") if shown.host.seen_at else _("never")
         yield line % {**values, "seen": seen, "slots": shown.host.slots}
         yield from (f"  {warning}" for warning in shown.warnings)
+
+
+HOSTS = Subcommand(
+    gettext_lazy("List the hosts, drain one before its maintenance, or have it take jobs again."),
+    _add_hosts_arguments,
+    _handle_hosts,
+)

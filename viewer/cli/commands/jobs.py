@@ -1,4 +1,4 @@
-"""``manage.py checkpoints answer``: lists pending questions, or answers one."""
+"""``forkline answer`` and ``cancel``: jobs that run or wait."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,19 +8,21 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli.edits import JOB, NUMBER_FROM_ONE, read_stdin
-from viewer.cli.output import Output
-from viewer.cli.prompt import question_document
+from viewer.cli.output import Output, Subcommand
+from viewer.cli.running import question_document, run_here
 from viewer.cli.starting import add_wait_argument, outcome_of
 from viewer.engines.answer_schema import AnswerInvalid
+from viewer.launching.start import request_cancel
 from viewer.messages.translation import translate
-from viewer.models import Question
+from viewer.models import Job, Question
+from viewer.presentation.jobs.status import status_label
 from viewer.records import questions
 from viewer.validation import TEXT
 
-HELP = gettext_lazy("Answer a run's question. Without a job, list the pending questions.")
+# ``manage.py checkpoints answer``: lists pending questions, or answers one.
 
 
-def add_arguments(parser: CommandParser) -> None:
+def _add_answer_arguments(parser: CommandParser) -> None:
     parser.add_argument("job", type=JOB, nargs="?", metavar="JOB", help=_("A job's id, or its beginning."))
     parser.add_argument(
         "number",
@@ -33,7 +35,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument("--text", type=TEXT, help=_("The answer. Empty accepts the output; - reads stdin."))
 
 
-def handle(options: Mapping[str, Any]) -> Output:
+def _handle_answer(options: Mapping[str, Any]) -> Output:
     waiting = Question.objects.waiting().select_related("job").order_by("asked_at", "pk")
     if options["job"] is None:
         return listed(list(waiting))
@@ -76,3 +78,61 @@ def listed(waiting: list[Question]) -> Output:
     lines = [f"{one.job_id} {one.number}  {' '.join(one.prompt.split())}" for one in waiting]
     document = {"questions": [question_document(one) for one in waiting]}
     return Output(document, lines or [_("No pending questions.")])
+
+
+ANSWER = Subcommand(
+    gettext_lazy("Answer a run's question. Without a job, list the pending questions."),
+    _add_answer_arguments,
+    _handle_answer,
+)
+
+
+# ``manage.py checkpoints cancel``.
+
+
+# Jobs that a message names.
+MAX_NAMED = 5
+
+
+def _add_cancel_arguments(parser: CommandParser) -> None:
+    parser.add_argument("job", type=JOB, metavar="JOB", help=_("A job's id, or its beginning."))
+    parser.add_argument("--wait", action="store_true", help=_("Wait until its processes have ended."))
+
+
+def _handle_cancel(options: Mapping[str, Any]) -> Output:
+    """The job, and whether this cancelled it. Raises CommandError if no job, or several, are named."""
+    job = job_named(options["job"])
+    is_cancelled = request_cancel(job)
+    if options["wait"] and not job.has_ended:
+        # It has been started: without a worker, this process follows it to its end.
+        run_here(job)
+    if is_cancelled:
+        line = _("Cancelled.") if job.has_ended else _("Cancelling: its processes are being stopped.")
+    elif job.has_ended:
+        line = _("Nothing to cancel: the job has ended (%(status)s).") % {"status": status_label(job)}
+    else:
+        line = _("The job is already being cancelled.")
+    document = {"job": str(job.pk), "status": job.status, "cancelled": is_cancelled}
+    return Output(document, [f"{job.branch} ({job.pk}): {line}"], status=int(not is_cancelled))
+
+
+def job_named(text: str) -> Job:
+    """The only job whose id begins with this text. Raises CommandError."""
+    found = Job.objects.select_related("location").filter(pk__startswith=text.lower())
+    jobs = list(found.order_by("-created_at")[: MAX_NAMED + 1])
+    if not jobs:
+        raise CommandError(_("There is no job %s.") % text)
+    if len(jobs) > 1:
+        several = ", ".join(str(job.pk) for job in jobs[:MAX_NAMED])
+        raise CommandError(
+            _("Several jobs begin with %(text)s: %(several)s. Enter a complete id.")
+            % {"text": text, "several": several}
+        )
+    return jobs[0]
+
+
+CANCEL = Subcommand(
+    gettext_lazy("Cancel a job. One that waits never starts; one that runs is stopped with its processes."),
+    _add_cancel_arguments,
+    _handle_cancel,
+)

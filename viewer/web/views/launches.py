@@ -1,9 +1,9 @@
-"""The pages of a fork, a resume and a publication, and what all launch pages read of a request."""
+"""The pages on which runs are started: forks, resumes, publications, new runs and sweeps."""
 
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID, uuid4
+from uuid import UUID, uuid4, uuid5
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -17,12 +17,23 @@ from viewer.host_requests import Prewarm, ReadInterpreter, ask
 from viewer.launching.findings import Findings
 from viewer.launching.preview import Asked, ask_next
 from viewer.launching.requests import ForkRequest, ResumeRequest
-from viewer.models import Checkpoint, Job, Location, PreflightCheck, uuid_of
+from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run, Sweep, uuid_of
+from viewer.presentation.jobs.status import amount
+from viewer.presentation.listing import headings, known_sort
+from viewer.presentation.reproduction import command_of, reproduction_of
 from viewer.presentation.run.branches import branch_colours
+from viewer.presentation.sweeps import COLUMNS, compared, held_back, in_order, winners
+from viewer.records.permissions import viewer_allowed
+from viewer.records.queue import limits_in
+from viewer.web.forms.locations import allowed_folders
 from viewer.web.launch.fork_page import ForkPage, fork_page
+from viewer.web.launch.new_run_page import NewRunPage, chosen_for, new_run_page
 from viewer.web.launch.page import LaunchPage, Preview, Started, Submission
 from viewer.web.launch.publish_page import publish_page
-from viewer.web.launch.sweep_page import SweepPage
+from viewer.web.launch.sweep_page import SweepPage, sweep_page
+
+# The pages of a fork, a resume and a publication, and what all launch pages read of a request.
+
 
 # The origin of a request, on which depends what a page starts without a click.
 
@@ -124,19 +135,19 @@ TYPES: dict[str, type[ForkRequest]] = {Job.Kind.FORK: ForkRequest, Job.Kind.RESU
 @require_http_methods(["GET", "POST"])
 def fork(request: HttpRequest, pk: int) -> HttpResponse:
     """The form of a fork. Sending it starts the job, once."""
-    return _form(request, pk, Job.Kind.FORK)
+    return _fork_form(request, pk, Job.Kind.FORK)
 
 
 @require_http_methods(["GET", "POST"])
 def resume(request: HttpRequest, pk: int) -> HttpResponse:
     """The form of a resume. Sending it starts the job, once."""
-    return _form(request, pk, Job.Kind.RESUME)
+    return _fork_form(request, pk, Job.Kind.RESUME)
 
 
 @require_POST
-def plan(request: HttpRequest, pk: int, kind: str = Job.Kind.FORK) -> HttpResponse:
+def plan_fork(request: HttpRequest, pk: int, kind: str = Job.Kind.FORK) -> HttpResponse:
     """The plan preview of the form. Nothing starts."""
-    page = _page(request, get_checkpoint(pk), kind)
+    page = _fork_page(request, get_checkpoint(pk), kind)
     template = "_plan.html" if request.headers.get("HX-Request") else "page.html"
     return render(request, f"forks/{template}", context_of(page) | {"is_update": True})
 
@@ -144,17 +155,17 @@ def plan(request: HttpRequest, pk: int, kind: str = Job.Kind.FORK) -> HttpRespon
 @require_POST
 def next_units(request: HttpRequest, pk: int) -> HttpResponse:
     """Show what would run next after the form's edits, for each unit. Nothing runs."""
-    page = _page(request, get_checkpoint(pk), Job.Kind.FORK)
+    page = _fork_page(request, get_checkpoint(pk), Job.Kind.FORK)
     asked = Asked() if page.form_errors else ask_next(page.preview.request)
     template = "_next.html" if request.headers.get("HX-Request") else "page.html"
     return render(request, f"forks/{template}", context_of(page) | {"asked": asked})
 
 
-def _form(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
+def _fork_form(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
     checkpoint = get_checkpoint(pk)
     if response := before_form(request, checkpoint.location):
         return response
-    page = _page(request, checkpoint, kind)
+    page = _fork_page(request, checkpoint, kind)
 
     def address_of(job: Job) -> str:
         return f"{checkpoint.get_absolute_url()}&{urlencode({'job': job.pk})}"
@@ -162,7 +173,7 @@ def _form(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
     return launch_response(request, page, "forks/page.html", lambda: context_of(page), address_of)
 
 
-def _page(request: HttpRequest, checkpoint: Checkpoint, kind: str) -> ForkPage:
+def _fork_page(request: HttpRequest, checkpoint: Checkpoint, kind: str) -> ForkPage:
     retried = retried_job(request, checkpoint=checkpoint, kind=kind)
     return fork_page(TYPES[kind], checkpoint, submission_of(request), retried)
 
@@ -219,3 +230,154 @@ def publish(request: HttpRequest, pk: int) -> HttpResponse:
         "run": checkpoint.run,
     }
     return launch_response(request, page, "publishing/page.html", lambda: context, Job.get_absolute_url)
+
+
+# The page of a new run.
+
+
+@require_http_methods(["GET", "POST"])
+def new_run(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """The form of a new run at a location. Sending it starts the job, once."""
+    location = _location_of(uid)
+    if response := before_form(request, location):
+        return response
+    if location.project is None:
+        return redirect_to_project(location, request.get_full_path())
+    page = _new_run_page(request, location, location.project)
+    return launch_response(
+        request, page, "new_runs/page.html", lambda: _new_run_context(page), Job.get_absolute_url
+    )
+
+
+@require_POST
+def plan_new_run(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """The preview of the form. Nothing starts."""
+    location = _location_of(uid)
+    if location.project is None:
+        return redirect_to_project(location, reverse("new-run", args=[location.uid]))
+    page = _new_run_page(request, location, location.project)
+    template = "_plan.html" if request.headers.get("HX-Request") else "page.html"
+    return render(request, f"new_runs/{template}", _new_run_context(page) | {"is_update": True})
+
+
+@require_GET
+def run_again(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Redirect to the form of a new run, filled with what this run was started with."""
+    run = get_object_or_404(Run.objects.select_related("location"), uid=uid)
+    return redirect(f"{reverse('new-run', args=[run.location.uid])}?{urlencode({'again': run.uid})}")
+
+
+def _new_run_page(request: HttpRequest, location: Location, project: Project) -> NewRunPage:
+    sent = request.POST if request.method == "POST" else request.GET
+    uid = uuid_of(sent.get("again", ""))
+    repeated = location.runs.select_related("location").filter(uid=uid).first() if uid else None
+    retried = retried_job(request, location=location, kind=Job.Kind.RUN)
+    chosen = chosen_for(location, project, sent.dict(), repeated, retried)
+    return new_run_page(location, project, chosen, submission_of(request))
+
+
+def _new_run_context(page: NewRunPage) -> dict[str, Any]:
+    location, project = page.location, page.project
+    engine, kinds = engine_of(location), page.chosen.kinds
+    facts = ask(ReadInterpreter(project.interpreter, engine.name), host=project.host_id)
+    target = page.parts.target["location"].value() or str(location.uid)
+    address = reverse("new-run", args=[location.uid])
+    query: dict[str, object] = {"again": page.again.uid} if page.again else {"entry_point": page.entry_point}
+    if page.retry:
+        query["retry"] = page.retry.job.pk
+    return {
+        "page": page,
+        "is_new_run": True,
+        "form": page.parts,
+        "kinds": kinds,
+        "has_kind": bool(kinds.get(page.entry_point)),
+        "entities": list(engine.kinds),
+        "kind": kind_of(engine, page.entity),
+        "engine": engine,
+        "location": location,
+        "locations": [(one, str(one.uid) == target) for one in project.locations.all()],
+        "project": project,
+        "address": address,
+        "plan_address": reverse("new-run-plan", args=[location.uid]),
+        "page_address": f"{address}?{urlencode(query)}" if page.entry_point else address,
+        "python_version": facts.python_version,
+        "engine_version": facts.engine_version,
+        "roots": allowed_folders(location.host),
+    }
+
+
+def _location_of(uid: UUID) -> Location:
+    return get_object_or_404(Location.objects.select_related("project"), uid=uid)
+
+
+# The page on which a sweep is started, and the page of its forks.
+
+
+# Fields that do not make the content of two forms differ.
+IGNORED = {"csrfmiddlewaretoken", "shown"}
+
+# After how many seconds a page refreshes: while a branch runs, and while all wait for a limit or a person.
+RUNNING_SECONDS, HELD_SECONDS = 2, 8
+
+
+@require_http_methods(["GET", "POST"])
+def new_sweep(request: HttpRequest, pk: int) -> HttpResponse:
+    """The form of a sweep. Sending it starts all forks, once."""
+    checkpoint = get_checkpoint(pk)
+    if response := before_form(request, checkpoint.location):
+        return response
+    page = _sweep_page(request, checkpoint)
+    return launch_response(
+        request, page, "sweeps/form.html", lambda: _sweep_context(page), Sweep.get_absolute_url
+    )
+
+
+@require_POST
+def plan_sweep(request: HttpRequest, pk: int) -> HttpResponse:
+    """The variations of the form, with their plans. Nothing starts."""
+    page = _sweep_page(request, get_checkpoint(pk))
+    template = "_plan.html" if request.headers.get("HX-Request") else "form.html"
+    return render(request, f"sweeps/{template}", _sweep_context(page) | {"is_update": True})
+
+
+@viewer_allowed
+@require_GET
+def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """The forks of a sweep, with their outcomes, next to each other."""
+    group = get_object_or_404(Sweep.objects.select_related("checkpoint__run", "requested_by"), pk=uid)
+    branches = compared(group, request.GET.get("against", ""))
+    wait = held_back(branches)
+    is_under_way = wait is None and not all(one.has_ended for one in branches)
+    refresh_seconds = HELD_SECONDS if wait else RUNNING_SECONDS if is_under_way else 0
+    sort = known_sort(request.GET.get("sort", ""), COLUMNS, "-score" if group.score else "")
+    template = "_branches.html" if request.headers.get("HX-Request") else "page.html"
+    limits = [amount(one.measure, one.max_amount) for one in limits_in("sweep", group.limits)]
+    context = {"group": group, "branches": in_order(branches, sort), "is_under_way": is_under_way}
+    context |= {
+        "refresh_seconds": refresh_seconds,
+        "wait": wait,
+        "limits": limits,
+        "winners": winners(branches),
+    }
+    context["scores"] = {"headings": headings(COLUMNS, sort, request.GET)}
+    if template == "page.html":
+        context["commands"] = _commands([one.job for one in branches])
+    return render(request, f"sweeps/{template}", context)
+
+
+def _commands(jobs: list[Job]) -> str:
+    """The command of each job that can be repeated, one a line."""
+    return "\n".join(command_of(job, what) for job in jobs if (what := reproduction_of(job)))
+
+
+def _sweep_page(request: HttpRequest, checkpoint: Checkpoint) -> SweepPage:
+    """The page. The same content sent twice starts once; changed content is another sweep."""
+    submission = submission_of(request)
+    content = sorted((name, texts) for name, texts in request.POST.lists() if name not in IGNORED)
+    return sweep_page(checkpoint, submission, uuid5(submission.key, repr(content)))
+
+
+def _sweep_context(page: SweepPage) -> dict[str, Any]:
+    address, pk = reverse("new-sweep", args=[page.checkpoint.pk]), page.checkpoint.pk
+    plan_address = reverse("new-sweep-plan", args=[pk])
+    return context_of(page) | {"address": address, "page_address": address, "plan_address": plan_address}

@@ -1,4 +1,4 @@
-"""``manage.py checkpoints search``."""
+"""``forkline search``."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli.edits import DAY, LOCATION
-from viewer.cli.output import Output
+from viewer.cli.output import Output, Subcommand
 from viewer.cli.rows import checkpoint_document
 from viewer.host_requests import IndexNow, ask
 from viewer.messages.translation import translate
@@ -17,13 +17,12 @@ from viewer.records.search import Results, SearchRefused, SearchResult, progress
 from viewer.records.search_filters import FILTER_TYPES, STATUSES, Filters, filters_from
 from viewer.validation import NAME, OptionType, number_option
 
-HELP = gettext_lazy("Search the texts of all checkpoints, newest first.")
 # Seconds for which new checkpoints are indexed before the search, if no worker does so.
 INDEXING_SECONDS = 5.0
 MAX_RESULTS = 1_000
 
 
-def add_arguments(parser: CommandParser) -> None:
+def _add_search_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "words",
         type=NAME,
@@ -46,7 +45,7 @@ def add_arguments(parser: CommandParser) -> None:
         default="",
         help=_("Only checkpoints with this status."),
     )
-    for name, (kind, text) in _texts().items():
+    for name, (kind, text) in _search_texts().items():
         parser.add_argument(f"--{name}", type=kind, help=text)
     parser.add_argument(
         "--edited",
@@ -70,7 +69,7 @@ def add_arguments(parser: CommandParser) -> None:
     )
 
 
-def _texts() -> dict[str, tuple[OptionType, str]]:
+def _search_texts() -> dict[str, tuple[OptionType, str]]:
     """The options that take a text, with their types and help."""
     tokens = OptionType("number", lambda text: checked("tokens", text))
     cost = OptionType("decimal", lambda text: checked("cost", text))
@@ -95,9 +94,9 @@ def checked(name: str, text: str) -> str:
     return text
 
 
-def handle(options: Mapping[str, Any]) -> Output:
+def _handle_search(options: Mapping[str, Any]) -> Output:
     """The results, after new checkpoints were indexed for a while. Raises CommandError."""
-    filters = _filters(options)
+    filters = _search_filters(options)
     if not filters:
         raise CommandError(_("Name a word or an option to search for."))
     ask(IndexNow(INDEXING_SECONDS, costs=bool(filters.cost)))
@@ -110,12 +109,12 @@ def handle(options: Mapping[str, Any]) -> Output:
         "count": found.count,
         "is_more_than_counted": found.is_more_than_counted,
         "is_fully_indexed": behind is None,
-        "results": [_document(result) for result in found.results],
+        "results": [_search_document(result) for result in found.results],
     }
-    return Output(document, list(_lines(found, is_complete=behind is None)))
+    return Output(document, list(_search_lines(found, is_complete=behind is None)))
 
 
-def _filters(options: Mapping[str, Any]) -> Filters:
+def _search_filters(options: Mapping[str, Any]) -> Filters:
     """Raises CommandError for a location that was not added."""
     quoted = [f'"{word}"' if " " in word else word for word in options["words"]]
     words = " ".join([*(f'-"{word}"' for word in options["without"]), *quoted])
@@ -129,7 +128,7 @@ def _filters(options: Mapping[str, Any]) -> Filters:
     return filters_from(values)
 
 
-def _document(result: SearchResult) -> dict[str, Any]:
+def _search_document(result: SearchResult) -> dict[str, Any]:
     entry, row = result.entry, result.checkpoint
     return {
         "location": row.location.path,
@@ -145,7 +144,7 @@ def _document(result: SearchResult) -> dict[str, Any]:
     }
 
 
-def _lines(found: Results, *, is_complete: bool) -> Iterable[str]:
+def _search_lines(found: Results, *, is_complete: bool) -> Iterable[str]:
     for result in found.results:
         row, entry = result.checkpoint, result.entry
         kind = f"  {entry.get_kind_display()}" if entry else ""
@@ -157,3 +156,8 @@ def _lines(found: Results, *, is_complete: bool) -> Iterable[str]:
         yield _("Nothing found.")
     if not is_complete:
         yield _("Some checkpoints are not indexed yet. Search again in a while.")
+
+
+SEARCH = Subcommand(
+    gettext_lazy("Search the texts of all checkpoints, newest first."), _add_search_arguments, _handle_search
+)

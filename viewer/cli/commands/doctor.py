@@ -1,25 +1,27 @@
-"""The checks of ``checkpoints doctor``. Each returns findings, and changes no checkpoint."""
+"""``forkline doctor``, and what it checks."""
 
 import os
 import platform
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import django
 from django.conf import settings
+from django.core.management.base import CommandParser
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from viewer import postgresql
-from viewer.data_folder import database_server, workers
+from viewer.cli.output import Output, Subcommand
+from viewer.data_folder import database_server, prepare_data_folder, workers
 from viewer.data_folder.backups import inspect, opened_to_read, refuse_damaged, refuse_other_versions
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
-from viewer.data_folder.permissions import restrict
+from viewer.data_folder.identity import restrict
 from viewer.engines import all_engines
 from viewer.formats import count_text, short_size
 from viewer.host.jobs.environment import runnable
@@ -30,6 +32,9 @@ from viewer.messages.translation import translate
 from viewer.models import Job, Project
 from viewer.presentation.hosts import away_text, shown_hosts
 from viewer.records.prices import read_price_file
+
+# The checks of ``checkpoints doctor``. Each returns findings, and changes no checkpoint.
+
 
 CheckState = Literal["ok", "warning", "error"]
 SPACE_ERROR, SPACE_WARNING = 100 * 1024**2, 1024**3
@@ -192,3 +197,49 @@ def of_roots() -> Iterator[CheckResult]:
         is_there = root.is_dir() and os.access(root, os.R_OK | os.X_OK)
         text = _("%(path)s is allowed.") if is_there else _("%(path)s cannot be read.")
         yield CheckResult("roots", "ok" if is_there else "warning", text % {"path": root})
+
+
+# ``manage.py checkpoints doctor``.
+
+
+STATUS = {"ok": 0, "warning": 1, "error": 2}
+SIGNS = {"ok": "✓", "warning": "!", "error": "✗"}
+
+
+def _add_doctor_arguments(parser: CommandParser) -> None:
+    """Add no arguments."""
+
+
+def _handle_doctor(options: Mapping[str, Any]) -> Output:
+    """The findings. The exit status is 0 without problems, 1 for warnings and 2 for errors."""
+    found = [
+        *of_versions(),
+        *of_permissions(),
+        *of_space(),
+        *of_roots(),
+        *of_prices(),
+    ]
+    database = list(of_database())
+    found += database
+    if all(one.state == "ok" for one in database):
+        prepare_data_folder()
+        found += [*of_jobs(), *of_projects(), *of_hosts()]
+    worst = max((one.state for one in found), key=lambda state: STATUS[state])
+    endings = {
+        "ok": _("No problems found."),
+        "warning": _("There are warnings."),
+        "error": _("There are errors."),
+    }
+    lines = [f"{SIGNS[one.state]} {one.check}: {one.text}" for one in found]
+    findings = [{"check": one.check, "state": one.state, "text": one.text} for one in found]
+    document = {"state": worst, "findings": findings}
+    return Output(document, [*lines, endings[worst]], status=STATUS[worst])
+
+
+# It reports a database that cannot be used.
+DOCTOR = Subcommand(
+    gettext_lazy("Check the data folder, jobs and projects, and end jobs whose processes are gone."),
+    _add_doctor_arguments,
+    _handle_doctor,
+    makes_ready=False,
+)

@@ -1,4 +1,4 @@
-"""``manage.py checkpoints sweep``."""
+"""``forkline sweep``."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,16 +9,12 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.dimensions import dimensions_of
 from viewer.cli.edits import CHECKPOINT
 from viewer.cli.finding import checkpoint_at
-from viewer.cli.options import (
-    add_options,
-)
-from viewer.cli.output import Output, lines_of
+from viewer.cli.options import add_options, dimensions_of
+from viewer.cli.output import Output, Subcommand, lines_of
 from viewer.cli.projects import add_project_arguments, project_for
-from viewer.cli.prompt import pending_document, questions_asked, waiting_lines, waiting_questions
-from viewer.cli.running import run_here
+from viewer.cli.running import pending_document, questions_asked, run_here, waiting_lines, waiting_questions
 from viewer.cli.starting import (
     EARLY,
     WAITS_STATUS,
@@ -30,9 +26,7 @@ from viewer.cli.starting import (
     refusal_lines,
 )
 from viewer.engines.plan import plain_steps
-from viewer.launching.enqueue import request_cancel
 from viewer.launching.labels import step_text
-from viewer.launching.naming import sweep_prefix
 from viewer.launching.options import (
     ACCEPTANCE,
     AGAIN_STALE,
@@ -46,7 +40,8 @@ from viewer.launching.options import (
 )
 from viewer.launching.preview import in_project
 from viewer.launching.refusals import Code, LaunchRefused
-from viewer.launching.requests import SweepRequest
+from viewer.launching.requests import SweepRequest, sweep_prefix
+from viewer.launching.start import request_cancel
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
 from viewer.launching.variations import Variation
 from viewer.messages.translation import translate
@@ -55,10 +50,8 @@ from viewer.presentation.comparison_sides import best_of, score_of, score_text
 from viewer.presentation.jobs.status import status_label
 from viewer.records.sweep_scores import scoring_of
 
-HELP = gettext_lazy("Fork a checkpoint several times, over values of an input, outputs or models.")
 
-
-def add_arguments(parser: CommandParser) -> None:
+def _add_sweep_arguments(parser: CommandParser) -> None:
     add = parser.add_argument
     add("checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint, or its file."))
     add_options(parser, BRANCH_PREFIX, *DIMENSIONS, *SETTINGS, SWEEP_AS_NODE, SCORE, AGAIN_STALE)
@@ -71,27 +64,27 @@ def add_arguments(parser: CommandParser) -> None:
     add_wait_argument(parser)
 
 
-def handle(options: Mapping[str, Any]) -> Output:
+def _handle_sweep(options: Mapping[str, Any]) -> Output:
     """The sweep and its jobs, and their outcomes if they were waited for. Raises CommandError."""
-    request = _request(options)
+    request = _sweep_request(options)
     preview = preview_sweep(request)
     early = [one for one in preview.refusals if one.code in {*EARLY, Code.VARIATIONS, Code.SCORE}]
     if early:
-        return _refusal(preview, LaunchRefused(early))
+        return _sweep_refusal(preview, LaunchRefused(early))
     if options["plan"]:
-        lines = [line for variation in preview.variations for line in _plan_lines(variation)]
-        return Output(_document(None, preview, []), [*lines, _("Nothing has been started.")])
+        lines = [line for variation in preview.variations for line in _sweep_plan_lines(variation)]
+        return Output(_sweep_document(None, preview, []), [*lines, _("Nothing has been started.")])
     try:
         started = sweep(in_project(preview, project_for(request.checkpoint.location, options)))
     except LaunchRefused as refused:
-        return _refusal(preview, refused)
+        return _sweep_refusal(preview, refused)
     jobs = list(started.branches)
     if options["wait"]:
-        _wait(jobs)
-    return _answer(started, preview, jobs, options["wait"])
+        _sweep_wait(jobs)
+    return _sweep_answer(started, preview, jobs, options["wait"])
 
 
-def _request(options: Mapping[str, Any]) -> SweepRequest:
+def _sweep_request(options: Mapping[str, Any]) -> SweepRequest:
     """The request, without a project."""
     checkpoint = checkpoint_at(options["checkpoint"])
     contents = contents_to_run(checkpoint)
@@ -107,12 +100,12 @@ def _request(options: Mapping[str, Any]) -> SweepRequest:
     return request if request.prefix else replace(request, prefix=sweep_prefix(request))
 
 
-def _refusal(preview: SweepPreview, refused: LaunchRefused) -> Output:
-    document = _document(None, preview, [], error=str(refused)) | {"effects": effects_in(refused)}
+def _sweep_refusal(preview: SweepPreview, refused: LaunchRefused) -> Output:
+    document = _sweep_document(None, preview, [], error=str(refused)) | {"effects": effects_in(refused)}
     return Output(document, refusal_lines(refused), status=1)
 
 
-def _wait(jobs: Sequence[Job]) -> None:
+def _sweep_wait(jobs: Sequence[Job]) -> None:
     """Wait until all have ended. Ctrl-C cancels them, and their status says so."""
     try:
         for job in jobs:
@@ -128,14 +121,14 @@ def _wait(jobs: Sequence[Job]) -> None:
             job.refresh_from_db()
 
 
-def _answer(started: Sweep, preview: SweepPreview, jobs: Sequence[Job], waits: bool) -> Output:
+def _sweep_answer(started: Sweep, preview: SweepPreview, jobs: Sequence[Job], waits: bool) -> Output:
     lines, scoring = [], scoring_of(jobs)
     for job in jobs:
         label = _("waiting for an answer") if waits and waiting_questions(job) else status_label(job)
         lines += [f"{label}: {job.variation} ({job.branch}, {job.pk})"]
         endings = [text for text in (translate(job.error), job.result) if text]
         lines += [f"  {line}" for text in endings for line in lines_of(text)]
-    best = _best(jobs, scoring)
+    best = _sweep_best(jobs, scoring)
     for job in jobs:
         if one := scoring.get(job.pk):
             mark = _("%(score)s, best") if job.branch in best else "%(score)s"
@@ -143,22 +136,22 @@ def _answer(started: Sweep, preview: SweepPreview, jobs: Sequence[Job], waits: b
     asked = [question for job in jobs for question in waiting_questions(job)] if waits else []
     lines += waiting_lines(asked)
     is_good = all(is_well(job) for job in [*jobs, *scoring.values()])
-    document = _document(started, preview, jobs) | {"questions": list(map(pending_document, asked))}
+    document = _sweep_document(started, preview, jobs) | {"questions": list(map(pending_document, asked))}
     return Output(document, lines, status=WAITS_STATUS if asked else 0 if is_good else 1)
 
 
-def _best(jobs: Sequence[Job], scoring: Mapping[UUID, Job]) -> list[str]:
+def _sweep_best(jobs: Sequence[Job], scoring: Mapping[UUID, Job]) -> list[str]:
     """The branches with the best score."""
     return [jobs[at].branch for at in best_of([score_of(scoring.get(job.pk)) for job in jobs])]
 
 
-def _document(
+def _sweep_document(
     started: Sweep | None, preview: SweepPreview, jobs: Sequence[Job], error: str = ""
 ) -> dict[str, Any]:
     by_branch = {job.branch: job for job in jobs}
     scoring = scoring_of(jobs)
     branches = [
-        _variation_document(one, job := by_branch.get(one.branch), scoring.get(job.pk) if job else None)
+        _sweep_variation_document(one, job := by_branch.get(one.branch), scoring.get(job.pk) if job else None)
         for one in preview.variations
     ]
     return {
@@ -169,11 +162,11 @@ def _document(
         "effects": [],
         "questions": [],
         "branches": branches,
-        "best": _best(jobs, scoring),
+        "best": _sweep_best(jobs, scoring),
     }
 
 
-def _variation_document(variation: Variation, job: Job | None, scoring: Job | None) -> dict[str, Any]:
+def _sweep_variation_document(variation: Variation, job: Job | None, scoring: Job | None) -> dict[str, Any]:
     return {
         "variation": variation.label,
         "branch": variation.branch,
@@ -186,7 +179,14 @@ def _variation_document(variation: Variation, job: Job | None, scoring: Job | No
     }
 
 
-def _plan_lines(variation: Variation) -> Iterator[str]:
+def _sweep_plan_lines(variation: Variation) -> Iterator[str]:
     yield f"{variation.branch} ({variation.label})"
     yield from (f"  {step_text(step)}" for step in variation.plan.steps)
     yield from (f"  {line}" for line in variation.plan.then)
+
+
+SWEEP = Subcommand(
+    gettext_lazy("Fork a checkpoint several times, over values of an input, outputs or models."),
+    _add_sweep_arguments,
+    _handle_sweep,
+)

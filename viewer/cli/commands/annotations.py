@@ -1,0 +1,269 @@
+"""``forkline note``, ``shares`` and ``export``: what people write about checkpoints and show to others."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.cli.edits import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, read_stdin
+from viewer.cli.finding import checkpoint_at
+from viewer.cli.output import Output, Subcommand, lines_of
+from viewer.models import Annotation, ShareLink
+from viewer.presentation.comparison_references import reference_to
+from viewer.presentation.export import FORMATS, file_name
+from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, subject_of
+from viewer.presentation.shared_objects import Shared, Subject, find_shared
+from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
+from viewer.records.permissions import can_share
+from viewer.validation import OPTIONAL_NAME, TEXT
+from viewer.web.login_links import owner
+
+# ``manage.py checkpoints note``: shows and changes names, stars, labels and notes.
+
+
+def _add_note_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "checkpoint",
+        type=CHECKPOINT,
+        metavar="LOCATION#ID",
+        help=_("A checkpoint of a location, or a checkpoint's file."),
+    )
+    about = parser.add_mutually_exclusive_group()
+    about.add_argument("--branch", action="store_true", help=_("Annotate the branch of the checkpoint."))
+    about.add_argument("--run", action="store_true", help=_("Annotate the run of the checkpoint."))
+    parser.add_argument("--name", type=OPTIONAL_NAME, help=_("The name. Empty removes it."))
+    parser.add_argument("--note", type=TEXT, help=_("The note in Markdown. Empty removes it; - reads stdin."))
+    parser.add_argument(
+        "--labels",
+        type=OPTIONAL_NAME,
+        metavar="LABEL,LABEL",
+        help=_("The labels, separated by commas. Empty removes them."),
+    )
+    star = parser.add_mutually_exclusive_group()
+    star.add_argument("--star", action="store_true", default=None, help=_("Add a star."))
+    star.add_argument("--no-star", action="store_false", dest="star", help=_("Remove the star."))
+
+
+def _handle_note(options: Mapping[str, Any]) -> Output:
+    """What is annotated now. Raises CommandError."""
+    subject = note_subject(options)
+    labels, note = options["labels"], options["note"]
+    changes = {
+        "name": options["name"],
+        "is_starred": options["star"],
+        "labels": None if labels is None else [labels],
+        "note": read_stdin() if note == "-" else note,
+    }
+    has_changes = any(value is not None for value in changes.values())
+    found = annotate(subject, None, **changes) if has_changes else annotation_of(subject)
+    return Output(_note_document(subject, found), _note_lines(found))
+
+
+def note_subject(options: Mapping[str, Any]) -> AnnotatedObject:
+    """What the arguments name. Raises CommandError."""
+    row = checkpoint_at(options["checkpoint"])
+    if options["run"]:
+        return AnnotatedObject(row.run)
+    return (
+        AnnotatedObject(row.run, row.branch)
+        if options["branch"]
+        else AnnotatedObject(row.run, "", row.checkpoint_id)
+    )
+
+
+def _note_document(subject: AnnotatedObject, found: Annotation) -> dict[str, Any]:
+    return {
+        "run": subject.run.key,
+        "branch": subject.branch or None,
+        "checkpoint": subject.checkpoint_id or None,
+        "name": found.name,
+        "starred": found.is_starred,
+        "labels": found.labels,
+        "note": found.note,
+    }
+
+
+def _note_lines(found: Annotation) -> list[str]:
+    if found.is_empty:
+        return [_("No name, star, label or note.")]
+    head = " ".join(part for part in ("★" if found.is_starred else "", found.name) if part)
+    lines = [head, ", ".join(found.labels), *lines_of(found.note)]
+    return [line for line in lines if line]
+
+
+NOTE = Subcommand(
+    gettext_lazy("Show or change the name, star, labels and note of a checkpoint, its branch or its run."),
+    _add_note_arguments,
+    _handle_note,
+)
+
+
+# ``manage.py checkpoints shares``: lists, makes and revokes share links.
+
+
+def _add_shares_arguments(parser: CommandParser) -> None:
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--make",
+        type=CHECKPOINT,
+        metavar="OBJECT",
+        help=_(
+            "Make a link to a checkpoint, named as LOCATION#ID, or to the run, checkpoint, comparison, search"
+            " or job whose page has this address."
+        ),
+    )
+    what.add_argument(
+        "--revoke", type=NUMBER_FROM_ONE, metavar="ID", help=_("Revoke the link with this ID of the list.")
+    )
+    parser.add_argument("--run", action="store_true", help=_("Share the whole run of the checkpoint."))
+    parser.add_argument(
+        "--days",
+        type=int,
+        choices=sorted(EXPIRY_DAYS),
+        default=EXPIRY_DAYS[0],
+        help=_("Days after which the link expires (default: %(days)d).") % {"days": EXPIRY_DAYS[0]},
+    )
+    parser.add_argument(
+        "--unfurl", action="store_true", help=_("Let a chat show a preview where the link is pasted.")
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help=_("With --make: only print what the link would show.")
+    )
+
+
+def _handle_shares(options: Mapping[str, Any]) -> Output:
+    """The links, the new one, or the revoked one. Raises CommandError."""
+    if options["make"] is not None:
+        return _shares_made(options)
+    if options["revoke"] is not None:
+        return _shares_revoked(options["revoke"])
+    links = [_shares_document(link) for link in ShareLink.objects.select_related("made_by")]
+    return Output({"links": links}, list(_shares_lines(links)))
+
+
+def _shares_made(options: Mapping[str, Any]) -> Output:
+    if not settings.SHARING:
+        raise CommandError(_("Sharing is turned off."))
+    subject = _shares_subject(options["make"], whole_run=options["run"])
+    shared = find_shared(subject) if subject else None
+    if shared is None:
+        raise CommandError(_("There is no such object to share."))
+    maker = owner()
+    if not can_share(maker):
+        raise CommandError(_("Sharing is turned off."))
+    preview = f"{settings.ALLOWED_ORIGINS[0]}{reverse('share-preview', args=[shared.subject.path])}"
+    if options["dry_run"]:
+        document = {"kind": str(shared.subject.kind), "title": shared.title, "preview": preview}
+        return Output(document, [_shares_what(shared), _("Preview: %s") % preview])
+    link, token = make_link(shared, maker, days=options["days"], unfurls=options["unfurl"])
+    address = f"{settings.ALLOWED_ORIGINS[0]}{reverse('shared', args=[token])}"
+    lines = [_shares_what(shared), address, _("It is shown once. Expires: %s") % link.expires_at.isoformat()]
+    return Output({**_shares_document(link), "address": address, "preview": preview}, lines)
+
+
+def _shares_subject(text: str, *, whole_run: bool) -> Subject | None:
+    """What the argument names. Raises CommandError for a checkpoint that does not exist."""
+    if subject := subject_of(text, whole_run=whole_run):
+        return subject
+    if "#" not in text:
+        return None
+    row = checkpoint_at(text)
+    if whole_run:
+        return Subject(ShareLink.Kind.RUN, str(row.run.uid))
+    return Subject(ShareLink.Kind.CHECKPOINT, str(reference_to(row)))
+
+
+def _shares_what(shared: Shared) -> str:
+    kind = ShareLink.Kind(shared.subject.kind).label
+    return _("Shares: %(kind)s, %(title)s") % {"kind": kind, "title": shared.title}
+
+
+def _shares_revoked(pk: int) -> Output:
+    link = ShareLink.objects.select_related("made_by").filter(pk=pk).first()
+    if link is None:
+        raise CommandError(_("There is no share link %d.") % pk)
+    link.revoke()
+    return Output(_shares_document(link), [_("Revoked: %s") % link.title])
+
+
+def _shares_document(link: ShareLink) -> dict[str, Any]:
+    return {
+        "id": link.pk,
+        "kind": link.kind,
+        "title": link.title,
+        "state": str(link_state(link)),
+        "made_by": link.made_by.get_username(),
+        "created_at": link.created_at.isoformat(),
+        "expires_at": link.expires_at.isoformat(),
+        "revoked_at": link.revoked_at.isoformat() if link.revoked_at else None,
+        "views": link.views,
+        "unfurls": link.unfurls,
+    }
+
+
+def _shares_lines(links: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for link in links:
+        line = _("%(id)d  %(state)s  until %(until)s  %(views)d views  %(kind)s  %(title)s")
+        yield line % {**link, "until": link["expires_at"][:16]}
+    if not links:
+        yield _("There are no share links.")
+
+
+SHARES = Subcommand(
+    gettext_lazy("List share links, make one, or revoke one. Without options, list them."),
+    _add_shares_arguments,
+    _handle_shares,
+)
+
+
+# ``manage.py checkpoints export``.
+
+
+def _add_export_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "checkpoint",
+        type=CHECKPOINT,
+        metavar="LOCATION#ID",
+        help=_("Any checkpoint of the run, or a checkpoint's file."),
+    )
+    parser.add_argument(
+        "--format", choices=tuple(FORMATS), default="html", help=_("The format (default: HTML).")
+    )
+    parser.add_argument(
+        "--output",
+        type=NEW_FILE,
+        metavar="FILE",
+        help=_(
+            "The new file to write (default: named after the run, in this folder); - for standard output."
+        ),
+    )
+
+
+def _handle_export(options: Mapping[str, Any]) -> Output:
+    """Write the file, which must not exist, or return its text for standard output. Raises CommandError."""
+    run, wanted = checkpoint_at(options["checkpoint"]).run, FORMATS[options["format"]]
+    document = {"run": run.key, "format": options["format"]}
+    if options["output"] == "-":
+        text = wanted.write(run)
+        return Output({**document, "text": text}, [], file=text)
+    path = Path(options["output"] or file_name(run, wanted)).expanduser()
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(wanted.write(run))
+    except FileExistsError:
+        raise CommandError(_("%(path)s already exists.") % {"path": path}) from None
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from None
+    return Output({**document, "file": str(path.absolute())}, [_("Wrote %(path)s.") % {"path": path}])
+
+
+EXPORT = Subcommand(
+    gettext_lazy("Export the run of a checkpoint as one file, redacted."),
+    _add_export_arguments,
+    _handle_export,
+)

@@ -1,0 +1,291 @@
+"""``forkline list``, ``info`` and ``diff``: runs and checkpoints in the terminal."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from viewer.cli.edits import CHECKPOINT, LOCATION
+from viewer.cli.finding import checkpoint_at, imported_location, opened_run, split_target, with_called_runs
+from viewer.cli.output import Output, Subcommand
+from viewer.cli.rows import (
+    ListedCheckpoint,
+    branch_documents,
+    branch_lines,
+    checkpoint_document,
+    dot_lines,
+    graph_at,
+    graph_document,
+    graph_lines,
+    rows_by_run,
+    runs_of,
+)
+from viewer.engines import engine_of
+from viewer.engines.editable import MISSING
+from viewer.engines.protocol import Contents, kind_of
+from viewer.formats import count_text
+from viewer.host_requests import FindEnds, ask
+from viewer.messages.translation import translate
+from viewer.models import Checkpoint, Location, Problem, Run
+from viewer.presentation.comparison import SECTIONS, ComparedRow, changed_lines, table_of
+from viewer.presentation.comparison_references import reference_to
+from viewer.presentation.comparison_sides import compared_checkpoints
+from viewer.presentation.run.head import listing_texts
+from viewer.records.bodies import stored_contents
+from viewer.records.locations import is_indexed
+
+# ``manage.py checkpoints list``.
+
+
+def _add_list_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "location",
+        type=LOCATION,
+        metavar="LOCATION",
+        help=_(
+            "A folder of checkpoints, an SQLite file, or postgresql:NAME. LOCATION#THREAD lists one thread's "
+            "checkpoints."
+        ),
+    )
+
+
+def _handle_list(options: Mapping[str, Any]) -> Output:
+    """Everything at the location, after an import. Raises CommandError."""
+    path, thread = split_target(options["location"])
+    is_one_run = bool(thread) and not Path(options["location"]).exists()
+    if is_one_run:
+        location = imported_location(path)
+        found: Iterable[Run] = with_called_runs(opened_run(location, thread))
+    else:
+        location = imported_location(options["location"])
+        ask(FindEnds(location.pk))
+        found = runs_of(location)
+    # Of an indexed location, only the checkpoints of a named run are listed now.
+    has_rows = is_one_run or not is_indexed(location)
+    runs = rows_by_run(found) if has_rows else ((run, []) for run in found)
+    problems = [(problem.source_key, translate(problem.reason)) for problem in location.problems.all()]
+    document = {
+        "location": location.path,
+        "store_kind": location.store_kind,
+        "runs": (_list_run_document(run, rows) for run, rows in runs),
+        "problems": [{"path": key, "reason": reason} for key, reason in problems],
+    }
+    # It may be incomplete: the next import tries again.
+    is_partial = bool(location.read_error) or location.problems.filter(kind=Problem.Kind.UNAVAILABLE).exists()
+    # Only one of the two is printed, so the rows are read once.
+    return Output(document, _list_lines(location, runs, problems), status=int(is_partial))
+
+
+def _list_run_document(run: Run, rows: list[ListedCheckpoint]) -> dict[str, Any]:
+    return {
+        "id": run.key,
+        "entity": run.entity,
+        "name": run.name,
+        "status": run.status or None,
+        # Of a run that is only indexed, LOCATION#THREAD lists these.
+        **(
+            {
+                "branches": branch_documents(rows),
+                "checkpoints": [checkpoint_document(row) for row in rows],
+            }
+            if rows
+            else {}
+        ),
+    }
+
+
+def _list_lines(
+    location: Location,
+    runs: Iterable[tuple[Run, list[ListedCheckpoint]]],
+    problems: list[tuple[str, str]],
+) -> Iterator[str]:
+    yield location.path
+    is_empty, labels = True, {value: str(label) for value, label in Run.Status.choices}
+    for run, checkpoints in runs:
+        is_empty = False
+        yield ""
+        tokens = ngettext("%(count)s token", "%(count)s tokens", run.tokens) % {
+            "count": count_text(run.tokens)
+        }
+        status = f", {labels[run.status]}" if run.status else ""
+        yield f"{run}  ({run.entity or _('not read yet')}, {tokens}{status})"
+        if checkpoints:
+            yield from (f"  {text}" for text in listing_texts(run))
+        yield from branch_lines(checkpoints)
+        width = max((len(row.progress) for row in checkpoints), default=0)
+        branch_width = max((len(row.branch) for row in checkpoints), default=0)
+        yield from (_list_line(row, max(width, 5), min(max(branch_width, 12), 40)) for row in checkpoints)
+    if is_empty:
+        yield _("No checkpoints here yet.")
+    if problems:
+        yield ""
+        yield _("Not readable:")
+        yield from (f"  {key}: {reason}" for key, reason in problems)
+
+
+def _list_line(row: ListedCheckpoint, width: int, branch_width: int) -> str:
+    """One checkpoint; the widths are those of its progress and branch."""
+    at = f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC" if row.created_at else "-" * 23
+    state = "" if row.state == Checkpoint.State.PRESENT else f"  [{Checkpoint.State(row.state).label}]"
+    done = row.progress if row.step is None else f"{row.step}"
+    return (
+        f"  {row.checkpoint_id:<26} {at}  {done:>{width}}  {row.branch:<{branch_width}} {row.trigger}{state}"
+    )
+
+
+LIST = Subcommand(
+    gettext_lazy("List the runs and checkpoints of a location."), _add_list_arguments, _handle_list
+)
+
+
+# ``manage.py checkpoints info``.
+
+
+def _add_info_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "checkpoint",
+        type=CHECKPOINT,
+        metavar="LOCATION#ID",
+        help=_("A checkpoint of a location, or a checkpoint's file."),
+    )
+    parser.add_argument(
+        "--graph",
+        nargs="?",
+        const="text",
+        choices=("text", "dot"),
+        help=_("Show the graph of its run as well, or only the graph in Graphviz' DOT."),
+    )
+
+
+def _handle_info(options: Mapping[str, Any]) -> Output:
+    """The stored, redacted copy, after an import of its location. Raises CommandError."""
+    row = checkpoint_at(options["checkpoint"])
+    contents, first = stored_contents(row), _info_first_contents(row)
+    document = {**checkpoint_document(row), **engine_of(contents).info(contents, first)}
+    lines = list(_info_lines(row, contents, first))
+    if options["graph"]:
+        graph = graph_at(row)
+        document["graph"] = graph_document(graph)
+        lines = dot_lines(graph) if options["graph"] == "dot" else [*lines, *graph_lines(graph)]
+    return Output(document, lines)
+
+
+def _info_first_contents(row: Checkpoint) -> Contents | None:
+    """What the first checkpoint of its run holds, if the run began with a prompt; else None."""
+    if not kind_of(engine_of(row.location), row.entity).prompt:
+        return None
+    rows = row.run.checkpoints.exclude(state=Checkpoint.State.NO_COPY)
+    first = rows.select_related("location", "stored_copy").order_by("row").first()
+    return stored_contents(first) if first else None
+
+
+def _info_lines(row: Checkpoint, contents: Contents, first: Contents | None) -> Iterable[str]:
+    yield f"{row.checkpoint_id}  {row.entity} {row.name}".rstrip()
+    parent = row.parent_checkpoint_id or (row.parent.checkpoint_id if row.parent else "-")
+    yield "  " + _("on %(branch)s, after %(parent)s (%(edge)s), at %(trigger)s") % {
+        "branch": row.branch,
+        "parent": parent,
+        "edge": row.get_parent_link_display(),
+        "trigger": row.trigger or "-",
+    }
+    if row.step is None:
+        yield f"  {_info_counts(row)}"
+    if contents.is_of_newer_version:
+        yield (
+            "  "
+            + _("written by %(engine)s %(version)s, which is newer than all versions that Forkline knows")
+            % {"engine": engine_of(contents).title, "version": row.engine_version}
+        )
+    if contents.unknown:
+        yield "  " + _("not understood: %s") % ", ".join(contents.unknown)
+    yield from (f"  {line}" for line in engine_of(contents).info_lines(contents, first))
+
+
+def _info_counts(row: Checkpoint) -> str:
+    done, total = row.progress, row.total
+    if total is not None:
+        done = _("%(done)d of %(total)d done") % {"done": row.units_done, "total": total}
+    events = ngettext("%(count)s event", "%(count)s events", row.event_count) % {
+        "count": count_text(row.event_count)
+    }
+    tokens = ngettext("%(count)s token", "%(count)s tokens", row.tokens) % {"count": count_text(row.tokens)}
+    return f"{done}, {events}, {tokens}"
+
+
+INFO = Subcommand(
+    gettext_lazy("Show one checkpoint: its inputs, tasks, state and agents."),
+    _add_info_arguments,
+    _handle_info,
+)
+
+
+# ``manage.py checkpoints diff``.
+
+
+# As of diff(1).
+FAILED = 2
+
+
+def _add_diff_arguments(parser: CommandParser) -> None:
+    for name in ("a", "b"):
+        parser.add_argument(
+            name,
+            type=CHECKPOINT,
+            metavar=name.upper(),
+            help=_("A checkpoint as LOCATION#ID, or a checkpoint's file. A is the baseline."),
+        )
+
+
+def _handle_diff(options: Mapping[str, Any]) -> Output:
+    """What differs between the contents of both, after an import of their locations. Raises CommandError."""
+    try:
+        found = [checkpoint_at(options[name]) for name in ("a", "b")]
+    except CommandError as error:
+        error.returncode = FAILED
+        raise
+    compared = compared_checkpoints([(reference_to(one), one) for one in found])
+    for side in compared.sides:
+        if side.problem:
+            raise CommandError(translate(side.problem), returncode=FAILED)
+    rows = [row for group in table_of(compared.sides, shows_same=True) for row in group.rows if row.section]
+    differing = [row for row in rows if row.differs]
+    document = {
+        **dict(zip("ab", map(checkpoint_document, found), strict=True)),
+        "common_ancestor": compared.ancestor.checkpoint_id if compared.ancestor else None,
+        "differs": bool(differing),
+        "rows": [_diff_row_document(row) for row in rows],
+    }
+    return Output(document, list(_diff_lines(rows)), status=int(bool(differing)))
+
+
+def _diff_row_document(row: ComparedRow) -> dict[str, Any]:
+    """A row; the values of a row that is the same are not repeated, and missing ones are left out."""
+    document = {"section": row.section, "name": row.name, "same": not row.differs}
+    if row.differs:
+        values = zip("ab", row.cells, strict=True)
+        document |= {name: cell.value for name, cell in values if cell.value is not MISSING}
+    return document
+
+
+def _diff_lines(rows: list[ComparedRow]) -> Iterator[str]:
+    for row in rows:
+        if row.differs:
+            yield f"{SECTIONS[row.section]}: {row.name}"
+            yield from (f"  {line}" for line in changed_lines(*(cell.value for cell in row.cells)))
+    same = sum(not row.differs for row in rows)
+    yield ngettext("%(count)s value is the same.", "%(count)s values are the same.", same) % {
+        "count": count_text(same)
+    }
+
+
+DIFF = Subcommand(
+    gettext_lazy(
+        "Compare two checkpoints. Exits with 0 if their contents are equal, 1 if they differ, and 2 on an "
+        "error."
+    ),
+    _add_diff_arguments,
+    _handle_diff,
+)

@@ -1,0 +1,305 @@
+"""``forkline fork``, ``resume``, ``run``, ``publish`` and ``score``: each starts one job."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.cli.edits import CHECKPOINT, TARGET, inputs_of, parsed, state_of
+from viewer.cli.finding import checkpoint_at, imported_location, typed_path
+from viewer.cli.options import add_options, new_choices_of, request_values
+from viewer.cli.output import Output, Subcommand
+from viewer.cli.projects import add_project_arguments, named_entry_point, project_for
+from viewer.cli.starting import (
+    add_run_arguments,
+    add_wait_argument,
+    next_units_of,
+    outcome_of,
+    refusal,
+    request_from,
+    started,
+)
+from viewer.engines import all_engines, engine_of, kinds_that
+from viewer.engines.entry_points import RootKind
+from viewer.engines.protocol import Engine, kind_of
+from viewer.formats import count_text
+from viewer.host_requests import ListEntryPointKinds, ListNamedEntryPoints, ask
+from viewer.launching.new_run import new_run, preview_new_run
+from viewer.launching.options import (
+    ACCEPT_LOSSES,
+    BRANCH,
+    CACHE_WARMUP,
+    CHECKPOINTS,
+    INPUTS,
+    INTO,
+    MODEL,
+    NEW_THREAD_NAME,
+    PUBLISH_INTO,
+    SCHEDULE,
+    SETTINGS,
+    THREAD,
+    parse_fork_target,
+)
+from viewer.launching.publish import PublishPreview, preview_publish, publish
+from viewer.launching.refusals import LaunchRefused
+from viewer.launching.requests import ForkRequest, NewRunRequest, PublishRequest, ResumeRequest, fork_branch
+from viewer.launching.sweep import score
+from viewer.models import Job, Location, Project
+from viewer.presentation.comparison_sides import score_in
+from viewer.records.runner_requests import FIRST_BRANCH
+from viewer.stores.addresses import is_uri, name_in
+from viewer.validation import CODE_NAME
+
+# ``manage.py checkpoints fork``.
+
+
+def _add_fork_arguments(parser: CommandParser) -> None:
+    add_run_arguments(parser)
+    add_options(parser, MODEL)
+    add_options(parser, CACHE_WARMUP)
+    parser.add_argument(
+        "--ask-next",
+        action="store_true",
+        help=str(
+            gettext_lazy("LangGraph: show what would run next for each --as-node, without starting anything.")
+        ),
+    )
+    add_options(parser, BRANCH, INTO)
+
+
+def _handle_fork(options: Mapping[str, Any]) -> Output:
+    checkpoint = checkpoint_at(options["checkpoint"])
+    request = request_from(ForkRequest, checkpoint, options["branch"] or "", options)
+    if not request.branch:
+        request = replace(request, branch=fork_branch(request))
+    if options["ask_next"]:
+        return next_units_of(request, options)
+    kind = kind_of(engine_of(request.contents), request.contents.kind)
+    into = parsed("--into", partial(parse_fork_target, kind=kind), options["into"])
+    request = replace(request, into=into)
+    return started(request, options)
+
+
+FORK = Subcommand(
+    gettext_lazy("Continue from a checkpoint on a new branch, with your edits."),
+    _add_fork_arguments,
+    _handle_fork,
+)
+
+
+# ``manage.py checkpoints resume``.
+
+
+def _add_resume_arguments(parser: CommandParser) -> None:
+    add_run_arguments(parser)
+
+
+def _handle_resume(options: Mapping[str, Any]) -> Output:
+    checkpoint = checkpoint_at(options["checkpoint"])
+    request = request_from(ResumeRequest, checkpoint, checkpoint.recorded_branch, options)
+    return started(request, options)
+
+
+RESUME = Subcommand(
+    gettext_lazy("Continue from a checkpoint on its own branch."), _add_resume_arguments, _handle_resume
+)
+
+
+# ``manage.py checkpoints run``.
+
+
+def _add_run_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "location",
+        type=TARGET,
+        metavar="LOCATION",
+        help=_("A folder, or a file that ends with .db for SQLite; created if it does not exist."),
+    )
+    add_options(parser, *INPUTS, THREAD, *SETTINGS, MODEL, CACHE_WARMUP, *CHECKPOINTS, *SCHEDULE)
+    add_project_arguments(parser)
+    add_options(parser, ACCEPT_LOSSES)
+    add_wait_argument(parser)
+
+
+def _handle_run(options: Mapping[str, Any]) -> Output:
+    """The job, and its outcome if it was waited for. Raises CommandError for invalid arguments."""
+    named = options["location"]
+    if is_uri(named):
+        raise CommandError(_("Name a database as postgresql:NAME, after its name in the settings."))
+    path = named if name_in(named) else str(typed_path(named).expanduser().absolute())
+    if name_in(named):
+        known: Location | None = imported_location(named)
+    else:
+        known = (
+            Location.objects.here().select_related("project").filter(path=str(Path(path).resolve())).first()
+        )
+    # Invalid options are refused before a project is stored.
+    values = request_values(options)
+    project = project_for(known or Location(path=path), options)
+    engine = engine_of(known) if known else _run_engine_for(Path(project.folder), options)
+    entry_point, entity = _run_entry_point(engine, project, options)
+    kind = kind_of(engine, entity)
+    request = NewRunRequest(
+        **values,
+        **new_choices_of(options, kind),
+        project=project,
+        entry_point=entry_point,
+        kind=kind,
+        name=engine.entry_point_title(entry_point),
+        inputs=_run_inputs(kind, options),
+        target=known if known and not known.is_local else path,
+        thread=options["thread"] or "",
+    )
+    try:
+        job = new_run(preview_new_run(request))
+    except LaunchRefused as refused:
+        return refusal(FIRST_BRANCH, [], refused)
+    return outcome_of(job, [], options["wait"])
+
+
+def _run_engine_for(folder: Path, options: Mapping[str, Any]) -> Engine[Any]:
+    """The engine of a new location: the one whose configuration names the graph, else the default one."""
+    names = (
+        one for one in all_engines() if options["graph"] in ask(ListNamedEntryPoints(one.name, str(folder)))
+    )
+    return next(names, engine_of(None))
+
+
+def _run_entry_point(engine: Engine[Any], project: Project, options: Mapping[str, Any]) -> tuple[str, str]:
+    """The named entry point, else the project's only one, and its kind."""
+    named = named_entry_point(engine, Path(project.folder), options)
+    points = [named] if named else project.entry_points
+    kinds = ask(ListEntryPointKinds(engine.name, project.folder, points))
+    fitting = [name for name, kind in kinds.items() if named or options["kind"] in (None, kind)]
+    if len(fitting) != 1:
+        raise CommandError(
+            _("Choose what to run with --entrypoint. The project's entry points: %s")
+            % (", ".join(f"{name} ({kind})" if kind else name for name, kind in kinds.items()) or "-")
+        )
+    kind = options["kind"] or kinds[fitting[0]]
+    if not kind:
+        raise CommandError(_("Its source does not say what %s is: name it with --kind.") % fitting[0])
+    return fitting[0], kind
+
+
+def _run_inputs(kind: RootKind, options: Mapping[str, Any]) -> dict[str, Any]:
+    inputs = inputs_of(options)
+    if options["state"] is not None:
+        if not kind.has_state:
+            having = ", ".join(_(one.label) for one in kinds_that(lambda one: one.has_state))
+            raise CommandError(
+                _("Only these have a state: %(kinds)s. Pass inputs instead.") % {"kinds": having}
+            )
+        inputs = {**state_of(options["state"]), **inputs}
+    if kind.prompt and not set(inputs) <= {kind.prompt}:
+        message = _("A standalone %(kind)s has one input, its prompt: --input '%(prompt)s=\"…\"'.")
+        raise CommandError(message % {"kind": _(kind.label), "prompt": kind.prompt})
+    return inputs
+
+
+RUN = Subcommand(
+    gettext_lazy("Run a project's entry point from its start, and write its checkpoints here."),
+    _add_run_arguments,
+    _handle_run,
+)
+
+
+# ``manage.py checkpoints publish``.
+
+
+def _add_publish_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint that the fork wrote.")
+    )
+    add_options(parser, PUBLISH_INTO, NEW_THREAD_NAME)
+    parser.add_argument("--plan", action="store_true", help=_("Show what would be written without writing."))
+    parser.add_argument(
+        "--wait", action="store_true", help=_("Wait until it ends. Run it here if no worker is running.")
+    )
+    add_project_arguments(parser)
+
+
+def _handle_publish(options: Mapping[str, Any]) -> Output:
+    checkpoint = checkpoint_at(options["checkpoint"])
+    if not checkpoint.is_scratch:
+        raise CommandError(_("Only a draft, which is a fork in Forkline only, can be published."))
+    project = project_for(checkpoint.location, options)
+    request = PublishRequest(
+        checkpoint=checkpoint, into=options["into"], project=project, thread=options["thread"] or ""
+    )
+    preview = preview_publish(request)
+    if options["plan"]:
+        return _publish_planned(preview)
+    try:
+        job = publish(preview)
+    except LaunchRefused as refused:
+        return refusal(checkpoint.recorded_branch, [], refused)
+    return outcome_of(job, [], options["wait"])
+
+
+def _publish_planned(preview: PublishPreview) -> Output:
+    path = preview.request.checkpoint.location.path
+    words = _("%(count)s checkpoints are written to %(run)s in %(location)s.")
+    lines = [words % {"count": count_text(preview.count), "run": preview.key, "location": path}]
+    if preview.request.into == "thread":
+        lines.append(_(preview.kind.moves_head))
+    lines += [one.message for one in preview.checks]
+    document = {
+        "status": "refused" if preview.checks else "planned",
+        "location": path,
+        "run": preview.key,
+        "checkpoints": preview.count,
+        "error": " ".join(one.message for one in preview.checks),
+    }
+    return Output(document, [*lines, _("Nothing has been written.")], status=1 if preview.checks else 0)
+
+
+PUBLISH = Subcommand(
+    gettext_lazy("Write a draft, which is a fork in Forkline only, to its location."),
+    _add_publish_arguments,
+    _handle_publish,
+)
+
+
+# ``manage.py checkpoints score``.
+
+
+def _add_score_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint, or a checkpoint's file.")
+    )
+    parser.add_argument(
+        "function", type=CODE_NAME, metavar="module:function", help=_("A function of the project.")
+    )
+    parser.add_argument(
+        "--wait", action="store_true", help=_("Wait until it ends. Run it here if no worker is running.")
+    )
+    add_project_arguments(parser)
+
+
+def _handle_score(options: Mapping[str, Any]) -> Output:
+    """The job, and its score if it was waited for. Raises CommandError."""
+    checkpoint = checkpoint_at(options["checkpoint"])
+    project = project_for(checkpoint.location, options)
+    try:
+        job = score(checkpoint, options["function"], project)
+    except LaunchRefused as refused:
+        found = refusal(checkpoint.branch, [], refused)
+        return Output({**found.document, "score": None}, found.lines, found.status)
+    found = outcome_of(job, [], options["wait"])
+    has_score = job.status == Job.Status.SUCCEEDED
+    return Output(
+        {**found.document, "score": score_in(job) if has_score else None}, found.lines, found.status
+    )
+
+
+SCORE = Subcommand(
+    gettext_lazy("Call a function of the project with a checkpoint's contents, and store what it returns."),
+    _add_score_arguments,
+    _handle_score,
+)
