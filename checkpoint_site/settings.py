@@ -24,7 +24,6 @@ from checkpoint_site.environment import (
     signing_key,
 )
 from checkpoint_site.languages import languages_in
-from checkpoint_site.logging_config import logging_config
 from viewer.databases import postgresql_database, sqlite_database
 from viewer.validation import MAX_DAYS
 
@@ -345,7 +344,33 @@ LOG_FORMAT = env_choice(
     "LOG_FORMAT", "plain", ("plain", "json"), "`plain`, or `json` for one JSON object per line."
 )
 LOG_REQUESTS = env_flag("LOG_REQUESTS", False, "Whether each request is logged, without its query string.")
-LOGGING = logging_config(LOG_FORMAT, logs_requests=LOG_REQUESTS)
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    # An error message may quote what was read: both formatters redact secrets.
+    "formatters": {
+        "plain": {"()": "checkpoint_site.logs.PlainFormatter"},
+        "json": {"()": "checkpoint_site.logs.JsonFormatter"},
+    },
+    "filters": {
+        "refusals": {"()": "checkpoint_site.logs.OneLineRefusals"},
+        "failures": {"()": "checkpoint_site.logs.BriefFailures"},
+    },
+    "handlers": {
+        "console": {
+            "class": "logging.StreamHandler",
+            "formatter": LOG_FORMAT,
+            "filters": ["refusals", "failures"],
+        }
+    },
+    "root": {"handlers": ["console"], "level": "WARNING"},
+    "loggers": {
+        "forkline.jobs": {"level": "INFO"},
+        # viewer/host/remote.py reports its failures in one line.
+        "procrastinate": {"level": "CRITICAL"},
+        "forkline.requests": {"level": "INFO" if LOG_REQUESTS else "WARNING"},
+    },
+}
 
 # All variables are valid by now: an invalid one creates nothing.
 DATA_DIR_CREATED = create_folder("DATA_DIR", DATA_DIR)
