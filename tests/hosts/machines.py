@@ -64,12 +64,25 @@ class Machine:
         command = [sys.executable, "manage.py", "worker", "--host", self.name]
         self.worker = subprocess.Popen(command, cwd=ROOT, env=self.environment)
 
+    def stop_worker(self) -> None:
+        """Stop the worker, which reports that its host is away."""
+        assert self.worker
+        self.worker.terminate()
+        self.worker.wait()
+
     def end(self) -> None:
         """Kill the processes."""
         for process in (self.worker, self._process):
             if process is not None:
                 process.kill()
                 process.wait()
+
+    def manage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command on the machine."""
+        command = [sys.executable, "manage.py", *arguments]
+        return subprocess.run(
+            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False
+        )
 
     def run(self, code: str) -> Any:
         """Return what the code assigns to ``result``."""

@@ -1,5 +1,6 @@
 """Two hosts and a web server on a real PostgreSQL, with no folder in common."""
 
+import json
 import os
 import shutil
 import signal
@@ -60,6 +61,7 @@ location.project = Project.objects.create(
     folder={str(machines["gpu-2"].root)!r},
     interpreter=sys.executable,
     confirmed_at=timezone.now(),
+    entry_points=["crew:build"],
 )
 location.save()
 """)
@@ -329,6 +331,102 @@ cursor = connection.cursor()
 cursor.execute("SELECT (SELECT count(*) FROM procrastinate_jobs), (SELECT count(*) FROM viewer_hostrequest)")
 result = cursor.fetchone()
 """) == [0, 0]
+
+
+FORM = f"""{PAGES}
+from tests.views.forking import filled, is_startable, page
+checkpoint = Checkpoint.objects.filter(state="present", branch="main").order_by("-row").first()
+address = page(checkpoint)
+sent = filled(client, checkpoint, branch="queued")
+sent.pop("waits_for_host", None)
+def statuses():
+    return [client.post(address, sent).status_code, Job.objects.filter(branch="queued").count()]
+"""
+
+
+def test_a_start_is_refused_or_queued_while_its_host_is_away(
+    web: Machine, machines: dict[str, Machine], store: Path
+) -> None:
+    host = machines["gpu-2"]
+    host.stop_worker()
+    wait_for(web, "gpu-2", is_up=False)
+    text, is_refused, statuses = web.run(f"""{FORM}
+text = client.get(address).content.decode()
+result = [text, not is_startable(text), statuses()]
+""")
+    assert "gpu-2 does not answer. The project, its code and the preflight check were not read." in text
+    assert "gpu-2 does not answer: queue the start" in text and is_refused and statuses == [422, 0]
+    # Sent twice, it is stored once.
+    job, statuses, is_startable = web.run(f"""{FORM}
+sent["waits_for_host"] = "1"
+plan = client.post(page(checkpoint, "fork-plan"), sent).content.decode()
+sent_twice = [statuses(), statuses()]
+result = [str(Job.objects.get(branch="queued").pk), sent_twice, is_startable(plan)]
+""")
+    assert statuses == [[302, 1], [302, 1]] and is_startable
+    shown = web.run(
+        f"{PAGES}result = client.get(Job.objects.get(pk={job!r}).get_absolute_url()).content.decode()"
+    )
+    assert "for gpu-2, which has not answered since" in shown
+    queued = {job, fork_at_a_terminal(web, store), *queued_by_other_forms(web)}
+    assert len(queued) == 5 and not queued & set(marks(host))
+    host.start_worker()
+    for started in queued:
+        wait_for_status(web, started, "succeeded")
+        assert marks(host).count(started) == 1
+    # What only its host could have checked was not accepted, and no secret was kept.
+    assert web.run(f"""
+request = Job.objects.get(pk={job!r}).request
+result = [request["options"]["accepted"], request["kept"]["inputs"]]
+""") == [[], {}]
+
+
+def queued_by_other_forms(web: Machine) -> list[str]:
+    """Queue a new run and a sweep of two forks. Return the ids of their jobs."""
+    statuses, jobs = web.run(f"""{FORM}
+from django.urls import reverse
+from uuid import uuid4
+run, sweep = reverse("new-run", args=[location.uid]), reverse("new-sweep", args=[checkpoint.pk])
+both = {{"waits_for_host": "1"}}
+fields = {{"entry_point": "crew:build", "entity": "crew", "location": str(location.uid)}}
+swept = {{"vary-input:topic": "one\\ntwo", "branch": "swept"}}
+def post(address, sent):
+    return client.post(address, {{"key": str(uuid4()), **sent}}).status_code
+statuses = [post(run, fields), post(sweep, swept)]
+statuses += [post(run, {{**fields, **both}}), post(sweep, {{**swept, **both}})]
+# Its host cannot check a path that somebody typed.
+statuses.append(post(run, {{**fields, "location": "new", "new_location": "/etc/store.db", **both}}))
+jobs = Job.objects.filter(kind="run") | Job.objects.exclude(sweep=None)
+result = [statuses, [str(pk) for pk in jobs.values_list("pk", flat=True)]]
+""")
+    assert statuses == [422, 422, 302, 302, 422]
+    return list(map(str, jobs))
+
+
+def fork_at_a_terminal(web: Machine, store: Path) -> str:
+    """Queue a fork with a command on a machine that is no host. Return the id of its job."""
+    named = f"gpu-2:{store}"
+    listed = web.manage("checkpoints", "list", named, "--json")
+    assert "gpu-2 does not answer" in listed.stderr
+    (run,) = json.loads(listed.stdout)["runs"]
+    fork = ("checkpoints", "fork", f"{named}#{run['checkpoints'][0]['id']}", "--branch", "typed", "--json")
+    refused = json.loads(web.manage(*fork).stdout)
+    assert refused["status"] == "refused" and refused["hints"] == ["Queue it with --queue."]
+    queued = json.loads(web.manage(*fork, "--queue").stdout)
+    assert queued["status"] == "queued"
+    # No path is taken from another machine, only what its rows have.
+    assert "has no location /etc" in web.manage("checkpoints", "list", "gpu-2:/etc").stderr
+    return str(queued["job"])
+
+
+def test_a_person_who_may_only_read_queues_nothing(web: Machine, store: Path) -> None:
+    assert web.run(f"""{PAGES}
+from django.urls import reverse
+client.force_login(teammate("eve"))
+checkpoint = Checkpoint.objects.first()
+posted = client.post(reverse("fork", args=[checkpoint.pk]), {{"waits_for_host": "1", "branch": "read"}})
+result = [posted.status_code, Job.objects.filter(branch="read").exists()]
+""") == [403, False]
 
 
 def test_a_job_of_a_killed_host_is_stalled_until_it_is_back(

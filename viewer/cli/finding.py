@@ -25,7 +25,8 @@ from viewer.host_requests import (
     ask,
 )
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Location, Run
+from viewer.models import Checkpoint, Host, Location, Run
+from viewer.records.hosts import is_here
 from viewer.records.locations import NotLocal, is_indexed, path_of
 from viewer.stores.addresses import shown_path
 from viewer.validation import one_line
@@ -90,6 +91,9 @@ def newly_opened(path: str | Path) -> Iterator[Location]:
     If it is new, and the block fails or is interrupted before anything of it is stored, it is removed again:
     it would be imported again and again, and no project below it could run.
     """
+    if other := location_elsewhere(str(path)):
+        yield other
+        return
     known = set(Location.objects.values_list("pk", flat=True))
     location = Location.objects.get(pk=ask(OpenLocation(str(path), anywhere=True)))
     try:
@@ -99,6 +103,22 @@ def newly_opened(path: str | Path) -> Iterator[Location]:
             with suppress(DatabaseError):
                 location.delete()
         raise
+
+
+def location_elsewhere(text: str) -> Location | None:
+    """The location that ``HOST:PATH`` names on another host; None if the text begins with no host's name.
+
+    Only a known one: its host alone adds others. Raises CommandError.
+    """
+    name, _colon, path = text.partition(":")
+    host = Host.objects.filter(name=name).first() if path.startswith("/") else None
+    if host is None or is_here(host.pk):
+        return None
+    location = Location.objects.select_related("project", "host").filter(host=host, path=path).first()
+    if location is None:
+        message = _("%(host)s has no location %(path)s. Add it on the page “Locations”, or on that host.")
+        raise CommandError(message % {"host": name, "path": path})
+    return location
 
 
 @contextmanager
@@ -156,7 +176,9 @@ def split_target(target: str) -> tuple[str, str]:
 
 
 def _may_be_location(path: str) -> bool:
-    if Location.objects.here().filter(path=path).exists():
+    name, _colon, rest = path.partition(":")
+    on_host = Location.objects.filter(host__name=name, path=rest)
+    if on_host.exists() or Location.objects.here().filter(path=path).exists():
         return True
     try:
         return typed_path(path).exists()

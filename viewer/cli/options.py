@@ -90,7 +90,7 @@ def launch_options_of(options: Mapping[str, Any]) -> LaunchOptions:
             names = ", ".join(MEASURES)
             raise CommandError(_("--limit needs one of %(names)s, such as tokens=20000.") % {"names": names})
         limits[measure] = parsed(f"--limit {text}", partial(parse_limit, measure), number)
-    return LaunchOptions(options["at"], limits)
+    return LaunchOptions(options["at"], limits, waits_for_host=options["queue"])
 
 
 def checkpoint_settings_of(options: Mapping[str, Any]) -> CheckpointSettings:

@@ -21,6 +21,7 @@ from viewer.host_requests import (
     ask,
 )
 from viewer.models import Location, Project
+from viewer.records.hosts import is_here
 from viewer.validation import CODE_NAME, NAME, is_storable
 
 KINDS = tuple(dict.fromkeys(name for engine in all_engines() for name in engine.kinds))
@@ -53,6 +54,8 @@ def project_for(location: Location, options: Mapping[str, Any]) -> Project:
 
     The location may be an unsaved row.
     """
+    if location.pk and not is_here(location.host_id):
+        return _project_elsewhere(location, options)
     if location.project and not _named(options):
         if not location.project.is_confirmed:
             location.project.confirm(None)
@@ -75,11 +78,22 @@ def project_for(location: Location, options: Mapping[str, Any]) -> Project:
     return project
 
 
-def named_entry_point(engine: Engine[Any], folder: Path, options: Mapping[str, Any]) -> str | None:
+def _project_elsewhere(location: Location, options: Mapping[str, Any]) -> Project:
+    """The project of a location on another host, for which a person has confirmed it. Raises CommandError."""
+    project = location.project
+    if project is None or not project.is_confirmed or _named(options):
+        message = _("The project of %(location)s is on %(host)s. Configure it on its page, or on that host.")
+        raise CommandError(message % {"location": location.path, "host": location.host})
+    return project
+
+
+def named_entry_point(
+    engine: Engine[Any], folder: Path, options: Mapping[str, Any], host: int | None = None
+) -> str | None:
     """The entry point that ``--entrypoint`` or ``--graph`` names. Raises CommandError for an unknown name."""
     if options["graph"] is None:
         return None if options["entrypoint"] is None else str(options["entrypoint"])
-    found = ask(ListNamedEntryPoints(engine.name, str(folder)))
+    found = ask(ListNamedEntryPoints(engine.name, str(folder)), host=host)
     if options["graph"] not in found:
         message = _("The project in %(folder)s has no graph %(name)s. Its graphs: %(names)s")
         values = {"folder": folder, "name": options["graph"], "names": ", ".join(found) or "-"}
@@ -98,13 +112,14 @@ def source_of(location: Location, contents: Contents, options: Mapping[str, Any]
         message = _("This is a checkpoint of a %(found)s: it does not match --kind %(kind)s.")
         raise CommandError(message % {"found": contents.kind, "kind": kind})
     folder, points = _folder_and_entry_points(location, options)
-    named = named_entry_point(engine, folder, options)
+    host = location.host_id
+    named = named_entry_point(engine, folder, options, host)
     if named is not None:
         return folder, named
-    points = points or [point.name for point in ask(FindEntryPoints(engine.name, str(folder)))]
-    found = ask(MatchEntryPoint(engine.name, str(folder), points, contents.kind, contents.name))
+    points = points or [point.name for point in ask(FindEntryPoints(engine.name, str(folder)), host=host)]
+    found = ask(MatchEntryPoint(engine.name, str(folder), points, contents.kind, contents.name), host=host)
     if not found and kind:
-        kinds = ask(ListEntryPointKinds(engine.name, str(folder), points))
+        kinds = ask(ListEntryPointKinds(engine.name, str(folder), points), host=host)
         unknown = [name for name, one in kinds.items() if not one]
         found = unknown[0] if len(unknown) == 1 else ""
     return folder, found
@@ -113,6 +128,8 @@ def source_of(location: Location, contents: Contents, options: Mapping[str, Any]
 def _folder_and_entry_points(location: Location, options: Mapping[str, Any]) -> tuple[Path, list[str]]:
     """Those of the project that ``project_for`` would return; no entry points if it is not stored."""
     own = location.project
+    if location.pk and not is_here(location.host_id):
+        own = _project_elsewhere(location, options)
     if own and not _named(options):
         return Path(own.folder), own.entry_points
     try:

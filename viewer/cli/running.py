@@ -22,6 +22,7 @@ from viewer.host_requests import ReadWorkers, ask
 from viewer.launching.start import request_cancel
 from viewer.messages.translation import translate
 from viewer.models import Job, Question
+from viewer.records.hosts import is_here
 from viewer.records.questions import answer
 from viewer.records.queue import reached_shared_limit
 from viewer.validation import one_line
@@ -33,7 +34,7 @@ POLL_SECONDS = 0.1
 
 
 def run_here(job: Job, leaves: Callable[[], bool] = never) -> None:
-    """Wait until the job has ended. A worker runs it, or this process if no worker is up.
+    """Wait until the job has ended. A worker runs it, or this process if no worker of its host is up here.
 
     Returns early if it asks a question and ``leaves`` is true, or if it will not start: it missed its start
     time, or its sweep has used up a limit. Raises DataFolderFailure if the disk has no space for it. Ctrl-C
@@ -42,7 +43,7 @@ def run_here(job: Job, leaves: Callable[[], bool] = never) -> None:
     interrupted: KeyboardInterrupt | None = None
     while not (job.has_ended or job.is_missed or _is_held(job) or (leaves() and is_asking(job))):
         try:
-            if not ask(ReadWorkers()).is_up:
+            if is_here(job.location.host_id) and not ask(ReadWorkers()).is_up:
                 if job.status == Job.Status.QUEUED and not has_room():
                     raise DataFolderFailure(no_space(Path(settings.DATA_DIR)))
                 Job.objects.filter(pk=job.pk).mark_due()

@@ -46,6 +46,7 @@ HINTS: dict[Code, str | Promise] = {
     Code.ENTRY_POINT: gettext_lazy(
         "Name the project's folder with --project, and what runs with --graph or --entrypoint."
     ),
+    Code.HOST: gettext_lazy("Queue it with --queue."),
     Code.PROJECT: gettext_lazy("Name another project with --project, or its interpreter with --python."),
     Code.EFFECTS: gettext_lazy(
         "Accept them with --accept-effects, or name the project's own code with --entrypoint."

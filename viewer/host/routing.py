@@ -85,6 +85,15 @@ WITHOUT_HOST: dict[type[asked.Request[Any]], Callable[[UserMessage], Any]] = {
     asked.ListOverlaps: lambda _message: [],
     asked.IsLocationGone: lambda _message: False,
     asked.ListCheckpointEvents: lambda _message: [],
+    # The host checks these before a start that waits for it.
+    asked.MatchEntryPoint: lambda _message: "",
+    asked.ReadSource: lambda _message: None,
+    asked.ReadInterpreter: lambda _message: asked.InterpreterFacts("", "", "", is_outside=False),
+    asked.ListEntryPointKinds: lambda _message: {},
+    asked.ListInputNames: lambda _message: [],
+    asked.FindEntryPoints: lambda _message: [],
+    asked.CheckCheckpoint: lambda _message: asked.CheckReply("", ""),
+    asked.CheckNewRun: lambda _message: asked.CheckReply("", ""),
     # The rest follows when the host is back.
     asked.FindEnds: lambda _message: None,
     asked.Prewarm: lambda _message: None,

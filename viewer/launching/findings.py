@@ -19,7 +19,7 @@ from viewer.launching.requests import ACCEPT_ALL, LaunchRequest
 from viewer.launching.values import has_redacted_part
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
-from viewer.models import AcceptedEffect, PreflightCheck
+from viewer.models import AcceptedEffect, Host, PreflightCheck
 
 # Redacted parts of a checkpoint's stored copy that a run would send to a model.
 
@@ -179,11 +179,15 @@ class Findings:
 
 @dataclass(slots=True, kw_only=True)
 class CheckedLaunch:
-    """Why a launch cannot start: ``checks`` of the request, and ``findings`` of its preflight check."""
+    """Why a launch cannot start: ``checks`` of the request, and ``findings`` of its preflight check.
+
+    If ``away`` is the project's host, what only it knows was not checked. The runner checks it there.
+    """
 
     request: LaunchRequest
     checks: list[Refusal] = field(default_factory=list)
     findings: Findings | None = None
+    away: Host | None = None
 
     @property
     def refusals(self) -> list[Refusal]:

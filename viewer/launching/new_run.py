@@ -25,6 +25,7 @@ from viewer.launching.refusals import (
     Code,
     LaunchRefused,
     Refusal,
+    away_host,
     event_refusals,
     project_refusals,
     settings_refusals,
@@ -33,7 +34,7 @@ from viewer.launching.refusals import (
 from viewer.launching.requests import NewRunRequest
 from viewer.launching.start import earlier_job, start_run
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Job, Location, Project, Run
+from viewer.models import Checkpoint, Host, Job, Location, Project, Run
 from viewer.records.bodies import stored_contents
 from viewer.records.runner_requests import request_for_run, store_kind_of
 
@@ -111,20 +112,24 @@ class NewRunPreview(CheckedLaunch):
     @property
     def needs_preflight(self) -> bool:
         """Whether a preflight check is useful: the project can run, and the target is writable."""
-        return not any(one.code in (Code.PROJECT, Code.TARGET) for one in self.checks)
+        final = (Code.PROJECT, Code.TARGET)
+        return self.away is None and not any(one.code in final for one in self.checks)
 
 
 def preview_new_run(request: NewRunRequest) -> NewRunPreview:
     """Where the run would write, and the reasons why it cannot start."""
-    preview = NewRunPreview(request=request)
+    preview = NewRunPreview(request=request, away=away_host(request.project))
     kind = request.kind
-    preview.checks = [*project_refusals(request.project), *settings_refusals(request.settings, kind)]
-    preview.checks += [*event_refusals(request), *text_refusals(request.inputs)]
+    preview.checks = project_refusals(request.project, request.options)
+    preview.checks += [*settings_refusals(request.settings, kind), *event_refusals(request)]
+    preview.checks += text_refusals(request.inputs)
     if kind.prompt and not request.inputs.get(kind.prompt):
         message = _("Enter a prompt for the %(kind)s.") % {"kind": _(kind.label)}
         preview.checks.append(Refusal(Code.INPUTS, message, "input-0", kind.prompt))
     try:
-        if isinstance(request.target, Location):
+        if preview.away:
+            preview.target = _unchecked_target(request, preview.away)
+        elif isinstance(request.target, Location):
             if request.project:
                 preview.target = ask(CheckWriteTarget(request.project.pk, request.target.pk))
         elif request.project:
@@ -135,6 +140,17 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
     if preview.target and request.project:
         preview.checks += _target_refusals(preview.target, kind, request.project)
     return preview
+
+
+def _unchecked_target(request: NewRunRequest, away: Host) -> WriteTarget:
+    """Return a write target that its host, which is away, checks at the start. Raises UnknownLocation."""
+    known = request.target
+    if not isinstance(known, Location) or known.host_id != away.pk or known.replaced_by:
+        raise UnknownLocation(
+            _("%(host)s does not answer, so it cannot check this path. Choose one of its locations.")
+            % {"host": away.name}
+        )
+    return WriteTarget(known.path, known.store_kind)
 
 
 def _target_refusals(target: WriteTarget, kind: RootKind, project: Project) -> list[Refusal]:
@@ -171,9 +187,11 @@ def new_run(preview: NewRunPreview) -> Job:
     if earlier := earlier_job(request, job_request):
         return earlier
     try:
-        location = Location.objects.get(
-            pk=ask(OpenWriteTarget(project.pk, target, engine_with(request.kind)))
-        )
+        if preview.away and isinstance(request.target, Location):
+            location = request.target
+        else:
+            opened = ask(OpenWriteTarget(project.pk, target, engine_with(request.kind)))
+            location = Location.objects.get(pk=opened)
         return start_run(location, project, job_request, request.requested_by, request.key, request.options)
     except UnknownLocation as refused:
         raise LaunchRefused([Refusal(Code.TARGET, translate(refused))]) from refused

@@ -258,7 +258,8 @@ LIMIT = _texts(
 )
 # The fields of a form's limits.
 LIMIT_LABELS = {"tokens": _("Tokens"), "seconds": _("Minutes"), "steps": _("Steps")}
-SCHEDULE = (AT, LIMIT)
+QUEUE = _switch("queue", _("If the host of the location is away, start it once when it is back."))
+SCHEDULE = (AT, LIMIT, QUEUE)
 
 EVENTS = _text(
     "events",

@@ -17,6 +17,7 @@ from viewer.launching.findings import CheckedLaunch, digest_of, find_redacted_pa
 from viewer.launching.refusals import (
     Code,
     Refusal,
+    away_host,
     branch_refusals,
     checkpoint_refusals,
     event_refusals,
@@ -183,7 +184,8 @@ class LaunchPreview(CheckedLaunch):
     def needs_preflight(self) -> bool:
         """Whether a preflight check is useful: no other refusal is final."""
         passable = {Code.BRANCH, Code.REDACTED_PARTS}
-        return self.request.project is not None and all(one.code in passable for one in self.checks)
+        is_known = self.request.project is not None and self.away is None
+        return is_known and all(one.code in passable for one in self.checks)
 
     @property
     def plan_digest(self) -> str:
@@ -230,7 +232,7 @@ def preview_launch(request: ForkRequest) -> LaunchPreview:
         edits = replace(request.edits, again=again, keep=request.edits.keep - again)
         request = replace(request, edits=edits)
         plan = preview_plan(contents, edits, request.furthest, is_fork, source)
-    preview = LaunchPreview(request=request, plan=plan)
+    preview = LaunchPreview(request=request, plan=plan, away=away_host(request.project))
     preview.checks = source_refusals(request)
     if not request.checkpoint.has_no_copy:
         preview.checks += [Refusal(Code.PLAN, message) for message in plan.refusals]
@@ -252,8 +254,8 @@ def in_project(preview: P, project: Project) -> P:
     """The preview in a project that became known after its plan."""
     checks = [one for one in preview.checks if one.code != Code.PROJECT]
     request = replace(preview.request, project=project)
-    checks += [*project_refusals(project), *event_refusals(request)]
-    return replace(preview, request=request, checks=checks)
+    checks += [*project_refusals(project, request.options), *event_refusals(request)]
+    return replace(preview, request=request, checks=checks, away=away_host(project))
 
 
 def _kind(request: CheckpointRequest) -> RootKind:
@@ -270,8 +272,8 @@ def source_refusals(request: CheckpointRequest) -> list[Refusal]:
     """Why nothing can start from this checkpoint in this project."""
     kind = _kind(request)
     found = checkpoint_refusals(request.checkpoint, request.entry_point, kind)
-    found += [*settings_refusals(request.settings, kind), *project_refusals(request.project)]
-    return [*found, *event_refusals(request)]
+    found += settings_refusals(request.settings, kind)
+    return [*found, *project_refusals(request.project, request.options), *event_refusals(request)]
 
 
 def source_of(request: CheckpointRequest) -> Any:
@@ -322,7 +324,7 @@ class Asked:
 
 def ask_next(request: ForkRequest) -> Asked:
     """Ask the project's code what runs next. Waits for the answer. Nothing runs or is written."""
-    if not _kind(request).adds_to_state or request.project is None:
+    if not _kind(request).adds_to_state or request.project is None or away_host(request.project):
         return Asked(refused="")
     if refusals := source_refusals(request):
         return Asked(refused=" ".join(messages_of(refusals)), refusals=tuple(refusals))

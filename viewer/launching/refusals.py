@@ -11,10 +11,11 @@ from viewer.engines.editable import RunSettings
 from viewer.engines.entry_points import RootKind
 from viewer.host_requests import CheckProject, JobRefused, ListCheckpointEvents, ask
 from viewer.launching.options import EVENTS, EVERY_EVENT
-from viewer.launching.requests import LaunchRequest
+from viewer.launching.requests import LaunchOptions, LaunchRequest
 from viewer.launching.values import is_utf8
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Project
+from viewer.models import Checkpoint, Host, Project
+from viewer.records.hosts import is_away
 from viewer.records.lineage.branch_names import BranchRefused, checked_branch
 
 
@@ -22,6 +23,7 @@ class Code(StrEnum):
     """What a refusal is about."""
 
     CHECKPOINT = "checkpoint"
+    HOST = "host"
     PROJECT = "project"
     PLAN = "plan"
     BRANCH = "branch"
@@ -108,11 +110,23 @@ def copy_refusals(checkpoint: Checkpoint) -> list[Refusal]:
     return [Refusal(Code.CHECKPOINT, message)]
 
 
-def project_refusals(project: Project | None) -> list[Refusal]:
-    """Why nothing can run in this project."""
+def away_host(project: Project | None) -> Host | None:
+    """Return the project's host if it does not answer."""
+    return project.host if project and is_away(project.host_id) else None
+
+
+def project_refusals(project: Project | None, options: LaunchOptions) -> list[Refusal]:
+    """Why nothing can run in this project.
+
+    If its host is away and the start is to wait for it, the host checks the project when it returns.
+    """
     if project is None or not project.is_confirmed:
         message = _("The project of this location is not confirmed: nothing may run in it yet.")
         return [Refusal(Code.PROJECT, message)]
+    if host := away_host(project):
+        message = _("%(host)s does not answer: queue the start, or try again when it is back.")
+        refusal = Refusal(Code.HOST, message % {"host": host.name}, "waits-for-host", _("Host"))
+        return [] if options.waits_for_host else [refusal]
     try:
         ask(CheckProject(project.pk))
     except JobRefused as refused:
@@ -123,7 +137,8 @@ def project_refusals(project: Project | None) -> list[Refusal]:
 def event_refusals(request: LaunchRequest) -> list[Refusal]:
     """Why the project's engine writes no checkpoints at the chosen events."""
     names, project = set(request.checkpointing.get("events", ())) - {EVERY_EVENT}, request.project
-    if not names or project is None:
+    if not names or project is None or away_host(project):
+        # A host that is away refuses unknown events at the start.
         return []
     engine = request.engine
     groups = ask(ListCheckpointEvents(engine.name, project.interpreter), host=project.host_id)

@@ -17,7 +17,7 @@ from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, Engine
 from viewer.engines.runner_request import CheckpointSettings, Options
-from viewer.host_requests import Redact, ask
+from viewer.host_requests import HostAway, Redact, ask
 from viewer.launching.values import as_json
 from viewer.models import Checkpoint, Job, Location, Project
 from viewer.models.jobs import EDITS
@@ -33,10 +33,14 @@ from viewer.redaction import MARKER
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    """``start_at`` None starts it as soon as a worker is free. ``limits``: see models/jobs/limits.py."""
+    """``start_at`` None starts it as soon as a worker is free. ``limits``: see viewer/models/jobs.py.
+
+    If its host is away, it is refused, unless ``waits_for_host``.
+    """
 
     start_at: datetime | None = None
     limits: Mapping[str, float] = field(default_factory=dict)
+    waits_for_host: bool = False
 
 
 def request_digest(request: Mapping[str, Any], options: LaunchOptions) -> str:
@@ -230,8 +234,18 @@ class NewRunRequest(LaunchRequest):
 
 
 def redactor_of(project: Project | None) -> Callable[[Any], Any]:
-    """Return a function that returns a JSON value without secrets, also those of this project."""
-    return lambda value: ask(Redact(project.pk if project else None, [value]))[0]
+    """Return a function that returns a JSON value without secrets, also those of this project.
+
+    It returns None while the project's host, which alone knows them, does not answer.
+    """
+
+    def redacted(value: Any) -> Any:
+        try:
+            return ask(Redact(project.pk if project else None, [value]))[0]
+        except HostAway:
+            return None
+
+    return redacted
 
 
 # Names a fork for its edits, and the forks of a sweep for what differs. No secret is part of a name.

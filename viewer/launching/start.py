@@ -15,7 +15,7 @@ from viewer.engines.runner_request import Request
 from viewer.host_requests import CheckProject, JobRefused, ListNewEffects, ask
 from viewer.launching.findings import Effects, effects_refusal
 from viewer.launching.preview import LaunchPreview, ask_next
-from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, plan_changed
+from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, away_host, plan_changed
 from viewer.launching.requests import (
     CheckpointRequest,
     ForkRequest,
@@ -59,6 +59,12 @@ def refuse_taken(kind: str, location: Location, run: Run | None, branch: str) ->
             "branch.in_use",
             name=branch,
         )
+
+
+def check_project(project: Project | None, options: LaunchOptions) -> None:
+    """Raise JobRefused if the project cannot run. A host that is away checks it when it is back."""
+    if not (options.waits_for_host and away_host(project)):
+        ask(CheckProject(project.pk if project else None))
 
 
 # Stores a job, once, and enqueues it.
@@ -122,7 +128,7 @@ def _queued(values: Mapping[str, Any], project: Project | None, key: UUID, optio
     """The job with this key. It is stored and enqueued if it does not exist."""
     if existing := Job.objects.filter(idempotency_key=key).first():
         return existing
-    ask(CheckProject(project.pk if project else None))
+    check_project(project, options)
     agreed = {
         "project": project,
         "start_at": options.start_at,
@@ -188,7 +194,7 @@ def start(preview: LaunchPreview) -> Job:
         raise plan_changed()
     if preview.refusals:
         raise LaunchRefused(preview.refusals)
-    if not preview.findings:
+    if not preview.findings and not preview.away:
         check_effects(request)
     if request.kind == Job.Kind.FORK:
         _refuse_without_next(preview)

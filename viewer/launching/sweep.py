@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.engines.plan import plain_steps
-from viewer.host_requests import CheckProject, JobRefused, ask
+from viewer.host_requests import JobRefused
 from viewer.launching.findings import CheckedLaunch, find_redacted_parts
 from viewer.launching.options import SCORE, parse_function
 from viewer.launching.preview import source_refusals
@@ -22,6 +22,7 @@ from viewer.launching.refusals import (
     Code,
     LaunchRefused,
     Refusal,
+    away_host,
     branch_refusals,
     copy_refusals,
     plan_changed,
@@ -29,7 +30,7 @@ from viewer.launching.refusals import (
     text_refusals,
 )
 from viewer.launching.requests import ACCEPT_ALL, LaunchOptions, SweepRequest
-from viewer.launching.start import BRANCHES, check_effects, refuse_taken, start_job
+from viewer.launching.start import BRANCHES, check_effects, check_project, refuse_taken, start_job
 from viewer.launching.values import InvalidValue
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
@@ -63,7 +64,9 @@ def score(
     checkpoint's location.
     """
     project = project or checkpoint.location.project
-    if refusals := [*copy_refusals(checkpoint), *project_refusals(project), *function_refusals(function)]:
+    options = LaunchOptions(limits={"seconds": SCORE_SECONDS})
+    of_project = project_refusals(project, options)
+    if refusals := [*copy_refusals(checkpoint), *of_project, *function_refusals(function)]:
         raise LaunchRefused(refusals)
     try:
         return start_job(
@@ -75,7 +78,7 @@ def score(
             [],
             requested_by=requested_by,
             idempotency_key=key or uuid4(),
-            options=LaunchOptions(limits={"seconds": SCORE_SECONDS}),
+            options=options,
         )
     except JobRefused as refused:
         raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
@@ -99,7 +102,8 @@ class SweepPreview(CheckedLaunch):
     def needs_preflight(self) -> bool:
         """Whether a preflight check is useful: no other refusal is final."""
         passable = {Code.BRANCH, Code.VARIATIONS, Code.PLAN, Code.REDACTED_PARTS, Code.SCORE}
-        return self.request.project is not None and all(one.code in passable for one in self.checks)
+        is_known = self.request.project is not None and self.away is None
+        return is_known and all(one.code in passable for one in self.checks)
 
     @property
     def plan_digest(self) -> str:
@@ -123,7 +127,8 @@ class SweepPreview(CheckedLaunch):
 
 def preview_sweep(request: SweepRequest) -> SweepPreview:
     """The variations with their plans, and the reasons why they cannot start."""
-    preview = SweepPreview(request=request, count=variation_count(request.dimensions))
+    count, away = variation_count(request.dimensions), away_host(request.project)
+    preview = SweepPreview(request=request, count=count, away=away)
     preview.checks = source_refusals(request)
     preview.checks += text_refusals({one.key: list(one.values) for one in request.dimensions})
     if preview.count > MAX_VARIATIONS:
@@ -153,7 +158,7 @@ def sweep(preview: SweepPreview) -> Sweep:
         if earlier := _started(request):
             return earlier
         raise LaunchRefused(preview.refusals)
-    if not preview.findings:
+    if not preview.findings and not preview.away:
         check_effects(request)
     planned = [_planned(preview, variation) for variation in preview.variations]
     try:
@@ -251,7 +256,7 @@ def start_variations(
         "requested_by": requested_by,
         "score": score,
     }
-    ask(CheckProject(project.pk if project else None))
+    check_project(project, options)
     assert project is not None, "Without one, the check is refused."
     with exclusive_transaction(BRANCHES):
         swept, is_new = Sweep.objects.get_or_create(idempotency_key=key, defaults=values)

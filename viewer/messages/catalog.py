@@ -13,6 +13,9 @@ _ = gettext_noop
 CATALOG: dict[str, str] = {
     "unknown_code": _("Message %(code)s of another version of Forkline: %(values)s"),
     # Why a job does not start, and how it ended; why a preflight check found nothing.
+    "job.thread_continued": _(
+        "The thread has continued since this was requested. Nothing was started: resume its last checkpoint."
+    ),
     "job.already_running": _("Another process already runs this job."),
     "job.checkpoints_failed": _(
         "Finished, but %(failed)d of %(total)d checkpoints could not be written: %(reason)s"

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli.edits import CHECKPOINT, TARGET, inputs_of, parsed, state_of
-from viewer.cli.finding import checkpoint_at, imported_location, typed_path
+from viewer.cli.finding import checkpoint_at, imported_location, location_elsewhere, typed_path
 from viewer.cli.options import add_options, new_choices_of, request_values
 from viewer.cli.output import Output, Subcommand
 from viewer.cli.projects import add_project_arguments, named_entry_point, project_for
@@ -40,6 +40,7 @@ from viewer.launching.options import (
     MODEL,
     NEW_THREAD_NAME,
     PUBLISH_INTO,
+    QUEUE,
     SCHEDULE,
     SETTINGS,
     THREAD,
@@ -47,7 +48,14 @@ from viewer.launching.options import (
 )
 from viewer.launching.publish import PublishPreview, preview_publish, publish
 from viewer.launching.refusals import LaunchRefused
-from viewer.launching.requests import ForkRequest, NewRunRequest, PublishRequest, ResumeRequest, fork_branch
+from viewer.launching.requests import (
+    ForkRequest,
+    LaunchOptions,
+    NewRunRequest,
+    PublishRequest,
+    ResumeRequest,
+    fork_branch,
+)
 from viewer.launching.sweep import score
 from viewer.models import Job, Location, Project
 from viewer.presentation.comparison_sides import score_in
@@ -131,9 +139,11 @@ def _handle_run(options: Mapping[str, Any]) -> Output:
     named = options["location"]
     if is_uri(named):
         raise CommandError(_("Name a database as postgresql:NAME, after its name in the settings."))
-    path = named if name_in(named) else str(typed_path(named).expanduser().absolute())
-    if name_in(named):
-        known: Location | None = imported_location(named)
+    other = location_elsewhere(named)
+    path = named if other or name_in(named) else str(typed_path(named).expanduser().absolute())
+    known: Location | None
+    if other or name_in(named):
+        known = imported_location(named)
     else:
         known = (
             Location.objects.here().select_related("project").filter(path=str(Path(path).resolve())).first()
@@ -152,7 +162,7 @@ def _handle_run(options: Mapping[str, Any]) -> Output:
         kind=kind,
         name=engine.entry_point_title(entry_point),
         inputs=_run_inputs(kind, options),
-        target=known if known and not known.is_local else path,
+        target=known if known and (other or not known.is_local) else path,
         thread=options["thread"] or "",
     )
     try:
@@ -172,9 +182,11 @@ def _run_engine_for(folder: Path, options: Mapping[str, Any]) -> Engine[Any]:
 
 def _run_entry_point(engine: Engine[Any], project: Project, options: Mapping[str, Any]) -> tuple[str, str]:
     """The named entry point, else the project's only one, and its kind."""
-    named = named_entry_point(engine, Path(project.folder), options)
+    named = named_entry_point(engine, Path(project.folder), options, project.host_id)
     points = [named] if named else project.entry_points
-    kinds = ask(ListEntryPointKinds(engine.name, project.folder, points))
+    kinds = ask(ListEntryPointKinds(engine.name, project.folder, points), host=project.host_id)
+    # Their kinds are not known while the project's host is away.
+    kinds = kinds or dict.fromkeys(points, "")
     fitting = [name for name, kind in kinds.items() if named or options["kind"] in (None, kind)]
     if len(fitting) != 1:
         raise CommandError(
@@ -216,7 +228,7 @@ def _add_publish_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint that the fork wrote.")
     )
-    add_options(parser, PUBLISH_INTO, NEW_THREAD_NAME)
+    add_options(parser, PUBLISH_INTO, NEW_THREAD_NAME, QUEUE)
     parser.add_argument("--plan", action="store_true", help=_("Show what would be written without writing."))
     parser.add_argument(
         "--wait", action="store_true", help=_("Wait until it ends. Run it here if no worker is running.")
@@ -230,7 +242,11 @@ def _handle_publish(options: Mapping[str, Any]) -> Output:
         raise CommandError(_("Only a draft, which is a fork in Forkline only, can be published."))
     project = project_for(checkpoint.location, options)
     request = PublishRequest(
-        checkpoint=checkpoint, into=options["into"], project=project, thread=options["thread"] or ""
+        checkpoint=checkpoint,
+        into=options["into"],
+        project=project,
+        thread=options["thread"] or "",
+        options=LaunchOptions(waits_for_host=options["queue"]),
     )
     preview = preview_publish(request)
     if options["plan"]:

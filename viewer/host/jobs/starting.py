@@ -8,6 +8,7 @@ from typing import Any, cast
 from django.conf import settings
 
 from viewer.engines import engine_name, engine_of
+from viewer.engines.protocol import kind_of
 from viewer.engines.runner_request import Permissions, Request
 from viewer.host.jobs import prewarm
 from viewer.host.jobs.environment import (
@@ -22,6 +23,8 @@ from viewer.host.jobs.environment import (
 from viewer.host.jobs.events import clean_up, redactor_of
 from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.processes import RunnerProcess
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import NotConfigured, unredacted_source
 from viewer.host_requests import JobRefused
 from viewer.models import Checkpoint, Job, Location, Project
@@ -92,6 +95,7 @@ def launch(job: Job) -> RunnerProcess | None:
         return None
     try:
         project = runnable(job.project)
+        refuse_continued(job)
         write_files(job)
         runner = start_runner(
             storage_of(job), project, engine=engine_name(job.location), location=job.location
@@ -103,6 +107,23 @@ def launch(job: Job) -> RunnerProcess | None:
         # The request contains the user's input.
         clean_up(job, redactor_of(job.project))
         return None
+
+
+def refuse_continued(job: Job) -> None:
+    """Raise JobRefused if the end of the thread that a person wanted to continue is no longer its end.
+
+    The job may have waited for hours, and its row may be older than the thread.
+    """
+    checkpoint = job.checkpoint
+    if job.kind != Job.Kind.RESUME or checkpoint is None:
+        return
+    if not kind_of(engine_of(checkpoint.location), checkpoint.entity).resumes_last_only:
+        return
+    if not checkpoint.is_scratch:
+        import_location(checkpoint.location)
+        import_run(checkpoint.run)
+    if not Checkpoint.objects.select_related("run").get(pk=checkpoint.pk).is_last:
+        raise JobRefused("job.thread_continued")
 
 
 def write_files(job: Job) -> None:

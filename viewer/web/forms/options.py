@@ -229,6 +229,9 @@ class StartTimeForm(forms.Form):
         widget=forms.Select(attrs={"id": "when"}),
     )
     start_at = OptionField(options.AT, "start-at")
+    waits_for_host = forms.BooleanField(
+        required=False, label=_("Host"), widget=forms.CheckboxInput(attrs={"id": "waits-for-host"})
+    )
 
     def clean_start_at(self) -> datetime | None:
         moment: datetime | None = self.cleaned_data["start_at"]

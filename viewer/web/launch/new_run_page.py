@@ -309,7 +309,8 @@ def chosen_for(
 ) -> Chosen:
     """Return the requested entry point and entity, else those of the run that is repeated."""
     asked = ListEntryPointKinds(engine_of(location).name, project.folder, project.entry_points)
-    kinds = ask(asked, host=project.host_id)
+    # Their kinds are not known while the project's host is away.
+    kinds = ask(asked, host=project.host_id) or dict.fromkeys(project.entry_points, "")
     entry_point = sent.get("entry_point", "") or (retried.request["entry_point"] if retried else "")
     if entry_point not in kinds:
         known = entry_point_of_run(project, repeated) if repeated else ""

@@ -272,5 +272,7 @@ class OptionParts:
             "cache_warmup": self.models.strategy,
             "checkpointing": self.checkpointing.form.settings,
             "settings": self.settings.values if self.settings else NO_SETTINGS,
-            "options": LaunchOptions(self.timing.at, self.limits.limits),
+            "options": LaunchOptions(
+                self.timing.at, self.limits.limits, waits_for_host=bool(self.timing["waits_for_host"].value())
+            ),
         }

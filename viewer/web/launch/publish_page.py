@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.launching.options import NEW_THREAD_NAME, PUBLISH_INTO, SCRATCH
 from viewer.launching.publish import NEW_THREAD, PublishPreview, preview_publish, proposed_thread, publish
-from viewer.launching.requests import PublishRequest
+from viewer.launching.requests import LaunchOptions, PublishRequest
 from viewer.models import Checkpoint, Job
 from viewer.web.forms.fields import ChoiceField, OptionField, valid_values
 from viewer.web.launch.page import LaunchPage, Submission
@@ -19,6 +19,7 @@ class PublishForm(forms.Form):
 
     into = ChoiceField(PUBLISH_INTO, "into")
     thread = OptionField(NEW_THREAD_NAME, "thread")
+    waits_for_host = forms.BooleanField(required=False)
     agreed = forms.CharField(
         label=_("What is written"),
         error_messages={"required": _("Confirm what is written, and press the button again.")},
@@ -65,6 +66,7 @@ def publish_page(checkpoint: Checkpoint, submission: Submission, into: str) -> P
         into=values.get("into") or NEW_THREAD,
         thread=values.get("thread") or "",
         project=checkpoint.location.project,
+        options=LaunchOptions(waits_for_host=bool(values.get("waits_for_host"))),
         key=submission.key,
         requested_by=submission.user,
     )
