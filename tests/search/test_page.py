@@ -201,7 +201,7 @@ def test_a_search_that_takes_too_long_shows_an_error(
 ) -> None:
     index_all()
     if connection.vendor == "sqlite":
-        monkeypatch.setattr("viewer.records.full_text_sqlite.INSTRUCTIONS", 1)
+        monkeypatch.setattr("viewer.records.full_text.INSTRUCTIONS", 1)
     else:
         # A server measures milliseconds.
         entry = SearchEntry.objects.latest("pk")

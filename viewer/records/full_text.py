@@ -1,14 +1,23 @@
-"""What finds words in texts, behind one interface.
+"""What finds words in texts, behind one interface: SQLite's FTS5, or PostgreSQL's ``tsvector``.
 
 Rows of ``SearchEntry`` hold the texts. An index finds words in them, and the database keeps it up to date.
 Words are letters and digits; case, accents and everything between words make no difference.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+import re
+import time
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, Protocol
 
-from django.db.models import QuerySet
+from django.core.exceptions import EmptyResultSet
+from django.db import OperationalError, connection, transaction
+from django.db.models import BooleanField, Exists, OuterRef, QuerySet
+from django.db.models.expressions import RawSQL
 
+from viewer import postgresql
 from viewer.messages.message import UserFacingError
 from viewer.models import SearchEntry
 from viewer.records.search_filters import Words
@@ -19,6 +28,33 @@ MAX_SECONDS = 3.0
 EXCERPT_WORDS = 30
 # Parts of a text, each with whether it matches.
 Excerpt = tuple[tuple[str, bool], ...]
+# How many instructions of SQLite pass between two checks of the clock.
+INSTRUCTIONS = 20_000
+# What surrounds a match in an excerpt. Indexed texts hold no control characters.
+BEGIN, END = "\x02", "\x03"
+_MATCHED = re.compile(f"{BEGIN}([^{END}]*){END}")
+
+_FIND = """
+SELECT viewer_searchtext.rowid, snippet(viewer_searchtext, 0, %s, %s, '…', %s)
+FROM viewer_searchtext
+WHERE viewer_searchtext MATCH %s AND viewer_searchtext.rowid < %s AND EXISTS ({entries})
+ORDER BY viewer_searchtext.rowid DESC LIMIT %s
+"""
+_COUNT = """
+SELECT COUNT(*) FROM (
+    SELECT 1 FROM viewer_searchtext WHERE viewer_searchtext MATCH %s AND EXISTS ({entries}) LIMIT %s
+)
+"""
+_HIGHEST = 2**63 - 1
+
+# The SQLSTATE of a statement that the server has ended.
+CANCELLED = "57014"
+# The words of an excerpt before the first match.
+WORDS_BEFORE = 10
+_WORD = re.compile(r"[^\W_]+")
+_PHRASE = "phraseto_tsquery('simple', forkline_words(%s))"
+# A text without words has no last one.
+_PREFIX = f"(nullif({_PHRASE}::text, '') || ':*')::tsquery"
 
 
 class SearchRefused(UserFacingError):
@@ -42,3 +78,173 @@ class SearchIndex(Protocol):
 
     def count(self, words: Words, entries: QuerySet[SearchEntry], limit: int) -> int:
         """The number of matches, at most ``limit``. Raises SearchTooSlow."""
+
+
+def search_index() -> SearchIndex:
+    """The index of this installation's database."""
+    return PostgresqlIndex() if postgresql.is_used() else SqliteIndex()
+
+
+class SqliteIndex:
+    """``SearchIndex`` with SQLite's FTS5. Triggers keep it up to date (viewer/migrations/0001_initial.py)."""
+
+    def find(
+        self, words: Words, entries: QuerySet[SearchEntry], limit: int, before: int | None = None
+    ) -> list[tuple[int, Excerpt]]:
+        if not words:
+            return []
+        highest = _HIGHEST if before is None else before
+        rows = _rows(_FIND, [BEGIN, END, EXCERPT_WORDS, expression(words), highest], entries, limit)
+        return [(pk, parts(excerpt)) for pk, excerpt in rows]
+
+    def count(self, words: Words, entries: QuerySet[SearchEntry], limit: int) -> int:
+        rows = _rows(_COUNT, [expression(words)], entries, limit) if words else []
+        return int(rows[0][0]) if rows else 0
+
+
+def expression(words: Words) -> str:
+    """The words as a query of FTS5. Each is quoted, so that none is an operator."""
+    wanted = [_quoted(text) for text in words.all_of]
+    wanted += [f"{_quoted(words.prefix)}*"] if words.prefix else []
+    unwanted = "".join(f" NOT {_quoted(text)}" for text in words.none_of)
+    return f"({' AND '.join(wanted)}){unwanted}"
+
+
+def parts(excerpt: str) -> Excerpt:
+    """The parts of an excerpt, each with whether it matches."""
+    split = _MATCHED.split(excerpt)
+    return tuple((text, bool(number % 2)) for number, text in enumerate(split) if text)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _rows(statement: str, values: Sequence[Any], entries: QuerySet[SearchEntry], limit: int) -> list[Any]:
+    """The rows of a statement about the matching texts of these entries. Raises SearchTooSlow."""
+    matched = entries.filter(pk=RawSQL("viewer_searchtext.rowid", ())).order_by()
+    try:
+        subquery, of_entries = matched.values("pk").query.sql_with_params()
+    except EmptyResultSet:
+        return []
+    with connection.cursor() as cursor, _time_limit_of_sqlite():
+        cursor.execute(statement.format(entries=subquery), [*values, *of_entries, limit])
+        rows: list[Any] = cursor.fetchall()
+        return rows
+
+
+@contextmanager
+def _time_limit_of_sqlite() -> Iterator[None]:
+    """Interrupt statements within the block after a while."""
+    ends = time.monotonic() + MAX_SECONDS
+    connection.connection.set_progress_handler(lambda: time.monotonic() > ends, INSTRUCTIONS)
+    try:
+        yield
+    except OperationalError as error:
+        if "interrupted" in str(error):
+            raise SearchTooSlow("search.too_slow") from None
+        raise
+    finally:
+        connection.connection.set_progress_handler(None, 0)
+
+
+class PostgresqlIndex:
+    """``SearchIndex`` with PostgreSQL's ``tsvector`` (viewer/migrations/0005_search_on_postgresql.py).
+
+    The index is one of an expression, so the words are stored nowhere else. ``forkline_words`` makes the same
+    words of a text as SQLite's tokenizer, whatever the server's language is.
+    """
+
+    def find(
+        self, words: Words, entries: QuerySet[SearchEntry], limit: int, before: int | None = None
+    ) -> list[tuple[int, Excerpt]]:
+        if not words:
+            return []
+        rows = matching(words, entries).order_by("-pk")
+        if before is not None:
+            rows = rows.filter(pk__lt=before)
+        with _time_limit_of_server():
+            found = list(rows.values_list("pk", "text")[:limit])
+        return [(pk, excerpt_of(text, words)) for pk, text in found]
+
+    def count(self, words: Words, entries: QuerySet[SearchEntry], limit: int) -> int:
+        with _time_limit_of_server():
+            return matching(words, entries).order_by()[:limit].count() if words else 0
+
+
+def matching(words: Words, entries: QuerySet[SearchEntry]) -> QuerySet[SearchEntry]:
+    """Those of these entries that have the words."""
+    wanted = [_PHRASE for _text in words.all_of] + ([_PREFIX] if words.prefix else [])
+    query = " && ".join(wanted) + "".join(f" && !!{_PHRASE}" for _text in words.none_of)
+    texts = [*words.all_of, *([words.prefix] if words.prefix else []), *words.none_of]
+    statement = f"to_tsvector('simple', forkline_words(viewer_searchentry.text)) @@ ({query})"
+    matches = RawSQL(statement, texts, output_field=BooleanField())  # noqa: S611
+    return SearchEntry.objects.filter(Exists(entries.filter(pk=OuterRef("pk")).order_by()), matches)
+
+
+@contextmanager
+def _time_limit_of_server() -> Iterator[None]:
+    """Have the server end statements within the block after a while."""
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            milliseconds = max(1, int(MAX_SECONDS * 1000))
+            cursor.execute(f"SET LOCAL statement_timeout = {milliseconds}")
+            yield
+            cursor.execute("SET LOCAL statement_timeout = DEFAULT")
+    except OperationalError as error:
+        if getattr(error.__cause__, "sqlstate", None) == CANCELLED:
+            raise SearchTooSlow("search.too_slow") from None
+        raise
+
+
+def excerpt_of(text: str, words: Words) -> Excerpt:
+    """The text around the first match, in parts, each with whether it matches."""
+    wanted = [_folded_words(one) for one in words.all_of]
+    prefix = _folded_words(words.prefix)
+    found = list(_WORD.finditer(text))
+    folded = [_folded(one[0]) for one in found]
+    matched, inner = set[int](), set[int]()
+    for at in range(len(folded)):
+        lengths = [len(phrase) for phrase in wanted if phrase and folded[at : at + len(phrase)] == phrase]
+        lengths += [len(prefix)] if prefix and _begins(folded[at : at + len(prefix)], prefix) else []
+        for length in lengths:
+            matched.update(range(at, at + length))
+            inner.update(range(at + 1, at + length))
+    first = max(0, min(matched, default=0) - WORDS_BEFORE)
+    shown = range(first, min(first + EXCERPT_WORDS, len(found)))
+    parts: list[tuple[str, bool]] = []
+    end = found[first].start() if first and found else 0
+    for at in shown:
+        between, word = text[end : found[at].start()], found[at][0]
+        # Words of one phrase are one part.
+        parts += [(f"{between}{word}", True)] if at in inner else [(between, False), (word, at in matched)]
+        end = found[at].end()
+    rest = "…" if shown and shown[-1] + 1 < len(found) else text[end:]
+    return _joined([("…" if first else "", False), *parts, (rest, False)])
+
+
+def _begins(words: list[str], prefix: list[str]) -> bool:
+    return len(words) == len(prefix) and words[:-1] == prefix[:-1] and words[-1].startswith(prefix[-1])
+
+
+def _joined(parts: list[tuple[str, bool]]) -> Excerpt:
+    """The parts without empty ones, and neighbours of one kind as one part."""
+    joined: list[tuple[str, bool]] = []
+    for text, is_match in parts:
+        if joined and joined[-1][1] == is_match:
+            joined[-1] = joined[-1][0] + text, is_match
+        elif text:
+            joined.append((text, is_match))
+    return tuple(joined)
+
+
+def _folded_words(text: str) -> list[str]:
+    return [_folded(one[0]) for one in islice(_WORD.finditer(text), EXCERPT_WORDS)]
+
+
+def _folded(word: str) -> str:
+    """The word without case and accents."""
+    if word.isascii():
+        return word.lower()
+    plain = "".join(one for one in unicodedata.normalize("NFD", word) if not unicodedata.combining(one))
+    return unicodedata.normalize("NFC", plain).lower()

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from django.db.models import F, Max, QuerySet
 
-from viewer import postgresql
 from viewer.models import (
     Annotation,
     Checkpoint,
@@ -14,22 +13,11 @@ from viewer.models import (
     SearchedLocation,
     SearchEntry,
 )
-from viewer.records.full_text import Excerpt, SearchIndex, SearchRefused, SearchTooSlow
+from viewer.records.full_text import Excerpt, SearchIndex, SearchRefused, SearchTooSlow, search_index
 from viewer.records.locations import is_indexed
 from viewer.records.search_filters import Filters, Words, checkpoints_matching, entries_matching, words_in
 
 __all__ = ["Excerpt", "SearchIndex", "SearchRefused", "SearchTooSlow", "Words", "search_index"]
-
-
-def search_index() -> SearchIndex:
-    """The index of this installation's database."""
-    if postgresql.is_used():
-        from viewer.records.full_text_postgresql import PostgresqlIndex
-
-        return PostgresqlIndex()
-    from viewer.records.full_text_sqlite import SqliteIndex
-
-    return SqliteIndex()
 
 
 # Run a search: the matching texts, or without words the matching checkpoints.
