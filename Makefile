@@ -45,7 +45,7 @@ bench: setup development ## Measure, and print the tables
 chaos: development ## Kill writers, workers and jobs thousands of times, and check that nothing is lost
 	@.venv/bin/python -m quality.chaos
 
-cluster: development ## Run forks on five hosts with one PostgreSQL, and kill any process: FORKS=… KILLS=…
+cluster: development ## Run forks on five hosts with one PostgreSQL, kill any process, and cut one off: FORKS=… KILLS=… CUT=…
 	@scripts/system-packages postgresql
 	@.venv/bin/python -m quality.cluster
 

@@ -51,7 +51,7 @@ class BriefFailures(logging.Filter):
         self._seen: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
+        error = _error_of(record)
         if error is None:
             return True
         from viewer.data_folder.failures import failure_text
@@ -64,6 +64,14 @@ class BriefFailures(logging.Filter):
         is_new = now - self._seen.get(text, float("-inf")) > REPEATED_SECONDS
         self._seen[text] = now
         return is_new
+
+
+def _error_of(record: logging.LogRecord) -> BaseException | None:
+    """Return the error of which a record has the traceback or the message."""
+    if record.exc_info:
+        return record.exc_info[1]
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    return next((one for one in arguments if isinstance(one, Exception)), None)
 
 
 class PlainFormatter(logging.Formatter):

@@ -368,6 +368,7 @@ LOGGING = {
         "forkline.jobs": {"level": "INFO"},
         # viewer/host/remote.py reports its failures in one line.
         "procrastinate": {"level": "CRITICAL"},
+        "psycopg.pool": {"level": "CRITICAL"},
         "forkline.requests": {"level": "INFO" if LOG_REQUESTS else "WARNING"},
     },
 }

@@ -20,6 +20,7 @@ MEASUREMENTS = (
     "redaction",
     "serving",
     "idle",
+    "several_machines",
 )
 
 

@@ -2,10 +2,10 @@
 
 Hosts and web processes have folders of their own. Passes if each fork started at most once, and exactly
 once if it succeeded, if all of them were requested and have ended after the last kill, and if no process is
-left. Each runner leaves a mark when it starts, so starts are counted by what really ran.
+left. Meanwhile, the network of one host is cut for ``CUT`` seconds. Each runner leaves a mark when it starts,
+so starts are counted by what really ran.
 """
 
-import json
 import os
 import random
 import shutil
@@ -19,16 +19,23 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Timer
+from typing import Any
 
 import psutil
+import psycopg
 
 from quality.cluster.database import Server
 from quality.tables import print_heading, print_row
+from tests.hosts.failing_servers import Cut
 
 ROOT = Path(__file__).resolve().parents[2]
 STORE = ROOT / "tests/recorded_stores/1.15.30/json"
 FORKS, KILLS = int(os.environ.get("FORKS", "1000")), int(os.environ.get("KILLS", "100"))
+CUT_SECONDS = int(os.environ.get("CUT", "300"))
 HOSTS, WEBS = 5, 3
+# The host whose network is cut.
+CUT_OFF, CUT_AFTER = "host-0", 10
 # Out of ten kills. The others wait until a worker or the database is up again.
 TARGETS = ("runner",) * 4 + ("worker",) * 3 + ("web",) * 2 + ("PostgreSQL",)
 PAUSE_SECONDS, RECOVERY_SECONDS = (0.5, 3.0), 120
@@ -47,13 +54,7 @@ location.project = project
 location.save()
 import_location(location)
 """
-COUNT = """
-import django, json; django.setup()
-from viewer.models import Job
-print(json.dumps([
-    [str(job.idempotency_key), str(job.pk), job.status, job.has_ended] for job in Job.objects.all()
-]))
-"""
+COUNT = "SELECT idempotency_key::text, id::text, status, ended_at IS NOT NULL FROM viewer_job"
 
 
 @dataclass
@@ -88,6 +89,10 @@ class Cluster:
     hosts: list[Process] = field(default_factory=list)
     webs: list[Process] = field(default_factory=list)
     kills: Counter[str] = field(default_factory=Counter)
+    cut: Cut = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cut = Cut(self.server.port)
 
     def environment(self, name: str) -> dict[str, str]:
         """The environment of a host or web process, whose only allowed folder is its own."""
@@ -98,7 +103,7 @@ class Cluster:
             "FAKE_RUNNER": "pauses.py",
             "DATA_DIR": str(folder / "data"),
             "CHECKPOINT_ROOTS": str(folder / "project"),
-            "DATABASE_URL": self.server.address,
+            "DATABASE_URL": self.server.address_at(self.cut.port) if name == CUT_OFF else self.server.address,
             "SECRET_KEY": "shared by all web processes of this cluster",
         }
         return {**os.environ, **own}
@@ -136,6 +141,12 @@ class Cluster:
             process.start()
         self.kills[target] += 1
 
+    def restart_ended(self) -> None:
+        """Start the workers that have ended, as systemd does: one that cannot reach the database ends."""
+        for host in self.hosts:
+            if host.running.poll() is not None:
+                host.start()
+
     def runners(self) -> list[psutil.Process]:
         """Return the processes of forks, found by the folder of their jobs."""
         found = []
@@ -147,17 +158,15 @@ class Cluster:
                     found.append(process)
         return found
 
-    def jobs(self) -> list[list[str]]:
+    def jobs(self) -> list[tuple[str, str, str, bool]]:
         """Return the key, id and status of each job, and whether it has ended."""
-        environment = self.environment("web-0")
-        printed = subprocess.run(
-            [sys.executable, "-c", COUNT], check=False, cwd=ROOT, env=environment, capture_output=True
-        )
-        return list(json.loads(printed.stdout)) if printed.returncode == 0 else []
+        with psycopg.connect(self.server.address) as connection:
+            return connection.execute(COUNT).fetchall()
 
     def end(self) -> None:
         for process in [*self.webs, *self.hosts]:
             process.kill()
+        self.cut.close()
         for runner in self.runners():
             with suppress(psutil.Error):
                 runner.kill()
@@ -174,24 +183,37 @@ def main() -> int:
     cluster = Cluster(folder, Server(folder / "pg"))
     try:
         cluster.start()
+        for seconds, change in ((CUT_AFTER, cluster.cut.close), (CUT_AFTER + CUT_SECONDS, cluster.cut.open)):
+            timer = Timer(seconds, change)
+            timer.daemon = True
+            timer.start()
+        opens_at = time.monotonic() + CUT_AFTER + CUT_SECONDS
         for _number in range(KILLS):
             time.sleep(random.uniform(*PAUSE_SECONDS))
+            cluster.restart_ended()
             cluster.kill_one(random.choice(TARGETS))
-        last_kill = time.monotonic()
-        while not is_done(cluster) and time.monotonic() - last_kill < RECOVERY_SECONDS + FORKS:
-            time.sleep(1)
+        wait_until_done(cluster, opens_at)
         return 0 if shown(cluster) else 1
     finally:
         cluster.end()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def is_done(cluster: Cluster) -> bool:
-    """Whether all forks were requested and have ended."""
-    if any(web.running.poll() is None for web in cluster.webs):
-        return False
-    jobs = cluster.jobs()
-    return bool(jobs) and all(has_ended for *_ids, has_ended in jobs)
+def wait_until_done(cluster: Cluster, opens_at: float) -> None:
+    """Wait until all forks were requested and have ended, or until nothing has happened for too long.
+
+    A host may be cut off until ``opens_at``, on the monotonic clock.
+    """
+    before, changed_at = list[Any](), time.monotonic()
+    while time.monotonic() < max(opens_at, changed_at) + RECOVERY_SECONDS:
+        cluster.restart_ended()
+        jobs = sorted(cluster.jobs())
+        has_requested = all(web.running.poll() is not None for web in cluster.webs)
+        if has_requested and all(has_ended for *_ids, has_ended in jobs):
+            return
+        if jobs != before:
+            before, changed_at = jobs, time.monotonic()
+        time.sleep(1)
 
 
 def shown(cluster: Cluster) -> bool:

@@ -8,34 +8,39 @@ from typing import Any
 
 import psutil
 
+from scripts.served_demo import free_port
 from tests.langgraph.postgresql.server import installed_program
 
-USER, NAME, PORT = "forkline", "forkline", 5432
-OPTIONS = {"listen_addresses": "''", "shared_buffers": "64MB", "max_connections": "300"}
+USER, NAME = "forkline", "forkline"
+OPTIONS = {"listen_addresses": "127.0.0.1", "shared_buffers": "64MB", "max_connections": "300"}
 STOP_SECONDS = 30
 
 
 class Server:
-    """A server on a socket in this folder, whose path must be short."""
+    """A server on a port of this machine, and on a socket in this folder, whose path must be short."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.data = folder, folder / "data"
+        self.folder, self.data, self.port = folder, folder / "data", free_port()
         # A server refuses to run as root.
         self._account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
         if self._account:
             os.chown(folder, self._account.pw_uid, self._account.pw_gid)
         self._run("initdb", "-D", str(self.data), "-U", USER, "--auth=trust", "--encoding=UTF8", "--locale=C")
         self.start()
-        self._run("createdb", "-h", str(folder), "-p", str(PORT), "-U", USER, NAME)
+        self._run("createdb", "-h", str(folder), "-p", str(self.port), "-U", USER, NAME)
 
     @property
     def address(self) -> str:
         """The connection string of the database."""
-        return f"host={self.folder} port={PORT} dbname={NAME} user={USER}"
+        return f"host={self.folder} port={self.port} dbname={NAME} user={USER}"
+
+    def address_at(self, port: int) -> str:
+        """The same through another port of this machine."""
+        return f"host=127.0.0.1 port={port} dbname={NAME} user={USER}"
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
-        values = {**OPTIONS, "unix_socket_directories": str(self.folder), "port": str(PORT)}
+        values = {**OPTIONS, "unix_socket_directories": str(self.folder), "port": str(self.port)}
         options = " ".join(f"-c {name}={value}" for name, value in values.items())
         log = str(self.folder / "log")
         self._run("pg_ctl", "start", "-w", "-D", str(self.data), "-l", log, "-o", options)

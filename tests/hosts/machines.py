@@ -29,6 +29,8 @@ class Machine:
     database: str
     folder: Path
     worker: "subprocess.Popen[bytes] | None" = None
+    # Such as another address of the database.
+    variables: dict[str, str] = field(default_factory=dict)
     _process: "subprocess.Popen[str] | None" = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -38,7 +40,7 @@ class Machine:
 
     def another_process(self) -> "Machine":
         """Return the same machine with another process that runs code."""
-        return Machine(self.server, self.database, self.folder)
+        return Machine(self.server, self.database, self.folder, variables=self.variables)
 
     @property
     def name(self) -> str:
@@ -50,14 +52,14 @@ class Machine:
 
     @property
     def environment(self) -> dict[str, str]:
-        return environment_with(
-            self.folder / "data",
-            DJANGO_SETTINGS_MODULE="tests.jobs.worker_settings",
-            FAKE_RUNNER="succeeds_after_go.py",
-            CHECKPOINT_ROOTS=str(self.root),
-            DATABASE_URL=self.server.connection(self.database, OWNER),
-            SECRET_KEY="one for all web servers",
-        )
+        own = {
+            "DJANGO_SETTINGS_MODULE": "tests.jobs.worker_settings",
+            "FAKE_RUNNER": "succeeds_after_go.py",
+            "CHECKPOINT_ROOTS": str(self.root),
+            "DATABASE_URL": self.server.connection(self.database, OWNER),
+            "SECRET_KEY": "one for all web servers",
+        }
+        return environment_with(self.folder / "data", **{**own, **self.variables})
 
     def start_worker(self) -> None:
         """Start the worker, which registers the machine as a host."""

@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import DatabaseError, OperationalError, close_old_connections, connection
 from django.db.models.functions import Now
 from procrastinate import PsycopgConnector
@@ -23,6 +24,7 @@ from procrastinate.contrib.django.utils import connector_params
 from procrastinate.exceptions import ConnectorException
 
 from viewer import host_requests as asked
+from viewer import postgresql
 from viewer.host.answers import answer
 from viewer.host.permitted import checked
 from viewer.host_requests import HostAway, HostRefusal, Request, decoded, decoded_reply, encoded
@@ -73,11 +75,11 @@ def _asked_and_closed(host: Host, request: Request[Any]) -> Any:
 
 def _asked(host: Host, request: Request[Any]) -> Any:
     row = HostRequest(host=host, kind=type(request).__name__, data=encoded(request))
-    with _listening(_channel(row.pk)):
+    with _listening(_channel(row.pk)) as session:
         row.save(force_insert=True)
         try:
             _defer(row)
-            _wait(row, host)
+            _wait(row, host, session)
         finally:
             HostRequest.objects.filter(pk=row.pk).delete()
     reply = bytes(row.reply or b"")
@@ -96,7 +98,7 @@ def _defer(row: HostRequest) -> None:
         raise OperationalError(str(error.__cause__ or error)) from error
 
 
-def _wait(row: HostRequest, host: Host) -> None:
+def _wait(row: HostRequest, host: Host, session: Any) -> None:
     """Return once the row has a reply. Raises HostAway."""
     began = time.monotonic()
     is_silent = began - _silent_at.get(host.pk, float("-inf")) < SILENT_SECONDS
@@ -104,7 +106,7 @@ def _wait(row: HostRequest, host: Host) -> None:
     while True:
         # The connection is this thread's own. Its first notification is the reply.
         with connection.wrap_database_errors:
-            for _notification in connection.connection.notifies(timeout=POLL_SECONDS, stop_after=1):
+            for _notification in session.notifies(timeout=POLL_SECONDS, stop_after=1):
                 pass
         row.refresh_from_db(fields=["taken_at", "reply", "refused_as"])
         if row.reply is not None:
@@ -122,12 +124,17 @@ def _wait(row: HostRequest, host: Host) -> None:
 
 
 @contextmanager
-def _listening(channel: str) -> Iterator[None]:
-    """Receive the notifications of a channel within the block."""
+def _listening(channel: str) -> Iterator[Any]:
+    """Yield a connection of psycopg that receives the notifications of a channel within the block."""
+    if postgresql.has_pooler():
+        with postgresql.connected() as session:
+            session.execute(f'LISTEN "{channel}"')
+            yield session
+        return
     with connection.cursor() as cursor:
         cursor.execute(f'LISTEN "{channel}"')
     try:
-        yield
+        yield connection.connection
     finally:
         with connection.cursor() as cursor:
             cursor.execute(f'UNLISTEN "{channel}"')
@@ -189,7 +196,8 @@ def forget_given_up() -> None:
 async def _answer_all(host: Host) -> None:
     """Answer until the task is cancelled. Raises the error of the database."""
     # One connection waits for notifications, and one takes requests.
-    connector = PsycopgConnector(kwargs=connector_params("default"), min_size=2, max_size=4)
+    parameters = {**connector_params("default"), **settings.DATABASE_DIRECT}
+    connector = PsycopgConnector(kwargs=parameters, min_size=2, max_size=4)
     app = queue_app.with_connector(connector)
     async with app.open_async():
         await app.run_worker_async(

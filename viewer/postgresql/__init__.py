@@ -32,6 +32,11 @@ def is_used() -> bool:
     return bool(connection.vendor == "postgresql")
 
 
+def has_pooler() -> bool:
+    """Whether Django's connections lead to a pooler, past which ``connected`` leads."""
+    return bool(connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"])
+
+
 def server_name() -> str:
     """The database and its server, as messages name them: without user and password."""
     values = connection.settings_dict

@@ -126,6 +126,9 @@ class LocalJobStorage:
     def delete_stop(self) -> None:
         (self.path / STOP).unlink(missing_ok=True)
 
+    def was_started(self) -> bool:
+        return (self.path / LOG).exists()
+
     def open_log(self) -> int:
         return os.open(self.path / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
@@ -284,6 +287,9 @@ class JobStorage(Protocol):
         """Ask the runner to stop before its next step. Idempotent."""
 
     def delete_stop(self) -> None: ...
+
+    def was_started(self) -> bool:
+        """Whether a runner was started with these files, whatever the row says."""
 
     def open_log(self) -> int:
         """A descriptor that appends to the log. The caller closes it."""

@@ -1,5 +1,6 @@
 """Starts the runner of a queued job, with its completed request. It outlives the process that starts it."""
 
+import logging
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,8 @@ from viewer.models import Checkpoint, Job, Location, Project
 from viewer.records.bodies import stored_bytes, stored_contents
 from viewer.records.runner_requests import REPEATABLE_EDITS
 from viewer.redaction import MARKER
+
+logger = logging.getLogger(__name__)
 
 
 def request_of(job: Job) -> Request:
@@ -88,10 +91,16 @@ def is_stored(request: Mapping[str, Any]) -> bool:
 def launch(job: Job) -> RunnerProcess | None:
     """Claim the job and start its runner.
 
-    Returns None if another process has claimed the job, if it was cancelled, or if it cannot start. A job
-    that cannot start fails with the reason. The caller holds the job's follower lock.
+    Returns None if another process has claimed the job, if it was cancelled, if it cannot start, or if it
+    was started before. A job that cannot start fails with the reason. The caller holds the job's follower
+    lock.
     """
     if not job.claim():
+        return None
+    if storage_of(job).was_started():
+        # The row is older than the run: a standby without the last commits took over, or a backup was
+        # restored. So the caller follows the run, or records that it was interrupted.
+        logger.warning("job %s was started before its row says so, and is followed", job.pk)
         return None
     try:
         project = runnable(job.project)

@@ -110,5 +110,8 @@ def test_a_failure_of_the_disk_is_one_line_and_is_not_repeated_while_it_lasts() 
     assert [brief.filter(one) for one in found] == [True] + 99 * [False]
     assert found[0].exc_info is None and "No space is left on the disk" in found[0].getMessage()
     assert all(brief.filter(one) and one.exc_info for one in [record(other), record(other)])
+    # A message that quotes the failure is the same one.
+    quoting = logging.LogRecord("x", logging.WARNING, "", 0, "indexing failed: %s", (full,), None)
+    assert not brief.filter(quoting)
     brief._seen = {text: time.monotonic() - REPEATED_SECONDS - 1 for text in brief._seen}
     assert brief.filter(record(full))

@@ -6,15 +6,17 @@ import subprocess
 import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from django.db import connection
 
 from tests.environments import environment_with
-from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status, wait_until
+from tests.jobs.conftest import ROOT, MakeJob, StartWorker, finished, followed, marks, status, wait_until
 from viewer.cli.running import run_here
 from viewer.data_folder.workers import worker_is_up
 from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.starting import launch
 from viewer.host_requests import JobRefused
 from viewer.launching.start import start_job
 from viewer.models import Checkpoint, Job, Project
@@ -133,4 +135,28 @@ def test_with_a_worker_the_job_is_waited_for(
     run_here(job)
     # The worker's child succeeds; this process's would have failed.
     assert job.status == "succeeded"
+    assert marks(project) == [str(job.pk)]
+
+
+def test_a_job_whose_claim_was_lost_is_not_started_again(make_job: MakeJob, project: Project) -> None:
+    """A standby without the last commits took over, or a backup was restored."""
+    job = finished(make_job())
+    assert job.status == Job.Status.SUCCEEDED
+    Job.objects.filter(pk=job.pk).update(status=Job.Status.QUEUED, ended_at=None, process_id=None)
+    assert finished(job).status == Job.Status.INTERRUPTED
+    assert marks(project) == [str(job.pk)]
+
+
+def test_a_running_job_whose_claim_was_lost_is_followed(make_job: MakeJob, project: Project) -> None:
+    job = make_job("succeeds_after_go.py")
+    runner = launch(job)
+    assert runner is not None
+    wait_until(lambda: marks(project))
+    before = {"status": Job.Status.QUEUED, "started_at": None, "process_id": None}
+    Job.objects.filter(pk=job.pk).update(**before)
+    with followed(job):
+        wait_until(lambda: status(job) == Job.Status.RUNNING)
+        (Path(project.folder) / "go").touch()
+        runner.wait()
+    assert (job.status, job.result) == (Job.Status.SUCCEEDED, "all done")
     assert marks(project) == [str(job.pk)]

@@ -1,0 +1,102 @@
+"""Measures Forkline with its rows in PostgreSQL: from a click to the first event, and the server's memory."""
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import psutil
+
+from quality.benchmarks.many_pages import cookie_of, processes, queued_jobs, start, watch, web_server
+from quality.cluster.database import Server
+from quality.served import served
+from quality.tables import print_heading, print_row
+
+STARTS, EVENTS_OF_START, GOAL_QUEUE, GOAL_EVENT = 20, 3, 50, 1000
+PEOPLE, EVENTS, PAUSE_SECONDS = 50, 300, 0.03
+GOAL_MEGABYTES = 2000
+SAMPLE_SECONDS = 0.5
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="forkline-pg-") as folder:
+        Path(folder).chmod(0o755)
+        (Path(folder) / "pg").mkdir()
+        server = Server(Path(folder) / "pg")
+        # Also for the processes that are started.
+        os.environ["DATABASE_URL"] = server.address
+        try:
+            with served() as dashboard:
+                report_starts([started_after() for _number in range(STARTS + 1)][1:])
+                jobs = queued_jobs(1, EVENTS, PAUSE_SECONDS)
+                with sampled_memory(server) as samples:
+                    watch(jobs, PEOPLE, dashboard.site, cookie_of(dashboard.link))
+                report_memory(samples)
+        finally:
+            server.stop()
+
+
+def started_after() -> tuple[float, float]:
+    """Start a job. Return the milliseconds until a worker has claimed it, and until its first event."""
+    (job,) = queued_jobs(1, EVENTS_OF_START, PAUSE_SECONDS)
+    began = time.time()
+    start([job])
+    while not job.has_ended:
+        time.sleep(0.05)
+        job.refresh_from_db()
+    first = job.events.order_by("seq").values_list("at", flat=True)[0]
+    return 1000 * (job.started_at.timestamp() - began), 1000 * (first.timestamp() - began)
+
+
+def report_starts(measured: Sequence[tuple[float, float]]) -> None:
+    print_heading("from the click to", "median ms", "p95 ms", "goal")
+    for name, values, goal in zip(
+        ("the claim", "the first event"), zip(*measured, strict=True), (GOAL_QUEUE, GOAL_EVENT), strict=True
+    ):
+        print_row(name, f"{median(values):.0f}", f"{quantiles(values, n=20)[-1]:.0f}", f"{goal} ms")
+
+
+@contextmanager
+def sampled_memory(server: Server) -> Iterator[dict[str, int]]:
+    """Yield the most memory in bytes of each part within the block. Shared pages count once."""
+    most: dict[str, int] = {}
+    ended = threading.Event()
+    postmaster = psutil.Process(int((server.data / "postmaster.pid").read_text().split()[0]))
+    parts: dict[str, Any] = {
+        "web server": lambda: [web_server()],
+        "worker": lambda: processes("worker"),
+        "PostgreSQL": lambda: [postmaster, *postmaster.children()],
+    }
+
+    def sample() -> None:
+        while not ended.wait(SAMPLE_SECONDS):
+            for name, found in parts.items():
+                try:
+                    used = sum(one.memory_full_info().pss for one in found())
+                except psutil.Error:
+                    # A connection has ended meanwhile.
+                    continue
+                most[name] = max(most.get(name, 0), used)
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    yield most
+    ended.set()
+    thread.join()
+
+
+def report_memory(most: dict[str, int]) -> None:
+    print_heading(f"{PEOPLE} people watch a job", "memory", "goal")
+    for name, used in most.items():
+        print_row(name, f"{used / 1e6:.0f} MB", "")
+    together = sum(used for name, used in most.items() if name != "worker")
+    print_row("web server and PostgreSQL", f"{together / 1e6:.0f} MB", f"{GOAL_MEGABYTES} MB")
+
+
+if __name__ == "__main__":
+    main()

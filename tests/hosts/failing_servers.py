@@ -1,0 +1,151 @@
+"""PostgreSQL servers of the tests that end, are replaced, or cannot be reached."""
+
+import os
+import pwd
+import select
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from scripts.served_demo import free_port
+from tests.langgraph.postgresql.server import OWNER, installed_program
+
+NAME = "forkline"
+OPTIONS = {"fsync": "off", "shared_buffers": "16MB", "max_connections": "100", "unix_socket_directories": ""}
+
+
+class FailingServer:
+    """A server on a port of 127.0.0.1 that can be killed, started and copied."""
+
+    def __init__(self, primary: "FailingServer | None" = None, port: int = 0) -> None:
+        # Where another account may read, because the server refuses to run as root.
+        self.folder, self.port = Path(tempfile.mkdtemp(prefix="forkline-pg-")), port or free_port()
+        self._account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+        if self._account:
+            os.chown(self.folder, self._account.pw_uid, self._account.pw_gid)
+        if primary is None:
+            self.run("initdb", "-U", OWNER, "--no-sync", "--encoding=UTF8", "--locale=C", "--auth=trust")
+        else:
+            source = f"host=127.0.0.1 port={primary.port} user={OWNER}"
+            self.run("pg_basebackup", "-d", source, "--checkpoint=fast", "--write-recovery-conf", "--no-sync")
+        self.start()
+
+    def run(self, program: str, *arguments: str) -> None:
+        user: dict[str, Any] = {}
+        if self._account:
+            user = {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}
+        command = [installed_program(program), "-D", str(self.folder / "data"), *arguments]
+        subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.DEVNULL, **user)
+
+    def start(self) -> None:
+        values = {**OPTIONS, "port": str(self.port), "listen_addresses": "127.0.0.1"}
+        options = " ".join(f"-c {name}={value or repr(value)}" for name, value in values.items())
+        self.run("pg_ctl", "start", "-w", "-l", str(self.folder / "log"), "-o", options)
+
+    def kill(self) -> None:
+        """End the server without a checkpoint, as a crash does."""
+        self.run("pg_ctl", "stop", "-m", "immediate")
+
+    def end(self) -> None:
+        """Stop the server if it runs, and delete it."""
+        with suppress(subprocess.CalledProcessError):
+            self.kill()
+        shutil.rmtree(self.folder)
+
+    def promote(self) -> None:
+        """Have a standby accept changes."""
+        self.run("pg_ctl", "promote", "-w")
+
+    def execute(self, statement: str, database: str = "postgres", role: str = OWNER) -> Any:
+        """Return the rows of a statement."""
+        address = f"host=127.0.0.1 port={self.port} user={role} dbname={database}"
+        with psycopg.connect(address, autocommit=True) as connection:
+            cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else None
+
+
+class Cut:
+    """A TCP proxy on ``port`` that forwards to another port, until it is closed."""
+
+    def __init__(self, target: int) -> None:
+        self.target, self.port = target, free_port()
+        self._open: list[socket.socket] = []
+        self.open()
+
+    def open(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
+
+    def close(self) -> None:
+        """Refuse connections, and end those that are open, as a network that has failed."""
+        for one in (self._listening, *self._open):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        self._open.clear()
+
+    def __enter__(self) -> "Cut":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def _accept(self, listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                client, _address = listening.accept()
+                server = socket.create_connection(("127.0.0.1", self.target))
+                self._open += [client, server]
+                threading.Thread(target=_forward, args=(client, server), daemon=True).start()
+
+
+def _forward(*ends: socket.socket) -> None:
+    other = dict(zip(ends, reversed(ends), strict=True))
+    with suppress(OSError, ValueError):
+        while True:
+            for one in select.select(ends, [], [])[0]:
+                data = one.recv(65536)
+                if not data:
+                    return
+                other[one].sendall(data)
+    for one in ends:
+        one.close()
+
+
+@contextmanager
+def pgbouncer(target: int) -> Iterator[int]:
+    """Start PgBouncer in transaction mode in front of a server, and yield its port."""
+    port = free_port()
+    program = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
+    folder = Path(tempfile.mkdtemp(prefix="forkline-pgbouncer-"))
+    folder.chmod(0o777)
+    file = folder / "pgbouncer.ini"
+    file.write_text(f"""
+[databases]
+* = host=127.0.0.1 port={target} user={OWNER}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 20
+max_client_conn = 200
+logfile = {folder}/log
+""")
+    as_other = ["--user", "nobody"] if os.geteuid() == 0 else []
+    started = subprocess.Popen([program, "--quiet", *as_other, file], stderr=subprocess.DEVNULL)
+    try:
+        yield port
+    finally:
+        started.terminate()
+        started.wait()
+        shutil.rmtree(folder)
