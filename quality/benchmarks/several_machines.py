@@ -32,7 +32,8 @@ def main() -> None:
         os.environ["DATABASE_URL"] = server.address
         try:
             with served() as dashboard:
-                report_starts([started_after() for _number in range(STARTS + 1)][1:])
+                jobs = queued_jobs(STARTS + 1, EVENTS_OF_START, PAUSE_SECONDS)
+                report_starts([started_after(job) for job in jobs][1:])
                 jobs = queued_jobs(1, EVENTS, PAUSE_SECONDS)
                 with sampled_memory(server) as samples:
                     watch(jobs, PEOPLE, dashboard.site, cookie_of(dashboard.link))
@@ -41,9 +42,8 @@ def main() -> None:
             server.stop()
 
 
-def started_after() -> tuple[float, float]:
+def started_after(job: Any) -> tuple[float, float]:
     """Start a job. Return the milliseconds until a worker has claimed it, and until its first event."""
-    (job,) = queued_jobs(1, EVENTS_OF_START, PAUSE_SECONDS)
     began = time.time()
     start([job])
     while not job.has_ended:

@@ -113,7 +113,11 @@ def start_ready(state: WorkerState) -> None:
     """Start the jobs that are ready in the free slots."""
     state.busy = {slot for slot in state.busy if not slot.done()}
     while len(state.busy) < state.jobs_at_once and (job := take(state)):
-        state.busy.add(state.starters.submit(in_thread, f"running {job.pk}", run_in_slot, state, job))
+        what = f"running {job.pk}"
+        # Connecting to a server takes longer than claiming a job.
+        keeps = settings.IS_DATABASE_SHARED
+        slot = state.starters.submit(in_thread, what, run_in_slot, state, job, keeps_connection=keeps)
+        state.busy.add(slot)
 
 
 def take(state: WorkerState) -> Job | None:
@@ -138,14 +142,23 @@ def run_in_slot(state: WorkerState, job: Job) -> None:
         following = take(state)
 
 
-def in_thread(what: str, function: Callable[..., object], *arguments: object) -> None:
-    """Call a function in a thread. Log its error, and close the thread's connection at the end."""
+def in_thread(
+    what: str, function: Callable[..., object], *arguments: object, keeps_connection: bool = False
+) -> None:
+    """Call a function in a thread, and log its error.
+
+    At the end, closes the thread's connection, unless it ``keeps_connection`` and the connection works.
+    """
     try:
+        close_old_connections()
         function(*arguments)
     except Exception:
         logger.exception(what)
     finally:
-        connection.close()
+        if keeps_connection:
+            close_old_connections()
+        else:
+            connection.close()
 
 
 def adopt_orphans(state: WorkerState) -> None:
