@@ -14,6 +14,8 @@ from viewer import postgresql
 from viewer.data_folder.failures import database_path
 
 # Whether the data folder is still the one that this process has opened.
+#
+# SQLite would continue to write to a deleted file, and create an empty one for each new connection.
 
 
 # The data folder that ``up`` serves, for the processes that it starts.

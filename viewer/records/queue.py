@@ -17,6 +17,10 @@ from viewer.models import DayLimits, Host, Job, JobEvent, Question
 from viewer.models.jobs import MEASURES
 
 # The queue: which jobs a worker may start now, and in which order.
+#
+# The rows of queued jobs are the queue, and the commit of a row wakes the workers. Callers know only
+# ``enqueue`` and ``next_job``, so another queue replaces these two. Neither claims a job: its row decides
+# (``Job.claim``).
 
 
 # The warm-up only saves time and tokens, so the wait for it is limited.

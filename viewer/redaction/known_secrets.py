@@ -20,6 +20,9 @@ from viewer.redaction.patterns import TextSpan, anchored, compiled, merged, with
 from viewer.redaction.vendor_tokens import token_spans
 
 # Known secrets: the values of a project's environment file, in every form in which a text may contain them.
+#
+# They are kept in memory only. A text is compared in lower case, as it is and without colours, characters
+# that have no width, and line breaks: a terminal wraps the lines of a box in the middle of a word.
 
 
 # Beyond this size, texts are compared word by word: one search for all forms would need too much memory.

@@ -13,6 +13,10 @@ from ahocorasick_rs import BytesAhoCorasick, MatchKind
 from viewer.redaction import MARKER
 
 # Patterns over UTF-8 bytes, matched in linear time, and the spans that they find.
+#
+# ``compiled`` returns a pattern for RE2, which searches a whole text in linear time. ``anchored`` returns one
+# for Python's ``re``, which matches at a given position in a tenth of the time. Its repetitions must be
+# possessive, so that it never goes back.
 
 
 # The first byte of a match, and the byte after it.
