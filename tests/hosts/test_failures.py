@@ -26,7 +26,7 @@ location.save()
 ask(ImportLocation(location.pk))
 """
 FORK = """
-from viewer.launching.enqueue import start_job
+from viewer.launching.start import start_job
 checkpoint = Checkpoint.objects.filter(state="present").first()
 location = Location.objects.select_related("project").get()
 result = str(start_job(checkpoint, location.project, Job.Kind.FORK, BRANCH, {}, []).pk)
