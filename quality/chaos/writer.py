@@ -2,11 +2,12 @@
 
     python -m quality.chaos.writer <json|sqlite> <location> <sample> <ledger>
 
-Writes until it is killed. Appends each committed checkpoint to the ledger.
+Writes until it is killed, but at most MAX_CHECKPOINTS. Appends each committed checkpoint to the ledger.
 """
 
 import os
 import random
+import signal
 import sys
 import time
 import uuid
@@ -18,15 +19,18 @@ from typing import Any
 sqlite3: Any = import_module("pysqlite3")
 
 BUSY_SECONDS = 5
+# Several times as many as a writer commits before it is killed. On a machine that is too busy to import them
+# as fast as they are written, each import would otherwise take longer than the last one.
+MAX_CHECKPOINTS = 40
 INSERT = "INSERT INTO checkpoints VALUES (?, ?, NULL, 'main', jsonb(?))"
 
 
 def main(provider: str, location: Path, sample: Path, ledger: Path) -> None:
-    """Write checkpoints forever."""
+    """Write checkpoints, and wait."""
     body = sample.read_text()
     write = write_file if provider == "json" else write_row
     notes = os.open(ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    while True:
+    for _number in range(MAX_CHECKPOINTS):
         checkpoint_id = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}_{uuid.uuid4().hex[:8]}"
         try:
             write(location, checkpoint_id, body)
@@ -35,6 +39,7 @@ def main(provider: str, location: Path, sample: Path, ledger: Path) -> None:
             continue
         os.write(notes, f"committed {checkpoint_id}\n".encode())
         time.sleep(random.uniform(0.1, 0.4))
+    signal.pause()
 
 
 def write_file(location: Path, checkpoint_id: str, body: str) -> None:
