@@ -67,8 +67,8 @@ def test_new_rows_above_the_visible_ones_are_announced_with_a_link(page: Page, r
 RECORD_ANNOUNCEMENTS = """() => {
   window.announced = [];
   new MutationObserver((changes) => {
-    const shown = changes.map(({ target }) => target).filter(({ id, hidden }) => id === "rows-new" && !hidden);
-    announced.push(...shown.map(({ textContent }) => textContent));
+    const buttons = changes.map(({ target }) => target).filter(({ id }) => id === "rows-new");
+    announced.push(...buttons.filter(({ hidden }) => !hidden).map(({ textContent }) => textContent));
   }).observe(document.body, { attributes: true, attributeFilter: ["hidden"], subtree: true });
 }"""
 

@@ -19,6 +19,7 @@ from viewer.launching.options import (
     MODEL,
     STOP_AFTER,
     STOP_BEFORE,
+    TOOL,
     Option,
     can_warm_cache,
     changed_models,
@@ -117,6 +118,15 @@ def choices_of(options: Mapping[str, Any], contents: Contents) -> dict[str, Any]
     warmup = partial(parse_cache_warmup, may_warm_up=may_warm_up)
     strategy = parsed("--cache-warmup", warmup, options.get("cache_warmup") or "")
     return {"models": changed_models(models, stored), "cache_warmup": strategy}
+
+
+def tools_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What happens when a run calls tools, as fields of a request. Raises CommandError."""
+    chosen = {}
+    for text in options["tool"] or []:
+        name, _mark, choice = text.rpartition("=")
+        chosen[name.strip()] = parsed(f"--tool {text}", TOOL.parse, choice.strip())
+    return {"tools": chosen, "dry_run": options["dry_run"]}
 
 
 def new_choices_of(options: Mapping[str, Any], kind: RootKind) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from viewer.cli.options import (
     answers_in,
     choices_of,
     request_values,
+    tools_of,
 )
 from viewer.cli.output import Output, lines_of
 from viewer.cli.projects import add_project_arguments, project_for, source_of
@@ -25,11 +26,12 @@ from viewer.engines import engine_of
 from viewer.engines.plan import Step, plain_steps
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.labels import loss_label, step_text
-from viewer.launching.options import ACCEPTANCE, CHECKPOINTS, EDITS, SCHEDULE, SETTINGS
+from viewer.launching.options import ACCEPTANCE, CHECKPOINTS, EDITS, SCHEDULE, SETTINGS, TOOLS
 from viewer.launching.preview import LaunchPreview, ask_next, in_project, preview_launch
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, messages_of
 from viewer.launching.requests import ForkRequest
 from viewer.launching.start import EffectsRefused, start
+from viewer.launching.tools import tool_document, tool_lines
 from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, Checkpoint, Job, Question
 from viewer.presentation.jobs.status import hint, limit_label, status_label, warnings_of
@@ -98,7 +100,7 @@ def add_run_arguments(parser: CommandParser) -> None:
     add_options(parser, *EDITS, *SETTINGS)
     add_options(parser, *CHECKPOINTS)
     add_project_arguments(parser)
-    add_options(parser, *ACCEPTANCE, *SCHEDULE)
+    add_options(parser, *TOOLS, *ACCEPTANCE, *SCHEDULE)
     parser.add_argument("--plan", action="store_true", help=_("Show the plan without starting anything."))
     add_wait_argument(parser)
 
@@ -145,6 +147,7 @@ def checkpoint_values(
         "folder": folder,
         "entry_point": entry_point,
         "answers": answers_in(options, contents),
+        **tools_of(options),
         **request_values(options),
     }
 
@@ -205,8 +208,10 @@ def _planned(preview: LaunchPreview) -> Output:
     steps, plan = preview.plan.steps, preview.plan
     contents = preview.request.contents
     known = [step_text(step) for step in steps] or [_(kind_of(engine_of(contents), contents.kind).no_steps)]
-    lines = [*known, *plan.then, "", _("Nothing has been started.")]
+    tools = [line for view in preview.tools for line in tool_lines(view)]
+    lines = [*known, *plan.then, *tools, "", _("Nothing has been started.")]
     document = _document("planned", preview.request.branch, steps)
+    document["tools"] = [tool_document(view) for view in preview.tools]
     document["then"] = [asdict(decision) for decision in plan.decisions]
     return Output(document, lines)
 

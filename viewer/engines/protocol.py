@@ -21,6 +21,7 @@ from viewer.engines.entry_points import (
 from viewer.engines.plan import Edits, Outlook, Step, Unit
 from viewer.engines.reproduction import Reproduction
 from viewer.engines.spans import Sources, Span
+from viewer.engines.tool_calls import RecordedTools
 from viewer.messages.message import UserMessage
 from viewer.stores.model_calls import ModelCall
 
@@ -198,6 +199,14 @@ class CheckpointReader(Protocol[C]):
 
         Raises nothing, whatever the checkpoints hold.
         """
+
+    def recorded_tools(self, sources: Sources, steps: Sequence[Step]) -> RecordedTools:
+        """The tool calls that these steps of a fork or resume would repeat, and the tools without a record.
+
+        ``sources`` are the checkpoint and those that followed it, oldest first; only it and the newest one if
+        ``has_all_spans_in_head``. Raises nothing, whatever the checkpoints hold.
+        """
+        return RecordedTools()
 
     # Triggers
 

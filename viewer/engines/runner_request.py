@@ -54,6 +54,28 @@ class CheckpointSettings(TypedDict, total=False):
     max_checkpoints: int
 
 
+class RecordedCall(TypedDict):
+    """A call of a tool that would be repeated. ``result`` is None if it cannot be used as an answer."""
+
+    tool: str
+    arguments: Any
+    result: str | None
+
+
+class Tools(TypedDict):
+    """What happens when the run calls a tool: call, ask, recorded or refuse, by the tool's name.
+
+    Without a choice, a person is asked for a tool with a recorded call unless it is declared read-only, and
+    every other tool is called. If not ``is_known``, the recorded calls could not be read, and a person is
+    asked for every tool. ``dry_run``: calls are answered with recorded results or refused.
+    """
+
+    choices: dict[str, str]
+    recorded: list[RecordedCall]
+    is_known: bool
+    dry_run: bool
+
+
 class Options(TypedDict, total=False):
     """What a person chose for a run, apart from edits.
 
@@ -69,6 +91,7 @@ class Options(TypedDict, total=False):
     breakpoints, ``*`` for every one. ``thread``: the one that a new run continues.
     ``into``: where a fork is published: new-thread or thread; nowhere without it. ``new_thread`` is the id of
     the thread that an earlier fork becomes.
+    ``tools``: what happens when the run calls a tool; without it, every tool is called.
     """
 
     checkpoints: CheckpointSettings
@@ -84,6 +107,7 @@ class Options(TypedDict, total=False):
     thread: str
     into: str
     new_thread: str
+    tools: Tools
 
 
 class Permissions(TypedDict, total=False):

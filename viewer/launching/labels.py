@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from viewer.engines import all_engines
 from viewer.engines.entry_points import Component, PreflightLabels
 from viewer.engines.plan import Action, Decision, Reason, Step
+from viewer.engines.tool_calls import ToolChoice
 
 ACTIONS: dict[Action, str | Promise] = {
     Action.KEPT: _("reused"),
@@ -72,6 +73,20 @@ def stale_text(names: tuple[str, ...] | list[str]) -> str:
         len(names),
     )
     return text % {"names": get_text_list(list(names), gettext("and"))}
+
+
+# What happens when a run calls a tool.
+TOOL_CHOICES: dict[ToolChoice, str | Promise] = {
+    ToolChoice.CALL: _("Call"),
+    ToolChoice.ASK: _("Ask each time"),
+    ToolChoice.RECORDED: _("Answer with the recorded result"),
+    ToolChoice.REFUSE: _("Refuse"),
+}
+
+
+def tool_choice_label(choice: str) -> str:
+    """What happens to a call of a tool, translated; the code itself where it is a newer one."""
+    return str(TOOL_CHOICES[ToolChoice(choice)]) if choice in set(ToolChoice) else choice
 
 
 def step_text(step: Step) -> str:

@@ -19,6 +19,7 @@ from viewer import validation
 from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Contents, kind_of
+from viewer.engines.tool_calls import ToolChoice
 from viewer.launching.values import InvalidValue
 from viewer.redaction import MARKER
 from viewer.validation import PAIR, InvalidInput, OptionType
@@ -142,6 +143,15 @@ def parse_cache_warmup(text: str, *, may_warm_up: bool) -> str:
     if text and not may_warm_up:
         raise InvalidValue(gettext("The prompt cache can only be warmed up for several agents."))
     return CACHE_WARMUP.parse(text) if text else ""
+
+
+def parse_tool_choice(text: str) -> ToolChoice:
+    """What happens when a run calls a tool. Raises InvalidValue."""
+    try:
+        return ToolChoice(text)
+    except ValueError:
+        choices = ", ".join(choice.value for choice in ToolChoice)
+        raise InvalidValue(gettext("Choose one of these: %(choices)s.") % {"choices": choices}) from None
 
 
 # The models of a checkpoint's agents.
@@ -408,4 +418,17 @@ SCORE = Option(
     parse=parse_function,
     label=_("Score"),
 )
+TOOL = Option(
+    name="tool",
+    metavar="NAME=CHOICE",
+    help=_(
+        "What happens when the run calls this tool: call, ask (a person each time), recorded (answer with "
+        "the recorded result) or refuse. By default, ask for a tool whose recorded call would be repeated."
+    ),
+    notation=PAIR,
+    parse=parse_tool_choice,
+    is_list=True,
+)
+DRY_RUN = _switch("dry-run", _("Call no tool: answer with the recorded result of the same call, or refuse."))
+TOOLS = (TOOL, DRY_RUN)
 AGAIN_STALE = _switch("again-stale", _("Run units with stale outputs again."))

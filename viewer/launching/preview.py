@@ -11,6 +11,8 @@ from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Action, Decision, EditRefused, Edits, Reason, Step
 from viewer.engines.protocol import Contents, kind_of
+from viewer.engines.runner_request import Options
+from viewer.engines.tool_calls import RecordedTools
 from viewer.host_requests import JobRefused, ListNextUnits, ReadSource, ask
 from viewer.launching import labels
 from viewer.launching.findings import CheckedLaunch, digest_of, find_redacted_parts
@@ -27,8 +29,10 @@ from viewer.launching.refusals import (
     text_refusals,
 )
 from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, ForkRequest
+from viewer.launching.tools import ToolView, tool_views, with_tools
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project
+from viewer.records.tool_calls import recorded_tools
 
 # The plan preview: the steps of a fork or resume, its refusals and its estimated cost.
 
@@ -179,6 +183,17 @@ class LaunchPreview(CheckedLaunch):
     request: ForkRequest
     plan: PlanPreview
     redacted_parts: list[str] = field(default_factory=list)
+    recorded: RecordedTools = field(default_factory=RecordedTools)
+
+    @property
+    def tools(self) -> list[ToolView]:
+        """The tools that the run may call, with their recorded calls and what happens to new ones."""
+        return tool_views(self.recorded, self.request)
+
+    @property
+    def options(self) -> Options:
+        """The options that the runner reads, with what happens when it calls tools."""
+        return with_tools(super(LaunchPreview, self).options, self.request, self.recorded)
 
     @property
     def needs_preflight(self) -> bool:
@@ -232,7 +247,9 @@ def preview_launch(request: ForkRequest) -> LaunchPreview:
         edits = replace(request.edits, again=again, keep=request.edits.keep - again)
         request = replace(request, edits=edits)
         plan = preview_plan(contents, edits, request.furthest, is_fork, source)
-    preview = LaunchPreview(request=request, plan=plan, away=away_host(request.project))
+    recorded = recorded_tools(request.checkpoint, plan.steps)
+    away = away_host(request.project)
+    preview = LaunchPreview(request=request, plan=plan, away=away, recorded=recorded)
     preview.checks = source_refusals(request)
     if not request.checkpoint.has_no_copy:
         preview.checks += [Refusal(Code.PLAN, message) for message in plan.refusals]

@@ -17,6 +17,7 @@ from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, Engine
 from viewer.engines.runner_request import CheckpointSettings, Options
+from viewer.engines.tool_calls import ToolChoice
 from viewer.host_requests import HostAway, Redact, ask
 from viewer.launching.values import as_json
 from viewer.models import Checkpoint, Job, Location, Project
@@ -130,6 +131,10 @@ class CheckpointRequest(LaunchRequest):
     contents: Contents
     furthest: Contents | None = None
     folder: Path | None = None
+    # What happens when the run calls a tool, by its name, as far as a person has chosen.
+    tools: Mapping[str, ToolChoice] = field(default_factory=dict)
+    # No tool is called: each is answered with a recorded result, or refused.
+    dry_run: bool = False
 
     @property
     def engine(self) -> Engine[Any]:

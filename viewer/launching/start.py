@@ -26,6 +26,7 @@ from viewer.launching.requests import (
     kept_edits,
     request_digest,
 )
+from viewer.launching.tools import new_choices
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project, Run, accept_effects
@@ -198,6 +199,8 @@ def start(preview: LaunchPreview) -> Job:
         check_effects(request)
     if request.kind == Job.Kind.FORK:
         _refuse_without_next(preview)
+    if request.project:
+        request.project.keep_tool_choices(new_choices(preview.tools))
     return queued(request, request.kind, job_request, plain_steps(preview.plan.steps))
 
 

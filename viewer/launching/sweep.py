@@ -14,6 +14,8 @@ from django.utils.translation import gettext as _
 
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.engines.plan import plain_steps
+from viewer.engines.runner_request import Options
+from viewer.engines.tool_calls import RecordedTools
 from viewer.host_requests import JobRefused
 from viewer.launching.findings import CheckedLaunch, find_redacted_parts
 from viewer.launching.options import SCORE, parse_function
@@ -31,6 +33,7 @@ from viewer.launching.refusals import (
 )
 from viewer.launching.requests import ACCEPT_ALL, LaunchOptions, SweepRequest
 from viewer.launching.start import BRANCHES, check_effects, check_project, refuse_taken, start_job
+from viewer.launching.tools import ToolView, new_choices, tool_views, with_tools
 from viewer.launching.values import InvalidValue
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
@@ -38,6 +41,7 @@ from viewer.models import Checkpoint, Job, Project, Sweep
 from viewer.records.queue import enqueue
 from viewer.records.runner_requests import request_for, request_for_score
 from viewer.records.sweep_scores import SCORE_SECONDS
+from viewer.records.tool_calls import recorded_tools
 
 # Scores checkpoints: calls a function of the project with the contents of each, in a job.
 
@@ -97,6 +101,17 @@ class SweepPreview(CheckedLaunch):
     request: SweepRequest
     count: int = 0
     variations: list[Variation] = field(default_factory=list)
+    recorded: RecordedTools = field(default_factory=RecordedTools)
+
+    @property
+    def tools(self) -> list[ToolView]:
+        """The tools that the runs may call, with their recorded calls and what happens to new ones."""
+        return tool_views(self.recorded, self.request)
+
+    @property
+    def options(self) -> Options:
+        """The options that each runner reads, with what happens when it calls tools."""
+        return with_tools(super(SweepPreview, self).options, self.request, self.recorded)
 
     @property
     def needs_preflight(self) -> bool:
@@ -140,6 +155,8 @@ def preview_sweep(request: SweepRequest) -> SweepPreview:
         preview.checks.append(Refusal(Code.VARIATIONS, message, "content", _("Variations")))
     else:
         preview.variations = list(variations_of(request))
+        steps = [step for one in preview.variations for step in one.plan.steps]
+        preview.recorded = recorded_tools(request.checkpoint, steps)
         preview.checks += _variation_refusals(request, preview.variations)
     if request.score:
         preview.checks += function_refusals(request.score)
@@ -161,6 +178,8 @@ def sweep(preview: SweepPreview) -> Sweep:
     if not preview.findings and not preview.away:
         check_effects(request)
     planned = [_planned(preview, variation) for variation in preview.variations]
+    if request.project:
+        request.project.keep_tool_choices(new_choices(preview.tools))
     try:
         return start_variations(
             request.checkpoint,

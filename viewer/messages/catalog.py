@@ -328,6 +328,11 @@ CATALOG: dict[str, str] = {
     "prune.plan_changed": _("The list has changed since it was shown. Nothing was deleted."),
     "prune.row_changed": _("Nothing was deleted: %(key)s has changed since it was listed."),
     "prune.unreadable": _("The location cannot be read, so nothing is listed."),
+    # Answers to what a run asks before it calls a tool.
+    "answer.tool_call": _("Answer with %(choices)s, or with the arguments as a JSON object."),
+    "answer.hidden_argument": _(
+        "%(marker)s is hidden and would be sent as it is. Type the whole value, or call the tool unchanged."
+    ),
     # Names of branches, and the drawing of a lineage.
     "branch.exists": _("The branch %(name)r already exists. Choose another name."),
     "branch.in_use": _(

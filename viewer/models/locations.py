@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ class Project(models.Model):
     entry_points = models.JSONField(default=list, blank=True)
     # The daily limits of all its jobs together (viewer/models/jobs.py).
     limits = models.JSONField(default=dict, blank=True)
+    # What happens when its runs call a tool (viewer/engines/tool_calls.py), by the tool's name.
+    tool_choices = models.JSONField(default=dict, blank=True, db_default={})
     # A keyed digest of the secrets that are redacted in its jobs (jobs/execution/ending/redact_again.py).
     secrets_digest = models.CharField(max_length=64, blank=True, default="")
     confirmed_at = models.DateTimeField(null=True, blank=True)
@@ -80,6 +83,12 @@ class Project(models.Model):
         for name, value in values.items():
             setattr(self, name, value)
         self.save()
+
+    def keep_tool_choices(self, choices: Mapping[str, str]) -> None:
+        """Use these choices from now on. The project stays confirmed."""
+        if choices:
+            self.tool_choices = {**self.tool_choices, **choices}
+            self.save(update_fields=["tool_choices"])
 
     def change_limits(self, limits: dict[str, Any]) -> None:
         """Set and save the daily limits. The project stays confirmed."""

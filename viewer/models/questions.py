@@ -35,6 +35,7 @@ class Question(models.Model):
         TEXT_INPUT = "text_input", _("input")
         PROGRAM_INPUT = "program_input", _("input for the project's code")
         INTERRUPT = "interrupt", _("interrupt of a graph")
+        TOOL_CALL = "tool_call", _("call of a tool")
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="questions")
     # Counts from 1 in each job. The runner identifies its questions by it.

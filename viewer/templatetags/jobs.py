@@ -75,7 +75,11 @@ def questions_waiting() -> int:
     return Question.objects.waiting().count()
 
 
-register.filter("answer_shown", redacted_answer)
+@register.filter
+def answer_shown(question: Question) -> str:
+    """Return the answer without secrets; what was chosen for a tool's call by its label."""
+    answer = redacted_answer(question)
+    return labels.tool_choice_label(answer) if question.kind == Question.Kind.TOOL_CALL else answer
 
 
 @register.filter
@@ -105,6 +109,12 @@ def answer_effect(question: Question) -> str:
     if question.job.kind == Job.Kind.FORK:
         return _("Your answer continues this fork only. The original still waits and can be answered.")
     return _("Your answer continues the run itself.")
+
+
+@register.filter
+def tool_choice_label(choice: str) -> str:
+    """Return what happens to a call of a tool after this answer."""
+    return labels.tool_choice_label(choice)
 
 
 @register.filter

@@ -37,6 +37,7 @@ from viewer.launching.options import (
     SETTINGS,
     SWEEP_AS_NODE,
     SWEEP_CACHE_WARMUP,
+    TOOLS,
 )
 from viewer.launching.preview import in_project
 from viewer.launching.refusals import Code, LaunchRefused
@@ -54,7 +55,7 @@ from viewer.records.sweep_scores import scoring_of
 def _add_sweep_arguments(parser: CommandParser) -> None:
     add = parser.add_argument
     add("checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint, or its file."))
-    add_options(parser, BRANCH_PREFIX, *DIMENSIONS, *SETTINGS, SWEEP_AS_NODE, SCORE, AGAIN_STALE)
+    add_options(parser, BRANCH_PREFIX, *DIMENSIONS, *SETTINGS, SWEEP_AS_NODE, SCORE, AGAIN_STALE, *TOOLS)
     add_options(parser, SWEEP_CACHE_WARMUP)
     # The limits are for all forks together.
     add_options(parser, *SCHEDULE)

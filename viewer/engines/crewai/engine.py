@@ -12,6 +12,7 @@ from viewer.engines.crewai.recorded_events import FAILED, GROUPS, checkpoint_eve
 from viewer.engines.crewai.script import script
 from viewer.engines.crewai.spans import spans
 from viewer.engines.crewai.tabs import ORDER, TABS, info, info_lines, is_tab_empty, tab_context
+from viewer.engines.crewai.tool_calls import recorded_tools
 from viewer.engines.crewai.unit_graph import unit_graph
 from viewer.engines.entry_points import Runner
 from viewer.engines.protocol import Engine
@@ -53,6 +54,7 @@ class CrewAI(Engine[Contents]):
     script = staticmethod(script)
     has_all_spans_in_head = True
     spans = staticmethod(spans)
+    recorded_tools = staticmethod(recorded_tools)
     unit_graph = staticmethod(unit_graph)
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)

@@ -97,6 +97,8 @@ class Event:
     call: ModelCall = NO_CALL
     # Whether a guardrail refused an output.
     is_refusal: bool = False
+    # The arguments of a tool: a mapping, or the text that the model wrote.
+    arguments: Any = field(default="", repr=False)
 
     @property
     def is_failure(self) -> bool:
@@ -141,6 +143,7 @@ def _event(key: str, event: Mapping[str, Any], parent: Mapping[str, Any]) -> Eve
         started=text(event.get("started_event_id")),
         call=call_of(mapping(event.get("usage")), text(event.get("model"))),
         is_refusal=kind == "llm_guardrail_completed" and event.get("success") is False,
+        arguments=mapping(event.get("tool_args")) or text(event.get("tool_args")),
     )
 
 

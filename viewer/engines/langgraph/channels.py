@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from viewer.engines.langgraph.super_steps import fields_of, mapping, sequence
@@ -31,8 +31,9 @@ class ToolCall:
 
     id: str
     name: str
-    # As JSON.
+    # As JSON, which may be cut.
     arguments: str
+    values: Any = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,9 @@ def _content(content: Any) -> tuple[str, tuple[Any, ...]]:
 
 def _call(call: Mapping[str, Any]) -> ToolCall:
     arguments = json.dumps(call.get("args"), ensure_ascii=False)
-    return ToolCall(str(call.get("id") or ""), str(call.get("name") or ""), arguments[:MAX_ARGUMENTS])
+    return ToolCall(
+        str(call.get("id") or ""), str(call.get("name") or ""), arguments[:MAX_ARGUMENTS], call.get("args")
+    )
 
 
 def _model(fields: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from viewer.engines.langgraph.plan import schema
 from viewer.engines.langgraph.script import script
 from viewer.engines.langgraph.spans import spans
 from viewer.engines.langgraph.tabs import ORDER, TABS, info, info_lines, is_tab_empty, tab_context
+from viewer.engines.langgraph.tool_calls import recorded_tools
 from viewer.engines.protocol import Engine
 
 RUNNERS = Path(__file__).resolve().parents[2] / "runners"
@@ -52,6 +53,7 @@ class LangGraph(Engine[Contents]):
     model_calls = staticmethod(model_calls)
     has_all_spans_in_head = False
     spans = staticmethod(spans)
+    recorded_tools = staticmethod(recorded_tools)
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)
     search_texts = staticmethod(search_texts)

@@ -21,6 +21,7 @@ model_failed           model, agent, error
 tool_started           tool, agent, arguments
 tool_completed         tool, agent
 tool_failed            tool, agent, error
+tool_decided           tool, decision (call, recorded or refuse), asked, arguments
 text                   text (streamed since the last event of this kind), agent
 node_started           node (its name, below the nodes whose graphs it is in), id, step
 node_completed         node, id, output (its first 2,000 characters)

@@ -181,6 +181,7 @@ FAILED = "failed"
 # The detail that a row shows when it is expanded.
 DETAILS = {
     "tool_started": "arguments",
+    "tool_decided": "arguments",
     "question": "prompt",
 }
 LABELS: dict[str, str | Promise] = {
@@ -191,6 +192,9 @@ LABELS: dict[str, str | Promise] = {
     "tool_started": _("Called the tool %(tool)s"),
     "tool_completed": _("%(tool)s returned"),
     "tool_failed": _("%(tool)s failed"),
+    "tool_decided_call": _("Allowed the call of %(tool)s"),
+    "tool_decided_recorded": _("Answered %(tool)s with the recorded result"),
+    "tool_decided_refuse": _("Refused the call of %(tool)s"),
     "checkpoint": _("Checkpoint written"),
     "checkpoint_failed": _("Writing a checkpoint failed"),
     "cache_warmed": _("Warmed up the prompt cache"),
@@ -303,6 +307,8 @@ def label_of(kind: str, data: Mapping[str, Any]) -> str:
     """Return a short label of the event; the kind itself if it is unknown."""
     if kind == "warning":
         return translate(message_from(data.get("message")))
+    if kind == "tool_decided":
+        kind = f"{kind}_{data.get('decision')}"
     if kind in LABELS:
         return str(LABELS[kind]) % EventValues(data)
     label = event_label(kind)

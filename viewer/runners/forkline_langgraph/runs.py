@@ -21,6 +21,7 @@ from forkline_langgraph import (
     running,
     savers,
     scratch_store,
+    tool_calls,
 )
 from forkline_langgraph.checkpoints import CheckpointKey, LoadedValue
 from forkline_langgraph.effects import Loadable
@@ -28,6 +29,7 @@ from forkline_langgraph.events import Calls
 from forkline_langgraph.running import Running
 from forkline_runner import effects as accepted_effects
 from forkline_runner.messages import Refused
+from forkline_runner.tool_calls import tool_calls_of
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
@@ -40,6 +42,8 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
         raise Refused("langgraph.needs_entry_point")
     if (request.get("options") or {}).get("checkpoints"):
         raise Refused("langgraph.no_checkpoint_choice")
+    if calls := tool_calls_of(request, reporter):
+        tool_calls.install(calls)
     try:
         if request["kind"] == "fork" or _continues_copy(request):
             return _fork(request, scratch, reporter)

@@ -15,6 +15,7 @@ from viewer.engines.editable import MISSING
 from viewer.engines.entry_points import InputName
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.runner_request import CheckpointSettings
+from viewer.engines.tool_calls import ToolChoice
 from viewer.formats import short_moment
 from viewer.launching import options
 from viewer.launching.options import (
@@ -271,6 +272,34 @@ class StartTimeForm(forms.Form):
 
 
 NAMES = {"tokens": "limit_tokens", "seconds": "limit_minutes", "steps": "limit_steps"}
+
+
+TOOL = "tool:"
+
+
+class ToolsForm(forms.Form):
+    """What happens when the run calls a tool, for each tool that was sent; and whether it calls none."""
+
+    dry_run = forms.BooleanField(required=False)
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        for number, name in enumerate([name for name in data or () if name.startswith(TOOL)], 1):
+            self.fields[name] = OptionField(options.TOOL, f"tool-{number}")
+
+    @property
+    def choices(self) -> dict[str, ToolChoice]:
+        """The valid choices by the names of the tools."""
+        sent = valid_values(self) if self.is_bound else {}
+        return {
+            name.removeprefix(TOOL): value
+            for name, value in sent.items()
+            if name.startswith(TOOL) and value is not None
+        }
+
+    @property
+    def is_dry_run(self) -> bool:
+        return bool(self.is_bound and valid_values(self).get("dry_run"))
 
 
 class LimitField(forms.CharField):

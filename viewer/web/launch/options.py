@@ -25,6 +25,7 @@ from viewer.web.forms.options import (
     ModelsForm,
     NamedValuesForm,
     StartTimeForm,
+    ToolsForm,
 )
 from viewer.web.launch.edits import ValuesPart, first_error, values_part
 
@@ -258,11 +259,14 @@ class OptionParts:
     limits: LimitsForm
     # None for kinds without run settings.
     settings: RunSettingsPart | None = None
+    # None for a new run, which has no record of calls.
+    tools: ToolsForm | None = None
 
     @property
     def forms(self) -> Sequence[Form]:
         of_settings = self.settings.forms if self.settings else ()
-        return (self.models, *of_settings, self.checkpointing.form, self.timing, self.limits)
+        of_tools = (self.tools,) if self.tools else ()
+        return (self.models, *of_settings, self.checkpointing.form, self.timing, self.limits, *of_tools)
 
     @property
     def request_values(self) -> dict[str, Any]:
@@ -275,4 +279,5 @@ class OptionParts:
             "options": LaunchOptions(
                 self.timing.at, self.limits.limits, waits_for_host=bool(self.timing["waits_for_host"].value())
             ),
+            **({"tools": self.tools.choices, "dry_run": self.tools.is_dry_run} if self.tools else {}),
         }

@@ -28,6 +28,7 @@ from viewer.web.forms.options import (
     LimitsForm,
     ModelsForm,
     StartTimeForm,
+    ToolsForm,
 )
 from viewer.web.launch.options import OptionParts, checkpoints_part, run_settings_part
 from viewer.web.launch.retry import Retry
@@ -263,7 +264,7 @@ class StartingPoint:
         events = contents.checkpoint_events
         part = checkpoints_part(engine_of(contents), self.project, contents.kind, events, data)
         settings = run_settings_part(kind, schema, data)
-        return OptionParts(models, part, StartTimeForm(data), LimitsForm(data), settings)
+        return OptionParts(models, part, StartTimeForm(data), LimitsForm(data), settings, ToolsForm(data))
 
     def request_values(
         self, options: OptionParts, preflight: PreflightForm, submission: Submission

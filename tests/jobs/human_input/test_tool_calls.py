@@ -1,0 +1,56 @@
+"""Questions about tool calls: which answers are valid, and which calls are the same."""
+
+import json
+
+import pytest
+
+from forkline_runner.tool_calls import canonical
+from tests.jobs.conftest import MakeJob
+from viewer.engines.answer_schema import AnswerInvalid
+from viewer.models import Question
+from viewer.records.questions import answer
+from viewer.redaction import MARKER
+
+CHOICES = ["call", "refuse"]
+
+
+@pytest.fixture
+def question(make_job: MakeJob) -> Question:
+    job = make_job("asks.py")
+    job.folder.mkdir(parents=True, exist_ok=True)
+    context = {"tool": "send_mail", "output": '{"to": "ada"}', "choices": CHOICES}
+    return Question.objects.create(
+        job=job, number=1, kind="tool_call", prompt="Call send_mail?", context=context
+    )
+
+
+@pytest.mark.parametrize("text", ["", "recorded", "yes", "[1]", "{", json.dumps({"to": MARKER})])
+def test_what_is_no_choice_and_no_arguments_is_refused(question: Question, text: str) -> None:
+    with pytest.raises(AnswerInvalid):
+        answer(question, text, None)
+    assert Question.objects.get().is_waiting
+
+
+@pytest.mark.parametrize("text", [*CHOICES, " call\n", '{"to": "bob"}'])
+def test_a_choice_or_arguments_are_the_answer(question: Question, text: str) -> None:
+    assert answer(question, text, None)
+    assert Question.objects.get().answer == text.strip()
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"b": None, "a": 1, "to": "ada"},
+        {"to": "ada", "a": 1, "security_context": {"agent": "x"}},
+        '{"to": "ada", "a": 1}',
+    ],
+)
+def test_calls_are_the_same_in_any_order_and_without_what_engines_add(same: object) -> None:
+    assert canonical(same) == canonical({"a": 1, "to": "ada"})
+
+
+@pytest.mark.parametrize(
+    "other", [{"a": 2, "to": "ada"}, {"to": "ada"}, {"a": "1", "to": "ada"}, "ada", None, [1]]
+)
+def test_calls_with_other_values_differ(other: object) -> None:
+    assert canonical(other) != canonical({"a": 1, "to": "ada"})

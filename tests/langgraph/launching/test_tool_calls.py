@@ -1,0 +1,121 @@
+"""The tool calls that a fork of a thread would repeat, and what happens to them."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils.timezone import now
+
+from tests.langgraph.conftest import opened
+from tests.terminal import Terminal
+from viewer.engines.tool_calls import RecordedTools, ToolChoice
+from viewer.launching.preview import LaunchPreview, preview_launch
+from viewer.launching.requests import ForkRequest
+from viewer.models import Checkpoint, Location, Project, Run
+from viewer.records.bodies import stored_contents
+from viewer.records.tool_calls import recorded_tools
+from viewer.redaction import MARKER
+
+
+@pytest.fixture
+def agent(threads: Callable[[str], Location]) -> Run:
+    """Return a thread whose model has called a tool once, after its third checkpoint."""
+    return opened(threads("lg10"), "agent")
+
+
+def at(run: Run, row: int) -> Checkpoint:
+    return run.checkpoints.select_related("location__project", "run", "stored_copy").get(row=row)
+
+
+def preview(row: Checkpoint, project: Project | None = None, **choices: Any) -> LaunchPreview:
+    contents = stored_contents(row)
+    request = ForkRequest(
+        checkpoint=row, contents=contents, project=project, branch="what-if", entry_point="a:b", **choices
+    )
+    return preview_launch(request)
+
+
+def test_a_fork_before_a_call_repeats_it_and_one_after_it_does_not(agent: Run) -> None:
+    found = [[call.tool for call in recorded_tools(at(agent, row), []).calls] for row in range(4)]
+    assert found == [["weather"], ["weather"], ["weather"], []]
+
+
+def test_a_recorded_call_has_its_arguments_its_time_and_its_result(agent: Run) -> None:
+    (call,) = recorded_tools(at(agent, 0), []).calls
+    assert (call.unit, call.arguments, call.result) == ("tools", {"town": "Oslo"}, "sunny in Oslo")
+    assert call.at and call.at.date().isoformat() == "2026-11-23"
+
+
+def test_a_person_is_asked_about_a_recorded_call_unless_the_person_chose_otherwise(agent: Run) -> None:
+    row = at(agent, 0)
+    unchosen = preview(row)
+    assert [view.choice for view in unchosen.tools] == [ToolChoice.ASK]
+    recorded = [{"tool": "weather", "arguments": {"town": "Oslo"}, "result": "sunny in Oslo"}]
+    assert unchosen.options["tools"] == {
+        "choices": {},
+        "recorded": recorded,
+        "is_known": True,
+        "dry_run": False,
+    }
+    chosen = preview(row, tools={"weather": ToolChoice.REFUSE}, dry_run=True)
+    assert chosen.options["tools"] == {
+        "choices": {"weather": "refuse"},
+        "recorded": recorded,
+        "is_known": True,
+        "dry_run": True,
+    }
+
+
+def test_a_fork_that_repeats_no_call_calls_every_tool(agent: Run) -> None:
+    assert "tools" not in preview(at(agent, 3)).options
+
+
+def test_a_fork_whose_record_is_too_large_to_read_asks_about_every_tool(agent: Run) -> None:
+    agent.checkpoints.filter(row=2).update(size=10**9)
+    tools = preview(at(agent, 0)).options["tools"]
+    assert (tools["recorded"], tools["is_known"]) == ([], False)
+
+
+def test_a_choice_is_kept_by_the_project(agent: Run, tmp_path: Path) -> None:
+    project = Project.objects.create(folder=str(tmp_path), interpreter="/bin/python")
+    project.keep_tool_choices({"weather": "call", "gone": "no choice any more"})
+    (view,) = preview(at(agent, 0), Project.objects.get()).tools
+    assert view.choice is ToolChoice.CALL
+
+
+def test_a_hidden_value_neither_matches_nor_answers(agent: Run) -> None:
+    row = at(agent, 0)
+    call, shown = recorded_tools(row, []).calls[0], preview(row)
+    shown.recorded = RecordedTools([replace(call, result=f"key {MARKER}")])
+    assert shown.options["tools"]["recorded"][0]["result"] is None
+
+
+def test_the_form_lists_the_calls_and_sends_the_choice(agent: Run, runner: Client, tmp_path: Path) -> None:
+    project = Project.objects.create(folder=str(tmp_path), interpreter=sys.executable, confirmed_at=now())
+    Location.objects.update(project=project)
+    row = at(agent, 0)
+    page = runner.get(reverse("fork", args=[row.pk])).content.decode()
+    assert 'name="tool:weather"' in page and "town: Oslo" in page and "→ sunny in Oslo" in page
+    plan = runner.post(reverse("fork-plan", args=[row.pk]), {"tool:weather": "recorded"}).content.decode()
+    assert '<option value="recorded" selected>' in plan
+    wrong = runner.post(reverse("fork-plan", args=[row.pk]), {"tool:weather": "explode"}).content.decode()
+    assert '<option value="ask" selected>' in wrong
+
+
+def test_the_terminal_lists_the_calls_and_refuses_what_is_no_choice(agent: Run, terminal: Terminal) -> None:
+    row = at(agent, 0)
+    name = f"{agent.location.path}#agent/{row.checkpoint_id}"
+    document = terminal.document("fork", name, "--plan", "--tool", "weather=recorded")
+    (tool,) = document["tools"]
+    assert (tool["tool"], tool["choice"], tool["calls"][0]["result"]) == (
+        "weather",
+        "recorded",
+        "sunny in Oslo",
+    )
+    refused = terminal.refused("fork", name, "--plan", "--tool", "weather=explode")
+    assert "call, ask, recorded, refuse" in refused["error"]

@@ -1,0 +1,72 @@
+"""The tool calls that the event record of a checkpoint holds."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from viewer.engines.crewai.contents import Contents
+from viewer.engines.crewai.recorded_events import Event
+from viewer.engines.plan import Action, Step
+from viewer.engines.spans import Sources
+from viewer.engines.tool_calls import RecordedToolCall, RecordedTools
+
+STARTED, FINISHED, FAILED = "tool_usage_started", "tool_usage_finished", "tool_usage_error"
+RUNNING = (Action.AGAIN, Action.RUNS, Action.MAY)
+
+
+def recorded_tools(sources: Sources, steps: Sequence[Step]) -> RecordedTools:
+    """The calls of the last attempts of these steps; of a flow or an agent, those after the first source.
+
+    The last source has the events of all others.
+    """
+    known = [one.contents for one in sources if isinstance(one.contents, Contents)]
+    if not known:
+        return RecordedTools()
+    contents, record = known[0], known[-1]
+    running = {step.unit for step in steps if step.action in RUNNING}
+    if contents.kind == "crew":
+        calls = [call for call in _calls(_last_attempts(record.events)) if call.unit in running]
+    else:
+        before = {event.id for event in contents.events}
+        calls = list(_calls([one for one in record.events if one.id not in before]))
+    return RecordedTools(calls, _others(contents, running, {call.tool for call in calls}))
+
+
+def _last_attempts(events: Sequence[Event]) -> list[Event]:
+    """The events without those of a task that were followed by another start of it."""
+    kept: list[Event] = []
+    for event in events:
+        if event.kind == "task_started" and event.task_id:
+            kept = [one for one in kept if one.task_id != event.task_id]
+        kept.append(event)
+    return kept
+
+
+def _calls(events: Sequence[Event]) -> Iterator[RecordedToolCall]:
+    ends = {event.started: event for event in events if event.kind in (FINISHED, FAILED) and event.started}
+    for event in events:
+        if event.kind != STARTED:
+            continue
+        end = ends.get(event.id)
+        result = end.text if end else None
+        is_error = end is not None and end.kind == FAILED
+        yield RecordedToolCall(event.task_id, event.subject, _arguments(event), event.at, result, is_error)
+
+
+def _arguments(event: Event) -> object:
+    """The arguments; the text that the model wrote if it is no JSON object."""
+    if isinstance(event.arguments, dict):
+        return event.arguments
+    try:
+        found = json.loads(event.arguments)
+    except (ValueError, RecursionError):
+        return event.arguments
+    return found if isinstance(found, dict) else event.arguments
+
+
+def _others(contents: Contents, running: set[str], recorded: set[str]) -> list[str]:
+    """The names of the other tools that running tasks and their agents have; of all agents if not a crew."""
+    tasks = [task for task in contents.tasks if task.id in running]
+    roles = {task.agent for task in tasks}
+    agents = [agent for agent in contents.agents if agent.role in roles or contents.kind != "crew"]
+    names = [name for task in tasks for name in task.tools] + [name for one in agents for name in one.tools]
+    return [name for name in dict.fromkeys(names) if name not in recorded]

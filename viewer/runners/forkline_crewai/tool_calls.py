@@ -1,0 +1,111 @@
+"""Decides about the calls of CrewAI's tools, before they reach the tools' own code."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from crewai.tools.base_tool import BaseTool
+from crewai.tools.structured_tool import CrewStructuredTool
+
+if TYPE_CHECKING:
+    from forkline_runner.tool_calls import ToolCalls
+
+# Set on methods that have their calls decided.
+_IS_DECIDED = "forkline_decides"
+# Returns the arguments of a call.
+Read = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+# Calls the method with arguments that a person has edited.
+Pass = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any], Any], Any]
+
+
+def install(calls: ToolCalls) -> None:
+    """Have each call of a tool decided, of the classes that exist and of those that are defined later."""
+    waiting: list[type[BaseTool]] = [BaseTool]
+    while waiting:
+        cls = waiting.pop()
+        waiting += cls.__subclasses__()
+        _decide_methods(cls, calls)
+    original = getattr(BaseTool.__init_subclass__, "__func__", None)
+
+    def defined(cls: type[BaseTool], /, **given: Any) -> None:
+        if original:
+            original(cls, **given)
+        else:
+            super(BaseTool, cls).__init_subclass__(**given)
+        _decide_methods(cls, calls)
+
+    BaseTool.__init_subclass__ = classmethod(defined)
+    for name in ("invoke", "ainvoke"):
+        method = getattr(CrewStructuredTool, name)
+        setattr(CrewStructuredTool, name, _decided(method, calls, _input, _with_input))
+
+
+def _decide_methods(cls: type[BaseTool], calls: ToolCalls) -> None:
+    """Wrap the methods that a class itself defines."""
+    for name in ("run", "arun"):
+        method = vars(cls).get(name)
+        if callable(method) and not hasattr(method, _IS_DECIDED):
+            setattr(cls, name, _decided(method, calls, _by_name, _with_names))
+
+
+def _decided(method: Callable[..., Any], calls: ToolCalls, read: Read, passed: Pass) -> Callable[..., Any]:
+    """Return the method with each of its calls decided. One that its own method makes passes."""
+    if inspect.iscoroutinefunction(method):
+
+        @functools.wraps(method)
+        async def decided_later(self: Any, *args: Any, **given: Any) -> Any:
+            if calls.is_decided(self.name):
+                return await method(self, *args, **given)
+            arguments = read(self, args, given)
+            decision = await asyncio.to_thread(calls.decide, self.name, arguments)
+            if decision.answer is not None:
+                return decision.answer
+            with calls.calling(self.name):
+                if decision.arguments is arguments:
+                    return await method(self, *args, **given)
+                return await passed(method, self, args, given, decision.arguments)
+
+        setattr(decided_later, _IS_DECIDED, True)
+        return decided_later
+
+    @functools.wraps(method)
+    def decided(self: Any, *args: Any, **given: Any) -> Any:
+        if calls.is_decided(self.name):
+            return method(self, *args, **given)
+        arguments = read(self, args, given)
+        decision = calls.decide(self.name, arguments)
+        if decision.answer is not None:
+            return decision.answer
+        with calls.calling(self.name):
+            if decision.arguments is arguments:
+                return method(self, *args, **given)
+            return passed(method, self, args, given, decision.arguments)
+
+    setattr(decided, _IS_DECIDED, True)
+    return decided
+
+
+def _by_name(tool: Any, args: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
+    names = list(getattr(getattr(tool, "args_schema", None), "model_fields", {}))
+    return {**dict(zip(names, args, strict=False)), **given}
+
+
+def _with_names(
+    method: Callable[..., Any], tool: Any, args: tuple[Any, ...], given: dict[str, Any], edited: Any
+) -> Any:
+    return method(tool, **edited)
+
+
+def _input(tool: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
+    return args[0] if args else given.get("input")
+
+
+def _with_input(
+    method: Callable[..., Any], tool: Any, args: tuple[Any, ...], given: dict[str, Any], edited: Any
+) -> Any:
+    others = {name: value for name, value in given.items() if name != "input"}
+    return method(tool, edited, *args[1:], **others)

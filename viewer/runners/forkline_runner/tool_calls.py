@@ -1,0 +1,161 @@
+"""Decides what happens when a run calls a tool: it is called, answered with a recorded result, or refused.
+
+A recorded result answers a call of the same tool with the same arguments. Each answers once, in order.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from forkline_runner.reporting import shortened
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+    from viewer.engines.runner_request import Request, Tools
+
+CALL, ASK, RECORDED, REFUSE = "call", "ask", "recorded", "refuse"
+REFUSED = "Error: this tool was not called, because a person refused the call."
+NOT_RECORDED = "Error: this tool was not called: in a dry run, only recorded results answer calls."
+MAX_ARGUMENTS = 2000
+_OTHER = re.compile(r"[^\w]+")
+# What engines add to the arguments that a model writes.
+ADDED = ("security_context",)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """``answer`` replaces the result of the tool. If it is None, the tool is called with ``arguments``."""
+
+    arguments: Any
+    answer: str | None = None
+    is_refused: bool = False
+
+
+class ToolCalls:
+    """Decides about each call, from any thread, and reports the decision."""
+
+    def __init__(self, tools: Tools, reporter: Reporter) -> None:
+        self._choices = {_name(tool): choice for tool, choice in tools["choices"].items()}
+        self._is_known, self._is_dry_run = tools["is_known"], tools["dry_run"]
+        self._reporter = reporter
+        self._lock = threading.Lock()
+        self._repeated = {_name(call["tool"]) for call in tools["recorded"]}
+        self._results: dict[tuple[str, str], deque[str]] = {}
+        for call in tools["recorded"]:
+            if call["result"] is not None:
+                key = _name(call["tool"]), canonical(call["arguments"])
+                self._results.setdefault(key, deque()).append(call["result"])
+        # The tools whose calls were decided about and are under way, in each thread and task.
+        self._under_way: ContextVar[frozenset[str]] = ContextVar("under_way", default=frozenset())
+
+    def is_decided(self, tool: str) -> bool:
+        """Return whether the call was just decided about: the methods of a tool call each other."""
+        return _name(tool) in self._under_way.get()
+
+    @contextmanager
+    def calling(self, tool: str) -> Iterator[None]:
+        """Let calls of this tool pass within the block."""
+        token = self._under_way.set(self._under_way.get() | {_name(tool)})
+        try:
+            yield
+        finally:
+            self._under_way.reset(token)
+
+    def decide(self, tool: str, arguments: Any, *, is_read_only: bool = False) -> Decision:
+        """Return what happens to a call. Asks a person and waits, if that was chosen."""
+        key = _name(tool), canonical(arguments)
+        choice = self._choice(tool, is_read_only)
+        if choice == RECORDED:
+            if (result := self._take(key)) is not None:
+                return self._reported(tool, Decision(arguments, result))
+            if self._is_dry_run:
+                return self._reported(tool, Decision(arguments, NOT_RECORDED, is_refused=True))
+            choice = ASK
+        is_asked = choice == ASK
+        if is_asked:
+            choice, arguments = self._ask(tool, arguments, key)
+        if choice == RECORDED and (result := self._take(key)) is not None:
+            return self._reported(tool, Decision(arguments, result), is_asked)
+        if choice == CALL:
+            return self._reported(tool, Decision(arguments), is_asked)
+        return self._reported(tool, Decision(arguments, REFUSED, is_refused=True), is_asked)
+
+    def _choice(self, tool: str, is_read_only: bool) -> str:
+        if self._is_dry_run:
+            return RECORDED
+        may_repeat = _name(tool) in self._repeated or not self._is_known
+        default = ASK if may_repeat and not is_read_only else CALL
+        return str(self._choices.get(_name(tool), default))
+
+    def _take(self, key: tuple[str, str]) -> str | None:
+        with self._lock:
+            results = self._results.get(key)
+            return results.popleft() if results else None
+
+    def _ask(self, tool: str, arguments: Any, key: tuple[str, str]) -> tuple[str, Any]:
+        """Return a person's choice, and the arguments, which the person may have edited."""
+        with self._lock:
+            has_result = bool(self._results.get(key))
+        text = self._reporter.questions.ask(
+            "tool_call",
+            f"Call {tool}?",
+            tool=tool,
+            output=arguments,
+            choices=[CALL, *([RECORDED] if has_result else []), REFUSE],
+            is_repeated=int(key[0] in self._repeated),
+        )
+        if text in (CALL, RECORDED, REFUSE):
+            return text, arguments
+        try:
+            edited = json.loads(text)
+        except ValueError:
+            return REFUSE, arguments
+        return (CALL, edited) if isinstance(edited, dict) else (REFUSE, arguments)
+
+    def _reported(self, tool: str, decision: Decision, is_asked: bool = False) -> Decision:
+        how = REFUSE if decision.is_refused else CALL if decision.answer is None else RECORDED
+        self._reporter.write(
+            "tool_decided",
+            tool=tool,
+            decision=how,
+            asked=is_asked,
+            arguments=shortened(as_json(decision.arguments), MAX_ARGUMENTS),
+        )
+        return decision
+
+
+def tool_calls_of(request: Request, reporter: Reporter) -> ToolCalls | None:
+    """Return what decides about the calls of a request's run; None if every tool is called."""
+    tools = (request.get("options") or {}).get("tools")
+    return ToolCalls(tools, reporter) if tools else None
+
+
+def _name(tool: str) -> str:
+    """Return the name of a tool as engines write it for models, which records have."""
+    return _OTHER.sub("_", tool.lower()).strip("_")
+
+
+def canonical(arguments: Any) -> str:
+    """Return a text that is equal for equal arguments, in any order, with or without those that are None."""
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError:
+            return str(arguments).strip()
+    if isinstance(arguments, Mapping):
+        given = {name: value for name, value in arguments.items() if value is not None and name not in ADDED}
+        return json.dumps(given, sort_keys=True, ensure_ascii=False, default=str)
+    return json.dumps(arguments, ensure_ascii=False, default=str)
+
+
+def as_json(arguments: Any) -> str:
+    """Return the arguments as one line of JSON."""
+    return json.dumps(arguments, ensure_ascii=False, default=str)
