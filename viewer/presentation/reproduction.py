@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from viewer.engines import engine_of
+from viewer.engines.plan import Reason
 from viewer.engines.reproduction import Reproduction
 from viewer.launching.requests import edits_not_kept, edits_to_repeat
 from viewer.models import Job
@@ -84,12 +85,17 @@ def _edits(what: Reproduction) -> Iterator[str]:
 def _choices(job: Job) -> Iterator[str]:
     """The options of steps, models, limits and breakpoints."""
     options: Mapping[str, Any] = job.request.get("options") or {}
-    for option, reason in (("--again", "asked"), ("--keep", "held")):
+    for option, reason in (("--again", Reason.REQUESTED), ("--keep", Reason.HELD)):
         for step in job.plan:
             if step.get("reason") == reason:
                 yield from (option, str(step["unit"]))
     for role, model in (options.get("models") or {}).items():
         yield from ("--model", model if role == "*" else f"{role}={model}")
+    tools = options.get("tools") or {}
+    for tool, choice in (tools.get("choices") or {}).items():
+        yield from ("--tool", f"{tool}={choice}")
+    if tools.get("dry_run"):
+        yield "--dry-run"
     for name, nodes in (("--stop-before", "stop_before"), ("--stop-after", "stop_after")):
         for node in options.get(nodes) or ():
             yield from (name, str(node))

@@ -6,6 +6,7 @@ import re
 import shlex
 from html import unescape
 from io import StringIO
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -48,6 +49,18 @@ def test_the_command_repeats_the_plan_of_the_job(client: Client, job: Job) -> No
     assert [(step["unit"], step["action"]) for step in planned["plan"]] == [
         (step["unit"], step["action"]) for step in job.plan
     ]
+
+
+def test_the_command_repeats_what_was_chosen_for_units_and_tools(job: Job) -> None:
+    job.plan[0] |= {"reason": "requested"}
+    job.plan[1] |= {"reason": "held"}
+    job.request["options"]["tools"] = {"choices": {"send_mail": "refuse"}, "recorded": [], "dry_run": True}
+    what = reproduction_of(job)
+    assert what
+    words = shlex.split(command_of(job, what))
+    pairs = list(pairwise(words))
+    assert ("--again", job.plan[0]["unit"]) in pairs and ("--keep", job.plan[1]["unit"]) in pairs
+    assert ("--tool", "send_mail=refuse") in pairs and "--dry-run" in words
 
 
 def test_the_script_holds_the_edits_and_parses(client: Client, job: Job) -> None:
