@@ -22,10 +22,9 @@ from forkline_crewai import (
     reporting,
     restoring,
     sanitizing,
-    tool_calls,
 )
 from forkline_crewai.matching import filled, placeholders
-from forkline_crewai.patches import questions, recording, tasks
+from forkline_crewai.patches import questions, recording, tasks, tool_calls
 from forkline_runner.messages import Refused
 from forkline_runner.reporting import shortened
 from forkline_runner.tool_calls import tool_calls_of
@@ -153,7 +152,7 @@ def run_restored(
     positions = {str(task["id"]): position for position, task in enumerate(saved_tasks, 1)}
     patch_engine(request, reporter, positions)
     if calls := tool_calls_of(request, reporter):
-        tool_calls.install(calls)
+        tool_calls.decide_about_calls(calls)
     state = restoring.restored(body, entities, request, scratch)
     if request["entity"] == "crew":
         crew = crews.prepare(state, root, body, request, reporter)

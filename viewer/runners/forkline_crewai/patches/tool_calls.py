@@ -22,8 +22,16 @@ Read = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 Pass = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any], Any], Any]
 
 
-def install(calls: ToolCalls) -> None:
-    """Have each call of a tool decided, of the classes that exist and of those that are defined later."""
+def decide_about_calls(calls: ToolCalls) -> None:
+    """Have each call of a tool decided, of the classes that exist and of those that are defined later.
+
+    Patches: run and arun of crewai.tools.base_tool.BaseTool and of its subclasses, its __init_subclass__, and
+        invoke and ainvoke of crewai.tools.structured_tool.CrewStructuredTool
+    Versions: 1.14.2 and newer
+    Why: A hook of the engine can refuse a call, but neither answer it with a recorded result nor change its
+        arguments for every way in which agents, flows and methods call tools.
+    Test: tests/runners/resuming/test_tool_calls.py::test_a_recorded_result_answers
+    """
     waiting: list[type[BaseTool]] = [BaseTool]
     while waiting:
         cls = waiting.pop()
