@@ -275,7 +275,7 @@ EVENTS = _text(
     "events",
     "A,B",
     _("The engine's events at which it writes a checkpoint; * for all."),
-    AS_TYPED,
+    OptionType("text", parse_name),
     _("Checkpoints at"),
 )
 KEEP_LATEST = Option(
