@@ -54,7 +54,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def init_connection_state(self) -> None:
         super().init_connection_state()
-        # Django parses it.
+        # Django parses the text itself.
         self.connection.adapters.register_loader("json", TextLoader)
         with self.connection.cursor() as cursor:
             cursor.execute(ON_CONNECT)
@@ -105,7 +105,7 @@ def _may_be_null(expression: Any) -> bool:
 
 
 def equal_documents(self: JSONExact, compiler: Any, connection: Any) -> Any:
-    """Compare what JSON documents hold. The type ``json`` has no operator for it."""
+    """Compare JSON values as ``jsonb``: the type ``json`` has no equality operator."""
     if isinstance(self.lhs, KeyTextTransform):
         return self.as_sql(compiler, connection)
     left, left_params = self.process_lhs(compiler, connection)
@@ -114,7 +114,7 @@ def equal_documents(self: JSONExact, compiler: Any, connection: Any) -> Any:
 
 
 def in_documents(self: KeyTransformIn, compiler: Any, connection: Any) -> Any:
-    """The same for a list of values."""
+    """Compare with a list of JSON values as ``jsonb``."""
     if isinstance(self.lhs, KeyTextTransform) or not self.rhs_is_direct_value():
         return self.as_sql(compiler, connection)
     left, left_params = self.process_lhs(compiler, connection)

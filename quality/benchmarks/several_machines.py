@@ -85,9 +85,11 @@ def sampled_memory(server: Server) -> Iterator[dict[str, int]]:
 
     thread = threading.Thread(target=sample, daemon=True)
     thread.start()
-    yield most
-    ended.set()
-    thread.join()
+    try:
+        yield most
+    finally:
+        ended.set()
+        thread.join()
 
 
 def report_memory(most: dict[str, int]) -> None:

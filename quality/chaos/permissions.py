@@ -52,7 +52,7 @@ def main() -> int:
 
 def try_one(folder: Path, chance: random.Random, found: Found) -> None:
     """Create a folder with random modes, restrict it, and compare."""
-    from viewer.data_folder.identity import restrict
+    from viewer.data_folder.permissions import restrict
 
     data, elsewhere = folder / "data", folder / "elsewhere"
     ours = {data / name for name in chance.sample(OURS, chance.randrange(1, len(OURS)))}

@@ -209,7 +209,7 @@ def wait_until_done(cluster: Cluster, opens_at: float) -> None:
         cluster.restart_ended()
         jobs = sorted(cluster.jobs())
         has_requested = all(web.running.poll() is not None for web in cluster.webs)
-        if has_requested and all(has_ended for *_ids, has_ended in jobs):
+        if jobs and has_requested and all(has_ended for *_ids, has_ended in jobs):
             return
         if jobs != before:
             before, changed_at = jobs, time.monotonic()

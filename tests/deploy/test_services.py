@@ -1,6 +1,6 @@
 """All commands in the files of ``deploy`` start with their variables, and their health checks answer.
 
-They run as processes on a file system that is read-only, except for what their files let them write to.
+They run as processes. Where the system allows mount namespaces, all but their own folders is read-only.
 """
 
 import http.client
@@ -36,7 +36,7 @@ START_SECONDS = 240
 
 
 def may_mount() -> bool:
-    """Whether this account may have a file system of its own. Some systems forbid it."""
+    """Whether this account may create a mount namespace. Some systems forbid it."""
     program = [*NAMESPACE, "true"]
     return bool(shutil.which("unshare")) and subprocess.run(program, capture_output=True).returncode == 0
 
@@ -59,7 +59,7 @@ class Started:
             "LISTEN_ADDRESS": "127.0.0.1",
         }
         # Each variable that is set here is one that the files set, too.
-        assert {"DATABASE_URL", "DATA_DIR", "CHECKPOINT_ROOTS"} <= {*service.variables, "CHECKPOINT_ROOTS"}
+        assert {"DATABASE_URL", "DATA_DIR"} <= service.variables.keys()
         self.environment = environment_with(None, **service.variables | changed | {"PYTHONPATH": str(ROOT)})
         command = [*FORKLINE, *service.command]
         if may_mount():

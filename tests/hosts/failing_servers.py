@@ -16,7 +16,9 @@ from typing import Any
 import psycopg
 
 from scripts.served_demo import free_port
+from tests.jobs.conftest import wait_until
 from tests.langgraph.postgresql.server import OWNER, installed_program
+from viewer.cli.supervision import is_taken
 
 NAME = "forkline"
 OPTIONS = {"fsync": "off", "shared_buffers": "16MB", "max_connections": "100", "unix_socket_directories": ""}
@@ -102,22 +104,34 @@ class Cut:
         with suppress(OSError):
             while True:
                 client, _address = listening.accept()
-                server = socket.create_connection(("127.0.0.1", self.target))
+                try:
+                    server = socket.create_connection(("127.0.0.1", self.target))
+                except OSError:
+                    # The server is down. The next connection may reach it.
+                    client.close()
+                    continue
                 self._open += [client, server]
+                if listening.fileno() == -1:
+                    # The proxy was closed meanwhile.
+                    client.close()
+                    server.close()
+                    return
                 threading.Thread(target=_forward, args=(client, server), daemon=True).start()
 
 
 def _forward(*ends: socket.socket) -> None:
     other = dict(zip(ends, reversed(ends), strict=True))
-    with suppress(OSError, ValueError):
-        while True:
-            for one in select.select(ends, [], [])[0]:
-                data = one.recv(65536)
-                if not data:
-                    return
-                other[one].sendall(data)
-    for one in ends:
-        one.close()
+    try:
+        with suppress(OSError, ValueError):
+            while True:
+                for one in select.select(ends, [], [])[0]:
+                    data = one.recv(65536)
+                    if not data:
+                        return
+                    other[one].sendall(data)
+    finally:
+        for one in ends:
+            one.close()
 
 
 @contextmanager
@@ -144,6 +158,8 @@ logfile = {folder}/log
     as_other = ["--user", "nobody"] if os.geteuid() == 0 else []
     started = subprocess.Popen([program, "--quiet", *as_other, file], stderr=subprocess.DEVNULL)
     try:
+        wait_until(lambda: is_taken("127.0.0.1", port))
+        assert started.poll() is None, (folder / "log").read_text()
         yield port
     finally:
         started.terminate()

@@ -13,7 +13,7 @@ from pytest_django import Settings
 from tests.environments import environment_with
 from tests.real_stores import copy_of
 from tests.terminal import without_progress
-from viewer.data_folder.identity import restrict
+from viewer.data_folder.permissions import restrict
 from viewer.host.locations.write_targets import open_write_target
 from viewer.host_requests import WriteTarget
 from viewer.management.command import WARNED, warn_of_root

@@ -119,7 +119,9 @@ def parsed(option: str, parse: Callable[[Any], Parsed], text: Any) -> Parsed:
 
 def _hint(text: Any, parse: Callable[[Any], Any]) -> str:
     """How a text is written that begins like JSON, if that may be what is wrong."""
-    if parse is not parse_untyped or MARKER in text:
+    is_answer = isinstance(parse, partial) and parse.func is parse_typed_answer
+    begins_like_json = text.lstrip()[:1] in ("{", "[", '"')
+    if MARKER in text or not (parse is parse_untyped or (is_answer and begins_like_json)):
         return ""
     return " " + _("A text is written in quotes: %s") % json.dumps(shortened(text), ensure_ascii=False)
 
@@ -177,7 +179,7 @@ def _edit(given: Any, messages: Sequence[EditableMessage]) -> MessageEdit | None
     if operation == "add":
         before = _stored(given["before"], messages).position if "before" in given else None
         call = str(given.get("tool_call_id", ""))
-        content, calls = given.get("content", ""), given.get("tool_calls", ())
+        content, calls = given.get("content", ""), given.get("tool_calls", [])
         return new_message(given["add"], content, calls, call, before)
     stored = _stored(given[operation], messages)
     if operation == "remove":

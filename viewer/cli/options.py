@@ -43,9 +43,6 @@ from viewer.messages.translation import translate
 from viewer.models.jobs import MEASURES
 from viewer.validation import OptionType
 
-# The options of a run, and what a person accepts before a start, from a command's arguments.
-
-
 # Arguments, derived from the options of a run.
 
 

@@ -23,8 +23,8 @@ from viewer.launching.start import request_cancel
 from viewer.messages.translation import translate
 from viewer.models import Job, Question
 from viewer.records.hosts import is_here
+from viewer.records.limits import reached_shared_limit
 from viewer.records.questions import answer
-from viewer.records.queue import reached_shared_limit
 from viewer.validation import one_line
 
 # Waits for a job at the terminal. Without a worker, this process runs the job itself.
@@ -134,7 +134,15 @@ def _text_of(question: Question) -> str:
     shown = output if output.strip() != question.prompt.strip() else ""
     parts = [one_line(", ".join(about)), shown, question.prompt]
     if question.choices:
-        parts.append(_("Outcomes: %(choices)s") % {"choices": one_line(", ".join(question.choices))})
+        is_call = question.kind == Question.Kind.TOOL_CALL
+        if is_call and question.context.get("is_repeated"):
+            parts.append(
+                _("The forked run already called this tool. Calling it again may repeat its effects.")
+            )
+        text = _("Outcomes: %(choices)s")
+        if is_call:
+            text = _("Answer with %(choices)s, or with the arguments as a JSON object.")
+        parts.append(text % {"choices": one_line(", ".join(question.choices))})
     if schema := question.context.get("schema"):
         parts.append(_("Schema of the answer: %(schema)s") % {"schema": one_line(str(schema))})
     return "\n".join(part for part in parts if part)

@@ -31,7 +31,7 @@ from viewer.launching.preview import LaunchPreview, ask_next, in_project, previe
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, messages_of
 from viewer.launching.requests import ForkRequest
 from viewer.launching.start import EffectsRefused, start
-from viewer.launching.tools import tool_document, tool_lines
+from viewer.launching.tools import tool_document, tool_lines, tool_views
 from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, Checkpoint, Job, Question
 from viewer.presentation.jobs.status import hint, limit_label, status_label, warnings_of
@@ -58,7 +58,7 @@ HINTS: dict[Code, str | Promise] = {
 
 def refusal_lines(refused: LaunchRefused) -> list[str]:
     """Each message, the effects if these were refused, and hints."""
-    messages = list(dict.fromkeys(one.message for one in refused.refusals))
+    messages = messages_of(refused.refusals)
     kinds = dict(AcceptedEffect.Kind.choices)
     if isinstance(refused, EffectsRefused):
         messages += [
@@ -208,10 +208,13 @@ def _planned(preview: LaunchPreview) -> Output:
     steps, plan = preview.plan.steps, preview.plan
     contents = preview.request.contents
     known = [step_text(step) for step in steps] or [_(kind_of(engine_of(contents), contents.kind).no_steps)]
-    tools = [line for view in preview.tools for line in tool_lines(view)]
+    # The request has no project yet: only a start confirms one.
+    request = replace(preview.request, project=preview.request.checkpoint.location.project)
+    views = tool_views(preview.recorded, request)
+    tools = [line for view in views for line in tool_lines(view)]
     lines = [*known, *plan.then, *tools, "", _("Nothing has been started.")]
     document = _document("planned", preview.request.branch, steps)
-    document["tools"] = [tool_document(view) for view in preview.tools]
+    document["tools"] = [tool_document(view) for view in views]
     document["then"] = [asdict(decision) for decision in plan.decisions]
     return Output(document, lines)
 

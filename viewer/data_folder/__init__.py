@@ -32,8 +32,8 @@ from viewer.data_folder.failures import (
     is_full_disk,
     no_space,
 )
-from viewer.data_folder.identity import OURS, Restricted, restrict
 from viewer.data_folder.locks import end_use, lock_named, nobody_else, use
+from viewer.data_folder.permissions import OURS, Restricted, restrict
 
 __all__ = [
     "DataFolderFailure",

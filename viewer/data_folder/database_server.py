@@ -19,7 +19,7 @@ from viewer.postgresql.failures import ROWS_MOVED, moved_text, read_only_text
 OLDEST_SERVER = 14
 # The version that has used the tables, in the comment of one of them.
 COMMENT = "Forkline "
-# What it says once the rows were moved to another database, with the moment.
+# The comment after the rows were moved to another database. The time follows.
 MOVED = "Moved away from here by Forkline, "
 REFUSE_WRITES = (
     "CREATE FUNCTION forkline_moved() RETURNS trigger LANGUAGE plpgsql AS"
@@ -123,7 +123,7 @@ def note_version() -> None:
 
 
 def identity_of(database: Any) -> tuple[Any, ...]:
-    """Return what tells the database of this connection from all others, whatever its address is."""
+    """Return an identifier of this connection's database that does not depend on its address."""
     with database.cursor() as cursor:
         cursor.execute(
             "SELECT pg_postmaster_start_time(), oid FROM pg_database WHERE datname = current_database()"
@@ -138,7 +138,7 @@ def comment() -> str:
 
 
 def lock_tables(tables: Sequence[str]) -> None:
-    """Let nobody else write until the transaction ends. Raises DatabaseError if somebody does."""
+    """Block other writers until the transaction ends. Raises DatabaseError if one does not finish in 10 s."""
     names = ", ".join(f'"{table}"' for table in tables)
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = '10s'")

@@ -1,7 +1,7 @@
 """Recorded calls of tools, and what a person chooses for the tools of a run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -39,5 +39,5 @@ class RecordedTools:
     """
 
     calls: Sequence[RecordedToolCall] = ()
-    others: Sequence[str] = field(default=())
+    others: Sequence[str] = ()
     is_known: bool = True

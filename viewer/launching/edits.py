@@ -71,12 +71,12 @@ def parse_calls(value: Any) -> list[Any]:
 
 
 def new_message(
-    role: str, content: Any, calls: Any = (), answers_call: str = "", before: int | None = None
+    role: str, content: Any, calls: Any, answers_call: str = "", before: int | None = None
 ) -> MessageEdit | None:
     """The message that is added; None if it is empty. Raises InvalidValue."""
-    if role not in ROLES:
+    if not isinstance(role, str) or role not in ROLES:
         raise InvalidValue(_("Choose one of these: %(choices)s.") % {"choices": ", ".join(ROLES)})
-    calls = parse_calls(list(calls))
+    calls = parse_calls(calls)
     return MessageEdit(None, role, content, calls, answers_call, before=before) if content or calls else None
 
 

@@ -45,9 +45,9 @@ TIME_FORMAT = "%Y-%m-%dT%H:%M"
 MINUTE = timedelta(minutes=1)
 MAX_KEPT_CHECKPOINTS = 100_000
 FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
-# The name that stands for every event at which an engine can write a checkpoint.
+# Selects all events at which an engine can write a checkpoint.
 EVERY_EVENT = "*"
-# The name that stands for every unit at which a run can stop.
+# Selects all units at which a run can stop.
 EVERY_UNIT = "*"
 # The fork target of a draft, which stays in Forkline only.
 SCRATCH = "scratch"
@@ -268,7 +268,7 @@ LIMIT = _texts(
 )
 # The fields of a form's limits.
 LIMIT_LABELS = {"tokens": _("Tokens"), "seconds": _("Minutes"), "steps": _("Steps")}
-QUEUE = _switch("queue", _("If the host of the location is away, start it once when it is back."))
+QUEUE = _switch("queue", _("If the location's host is away, queue the start until it is back."))
 SCHEDULE = (AT, LIMIT, QUEUE)
 
 EVENTS = _text(

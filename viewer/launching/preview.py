@@ -341,8 +341,12 @@ class Asked:
 
 def ask_next(request: ForkRequest) -> Asked:
     """Ask the project's code what runs next. Waits for the answer. Nothing runs or is written."""
-    if not _kind(request).adds_to_state or request.project is None or away_host(request.project):
-        return Asked(refused="")
+    if not _kind(request).adds_to_state or request.project is None:
+        return Asked()
+    if host := away_host(request.project):
+        return Asked(
+            refused=_("%(host)s does not answer, so what runs next is unknown.") % {"host": host.name}
+        )
     if refusals := source_refusals(request):
         return Asked(refused=" ".join(messages_of(refusals)), refusals=tuple(refusals))
     try:

@@ -26,9 +26,6 @@ from viewer.records.lineage.branch_names import free_name, name_for
 from viewer.records.runner_requests import REPEATABLE_EDITS
 from viewer.redaction import MARKER
 
-# What a person asks to be started, as plain data: a fork, a resume, a new run or a sweep.
-
-
 # Launch options: when a job may start, and the limits on what it uses.
 
 
@@ -235,7 +232,7 @@ class NewRunRequest(LaunchRequest):
         return engine_named(engine_with(self.kind))
 
 
-# Names of forks and sweeps, and the request of an ended job for a retry, without secrets.
+# Redaction of values, for branch names and stored edits.
 
 
 def redactor_of(project: Project | None) -> Callable[[Any], Any]:

@@ -1,4 +1,4 @@
-"""Starts a previewed fork or resume, once: stores its job, which a worker takes."""
+"""Starts forks, resumes and new runs: stores each job once, and enqueues, reschedules or cancels it."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -32,9 +32,6 @@ from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project, Run, accept_effects
 from viewer.records.queue import enqueue
 from viewer.records.runner_requests import REPEATABLE_EDITS, request_for
-
-# Stores a job and its branch, once, and enqueues it.
-
 
 # Reserves a branch for a job. Called in the transaction that stores the job's row.
 
@@ -199,9 +196,10 @@ def start(preview: LaunchPreview) -> Job:
         check_effects(request)
     if request.kind == Job.Kind.FORK:
         _refuse_without_next(preview)
+    job = queued(request, request.kind, job_request, plain_steps(preview.plan.steps))
     if request.project:
         request.project.keep_tool_choices(new_choices(preview.tools))
-    return queued(request, request.kind, job_request, plain_steps(preview.plan.steps))
+    return job
 
 
 def earlier_job(request: LaunchRequest, job_request: Request) -> Job | None:

@@ -32,7 +32,7 @@ from viewer.launching.refusals import (
     text_refusals,
 )
 from viewer.launching.requests import ACCEPT_ALL, LaunchOptions, SweepRequest
-from viewer.launching.start import BRANCHES, check_effects, check_project, refuse_taken, start_job
+from viewer.launching.start import BRANCHES, NO_OPTIONS, check_effects, check_project, refuse_taken, start_job
 from viewer.launching.tools import ToolView, new_choices, tool_views, with_tools
 from viewer.launching.values import InvalidValue
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
@@ -89,9 +89,6 @@ def score(
 
 
 # Starts a sweep: several forks of one checkpoint that differ in some values.
-
-
-NO_OPTIONS = LaunchOptions()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -177,11 +174,10 @@ def sweep(preview: SweepPreview) -> Sweep:
         raise LaunchRefused(preview.refusals)
     if not preview.findings and not preview.away:
         check_effects(request)
-    planned = [_planned(preview, variation) for variation in preview.variations]
-    if request.project:
-        request.project.keep_tool_choices(new_choices(preview.tools))
+    options = preview.options
+    planned = [_planned(request, options, variation) for variation in preview.variations]
     try:
-        return start_variations(
+        started = start_variations(
             request.checkpoint,
             request.project,
             request.prefix,
@@ -196,6 +192,9 @@ def sweep(preview: SweepPreview) -> Sweep:
         if earlier := _started(request):
             return earlier
         raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
+    if request.project:
+        request.project.keep_tool_choices(new_choices(preview.tools))
+    return started
 
 
 def _started(request: SweepRequest) -> Sweep | None:
@@ -231,9 +230,8 @@ class Planned:
     plan: Sequence[Mapping[str, Any]]
 
 
-def _planned(preview: SweepPreview, variation: Variation) -> Planned:
-    request, steps = preview.request, variation.plan.steps
-    options = preview.options
+def _planned(request: SweepRequest, common: Options, variation: Variation) -> Planned:
+    steps, options = variation.plan.steps, common.copy()
     # The sweep decides which of its jobs warms the prompt cache.
     options.pop("cache_warmup", None)
     if variation.models:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.text import Truncator
 from django.utils.translation import gettext
 
 from viewer.engines.runner_request import Options, RecordedCall, Tools
@@ -15,12 +16,11 @@ from viewer.launching.requests import CheckpointRequest
 from viewer.models import Project
 from viewer.redaction import MARKER
 
-# Maximum calls and characters of a result that a job's request holds.
+# Maximum calls, and characters of a result, in the request of a job.
 MAX_CALLS = 500
 MAX_RESULT = 100_000
-# Maximum characters of a call that a plan shows.
-MAX_SHOWN = 100
-MAX_SHOWN_CALLS = 5
+# Maximum characters of the arguments and the result of a call, and calls of a tool, that a plan shows.
+MAX_SHOWN, MAX_SHOWN_CALLS = 100, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,6 @@ class ToolView:
         """The number of calls that are not shown."""
         return max(0, len(self.calls) - MAX_SHOWN_CALLS)
 
-    @property
-    def choices(self) -> list[tuple[str, str]]:
-        """The choices that a person has for it, with their labels."""
-        possible = [one for one in ToolChoice if one is not ToolChoice.RECORDED or self.can_be_recorded]
-        return [(one.value, tool_choice_label(one)) for one in possible]
-
-    @property
-    def can_be_recorded(self) -> bool:
-        """Whether a recorded result can answer any of its calls."""
-        return any(call.result is not None for call in self.calls)
-
 
 @dataclass(frozen=True, slots=True)
 class CallView:
@@ -63,24 +52,21 @@ class CallView:
 
     @property
     def arguments(self) -> str:
-        """The arguments on one line."""
+        """The beginning of the arguments on one line."""
         given = self.call.arguments
         if isinstance(given, dict):
             given = ", ".join(f"{name}: {_one_line(value)}" for name, value in given.items())
-        return _shortened(_one_line(given))
+        return Truncator(_one_line(given)).chars(MAX_SHOWN)
 
     @property
     def result(self) -> str:
-        return _shortened(_one_line(self.call.result or ""))
+        """The beginning of the result on one line; empty if there is none."""
+        return Truncator(_one_line(self.call.result or "")).chars(MAX_SHOWN)
 
 
 def _one_line(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return " ".join(text.split())
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
 
 
 def tool_views(recorded: RecordedTools, request: CheckpointRequest) -> list[ToolView]:
@@ -108,26 +94,24 @@ def kept_choices(project: Project | None) -> dict[str, ToolChoice]:
 def with_tools(options: Options, request: CheckpointRequest, recorded: RecordedTools) -> Options:
     """The options of a run, and what happens when it calls a tool, unless it calls every tool."""
     choices = {**kept_choices(request.project), **new_choices(tool_views(recorded, request))}
-    calls = list(_recorded(call for call in recorded.calls if call.at is not None))
+    calls = [_recorded(call) for call in recorded.calls if call.at is not None]
+    is_known = recorded.is_known and len(calls) <= MAX_CALLS
     is_decided = any(choice != ToolChoice.CALL for choice in choices.values())
-    if calls or request.dry_run or is_decided or not recorded.is_known:
+    if calls or request.dry_run or is_decided or not is_known:
         options["tools"] = Tools(
             choices={tool: choice.value for tool, choice in choices.items()},
-            recorded=calls,
-            is_known=recorded.is_known,
+            recorded=calls[:MAX_CALLS],
+            is_known=is_known,
             dry_run=request.dry_run,
         )
     return options
 
 
-def _recorded(calls: Iterable[RecordedToolCall]) -> Iterable[RecordedCall]:
-    for call, _number in zip(calls, range(MAX_CALLS), strict=False):
-        # A redacted value neither matches an argument nor answers a call.
-        is_whole = MARKER not in json.dumps([call.arguments, call.result], ensure_ascii=False, default=str)
-        result = call.result if is_whole and not call.is_error else None
-        if result is not None and len(result) > MAX_RESULT:
-            result = None
-        yield RecordedCall(tool=call.tool, arguments=call.arguments, result=result)
+def _recorded(call: RecordedToolCall) -> RecordedCall:
+    # A redacted value neither matches an argument nor answers a call.
+    is_whole = MARKER not in json.dumps([call.arguments, call.result], ensure_ascii=False, default=str)
+    answers = is_whole and not call.is_error and len(call.result or "") <= MAX_RESULT
+    return RecordedCall(tool=call.tool, arguments=call.arguments, result=call.result if answers else None)
 
 
 def new_choices(views: Iterable[ToolView]) -> dict[str, ToolChoice]:

@@ -42,7 +42,7 @@ class Project(models.Model):
     limits = models.JSONField(default=dict, blank=True)
     # What happens when its runs call a tool (viewer/engines/tool_calls.py), by the tool's name.
     tool_choices = models.JSONField(default=dict, blank=True, db_default={})
-    # A keyed digest of the secrets that are redacted in its jobs (jobs/execution/ending/redact_again.py).
+    # A keyed digest of the secrets that are redacted in its jobs (viewer/host/jobs/redact_again.py).
     secrets_digest = models.CharField(max_length=64, blank=True, default="")
     confirmed_at = models.DateTimeField(null=True, blank=True)
     confirmed_by = models.ForeignKey(

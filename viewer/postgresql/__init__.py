@@ -33,7 +33,7 @@ def is_used() -> bool:
 
 
 def has_pooler() -> bool:
-    """Whether Django's connections lead to a pooler, past which ``connected`` leads."""
+    """Whether Django connects through a pooler, which ``connected`` bypasses."""
     return bool(connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"])
 
 

@@ -83,7 +83,7 @@ def _edits(what: Reproduction) -> Iterator[str]:
 
 
 def _choices(job: Job) -> Iterator[str]:
-    """The options of steps, models, limits and breakpoints."""
+    """The options of steps, models, tools, breakpoints and the thread."""
     options: Mapping[str, Any] = job.request.get("options") or {}
     for option, reason in (("--again", Reason.REQUESTED), ("--keep", Reason.HELD)):
         for step in job.plan:

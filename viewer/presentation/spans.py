@@ -210,9 +210,6 @@ def _ended(span: Span, event: JobEvent) -> Span:
     return replace(span, end=event.at, status=status, call=call, answer=answer, error=error)
 
 
-# The page of a timeline: its tracks, the usage of its units and models, and why it may be empty.
-
-
 # Why a timeline is empty.
 
 

@@ -152,8 +152,8 @@ def _stored_branches(location: Location, keys: Sequence[str]) -> dict[str, str]:
     return stored
 
 
-# A lineage orders its rows by time, and a strand ends at its newest row. So what continues the last row gets
-# the next rows on the same lane, and no other strand moves.
+# A lineage orders its rows by time, so a checkpoint that continues the newest row gets the next row on the
+# same lane, and no other row moves.
 
 
 def _append(location: Location, due: Sequence[Packed], stored: Collection[str]) -> None:
@@ -191,7 +191,7 @@ def _stored_as_continued(run: Run, changed: Sequence[Packed], new: Sequence[Pack
 
 
 def _continue(run: Run, newest: Checkpoint, new: Sequence[Packed]) -> bool:
-    """Whether each of these continues the one before, the first of them the newest row."""
+    """Whether the first of these continues the newest row, and each other one the one before it."""
     before, ids = newest.checkpoint_id, [one.snapshot.checkpoint_id for one in new]
     # The listing of runs may have updated the time of the run already.
     at: datetime | None = run.checkpoints.order_by().aggregate(at=Max("created_at"))["at"]

@@ -143,6 +143,7 @@ class JsonFolder:
         """
         added: list[str] = []
         pending = list(cursor)
+        self._names = 0
         try:
             while pending:
                 key = pending.pop()
@@ -155,7 +156,7 @@ class JsonFolder:
                 keys = [f"{key}/{name}" if key else name for name in names]
                 pending += [one.rstrip("/") for one in keys if one.endswith("/")]
                 added += [one for one in keys if not one.endswith("/")]
-        except OSError:
+        except (OSError, LocationLimitExceeded):
             return None
         return added
 
@@ -196,12 +197,11 @@ class JsonFolder:
         return folder_fingerprint(os.fstat(self.descriptor(key)))
 
     def names(self, key: str) -> list[tuple[str, int]]:
-        """The names and inodes of the files and folders in a folder. Raises OSError, also for a link.
+        """The names and inodes of the files and folders in a folder. Raises as ``_files_in``.
 
         Names of folders end with a slash. Other names than those of JSON files are left out.
         """
-        with os.scandir(self.descriptor(key)) as found:
-            return list(_names_and_inodes(self._without_skipped(found)))
+        return list(_names_and_inodes(self._files_in(key)))
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
         """The file with this relative path; None if there is none, or if the path leads out of the folder."""

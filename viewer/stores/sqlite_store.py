@@ -1,4 +1,4 @@
-"""A SQLite file with a table of checkpoints."""
+"""Reads SQLite files: any plain tables, and a table of checkpoints as JSON."""
 
 import os
 import zlib
@@ -40,9 +40,6 @@ from viewer.stores.sqlite_file import (
     row_error,
 )
 
-# Reads plain tables of an SQLite file without changing the file or its folder.
-
-
 # How many times a file is read again because a writer has changed it.
 MAX_ATTEMPTS = 50
 # How many times a read is repeated after an error that a writer may cause by opening or closing the file.
@@ -51,7 +48,10 @@ _Result = TypeVar("_Result")
 
 
 class SqliteFile:
-    """One file, given as a path or as an open folder and a name. Opening it calls ``read_schema``."""
+    """An SQLite file whose plain tables are read. Never changes the file or its folder.
+
+    Given as a path, or as an open folder and a name. Opening it calls ``read_schema``.
+    """
 
     def __init__(self, file: Path | DatabaseFile, limits: ReadLimits) -> None:
         self.limits = limits
@@ -154,9 +154,6 @@ def short_text(column: str, columns: frozenset[str]) -> str:
 def text_of(value: object) -> str:
     """A text that was read as bytes; empty for anything else."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else ""
-
-
-# An SQLite file with a table of checkpoints.
 
 
 TABLE = "checkpoints"

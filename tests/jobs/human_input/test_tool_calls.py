@@ -1,12 +1,16 @@
 """Questions about tool calls: which answers are valid, and which calls are the same."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from forkline_runner.tool_calls import canonical
+from forkline_runner.reporting import Reporter
+from forkline_runner.tool_calls import ToolCalls, canonical
 from tests.jobs.conftest import MakeJob
 from viewer.engines.answer_schema import AnswerInvalid
+from viewer.engines.runner_request import Tools
+from viewer.host.jobs.spool import Spool
 from viewer.models import Question
 from viewer.records.questions import answer
 from viewer.redaction import MARKER
@@ -35,6 +39,16 @@ def test_what_is_no_choice_and_no_arguments_is_refused(question: Question, text:
 def test_a_choice_or_arguments_are_the_answer(question: Question, text: str) -> None:
     assert answer(question, text, None)
     assert Question.objects.get().answer == text.strip()
+
+
+def test_a_tool_whose_code_calls_it_again_is_decided_about_again(tmp_path: Path) -> None:
+    tools = Tools(choices={}, recorded=[], is_known=True, dry_run=False)
+    calls = ToolCalls(tools, Reporter(Spool(tmp_path)))
+    tool, run, arun = object(), object(), object()
+    with calls.calling(tool, arun):
+        assert calls.is_decided(tool, run)
+        assert not calls.is_decided(tool, arun) and not calls.is_decided(object(), run)
+    assert not calls.is_decided(tool, run)
 
 
 @pytest.mark.parametrize(

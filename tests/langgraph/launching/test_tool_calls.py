@@ -1,7 +1,7 @@
 """The tool calls that a fork of a thread would repeat, and what happens to them."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,14 @@ from django.utils.timezone import now
 
 from tests.langgraph.conftest import opened
 from tests.terminal import Terminal
+from viewer.engines.langgraph.contents import contents_of
+from viewer.engines.langgraph.tool_calls import recorded_tools as langgraph_tools
+from viewer.engines.plan import Action, Reason, Step
+from viewer.engines.spans import SpanSource
 from viewer.engines.tool_calls import RecordedTools, ToolChoice
 from viewer.launching.preview import LaunchPreview, preview_launch
 from viewer.launching.requests import ForkRequest
+from viewer.launching.tools import MAX_CALLS
 from viewer.models import Checkpoint, Location, Project, Run
 from viewer.records.bodies import stored_contents
 from viewer.records.tool_calls import recorded_tools
@@ -93,6 +98,62 @@ def test_a_hidden_value_neither_matches_nor_answers(agent: Run) -> None:
     call, shown = recorded_tools(row, []).calls[0], preview(row)
     shown.recorded = RecordedTools([replace(call, result=f"key {MARKER}")])
     assert shown.options["tools"]["recorded"][0]["result"] is None
+
+
+def test_a_request_with_fewer_calls_than_were_recorded_asks_about_every_tool(agent: Run) -> None:
+    row = at(agent, 0)
+    call, shown = recorded_tools(row, []).calls[0], preview(row)
+    shown.recorded = RecordedTools([call] * (MAX_CALLS + 1))
+    tools = shown.options["tools"]
+    assert (len(tools["recorded"]), tools["is_known"]) == (MAX_CALLS, False)
+
+
+def test_a_form_offers_a_choice_that_no_result_fits(agent: Run, runner: Client, tmp_path: Path) -> None:
+    kept = {"weather": "recorded"}
+    project = Project.objects.create(
+        folder=str(tmp_path), interpreter=sys.executable, confirmed_at=now(), tool_choices=kept
+    )
+    Location.objects.update(project=project)
+    page = runner.get(reverse("fork", args=[at(agent, 3).pk])).content.decode()
+    assert "tool:weather" not in page
+    posted = runner.post(reverse("fork-plan", args=[at(agent, 3).pk]), {"tool:weather": "recorded"})
+    assert '<option value="recorded" selected>' in posted.content.decode()
+
+
+def message(role: str, content: str = "", **fields: Any) -> dict[str, Any]:
+    return {"role": role, "content": content, **fields}
+
+
+def source(*messages: dict[str, Any], written: Sequence[dict[str, Any]] = ()) -> SpanSource:
+    """Return a checkpoint with these messages, after which the node ``tools`` wrote others."""
+    writes = [{"task_id": "t", "channel": "messages", "index": 0, "value": list(written)}]
+    body = {
+        "checkpoint_id": "1",
+        "checkpoint": {"channel_values": {"messages": list(messages)}},
+        "task_names": {"t": "tools"},
+        "writes": writes if written else [],
+    }
+    return SpanSource("1", now(), contents_of(body))
+
+
+CALLS = [{"id": name, "name": "search", "args": {"text": name}} for name in ("a", "b")]
+ASKED, FIRST = message("assistant", tool_calls=CALLS), message("tool", "one", tool_call_id="a", name="search")
+SECOND = message("tool", "two", tool_call_id="b", name="search")
+
+
+def test_of_parallel_calls_only_the_unanswered_one_is_pending() -> None:
+    found = langgraph_tools([source(ASKED, FIRST)], []).calls
+    assert [(call.arguments, call.at) for call in found] == [({"text": "b"}, None)]
+
+
+def test_an_answered_call_that_a_node_writes_again_is_not_repeated() -> None:
+    found = langgraph_tools([source(ASKED, FIRST, written=[ASKED, FIRST, SECOND])], []).calls
+    assert [(call.arguments, call.result) for call in found] == [({"text": "b"}, "two")]
+
+
+def test_a_resume_does_not_repeat_the_calls_of_finished_tasks() -> None:
+    kept = Step("tools", 1, "tools", "", Action.KEPT, Reason.FINISHED)
+    assert langgraph_tools([source(ASKED, written=[FIRST, SECOND])], [kept]).calls == []
 
 
 def test_the_form_lists_the_calls_and_sends_the_choice(agent: Run, runner: Client, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from viewer.cli.output import Output, Subcommand
 from viewer.data_folder import database_server, prepare_data_folder, workers
 from viewer.data_folder.backups import inspect, opened_to_read, refuse_damaged, refuse_other_versions
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
-from viewer.data_folder.identity import restrict
+from viewer.data_folder.permissions import restrict
 from viewer.engines import all_engines
 from viewer.formats import count_text, short_size
 from viewer.host.jobs.environment import runnable

@@ -44,6 +44,7 @@ from viewer.launching.refusals import Code, LaunchRefused
 from viewer.launching.requests import SweepRequest, sweep_prefix
 from viewer.launching.start import request_cancel
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
+from viewer.launching.tools import tool_document, tool_lines, tool_views
 from viewer.launching.variations import Variation
 from viewer.messages.translation import translate
 from viewer.models import Job, Sweep
@@ -74,7 +75,12 @@ def _handle_sweep(options: Mapping[str, Any]) -> Output:
         return _sweep_refusal(preview, LaunchRefused(early))
     if options["plan"]:
         lines = [line for variation in preview.variations for line in _sweep_plan_lines(variation)]
-        return Output(_sweep_document(None, preview, []), [*lines, _("Nothing has been started.")])
+        # The request has no project yet: only a start confirms one.
+        known = replace(request, project=request.checkpoint.location.project)
+        views = tool_views(preview.recorded, known)
+        lines += [line for view in views for line in tool_lines(view)]
+        document = _sweep_document(None, preview, []) | {"tools": [tool_document(view) for view in views]}
+        return Output(document, [*lines, _("Nothing has been started.")])
     try:
         started = sweep(in_project(preview, project_for(request.checkpoint.location, options)))
     except LaunchRefused as refused:

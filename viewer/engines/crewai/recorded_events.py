@@ -12,9 +12,6 @@ from viewer.engines.entry_points import EventGroup, GroupTraits
 from viewer.messages.catalog import gettext_noop as _
 from viewer.stores.model_calls import NO_CALL, ModelCall, call_of
 
-# The events that a checkpoint records, oldest first.
-
-
 # Convert hostile values to the expected type, or to an empty value of it. Nothing here raises.
 
 

@@ -1,6 +1,7 @@
 """The tool calls that the event record of a checkpoint holds."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 
 from viewer.engines.crewai.contents import Contents
@@ -9,8 +10,9 @@ from viewer.engines.plan import Action, Step
 from viewer.engines.spans import Sources
 from viewer.engines.tool_calls import RecordedToolCall, RecordedTools
 
-STARTED, FINISHED, FAILED = "tool_usage_started", "tool_usage_finished", "tool_usage_error"
-RUNNING = (Action.AGAIN, Action.RUNS, Action.MAY)
+STARTED, ENDED = "tool_usage_started", ("tool_usage_finished", "tool_usage_error")
+MAY_RUN = (Action.AGAIN, Action.RUNS, Action.MAY)
+_OTHER = re.compile(r"[^\w]+")
 
 
 def recorded_tools(sources: Sources, steps: Sequence[Step]) -> RecordedTools:
@@ -22,7 +24,7 @@ def recorded_tools(sources: Sources, steps: Sequence[Step]) -> RecordedTools:
     if not known:
         return RecordedTools()
     contents, record = known[0], known[-1]
-    running = {step.unit for step in steps if step.action in RUNNING}
+    running = {step.unit for step in steps if step.action in MAY_RUN}
     if contents.kind == "crew":
         calls = [call for call in _calls(_last_attempts(record.events)) if call.unit in running]
     else:
@@ -42,14 +44,14 @@ def _last_attempts(events: Sequence[Event]) -> list[Event]:
 
 
 def _calls(events: Sequence[Event]) -> Iterator[RecordedToolCall]:
-    ends = {event.started: event for event in events if event.kind in (FINISHED, FAILED) and event.started}
+    ends = {event.started: event for event in events if event.kind in ENDED and event.started}
     for event in events:
-        if event.kind != STARTED:
-            continue
-        end = ends.get(event.id)
-        result = end.text if end else None
-        is_error = end is not None and end.kind == FAILED
-        yield RecordedToolCall(event.task_id, event.subject, _arguments(event), event.at, result, is_error)
+        if event.kind == STARTED:
+            end = ends.get(event.id)
+            result, is_error = (end.text, end.is_failure) if end else (None, False)
+            yield RecordedToolCall(
+                event.task_id, event.subject, _arguments(event), event.at, result, is_error
+            )
 
 
 def _arguments(event: Event) -> object:
@@ -69,4 +71,6 @@ def _others(contents: Contents, running: set[str], recorded: set[str]) -> list[s
     roles = {task.agent for task in tasks}
     agents = [agent for agent in contents.agents if agent.role in roles or contents.kind != "crew"]
     names = [name for task in tasks for name in task.tools] + [name for one in agents for name in one.tools]
-    return [name for name in dict.fromkeys(names) if name not in recorded]
+    # Events have the name that the engine gives to models.
+    sanitized = dict.fromkeys(_OTHER.sub("_", name.lower()).strip("_") for name in names)
+    return [name for name in sanitized if name not in recorded]

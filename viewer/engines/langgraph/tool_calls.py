@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from viewer.engines.langgraph.channels import ChatMessage, ToolCall, messages_in
 from viewer.engines.langgraph.contents import Contents, Task
-from viewer.engines.plan import Step
+from viewer.engines.plan import Action, Step
 from viewer.engines.spans import Sources, SpanSource
 from viewer.engines.tool_calls import RecordedToolCall, RecordedTools
 
@@ -12,31 +12,43 @@ from viewer.engines.tool_calls import RecordedToolCall, RecordedTools
 def recorded_tools(sources: Sources, steps: Sequence[Step]) -> RecordedTools:
     """The calls that tasks made after the first of these checkpoints, and those that it waits for.
 
-    A fork may run any node again, so the calls do not depend on ``steps``.
+    A fork may run any node again, so ``steps`` only say whether the finished tasks of the first one are kept.
     """
     known = [one for one in sources if isinstance(one.contents, Contents)]
     if not known:
         return RecordedTools()
-    requested = {call.id: call for call in _requested(known[0].contents)}
-    pending, found = dict(requested), list[RecordedToolCall]()
+    keeps_finished = any(step.action is Action.KEPT for step in steps)
+    # Nodes may write messages that they have read, such as those of a subgraph.
+    answered, pending = _in_state(known[0].contents)
+    requested, found = dict(pending), list[RecordedToolCall]()
     for source in known:
-        for task in source.contents.tasks:
-            if task.status == "done":
-                for message in _written(task):
-                    requested |= {call.id: call for call in message.calls}
-                    if message.role == "tool":
-                        pending.pop(message.answers_call, None)
-                        found.append(_answered(source, task, message, requested))
+        messages = [
+            (task, message)
+            for task in source.contents.tasks
+            if task.status == "done"
+            for message in _written(task)
+        ]
+        for task, message in messages:
+            requested |= {call.id: call for call in message.calls}
+            if message.role != "tool" or message.answers_call in answered:
+                continue
+            answered.add(message.answers_call)
+            pending.pop(message.answers_call, None)
+            if source is not known[0] or not keeps_finished:
+                found.append(_answered(source, task, message, requested))
     waiting = [RecordedToolCall("", call.name, call.values, None, None) for call in pending.values()]
     return RecordedTools([*found, *waiting])
 
 
-def _requested(contents: Contents) -> Iterator[ToolCall]:
-    """The calls that the messages of the state request and that none of them answers."""
+def _in_state(contents: Contents) -> tuple[set[str], dict[str, ToolCall]]:
+    """The ids of the answered calls, and the unanswered calls of the last message that requests any."""
+    answered, pending = set[str](), dict[str, ToolCall]()
     for value in contents.channels.values():
         messages = messages_in(value)
-        answered = {one.answers_call for one in messages}
-        yield from (call for one in messages[-1:] for call in one.calls if call.id not in answered)
+        answered |= {one.answers_call for one in messages if one.answers_call}
+        last = next((one.calls for one in reversed(messages) if one.calls), ())
+        pending |= {call.id: call for call in last}
+    return answered, {key: call for key, call in pending.items() if key not in answered}
 
 
 def _written(task: Task) -> Iterator[ChatMessage]:

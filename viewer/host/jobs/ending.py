@@ -24,6 +24,8 @@ from viewer.records.run_rows import update_statuses
 from viewer.records.runner_requests import request_for_score
 from viewer.records.sweep_scores import SCORE_SECONDS, score_key
 
+logger = logging.getLogger(__name__)
+
 # Links the job of a new run to its imported run.
 
 
@@ -115,12 +117,6 @@ def queue_score(job: Job) -> Job | None:
         },
     )
     return scoring
-
-
-# Ends a job whose runner has exited.
-
-
-logger = logging.getLogger(__name__)
 
 
 def finish(state: FollowedJob) -> None:

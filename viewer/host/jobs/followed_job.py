@@ -15,7 +15,7 @@ from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.processes import Cancellation, RunnerProcess
 from viewer.host.jobs.spool import SpoolEvent
 from viewer.models import Job
-from viewer.records.queue import (
+from viewer.records.limits import (
     TOKEN_EVENTS,
     Limit,
     limit_in,

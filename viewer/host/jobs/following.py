@@ -22,7 +22,7 @@ from viewer.host.jobs.redact_again import redact_jobs_again
 from viewer.host.jobs.spool import SpoolEvent
 from viewer.host.jobs.starting import launch
 from viewer.models import Job, JobEvent
-from viewer.records.queue import reached_shared_limit
+from viewer.records.limits import reached_shared_limit
 
 # The job's row, and runners of other processes, are polled less often.
 ROW_POLL_SECONDS = 0.2

@@ -8,7 +8,7 @@ from viewer.host.jobs.events import Redactor
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.spool import SpoolEvent
 from viewer.models import Job, Question
-from viewer.records.queue import positive_integer
+from viewer.records.limits import positive_integer
 
 # Questions with higher numbers are ignored.
 MAX_QUESTIONS = 100_000

@@ -85,9 +85,6 @@ def is_stored(request: Mapping[str, Any]) -> bool:
     return bool(request.get("checkpoint", {}).get("stored"))
 
 
-# Starts the runner of a queued job. The runner outlives the process that starts it.
-
-
 def launch(job: Job) -> RunnerProcess | None:
     """Claim the job and start its runner.
 
@@ -119,7 +116,7 @@ def launch(job: Job) -> RunnerProcess | None:
 
 
 def refuse_continued(job: Job) -> None:
-    """Raise JobRefused if the end of the thread that a person wanted to continue is no longer its end.
+    """Raise JobRefused if the thread has grown since a person chose to resume its last checkpoint.
 
     The job may have waited for hours, and its row may be older than the thread.
     """
@@ -129,9 +126,11 @@ def refuse_continued(job: Job) -> None:
     if not kind_of(engine_of(checkpoint.location), checkpoint.entity).resumes_last_only:
         return
     if not checkpoint.is_scratch:
-        import_location(checkpoint.location)
-        import_run(checkpoint.run)
-    if not Checkpoint.objects.select_related("run").get(pk=checkpoint.pk).is_last:
+        summaries = import_location(checkpoint.location), import_run(checkpoint.run)
+        if error := next((one.read_error for one in summaries if one.read_error), None):
+            raise JobRefused(error)
+    current = Checkpoint.objects.select_related("run").filter(pk=checkpoint.pk).first()
+    if current is None or not current.is_last:
         raise JobRefused("job.thread_continued")
 
 

@@ -1,7 +1,7 @@
 """Import a location: list it, read what is new or has changed, and update the lineage of its runs.
 
-A listing is of everything, or of what is new since a cursor. Both are compared with the rows, and what is due
-is read and stored in slices.
+A listing has everything, or what is new since a cursor. It is compared with the rows; entries that are new or
+have changed are read and stored in slices.
 """
 
 import gc
@@ -42,7 +42,7 @@ MAX_SLICE, MAX_SLICE_BYTES = 2_000, 16 * 1024 * 1024
 # From this many on, entries are flushed where the next run begins, while other processes continue to read,
 # so that a run in one slice is reconciled once.
 MIN_SLICE = 400
-# A location of which this many JSON files are no checkpoints, and none is one, is not where checkpoints are.
+# An import stops after this many JSON files that are not checkpoints, if none is one.
 MAX_FOREIGN = 500
 # With fewer checkpoints, nothing is gained by sparing the garbage collector.
 MIN_CHECKPOINTS = 200
@@ -102,12 +102,14 @@ def import_added(location: Location) -> ImportSummary:
         return import_location(location)
     try:
         with import_lock(location, wait=False) as is_ours:
-            if not is_ours or not refresh(location):
+            if not is_ours:
+                return ImportSummary(is_skipped=True)
+            if not refresh(location):
                 return ImportSummary()
             summary = with_reader(location, lambda reader: _store_newest(location, reader))
     except OSError as error:
         return ImportSummary(read_error=system_error(error))
-    if location.import_state != Location.ImportState.REQUESTED:
+    if not summary.read_error and location.import_state != Location.ImportState.REQUESTED:
         return import_location(location)
     record(location, summary)
     return summary

@@ -1,7 +1,7 @@
 """Index a store that is too large to be copied: its runs first, the checkpoints of a run when it is opened.
 
-Bodies are not stored: ``records.bodies`` has them read from the source when a checkpoint is opened. Only of a
-job's scratch store are they copied.
+Bodies are not stored: ``records.bodies`` reads them from the source when a checkpoint is opened. Only the
+bodies of a job's scratch store are copied.
 """
 
 import gc

@@ -178,6 +178,8 @@ def read_if_changed(one: Observed, *, is_certain: bool) -> ImportSummary | None:
                 one.is_local = is_local(one.location.path)
         delay = delay_after(one, summary, time.monotonic() - began)
     except Exception:
+        # A folder does not report this change again.
+        one.has_changed = True
         logger.exception("reading %s", one.location)
     finally:
         connection.close()

@@ -59,9 +59,9 @@ class ImportSummary:
 
 @dataclass(frozen=True, slots=True)
 class ImportCursor:
-    """From where the next import of a folder lists it. Each file takes 8 bytes, so it is no row.
+    """Where the next import of a folder continues. Kept in memory, not in a row: it has 8 bytes per file.
 
-    ``context`` are other values on which the rows depend. ``expires_at`` is on the monotonic clock.
+    ``context`` has the other values on which the rows depend. ``expires_at`` is on the monotonic clock.
     """
 
     folders: FolderCursor
@@ -189,7 +189,7 @@ class Problems:
         return f"{fingerprint} {self._limits.mark}" if kind == Problem.Kind.REFUSED else fingerprint
 
     def _is_unchanged(self, problem: ReadProblem, first_seen_at: datetime) -> bool:
-        """Whether the entry has been unchanged for CHECKPOINT_SETTLED_SECONDS."""
+        """Whether the entry has been unchanged for CHECKPOINT_UNCHANGED_SECONDS."""
         now = self._now.timestamp()
         since = first_seen_at.timestamp()
         if problem.changed_at is not None and problem.changed_at <= now:

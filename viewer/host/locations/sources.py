@@ -140,7 +140,7 @@ def read_body(checkpoint: Checkpoint) -> bytes:
     except LocationUnreadable as error:
         raise NotReadable(error.message) from None
     except OSError as error:
-        raise NotReadable("import.read_failed", why=str(error.strerror or error)) from None
+        raise NotReadable(system_error(error)) from None
     if isinstance(result, Packed):
         return result.data
     raise NotReadable(result.reason if result else UserMessage("store.row_vanished"))
@@ -174,7 +174,7 @@ def unredacted_source(checkpoint: Checkpoint) -> UnredactedSource:
     try:
         with open_reader(address_of(location)) as store:
             found = store.entry(checkpoint.source_key)
-    except LocationUnreadable:
+    except (LocationUnreadable, OSError):
         found = None
     if not isinstance(found, Entry):
         return UnredactedSource(checkpoint.checkpoint_id, checkpoint.source)

@@ -80,7 +80,9 @@ class Command(ForklineCommand):
 
 def served_address() -> str:
     """Return the address of the web server on this machine."""
-    return f"http://{settings.LISTEN_ADDRESS}:{settings.PORT}"
+    # 0.0.0.0 is every address of this machine, not one that a browser can open.
+    address = "127.0.0.1" if settings.LISTEN_ADDRESS == "0.0.0.0" else settings.LISTEN_ADDRESS  # noqa: S104
+    return f"http://{address}:{settings.PORT}"
 
 
 def refuse_taken_port() -> None:

@@ -16,7 +16,7 @@ from viewer.formats import moment_text
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
 from viewer.models import JobEvent
-from viewer.records.queue import positive_integer
+from viewer.records.limits import positive_integer
 
 # The progress of a job, computed from its events. Pure.
 

@@ -15,7 +15,7 @@ from viewer.models import Checkpoint, Job, Question, uuid_of
 from viewer.presentation.jobs.events import EventList, Progress, add_events, advance, halt, progress_of
 from viewer.presentation.jobs.status import usage_label
 from viewer.presentation.listing import Column, Listing, Statuses, choices, filter_in, headings, order_of
-from viewer.records.queue import limits_in, seconds_of
+from viewer.records.limits import limits_in, seconds_of
 
 # The table of jobs. The address of the page holds its filter, order and page number.
 

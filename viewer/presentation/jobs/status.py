@@ -23,14 +23,8 @@ from viewer.messages.translation import translate
 from viewer.models import Job, Location, Question
 from viewer.presentation.hosts import away_text
 from viewer.records.hosts import is_away, is_here, is_stalled
-from viewer.records.queue import (
-    Limit,
-    limit_in,
-    midnight,
-    reached_shared_limit,
-    usage_of,
-    waits_for_cache_warmup,
-)
+from viewer.records.limits import Limit, limit_in, midnight, reached_shared_limit, usage_of
+from viewer.records.queue import waits_for_cache_warmup
 
 # The warnings of a job.
 

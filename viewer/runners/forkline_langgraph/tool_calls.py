@@ -23,13 +23,13 @@ def install(calls: ToolCalls) -> None:
 def _decided(method: Callable[..., Any], calls: ToolCalls) -> Callable[..., Any]:
     @functools.wraps(method)
     def run(self: Any, tool_input: Any, *args: Any, **given: Any) -> Any:
-        if calls.is_decided(self.name):
+        if calls.is_decided(self, method):
             return method(self, tool_input, *args, **given)
         arguments = _arguments(self, tool_input)
         decision = calls.decide(self.name, arguments, is_read_only=_is_read_only(self))
         if decision.answer is not None:
             return _result(self, decision, given.get("tool_call_id"))
-        with calls.calling(self.name):
+        with calls.calling(self, method):
             return method(self, _edited(tool_input, arguments, decision), *args, **given)
 
     return run
@@ -38,14 +38,14 @@ def _decided(method: Callable[..., Any], calls: ToolCalls) -> Callable[..., Any]
 def _decided_later(method: Callable[..., Any], calls: ToolCalls) -> Callable[..., Any]:
     @functools.wraps(method)
     async def arun(self: Any, tool_input: Any, *args: Any, **given: Any) -> Any:
-        if calls.is_decided(self.name):
+        if calls.is_decided(self, method):
             return await method(self, tool_input, *args, **given)
         arguments = _arguments(self, tool_input)
         is_read_only = _is_read_only(self)
         decision = await asyncio.to_thread(calls.decide, self.name, arguments, is_read_only=is_read_only)
         if decision.answer is not None:
             return _result(self, decision, given.get("tool_call_id"))
-        with calls.calling(self.name):
+        with calls.calling(self, method):
             return await method(self, _edited(tool_input, arguments, decision), *args, **given)
 
     return arun

@@ -53,21 +53,22 @@ class ToolCalls:
             if call["result"] is not None:
                 key = _name(call["tool"]), canonical(call["arguments"])
                 self._results.setdefault(key, deque()).append(call["result"])
-        # The tools whose calls were decided about and are under way, in each thread and task.
-        self._under_way: ContextVar[frozenset[str]] = ContextVar("under_way", default=frozenset())
+        # The tool and the method whose call is under way, in each thread and task.
+        self._current: ContextVar[tuple[object, object] | None] = ContextVar("current", default=None)
 
-    def is_decided(self, tool: str) -> bool:
-        """Return whether the call was just decided about: the methods of a tool call each other."""
-        return _name(tool) in self._under_way.get()
+    def is_decided(self, tool: object, method: object) -> bool:
+        """Return whether a method of the tool runs for a call of another one, which was decided about."""
+        current = self._current.get()
+        return current is not None and current[0] is tool and current[1] is not method
 
     @contextmanager
-    def calling(self, tool: str) -> Iterator[None]:
-        """Let calls of this tool pass within the block."""
-        token = self._under_way.set(self._under_way.get() | {_name(tool)})
+    def calling(self, tool: object, method: object) -> Iterator[None]:
+        """Let other methods of this tool pass within the block."""
+        token = self._current.set((tool, method))
         try:
             yield
         finally:
-            self._under_way.reset(token)
+            self._current.reset(token)
 
     def decide(self, tool: str, arguments: Any, *, is_read_only: bool = False) -> Decision:
         """Return what happens to a call. Asks a person and waits, if that was chosen."""

@@ -18,6 +18,7 @@ from viewer.engines.runner_request import CheckpointSettings
 from viewer.engines.tool_calls import ToolChoice
 from viewer.formats import short_moment
 from viewer.launching import options
+from viewer.launching.labels import tool_choice_label
 from viewer.launching.options import (
     ALL_AGENTS,
     STRATEGIES,
@@ -268,13 +269,11 @@ class StartTimeForm(forms.Form):
         return short_moment(self.at) if self.at else gettext("now")
 
 
-# The form of limits of tokens, minutes and steps.
+# The form for what happens when a run calls tools.
 
 
-NAMES = {"tokens": "limit_tokens", "seconds": "limit_minutes", "steps": "limit_steps"}
-
-
-TOOL = "tool:"
+# Precedes the name of a tool in the name of its field.
+TOOL_FIELD = "tool:"
 
 
 class ToolsForm(forms.Form):
@@ -284,7 +283,7 @@ class ToolsForm(forms.Form):
 
     def __init__(self, data: Any) -> None:
         super().__init__(data)
-        for number, name in enumerate([name for name in data or () if name.startswith(TOOL)], 1):
+        for number, name in enumerate([name for name in data or () if name.startswith(TOOL_FIELD)], 1):
             self.fields[name] = OptionField(options.TOOL, f"tool-{number}")
 
     @property
@@ -292,14 +291,25 @@ class ToolsForm(forms.Form):
         """The valid choices by the names of the tools."""
         sent = valid_values(self) if self.is_bound else {}
         return {
-            name.removeprefix(TOOL): value
+            name.removeprefix(TOOL_FIELD): value
             for name, value in sent.items()
-            if name.startswith(TOOL) and value is not None
+            if name.startswith(TOOL_FIELD) and value is not None
         }
+
+    @property
+    def labels(self) -> list[tuple[str, str]]:
+        """The choices that each tool has, with their labels."""
+        return [(choice.value, tool_choice_label(choice)) for choice in ToolChoice]
 
     @property
     def is_dry_run(self) -> bool:
         return bool(self.is_bound and valid_values(self).get("dry_run"))
+
+
+# The form of limits of tokens, minutes and steps.
+
+
+NAMES = {"tokens": "limit_tokens", "seconds": "limit_minutes", "steps": "limit_steps"}
 
 
 class LimitField(forms.CharField):

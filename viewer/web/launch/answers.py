@@ -172,9 +172,6 @@ def _with_value(answer: Any, path: Sequence[str | int], value: Any) -> Any:
     return answer
 
 
-# Questions with their answers, and conversations with their messages, as a launch page shows them.
-
-
 # Questions of a checkpoint or run with their answers, as a page shows them.
 
 

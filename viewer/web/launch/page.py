@@ -33,9 +33,6 @@ from viewer.web.forms.options import (
 from viewer.web.launch.options import OptionParts, checkpoints_part, run_settings_part
 from viewer.web.launch.retry import Retry
 
-# The common parts of all launch pages: errors, refusals, and the start.
-
-
 # What a page previews, and what its form starts.
 Preview = TypeVar("Preview", bound=CheckedLaunch | None)
 FromCheckpoint = TypeVar("FromCheckpoint", bound=LaunchPreview | SweepPreview)

@@ -16,6 +16,7 @@ from viewer.web.forms.options import (
     CACHE_WARMUP,
     EVENTS,
     MAX_CHECKPOINTS,
+    TOOL_FIELD,
     ModelsForm,
     limit_texts,
     name_of,
@@ -49,6 +50,7 @@ def retry_of_fork(
     kept["state"] = {name: value for name, value in kept["state"].items() if name not in conversations}
     sent = {f"mode:{name}": "add" for name in kept["state"] if name not in (options.get("replace") or ())}
     sent["as_node"] = str(options.get("as_node") or "")
+    sent["into"] = str(options.get("into") or "")
     for form in values:
         sent |= _values(form, kept["inputs" if form.group == "input" else form.group])
     for unit, edit in kept["outputs"].items():
@@ -93,6 +95,9 @@ def _options(job: Job, models: ModelsForm) -> dict[str, str]:
     chosen = options.get("models") or {}
     sent = {name_of(role): model for role, model in chosen.items() if name_of(role) in models.fields}
     sent[CACHE_WARMUP] = options.get("cache_warmup", "")
+    tools = options.get("tools") or {}
+    sent |= {f"{TOOL_FIELD}{name}": choice for name, choice in (tools.get("choices") or {}).items()}
+    sent |= {"dry_run": "1"} if tools.get("dry_run") else {}
     latest = (options.get("checkpoints") or {}).get("max_checkpoints")
     return sent | ({MAX_CHECKPOINTS: str(latest)} if latest else {}) | limit_texts(job.limits)
 

@@ -26,6 +26,7 @@ from viewer.launching.values import ValueKind
 from viewer.launching.variations import (
     MAX_VARIATIONS,
     answer_dimension,
+    dimension_values,
     model_dimension,
     output_dimension,
     output_label,
@@ -180,9 +181,6 @@ class SweepForm(BranchForm):
         return [one for one in values if one.values]
 
 
-# The page of a sweep, with the values of each dimension.
-
-
 # The parts of a sweep's page: the values of each dimension, as typed.
 
 
@@ -266,8 +264,8 @@ def dimension_fields(
     """The fields that can vary: inputs or state, answers, run settings, outputs and models."""
     engine = engine_of(contents)
     editable, unit = engine.editable(contents), kind_of(engine, contents.kind).unit_label
-    group, stored = ("state", editable.state) if editable.inputs is None else ("input", editable.inputs)
-    values = ValuesForm(None, group, stored or {}).value_fields.values()
+    group, stored = dimension_values(contents)
+    values = ValuesForm(None, group, stored).value_fields.values()
     too_long = OutputsForm(None, editable.outputs).too_long
     return [
         *(ValuesField(group, value) for value in values),

@@ -29,7 +29,7 @@ from viewer.web.login_links import number_in
 MAX_WAITING = 100
 # Sockets of share links that may be open at the same time, so that enough connections are left for others.
 MAX_SOCKETS = 200
-# The threads that look for the links of sockets at the same time. Four serve all sockets.
+# How many share links are looked up at the same time. All sockets share four threads.
 MAX_THREADS = 2
 open_sockets: "WeakSet[PageConsumer]" = WeakSet()
 # By event loop: a web process has one.

@@ -185,6 +185,9 @@ def answer_question(request: HttpRequest, job: UUID, number: int) -> HttpRespons
     try:
         is_first = questions.answer(question, text, person)
     except AnswerInvalid as invalid:
+        if request.headers.get("HX-Request"):
+            context = {"question": question, "job": question.job, "error": translate(invalid), "typed": text}
+            return render(request, "inbox/_question.html", context)
         messages.error(request, translate(invalid))
         return redirect(question)
     if request.headers.get("HX-Request"):

@@ -23,17 +23,14 @@ from viewer.presentation.listing import headings, known_sort
 from viewer.presentation.reproduction import command_of, reproduction_of
 from viewer.presentation.run.branches import branch_colours
 from viewer.presentation.sweeps import COLUMNS, compared, held_back, in_order, winners
+from viewer.records.limits import limits_in
 from viewer.records.permissions import viewer_allowed
-from viewer.records.queue import limits_in
 from viewer.web.forms.locations import allowed_folders
 from viewer.web.launch.fork_page import ForkPage, fork_page
 from viewer.web.launch.new_run_page import NewRunPage, chosen_for, new_run_page
 from viewer.web.launch.page import LaunchPage, Preview, Started, Submission
 from viewer.web.launch.publish_page import publish_page
 from viewer.web.launch.sweep_page import SweepPage, sweep_page
-
-# The pages of a fork, a resume and a publication, and what all launch pages read of a request.
-
 
 # The origin of a request, on which depends what a page starts without a click.
 

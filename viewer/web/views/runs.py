@@ -9,7 +9,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.cache import patch_vary_headers
-from django.utils.translation import gettext
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
@@ -222,7 +221,7 @@ def timeline_branches(run: Run, branch: str = "") -> dict[str, Any]:
     return {
         "branch_page": reverse("run-timeline", args=[run.uid]),
         "branch_finder": reverse("run-branches", args=[run.uid], query=query),
-        "branches_label": gettext("Show the timeline of one branch"),
+        "branches_label": _("Show the timeline of one branch"),
     }
 
 

@@ -1,4 +1,4 @@
-"""The form and the pages of a search."""
+"""The forms and the pages of a search."""
 
 from typing import Any
 from urllib.parse import parse_qsl
@@ -11,7 +11,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.cache import patch_vary_headers
 from django.utils.text import capfirst
-from django.utils.translation import gettext, ngettext, pgettext_lazy
+from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
 
@@ -19,14 +19,10 @@ from viewer.engines import all_engines
 from viewer.models import Location, SavedSearch, SearchEntry, SearchFacet
 from viewer.presentation.palette import commands_for
 from viewer.presentation.run.rows import trigger_label
-from viewer.presentation.share_links import EXPIRY_DAYS
 from viewer.records.permissions import can_run, viewer_allowed
 from viewer.records.search import Results, SearchRefused, progress, search
 from viewer.records.search_filters import COMPLETED, FAILED, PRUNED, WAITING, Filters, filters_from
 from viewer.web.login_links import number_in
-
-# The forms of a search and of a share link.
-
 
 # The form of a search. Whatever it holds is valid: what cannot be understood does not filter.
 
@@ -114,28 +110,6 @@ class SavedSearchForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = SavedSearch
         fields = ("name", "query")
-
-
-# What a person chooses for a share link.
-
-
-def _choices() -> list[tuple[str, str]]:
-    return [
-        (str(days), ngettext("%(count)s day", "%(count)s days", days) % {"count": days})
-        for days in EXPIRY_DAYS
-    ]
-
-
-class ShareForm(forms.Form):
-    """How long a link works, and whether it unfurls in a chat."""
-
-    days = forms.ChoiceField(label=_("Expires after"), choices=_choices, initial=str(EXPIRY_DAYS[0]))
-    unfurls = forms.BooleanField(label=_("Show a preview where the link is pasted"), required=False)
-
-    @property
-    def days_chosen(self) -> int:
-        """How many days the link works."""
-        return int(self.cleaned_data["days"])
 
 
 # Search: the texts and checkpoints of all locations, and saved searches.

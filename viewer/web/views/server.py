@@ -26,8 +26,8 @@ from viewer.presentation.run_list import attention, run_list
 from viewer.records.annotations import mark_of
 from viewer.records.drafts import drafts_of
 from viewer.records.hosts import chosen_host
+from viewer.records.limits import limits_in, midnight, usage_of
 from viewer.records.permissions import viewer_allowed
-from viewer.records.queue import limits_in, midnight, usage_of
 from viewer.web.forms.options import DailyLimitsForm, limit_texts
 from viewer.web.live.feeds import home_state
 from viewer.web.views.locations import adding_context
@@ -86,9 +86,6 @@ def remove_host(request: HttpRequest, pk: int) -> HttpResponse:
     else:
         messages.error(request, in_use_text(host))
     return redirect("hosts")
-
-
-# Pages about the server: health, daily limits, stored data, a notice, and redirects.
 
 
 # A health check for monitoring programs.

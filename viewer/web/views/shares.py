@@ -3,6 +3,7 @@
 from typing import Any
 
 from csp.decorators import csp_replace, csp_update
+from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -11,17 +12,40 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from viewer.models import ShareLink
-from viewer.presentation.share_links import link_state, make_link, shared_by
+from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, shared_by
 from viewer.presentation.shared_objects import Shared, find_shared, subject_at, subject_in
-from viewer.web.views.search import ShareForm
 from viewer.web.views.shared import origin_of, shared_page, shared_picture, shared_rows
 
 # The newest links that the list shows.
 MAX_LINKS = 500
+
+
+def _choices() -> list[tuple[str, str]]:
+    return [
+        (str(days), ngettext("%(count)s day", "%(count)s days", days) % {"count": days})
+        for days in EXPIRY_DAYS
+    ]
+
+
+class ShareForm(forms.Form):
+    """How long a link works, and whether it unfurls in a chat."""
+
+    days = forms.ChoiceField(
+        label=gettext_lazy("Expires after"), choices=_choices, initial=str(EXPIRY_DAYS[0])
+    )
+    unfurls = forms.BooleanField(
+        label=gettext_lazy("Show a preview where the link is pasted"), required=False
+    )
+
+    @property
+    def days_chosen(self) -> int:
+        """How many days the link works."""
+        return int(self.cleaned_data["days"])
 
 
 @csp_update({"frame-src": ["'self'"]})

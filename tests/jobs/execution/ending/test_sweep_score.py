@@ -16,7 +16,8 @@ from viewer.cli.running import run_here
 from viewer.host.jobs.ending import queue_score
 from viewer.models import Checkpoint, Job, Location, Sweep
 from viewer.presentation.jobs.status import wait_of
-from viewer.records.queue import next_job, shared_usage
+from viewer.records.limits import shared_usage
+from viewer.records.queue import next_job
 from viewer.records.sweep_scores import score_key, scoring_of
 
 JUDGE = "def done(checkpoint):\n    return sum(task['done'] for task in checkpoint['tasks'])\n"

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 # Set on methods that have their calls decided.
 _IS_DECIDED = "forkline_decides"
-# Returns the arguments of a call.
-Read = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
-# Calls the method with arguments that a person has edited.
-Pass = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any], Any], Any]
+Given = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def decide_about_calls(calls: ToolCalls) -> None:
@@ -60,60 +57,65 @@ def _decide_methods(cls: type[BaseTool], calls: ToolCalls) -> None:
             setattr(cls, name, _decided(method, calls, _by_name, _with_names))
 
 
-def _decided(method: Callable[..., Any], calls: ToolCalls, read: Read, passed: Pass) -> Callable[..., Any]:
-    """Return the method with each of its calls decided. One that its own method makes passes."""
+def _decided(
+    method: Callable[..., Any],
+    calls: ToolCalls,
+    read: Callable[[Any, Given], Any],
+    edit: Callable[[Given, Any], Given],
+) -> Callable[..., Any]:
+    """Return the method with each of its calls decided.
+
+    ``read`` returns the arguments of a call, and ``edit`` what the method is given with edited ones.
+    """
     if inspect.iscoroutinefunction(method):
 
         @functools.wraps(method)
         async def decided_later(self: Any, *args: Any, **given: Any) -> Any:
-            if calls.is_decided(self.name):
+            if calls.is_decided(self, method):
                 return await method(self, *args, **given)
-            arguments = read(self, args, given)
+            arguments = read(self, (args, given))
             decision = await asyncio.to_thread(calls.decide, self.name, arguments)
             if decision.answer is not None:
                 return decision.answer
-            with calls.calling(self.name):
-                if decision.arguments is arguments:
-                    return await method(self, *args, **given)
-                return await passed(method, self, args, given, decision.arguments)
+            if decision.arguments is not arguments:
+                args, given = edit((args, given), decision.arguments)
+            with calls.calling(self, method):
+                return await method(self, *args, **given)
 
         setattr(decided_later, _IS_DECIDED, True)
         return decided_later
 
     @functools.wraps(method)
     def decided(self: Any, *args: Any, **given: Any) -> Any:
-        if calls.is_decided(self.name):
+        if calls.is_decided(self, method):
             return method(self, *args, **given)
-        arguments = read(self, args, given)
+        arguments = read(self, (args, given))
         decision = calls.decide(self.name, arguments)
         if decision.answer is not None:
             return decision.answer
-        with calls.calling(self.name):
-            if decision.arguments is arguments:
-                return method(self, *args, **given)
-            return passed(method, self, args, given, decision.arguments)
+        if decision.arguments is not arguments:
+            args, given = edit((args, given), decision.arguments)
+        with calls.calling(self, method):
+            return method(self, *args, **given)
 
     setattr(decided, _IS_DECIDED, True)
     return decided
 
 
-def _by_name(tool: Any, args: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
-    names = list(getattr(getattr(tool, "args_schema", None), "model_fields", {}))
-    return {**dict(zip(names, args, strict=False)), **given}
+def _by_name(tool: Any, given: Given) -> dict[str, Any]:
+    names = getattr(getattr(tool, "args_schema", None), "model_fields", {})
+    return {**dict(zip(names, given[0], strict=False)), **given[1]}
 
 
-def _with_names(
-    method: Callable[..., Any], tool: Any, args: tuple[Any, ...], given: dict[str, Any], edited: Any
-) -> Any:
-    return method(tool, **edited)
+def _with_names(_given: Given, edited: dict[str, Any]) -> Given:
+    return (), edited
 
 
-def _input(tool: Any, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
-    return args[0] if args else given.get("input")
+def _input(_tool: Any, given: Given) -> Any:
+    args, named = given
+    return args[0] if args else named.get("input")
 
 
-def _with_input(
-    method: Callable[..., Any], tool: Any, args: tuple[Any, ...], given: dict[str, Any], edited: Any
-) -> Any:
-    others = {name: value for name, value in given.items() if name != "input"}
-    return method(tool, edited, *args[1:], **others)
+def _with_input(given: Given, edited: Any) -> Given:
+    args, named = given
+    return (edited, *args[1:]), {name: value for name, value in named.items() if name != "input"}
