@@ -121,7 +121,7 @@ def filled(client: Client, checkpoint: Checkpoint, name: str = "fork", **changes
     found.pop("csrfmiddlewaretoken", None)
     chosen = re.search(r'<option selected[^>]*>([^<]+)</option>|<option value="" selected', text)
     found["entry_point"] = (chosen[1] or "") if chosen else ""
-    for choice in ("again", "keep", "shown", "checkpoint_events"):
+    for choice in ("again", "keep", "shown", "checkpoint_events", "dry_run"):
         found.pop(choice, None)
     if 'name="check"' in text:
         # The page sends this for the preflight check when it loads.

@@ -120,8 +120,8 @@ def parsed(option: str, parse: Callable[[Any], Parsed], text: Any) -> Parsed:
 def _hint(text: Any, parse: Callable[[Any], Any]) -> str:
     """How a text is written that begins like JSON, if that may be what is wrong."""
     is_answer = isinstance(parse, partial) and parse.func is parse_typed_answer
-    begins_like_json = text.lstrip()[:1] in ("{", "[", '"')
-    if MARKER in text or not (parse is parse_untyped or (is_answer and begins_like_json)):
+    is_like_json = parse is parse_untyped or (is_answer and text.lstrip()[:1] in ("{", "[", '"'))
+    if not is_like_json or MARKER in text:
         return ""
     return " " + _("A text is written in quotes: %s") % json.dumps(shortened(text), ensure_ascii=False)
 

@@ -53,6 +53,18 @@ def delivered_answer(question: Question) -> str:
     return str(json.loads((question.job.folder / answer_name(question.number)).read_text())["text"])
 
 
+def test_edited_arguments_that_are_no_object_are_shown_again_with_the_reason(
+    runner: Client, job: Job
+) -> None:
+    question = ask(job, kind="tool_call", output='{"to": "ada"}', choices=["call", "refuse"])
+    html = send(runner, question, text='{"to":')
+    assert "or with the arguments as a JSON object" in html and "{&quot;to&quot;:</textarea>" in html
+    assert "<html" not in html and '<details class="fold" open>' in html
+    question.refresh_from_db()
+    assert question.is_waiting
+    assert "Call with these arguments" in text_of(runner, question.get_absolute_url())
+
+
 @pytest.mark.parametrize("name", ["inbox", "inbox-waiting", "inbox-count", "question", "question-answer"])
 def test_visitors_see_and_answer_no_questions(client: Client, job: Job, name: str) -> None:
     question = ask(job)

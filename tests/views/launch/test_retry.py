@@ -58,6 +58,13 @@ def test_the_form_has_the_typed_values(runner: Client, checkpoint: Checkpoint) -
     assert "Not kept" not in again
 
 
+def test_the_form_has_what_was_chosen_for_tools(runner: Client, checkpoint: Checkpoint) -> None:
+    job = failed(runner, checkpoint, tool__search="refuse", dry_run="1")
+    text = runner.get(retry_link(runner, job)).content.decode()
+    assert re.search(r'name="tool:search">.*?<option value="refuse" selected>', text, re.S)
+    assert re.search(r'name="dry_run" value="1"\s+checked', text)
+
+
 def test_a_typed_value_of_another_type_keeps_its_type(runner: Client, checkpoint: Checkpoint) -> None:
     job = failed(runner, checkpoint, **{"input-json__topic": '["tea", 1]', "input-more": '{"tone": "dry"}'})
     text = runner.get(retry_link(runner, job)).content.decode()
