@@ -19,7 +19,7 @@ from tests.engine_runs.prewarmed import WarmPython, launched
 from tests.engine_runs.runs import PRESS, Child, Ended, Saved, marks, saved_in
 
 MAX_SECONDS = 300
-MAX_RECORDINGS = 5
+MAX_RECORDINGS = 25
 # These kinds have files besides their store: knowledge or memory.
 KEEP_BESIDE = ("knowing", "remembering", "remembering apart")
 # If an engine fails to write checkpoints of such a run, a run by Forkline is the starting point.

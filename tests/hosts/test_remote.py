@@ -347,7 +347,7 @@ def test_a_start_is_refused_or_queued_while_its_host_is_away(
 text = client.get(address).content.decode()
 result = [text, not is_startable(text), statuses()]
 """)
-    assert "gpu-2 does not answer. The project, its code and the preflight check were not read." in text
+    assert "gpu-2 does not answer, so its project was not read and no preflight check ran." in text
     assert "gpu-2 does not answer: queue the start" in text and is_refused and statuses == [422, 0]
     # Sent twice, it is stored once.
     job, statuses, is_startable = web.run(f"""{FORM}
