@@ -165,14 +165,20 @@ class ReadBodies(Request[list[Body]], frozen=True):
 class FoundStore(msgspec.Struct, frozen=True):
     """A store that is no location yet. ``count`` is of checkpoints, or of runs where a store lists these.
 
-    If ``has_more``, at least ``count``.
+    If ``has_more``, at least ``count``. ``name`` is the English name of a store that a program writes by
+    default, and ``size`` the bytes of a file. A store outside the allowed folders is not opened; ``setting``
+    allows it. If not ``is_readable``, Forkline never reads it.
     """
 
     path: str
     engine: str
-    count: int
-    has_more: bool
+    count: int = 0
+    has_more: bool = False
     counts_runs: bool = False
+    name: str = ""
+    size: int = 0
+    setting: str = ""
+    is_readable: bool = True
 
     @property
     def counted(self) -> str:

@@ -18,6 +18,7 @@ from viewer.engines.entry_points import (
     RootKind,
     Runner,
 )
+from viewer.engines.known_stores import KnownStore
 from viewer.engines.plan import Edits, Outlook, Step, Unit
 from viewer.engines.reproduction import Reproduction
 from viewer.engines.spans import Sources, Span
@@ -58,6 +59,11 @@ class EngineDescription(Protocol):
     @property
     def distribution(self) -> str:
         """The Python distribution whose version is shown for an interpreter."""
+
+    @property
+    def known_stores(self) -> Sequence[KnownStore]:
+        """Where programs keep checkpoints of this engine by default."""
+        return ()
 
 
 # What an engine decodes from a stored copy.

@@ -17,6 +17,14 @@ from viewer.host.locations.finding import find_stores, paths_like
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home folder, where programs keep their stores."""
+    folder = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
 def found(root: Path) -> dict[str, tuple[str, int]]:
     stores = find_stores([root])
     return {str(Path(one.path).relative_to(root)): (one.engine, one.count) for one in stores}
@@ -81,3 +89,49 @@ def test_a_home_folder_is_completed_as_it_was_typed(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "newsroom").mkdir()
     assert paths_like("~/new", [tmp_path]) == ["~/newsroom/"]
+
+
+def test_stores_of_known_programs_are_named(home: Path) -> None:
+    for path in (".deepagents/.state/sessions.db", "swe/.langgraph_api/checkpoints.sqlite"):
+        folder = (home / path).parent
+        folder.mkdir(parents=True)
+        copied("lg12", folder)
+        (folder / "lg12.db").rename(home / path)
+    shutil.copytree(STORES / "1.15.30/json", home / "newsroom/.checkpoints")
+    stores = {one.path.removeprefix(f"{home}/"): one for one in find_stores([home])}
+    assert {path: one.name for path, one in stores.items()} == {
+        ".deepagents/.state/sessions.db": "Deep Agents sessions",
+        "swe/.langgraph_api/checkpoints.sqlite": "LangGraph development server",
+        "newsroom/.checkpoints": "CrewAI checkpoints",
+    }
+    deep = stores[".deepagents/.state/sessions.db"]
+    assert deep.counts_runs and deep.count and deep.size == Path(deep.path).stat().st_size
+
+
+def test_a_known_store_outside_the_allowed_folders_is_not_opened(home: Path, tmp_path: Path) -> None:
+    store = home / ".deepagents/sessions.db"
+    store.parent.mkdir()
+    store.write_text("never opened")
+    (one,) = find_stores([tmp_path])
+    assert (one.path, one.name, one.count, one.size) == (str(store), "Deep Agents sessions", 0, 12)
+    assert one.setting == f"CHECKPOINT_ROOTS={tmp_path}:{store.parent}"
+
+
+def test_a_link_does_not_lead_a_known_store_out_of_the_allowed_folders(home: Path, tmp_path: Path) -> None:
+    copied("lg12", tmp_path)
+    (home / ".deepagents").mkdir()
+    (home / ".deepagents/sessions.db").symlink_to(tmp_path / "lg12.db")
+    (one,) = find_stores([home])
+    assert one.setting and not one.count
+
+
+def test_pickles_are_named_and_never_opened(home: Path) -> None:
+    folder = home / "agent/.langgraph_api"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "store.pckl")
+    assert find_stores([home]) == []
+    (folder / ".langgraph_checkpoint.1.pckl").write_bytes(b"\x80\x04cos\nsystem\n.")
+    (one,) = find_stores([home])
+    assert (one.path, one.name, one.is_readable) == (str(folder), "LangGraph development server", False)
+    (folder / "checkpoints.sqlite").touch()
+    assert find_stores([home]) == []

@@ -246,6 +246,28 @@ def test_found_stores_are_added_with_one_press(runner: Client, settings: Setting
     assert "No other store" in runner.get(reverse("locations-found")).content.decode()
 
 
+def test_a_known_store_outside_the_allowed_folders_says_how_to_allow_it(
+    runner: Client, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.CHECKPOINT_ROOTS = [tmp_path / "allowed"]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".deepagents").mkdir()
+    (tmp_path / ".deepagents/sessions.db").write_text("sessions")
+    page = runner.get(reverse("locations-found")).content.decode()
+    assert "Deep Agents sessions" in page and 'type="submit"' not in page
+    assert f"CHECKPOINT_ROOTS={tmp_path}/allowed:{tmp_path}/.deepagents" in page
+
+
+def test_pickled_threads_show_how_to_store_them_in_a_database(
+    runner: Client, settings: Settings, tmp_path: Path
+) -> None:
+    settings.CHECKPOINT_ROOTS = [tmp_path]
+    (tmp_path / "agent/.langgraph_api").mkdir(parents=True)
+    (tmp_path / "agent/.langgraph_api/.langgraph_checkpoint.1.pckl").write_bytes(b"cos\nsystem\n.")
+    page = runner.get(reverse("locations-found")).content.decode()
+    assert "./checkpointer.py:create_checkpointer" in page and "never loads" in page
+
+
 def test_the_field_completes_paths(runner: Client, settings: Settings, tmp_path: Path) -> None:
     settings.CHECKPOINT_ROOTS = [tmp_path]
     (tmp_path / "alpha").mkdir()

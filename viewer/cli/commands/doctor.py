@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shlex
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,7 @@ from viewer.engines import all_engines
 from viewer.formats import count_text, short_size
 from viewer.host.jobs.environment import runnable
 from viewer.host.jobs.orphans import end_orphan_processes, finish_orphans
+from viewer.host.locations.finding import find_stores
 from viewer.host.projects import engine_version, python_version
 from viewer.host_requests import JobRefused
 from viewer.messages.translation import translate
@@ -199,6 +201,22 @@ def of_roots() -> Iterator[CheckResult]:
         yield CheckResult("roots", "ok" if is_there else "warning", text % {"path": root})
 
 
+def of_stores() -> Iterator[CheckResult]:
+    """Report stores that programs keep by default and that are no locations yet."""
+    for store in find_stores(settings.CHECKPOINT_ROOTS):
+        if store.name and store.is_readable:
+            text = _("%(name)s: %(path)s. To add it: forkline import %(argument)s")
+        elif store.name:
+            text = _(
+                "%(name)s: %(path)s has pickle files, which Forkline never loads. The page Locations shows "
+                "how to store threads in a database instead."
+            )
+        else:
+            continue
+        values = {"name": _(store.name), "path": store.path, "argument": shlex.quote(store.path)}
+        yield CheckResult("stores", "ok", text % values)
+
+
 # ``manage.py checkpoints doctor``.
 
 
@@ -223,7 +241,7 @@ def _handle_doctor(options: Mapping[str, Any]) -> Output:
     found += database
     if all(one.state == "ok" for one in database):
         prepare_data_folder()
-        found += [*of_jobs(), *of_projects(), *of_hosts()]
+        found += [*of_jobs(), *of_projects(), *of_hosts(), *of_stores()]
     worst = max((one.state for one in found), key=lambda state: STATUS[state])
     endings = {
         "ok": _("No problems found."),

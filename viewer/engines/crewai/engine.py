@@ -30,6 +30,7 @@ class CrewAI(Engine[Contents]):
     tab_order = ORDER
     source_type = tuple[FlowMethod, ...] | ConditionalTasks | None
     distribution = "crewai"
+    known_stores = labels.KNOWN_STORES
     runner = Runner(
         program=RUNNERS / "crewai_runner.py",
         prewarm_module="forkline_crewai.prewarm",

@@ -3,6 +3,7 @@
 from viewer.engines.crewai.editing import PROMPT
 from viewer.engines.crewai.recorded_events import FAILED
 from viewer.engines.entry_points import EventPreset, RootKind
+from viewer.engines.known_stores import KnownStore
 from viewer.messages.catalog import gettext_noop as _
 
 # What a person runs with CrewAI: a crew, a flow, or an agent alone.
@@ -69,6 +70,10 @@ AGENT = RootKind(
     ),
 )
 KINDS = {kind.name: kind for kind in (CREW, FLOW, AGENT)}
+KNOWN_STORES = (
+    KnownStore(_("CrewAI checkpoints"), ".checkpoints"),
+    KnownStore(_("CrewAI checkpoints"), ".checkpoints.db"),
+)
 
 
 # English labels of the events at which CrewAI writes a checkpoint, and of the runner's events.

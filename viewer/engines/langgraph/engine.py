@@ -34,6 +34,7 @@ class LangGraph(Engine[Contents]):
     tabs = TABS
     tab_order = ORDER
     distribution = "langgraph"
+    known_stores = labels.KNOWN_STORES
     runner = Runner(
         program=RUNNERS / "langgraph_runner.py",
         prewarm_module="forkline_langgraph.job",

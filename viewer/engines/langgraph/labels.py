@@ -1,6 +1,7 @@
 """What a person runs with LangGraph, and the labels of its checkpoints and preflight checks."""
 
 from viewer.engines.entry_points import PreflightLabels, RootKind
+from viewer.engines.known_stores import KnownStore
 from viewer.engines.langgraph.tables.row_shapes import MAX_ROWS
 from viewer.messages.catalog import gettext_noop as _
 
@@ -41,6 +42,16 @@ GRAPH = RootKind(
     new_run=_("The graph runs from its start, on a new thread."),
 )
 KINDS = {kind.name: kind for kind in (GRAPH,)}
+KNOWN_STORES = (
+    KnownStore(_("Deep Agents sessions"), "~/.deepagents/.state/sessions.db"),
+    KnownStore(_("Deep Agents sessions"), "~/.deepagents/sessions.db"),
+    KnownStore(_("LangGraph development server"), ".langgraph_api/checkpoints.sqlite"),
+    KnownStore(
+        _("LangGraph development server"),
+        ".langgraph_api/.langgraph_checkpoint.*.pckl",
+        advice="engines/langgraph/_pickled.html",
+    ),
+)
 
 
 # The triggers of LangGraph's checkpoints: the ``source``, and for the head of a branch a suffix.

@@ -1,4 +1,7 @@
-"""Find stores in the allowed folders, for a person who looks for one to add. The search follows no link."""
+"""Find stores for a person who looks for one to add: in the allowed folders, and where programs keep them.
+
+The search follows no link. What is outside the allowed folders is not opened.
+"""
 
 import os
 import re
@@ -7,15 +10,18 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from django.conf import settings
 
-from viewer.engines import DEFAULT, engine_named
+from viewer.engines import DEFAULT, all_engines, engine_named
+from viewer.engines.known_stores import KnownStore
+from viewer.host.locations.adding import permitted_path
 from viewer.host.locations.sources import address_at
 from viewer.host.reading.location_reader import open_reader
-from viewer.host_requests import FoundStore
+from viewer.host_requests import FoundStore, UnknownLocation
 from viewer.models import Location
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.protocol import Entry
@@ -33,12 +39,14 @@ _FILE = re.compile(r"\d{8}T\d{6}_[0-9a-f]{8}(_p-\w+)?\.json", re.ASCII)
 
 
 def find_stores(roots: Sequence[Path]) -> list[FoundStore]:
-    """Return stores in these folders and those below them that are not locations, within the limits."""
+    """Return stores that are not locations, within the limits: those that programs keep by default first."""
     until = time.monotonic() + MAX_SECONDS
     known = set(Location.objects.here().values_list("path", flat=True))
-    found: dict[str, FoundStore] = {}
+    found = {one.path: one for one in _default_stores(roots) if one.path not in known}
     databases: list[Path] = []
     for folder, names in _folders(roots, until):
+        if unread := _unread_store(folder, names):
+            found[unread.path] = unread
         if store := _json_store(folder, names):
             if store not in known and store not in found:
                 found[store] = _counted(store, until)
@@ -47,10 +55,76 @@ def find_stores(roots: Sequence[Path]) -> list[FoundStore]:
         if len(found) >= MAX_FOUND:
             break
     for path in databases[:MAX_DATABASES]:
-        if str(path) not in known and time.monotonic() < until and (one := _database(path)):
+        is_new = str(path) not in known and str(path) not in found
+        if is_new and time.monotonic() < until and (one := _database(path, _name_of(path))):
             found[one.path] = one
     inside = [path for path in found if any(path.startswith(f"{other}/") for other in known | found.keys())]
     return [one for path, one in found.items() if path not in inside][:MAX_FOUND]
+
+
+def _default_stores(roots: Sequence[Path]) -> Iterator[FoundStore]:
+    """The stores that programs keep for this account."""
+    for engine in all_engines():
+        for one in engine.known_stores:
+            for path in _paths_of(one):
+                try:
+                    found = permitted_path(path, roots)
+                except UnknownLocation:
+                    if str(path).isprintable() and not is_inside(path, settings.DATA_DIR):
+                        size, setting = _size(path), _setting(path, roots)
+                        yield FoundStore(str(path), engine.title, name=one.title, size=size, setting=setting)
+                else:
+                    if store := _database(found, one.title):
+                        yield store
+
+
+def _paths_of(known: KnownStore) -> list[Path]:
+    """The existing paths of a store that a program keeps for this account."""
+    with suppress(OSError, RuntimeError):
+        pattern = Path(os.path.expandvars(known.path)).expanduser()
+        if pattern.is_absolute():
+            return list(islice(Path("/").glob(str(pattern.relative_to("/"))), MAX_FOUND))
+    return []
+
+
+def _setting(path: str, roots: Sequence[Path]) -> str:
+    """The line of the settings that allows the folder of a store as well."""
+    return f"CHECKPOINT_ROOTS={os.pathsep.join(map(str, [*roots, Path(path).parent]))}"
+
+
+def _known_as(path: PurePath) -> KnownStore | None:
+    """What a path is by its end; None if no program keeps a store there."""
+    known = (one for engine in all_engines() for one in engine.known_stores if one.path[0] not in "~$")
+    return next((one for one in known if path.match(one.path)), None)
+
+
+@cache
+def _known_folders() -> frozenset[str]:
+    """The names of folders in which programs keep stores."""
+    return frozenset(PurePath(one.path).parts[0] for engine in all_engines() for one in engine.known_stores)
+
+
+def _name_of(path: PurePath) -> str:
+    known = _known_as(path)
+    return known.title if known else ""
+
+
+def _unread_store(folder: Path, names: Sequence[str]) -> FoundStore | None:
+    """The folder, if it has files of a store that is never read, and no database in its place."""
+    if any(name.endswith(DATABASE_SUFFIXES) for name in names):
+        return None
+    known = (one for name in names if (one := _known_as(folder / name)) and one.advice)
+    one = next(known, None)
+    return FoundStore(str(folder), "", name=one.title, is_readable=False) if one else None
+
+
+def _size(path: Path) -> int:
+    """The bytes of a file; 0 if that is not known."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
 def paths_like(typed: str, roots: Sequence[Path]) -> list[str]:
@@ -117,7 +191,7 @@ def _folders(roots: Sequence[Path], until: float) -> Iterator[tuple[Path, list[s
 
 
 def _may_hold_stores(name: str) -> bool:
-    is_hidden = name.startswith(".") and "checkpoint" not in name
+    is_hidden = name.startswith(".") and "checkpoint" not in name and name not in _known_folders()
     return not is_hidden and name not in _SKIPPED and name.isprintable()
 
 
@@ -143,25 +217,32 @@ def _counted(folder: str, until: float) -> FoundStore:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
                 count += _FILE.fullmatch(entry.name) is not None
-    return FoundStore(
-        folder, engine_named(DEFAULT).title, min(count, MAX_COUNTED), bool(waiting) or count > MAX_COUNTED
-    )
+    title, has_more = engine_named(DEFAULT).title, bool(waiting) or count > MAX_COUNTED
+    return FoundStore(folder, title, min(count, MAX_COUNTED), has_more, name=_name_of(Path(folder)))
 
 
-def _database(path: Path) -> FoundStore | None:
+def _database(path: Path, name: str = "") -> FoundStore | None:
     """The store in this file; None if it is another one's database, or cannot be read."""
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
             return None
         with open_reader(address_at(path)) as reader:
-            if name := reader.engine():
+            engine = reader.engine()
+            if engine:
                 count = len(reader.runs(MAX_COUNTED + 1).runs)
-                title = engine_named(name).title
-                shown, has_more = min(count, MAX_COUNTED), count > MAX_COUNTED
-                return FoundStore(str(path), title, shown, has_more, counts_runs=True) if count else None
-            entries = islice(reader.entries(), MAX_COUNTED + 1)
-            count = sum(isinstance(entry, Entry) for entry in entries)
+            else:
+                entries = islice(reader.entries(), MAX_COUNTED + 1)
+                count = sum(isinstance(entry, Entry) for entry in entries)
     except (LocationUnreadable, OSError):
         return None
-    title = engine_named(DEFAULT).title
-    return FoundStore(str(path), title, min(count, MAX_COUNTED), count > MAX_COUNTED) if count else None
+    if not count:
+        return None
+    return FoundStore(
+        str(path),
+        engine_named(engine or DEFAULT).title,
+        min(count, MAX_COUNTED),
+        count > MAX_COUNTED,
+        counts_runs=bool(engine),
+        name=name,
+        size=_size(path),
+    )

@@ -115,10 +115,16 @@ def add(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def found(request: HttpRequest) -> HttpResponse:
-    """Return the stores in the allowed folders that are no locations, each with a button that adds it."""
+    """Return the stores that are no locations, each with a button that adds it if that is allowed."""
     host = chosen_host(request.GET.get("host"))
     stores = ask(FindStores(), host=host.pk if host else None)
-    context = {"stores": stores, "from": request.GET.get("from", ""), "adding_to": host}
+    advice = {one.title: one.advice for engine in all_engines() for one in engine.known_stores if one.advice}
+    context = {
+        "stores": [one for one in stores if one.is_readable],
+        "unread": [(one, advice.get(one.name, "")) for one in stores if not one.is_readable],
+        "from": request.GET.get("from", ""),
+        "adding_to": host,
+    }
     return render(request, "locations/adding/_found.html", context)
 
 
