@@ -15,6 +15,7 @@ MEASUREMENTS = (
     "new_checkpoint",
     "many_pages",
     "many_threads",
+    "sessions_file",
     "thread_history",
     "prewarmed_start",
     "redaction",
