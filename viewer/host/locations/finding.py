@@ -87,9 +87,9 @@ def _paths_of(known: KnownStore) -> list[Path]:
     return []
 
 
-def _setting(path: str, roots: Sequence[Path]) -> str:
+def _setting(path: Path, roots: Sequence[Path]) -> str:
     """The line of the settings that allows the folder of a store as well."""
-    return f"CHECKPOINT_ROOTS={os.pathsep.join(map(str, [*roots, Path(path).parent]))}"
+    return f"CHECKPOINT_ROOTS={os.pathsep.join(map(str, [*roots, path.parent]))}"
 
 
 def _known_as(path: PurePath) -> KnownStore | None:
