@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 
 from viewer.engines.crewai.contents import Contents
@@ -12,7 +13,7 @@ from viewer.engines.tool_calls import RecordedToolCall, RecordedTools
 
 STARTED, ENDED = "tool_usage_started", ("tool_usage_finished", "tool_usage_error")
 MAY_RUN = (Action.AGAIN, Action.RUNS, Action.MAY)
-_OTHER = re.compile(r"[^\w]+")
+_SIGNS = re.compile(r"[\W_]+")
 
 
 def recorded_tools(sources: Sources, steps: Sequence[Step]) -> RecordedTools:
@@ -71,6 +72,14 @@ def _others(contents: Contents, running: set[str], recorded: set[str]) -> list[s
     roles = {task.agent for task in tasks}
     agents = [agent for agent in contents.agents if agent.role in roles or contents.kind != "crew"]
     names = [name for task in tasks for name in task.tools] + [name for one in agents for name in one.tools]
-    # Events have the name that the engine gives to models.
-    sanitized = dict.fromkeys(_OTHER.sub("_", name.lower()).strip("_") for name in names)
-    return [name for name in sanitized if name not in recorded]
+    known = {_plain_name(name) for name in recorded}
+    return list({key: name for name in names if (key := _plain_name(name)) not in known}.values())
+
+
+def _plain_name(tool: str) -> str:
+    """What is equal for a tool's name and the name that events have, which the engine gives to models.
+
+    A runner compares names in the same way (``forkline_runner.tool_calls``).
+    """
+    letters = (one for one in unicodedata.normalize("NFKD", tool) if not unicodedata.combining(one))
+    return _SIGNS.sub("", "".join(letters).casefold())

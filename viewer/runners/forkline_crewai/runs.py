@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from crewai import Agent
 from crewai.events.event_bus import crewai_event_bus
 from crewai.events.types.agent_events import LiteAgentExecutionStartedEvent
+from crewai.utilities.string_utils import sanitize_tool_name
 
 from forkline_crewai import (
     cache_warmup,
@@ -151,7 +152,7 @@ def run_restored(
     saved_tasks = root.get("tasks") or [] if request["entity"] == "crew" else []
     positions = {str(task["id"]): position for position, task in enumerate(saved_tasks, 1)}
     patch_engine(request, reporter, positions)
-    if calls := tool_calls_of(request, reporter):
+    if calls := tool_calls_of(request, reporter, sanitize_tool_name):
         tool_calls.decide_about_calls(calls)
     state = restoring.restored(body, entities, request, scratch)
     if request["entity"] == "crew":

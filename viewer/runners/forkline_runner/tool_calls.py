@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import re
 import threading
+import unicodedata
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ CALL, ASK, RECORDED, REFUSE = "call", "ask", "recorded", "refuse"
 REFUSED = "Error: this tool was not called, because a person refused the call."
 NOT_RECORDED = "Error: this tool was not called: in a dry run, only recorded results answer calls."
 MAX_ARGUMENTS = 2000
-_OTHER = re.compile(r"[^\w]+")
+_SIGNS = re.compile(r"[\W_]+")
 # What engines add to the arguments that a model writes.
 ADDED = ("security_context",)
 
@@ -40,9 +41,13 @@ class Decision:
 
 
 class ToolCalls:
-    """Decides about each call, from any thread, and reports the decision."""
+    """Decides about each call, from any thread, and reports the decision.
 
-    def __init__(self, tools: Tools, reporter: Reporter) -> None:
+    ``written`` returns the name of a tool as the engine writes it for models, which records have.
+    """
+
+    def __init__(self, tools: Tools, reporter: Reporter, written: Callable[[str], str] = str) -> None:
+        self._written = written
         self._choices = {_name(tool): choice for tool, choice in tools["choices"].items()}
         self._is_known, self._is_dry_run = tools["is_known"], tools["dry_run"]
         self._reporter = reporter
@@ -72,8 +77,8 @@ class ToolCalls:
 
     def decide(self, tool: str, arguments: Any, *, is_read_only: bool = False) -> Decision:
         """Return what happens to a call. Asks a person and waits, if that was chosen."""
-        key = _name(tool), canonical(arguments)
-        choice = self._choice(tool, is_read_only)
+        key = self._known_name(tool), canonical(arguments)
+        choice = self._choice(key[0], is_read_only)
         if choice == RECORDED:
             if (result := self._take(key)) is not None:
                 return self._reported(tool, Decision(arguments, result))
@@ -89,12 +94,17 @@ class ToolCalls:
             return self._reported(tool, Decision(arguments), is_asked)
         return self._reported(tool, Decision(arguments, REFUSED, is_refused=True), is_asked)
 
-    def _choice(self, tool: str, is_read_only: bool) -> str:
+    def _known_name(self, tool: str) -> str:
+        """Return the name by which the record or a choice knows the tool, else its own."""
+        names = _name(self._written(tool)), _name(tool)
+        return next((one for one in names if one in self._repeated or one in self._choices), names[1])
+
+    def _choice(self, name: str, is_read_only: bool) -> str:
         if self._is_dry_run:
             return RECORDED
-        may_repeat = _name(tool) in self._repeated or not self._is_known
+        may_repeat = name in self._repeated or not self._is_known
         default = ASK if may_repeat and not is_read_only else CALL
-        return str(self._choices.get(_name(tool), default))
+        return str(self._choices.get(name, default))
 
     def _take(self, key: tuple[str, str]) -> str | None:
         with self._lock:
@@ -133,15 +143,18 @@ class ToolCalls:
         return decision
 
 
-def tool_calls_of(request: Request, reporter: Reporter) -> ToolCalls | None:
+def tool_calls_of(
+    request: Request, reporter: Reporter, written: Callable[[str], str] = str
+) -> ToolCalls | None:
     """Return what decides about the calls of a request's run; None if every tool is called."""
     tools = (request.get("options") or {}).get("tools")
-    return ToolCalls(tools, reporter) if tools else None
+    return ToolCalls(tools, reporter, written) if tools else None
 
 
 def _name(tool: str) -> str:
-    """Return the name of a tool as engines write it for models, which records have."""
-    return _OTHER.sub("_", tool.lower()).strip("_")
+    """Return what is equal for two ways of writing a tool's name: searchArchive, "Search archive"."""
+    letters = (one for one in unicodedata.normalize("NFKD", tool) if not unicodedata.combining(one))
+    return _SIGNS.sub("", "".join(letters).casefold())
 
 
 def canonical(arguments: Any) -> str:

@@ -73,6 +73,7 @@ KINDS = {
     "plain flow": ("press_results:PlainFlow", METHODS, {"topic": "AI"}),
     "at once": ("press_results:AtOnceFlow", METHODS, {"topic": "AI"}),
     "desk": ("press_results:DeskFlow", METHODS, {"topic": "AI"}),
+    "by hand": ("press_tools:HandFlow", METHODS, {}),
     "desk crew": ("desk/crew.jsonc", TASKS, {"audience": "children", "since": "1999"}),
     "line": ("line/src/line/flow.yaml", METHODS, {"topic": "bees"}),
     "loop": ("press_loop:LoopFlow", METHODS, {"topic": "AI"}),
