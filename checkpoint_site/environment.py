@@ -33,6 +33,8 @@ class Setting:
 
 # The names of PostgreSQL locations.
 DATABASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+# A bucket, and a prefix of its keys.
+BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_-][A-Za-z0-9._-]*){0,20}")
 # Characters of a variable, and the largest numbers of seconds and bytes. Larger ones cannot be computed.
 MAX_CHARACTERS = 10_000
 MAX_SECONDS, MAX_BYTES = 10**9, 2**50
@@ -193,6 +195,14 @@ def env_database(name: str, text: str, shown: str) -> dict[str, str]:
         return parameters_in(value)
     except ValueError as error:
         raise InvalidSetting(f"{name} {error}") from None
+
+
+def env_bucket(name: str, text: str) -> str:
+    """Return the variable as a bucket and a prefix; empty if it is empty. Raise InvalidSetting."""
+    value = env_text(name, "", text, "none", "bucket").rstrip("/")
+    if value and not BUCKET.fullmatch(value):
+        raise InvalidSetting(f"{name} must be a bucket such as s3://copies/forkline, not {quoted(value)}.")
+    return value
 
 
 def connection_fault(connection: str) -> str:

@@ -8,6 +8,7 @@ from checkpoint_site.environment import (
     MAX_BYTES,
     create_folder,
     env_address,
+    env_bucket,
     env_choice,
     env_database,
     env_databases,
@@ -289,6 +290,19 @@ DATABASES = {
     else sqlite_database(DATA_DIR)
 }
 DATABASE_DIRECT = DATABASE_DIRECT or DATABASE
+BUCKET_URL = env_bucket(
+    "BUCKET_URL",
+    "An S3-compatible bucket for large stored copies, instead of the database: `s3://NAME/PREFIX`. The usual"
+    " variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION` and `AWS_ENDPOINT_URL` name its"
+    " credentials and server. All machines need the same one, and no other database may use it.",
+)
+BUCKET_MIN_BYTES = env_number(
+    "BUCKET_MIN_BYTES",
+    64 * 1024,
+    "Size of a compressed stored copy, in bytes, from which on it is in the bucket.",
+    "65536 (64 KiB)",
+    most=MAX_BYTES,
+)
 # Whether other machines may use the database. One of SQLite is in the data folder of this machine.
 IS_DATABASE_SHARED = bool(DATABASE)
 if IS_DATABASE_SHARED:

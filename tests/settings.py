@@ -10,7 +10,7 @@ from pathlib import Path
 TEST_FOLDER = Path(tempfile.mkdtemp(prefix="forkline-tests-")).resolve()
 os.environ["DATA_DIR"] = str(TEST_FOLDER / "data")
 # Never the database of whoever runs the tests. With ``make test-postgresql``, each process has its own.
-for name in ("DATABASE_URL", "DATABASE_DIRECT_URL"):
+for name in ("DATABASE_URL", "DATABASE_DIRECT_URL", "BUCKET_URL"):
     os.environ.pop(name, None)
 SERVER = os.environ.get("FORKLINE_TEST_SERVER", "")
 TEMPLATE_DATABASE, OWN_DATABASE = "forkline_empty", f"forkline_{os.getpid()}"

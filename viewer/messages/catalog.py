@@ -303,6 +303,20 @@ CATALOG: dict[str, str] = {
     "postgresql.statement_failed": _("The server could not execute a statement (error %(code)s)."),
     "postgresql.tables_changed": _("The tables changed while they were read. Try again."),
     "postgresql.timed_out": _("A statement took more than %(most)d seconds. Try again."),
+    # What can be wrong with a stored copy in the bucket.
+    "bucket.away": _(
+        "The bucket %(bucket)s does not answer. Stored copies in it cannot be read or written until it does."
+    ),
+    "bucket.no_credentials": _(
+        "There are no credentials for the bucket %(bucket)s. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
+    ),
+    "bucket.not_set": _("This stored copy is in a bucket. Set BUCKET_URL to it here, too."),
+    "bucket.object_damaged": _("The object of this stored copy in the bucket %(bucket)s was changed."),
+    "bucket.object_missing": _("The object of this stored copy is missing from the bucket %(bucket)s."),
+    "bucket.refused": _(
+        "The bucket %(bucket)s refused a request (%(code)s). Check its name, the credentials and their"
+        " permissions."
+    ),
     # What goes wrong during an import.
     "import.being_written": _("It is still being written. %(why)s"),
     "import.copy_deleted": _("It was pruned at its location, and its stored copy was deleted as well."),

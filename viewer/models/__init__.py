@@ -7,7 +7,7 @@ from viewer.models.jobs import DayLimits, Job, Sweep
 from viewer.models.locations import Location, Problem, Project
 from viewer.models.preflight import AcceptedEffect, PreflightCheck, accept_effects
 from viewer.models.questions import JobEvent, Question
-from viewer.models.runs import Checkpoint, Run, StoredCopy, run_uid
+from viewer.models.runs import BucketObject, Checkpoint, Run, StoredCopy, run_uid
 from viewer.models.search import (
     SavedSearch,
     SearchedCheckpoint,
@@ -21,6 +21,7 @@ __all__ = [
     "AcceptedEffect",
     "Annotation",
     "AnnotationVersion",
+    "BucketObject",
     "Checkpoint",
     "DayLimits",
     "Host",

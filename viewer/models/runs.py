@@ -10,6 +10,8 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Coalesce, Length, Now
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
@@ -378,17 +380,68 @@ class Checkpoint(models.Model):
 # The stored copies of checkpoints.
 
 
+class BucketObject(models.Model):
+    """An object in the bucket with the body of a stored copy (viewer/records/bucket.py).
+
+    The key is random, so that it says nothing of the body.
+    """
+
+    class State(models.TextChoices):
+        WRITTEN = "written"
+        NAMED = "named"
+        UNUSED = "unused"
+
+    key = models.CharField(max_length=32, primary_key=True)
+    size = models.PositiveBigIntegerField()
+    # SHA-256 of the object's bytes.
+    digest = models.CharField(max_length=64)
+    # ``WRITTEN`` from before it is written until a copy names it.
+    state = models.CharField(max_length=10, choices=State, default=State.WRITTEN)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [models.Index(fields=["state"], condition=~Q(state="named"), name="unnamed_objects")]
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.size} bytes"
+
+
+class StoredCopyQuerySet(models.QuerySet["StoredCopy"]):
+    """Queries for stored copies."""
+
+    def with_body(self) -> StoredCopyQuerySet:
+        """Copies that were not deleted."""
+        return self.exclude(data=b"", object=None)
+
+
+def body_size(prefix: str = "") -> Combinable:
+    """The bytes of the compressed body of a stored copy."""
+    in_bucket = Coalesce(f"{prefix}object__size", 0, output_field=models.BigIntegerField())
+    return Length(f"{prefix}data", output_field=models.BigIntegerField()) + in_bucket
+
+
 class StoredCopy(models.Model):
     """The stored copy of a checkpoint, redacted and compressed. It remains after its source is pruned.
 
-    If a person deleted the copy, ``data`` is empty. The other columns remain, since lineage and usage of the
-    run are computed from them. They hold ids of events, tokens and times, but no contents.
+    If a person deleted the copy, ``data`` is empty and ``object`` is None. The other columns remain, since
+    lineage and usage of the run are computed from them. They hold ids of events, tokens and times, but no
+    contents.
     """
 
     checkpoint = models.OneToOneField(
         Checkpoint, primary_key=True, on_delete=models.CASCADE, related_name="stored_copy"
     )
+    # Empty if the body is in the bucket.
     data = models.BinaryField()
+    # Unique by a constraint of few rows: to add another column, SQLite would copy the whole table.
+    object = models.ForeignKey(
+        BucketObject,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="copies",
+        db_index=False,
+    )
     # Sixteen bytes for each event of the record, oldest first. Unrecorded parents are inferred from them.
     event_ids = models.BinaryField(default=bytes)
     # The model calls among the events, and the stretches in which the run worked (stores/model_calls.py).
@@ -400,5 +453,19 @@ class StoredCopy(models.Model):
     # source of such a checkpoint for as long as it can be read.
     fingerprint = models.CharField(max_length=200, blank=True, default="", db_default="")
 
+    objects = StoredCopyQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["object"], condition=Q(object__isnull=False), name="one_copy_of_an_object"
+            )
+        ]
+
     def __str__(self) -> str:
-        return f"{self.pk}: {len(self.data)} bytes"
+        return f"{self.pk}: {self.object or len(self.data)}"
+
+    @property
+    def has_body(self) -> bool:
+        """Whether it was not deleted."""
+        return bool(self.data) or self.object_id is not None

@@ -119,7 +119,11 @@ def _read(side: Side, ancestor: int | None) -> None:
     calls = [PackedCall(*call).call for call in copy.calls] if copy else engine.model_calls(contents)
     side.usage = usage_by_model(calls)
     side.sessions = [(start, end) for _position, start, end in copy.sessions] if copy else []
-    steps = _steps(side, ancestor) if engine.compares_steps else []
+    try:
+        steps = _steps(side, ancestor) if engine.compares_steps else []
+    except NotReadable as error:
+        side.problem = error.message
+        return
     for part in engine.comparable(contents, steps):
         side.parts[_free_key(side.parts, part)] = part
 

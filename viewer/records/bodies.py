@@ -11,6 +11,7 @@ from viewer.engines.protocol import Contents
 from viewer.host_requests import NotReadable, ReadBodies, ReadBody, ask
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location, StoredCopy
+from viewer.records import bucket
 from viewer.redaction.json_bytes import decoded
 
 # Maximum memory in bytes of the decoded values of one checkpoint.
@@ -35,19 +36,19 @@ def _compressed(checkpoint: Checkpoint) -> tuple[bytes, UserMessage | None]:
         try:
             return ask(ReadBody(checkpoint.pk)), None
         except NotReadable as error:
-            if copy is None or not copy.data:
+            if copy is None or not copy.has_body:
                 raise
             reason = error.message
-    elif not copy.data:
+    elif not copy.has_body:
         raise NotReadable("import.copy_deleted")
     elif copy.fingerprint:
         reason = UserMessage("import.deleted_at_source")
-    return bytes(copy.data), reason
+    return bucket.read(copy), reason
 
 
 def _is_shown_from_source(checkpoint: Checkpoint, copy: StoredCopy) -> bool:
     """Whether a checkpoint with a copy is read at its source for as long as it is there."""
-    return not checkpoint.is_pruned and bool(copy.fingerprint or not copy.data)
+    return not checkpoint.is_pruned and bool(copy.fingerprint or not copy.has_body)
 
 
 def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -55,9 +56,12 @@ def stored_body(checkpoint: Checkpoint) -> dict[str, Any]:
 
     Empty if it is nested too deeply, is larger than what is shown, or would take too much memory, or if there
     is no copy and the source cannot be read. (An import checks the depth only if the brackets suggest it.)
+    Raises BucketAway.
     """
     try:
         return body_of(checkpoint)
+    except bucket.BucketAway:
+        raise
     except NotReadable:
         return {}
 
@@ -81,21 +85,31 @@ def bodies_of(
 ) -> Iterator[tuple[Checkpoint, dict[str, Any]]]:
     """Yield each readable checkpoint of a location with its ``body_of``.
 
-    Those that are shown from their source are read there in one batch.
+    Those that are shown from their source are read there in one batch. Raises BucketAway.
     """
     at_source = dict[int, Checkpoint]()
     for checkpoint in checkpoints:
         copy = getattr(checkpoint, "stored_copy", None)
         if copy is None or _is_shown_from_source(checkpoint, copy):
             at_source[checkpoint.pk] = checkpoint
-        elif copy.data:
-            yield checkpoint, decoded_copy(bytes(copy.data))
+        elif copy.has_body:
+            yield from _copied(checkpoint, copy)
     if at_source:
         for body in ask(ReadBodies(location.pk, list(at_source))):
             yield at_source.pop(body.checkpoint), decoded_copy(body.data)
     for checkpoint in at_source.values():
-        if (copy := getattr(checkpoint, "stored_copy", None)) is not None and copy.data:
-            yield checkpoint, decoded_copy(bytes(copy.data))
+        if (copy := getattr(checkpoint, "stored_copy", None)) is not None and copy.has_body:
+            yield from _copied(checkpoint, copy)
+
+
+def _copied(checkpoint: Checkpoint, copy: StoredCopy) -> Iterator[tuple[Checkpoint, dict[str, Any]]]:
+    """Yield a checkpoint with the body of its copy, or nothing if it is missing. Raises BucketAway."""
+    try:
+        yield checkpoint, decoded_copy(bucket.read(copy))
+    except bucket.BucketAway:
+        raise
+    except NotReadable:
+        return
 
 
 def decoded_copy(compressed: bytes) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from viewer.engines import DEFAULT, engine_named
 from viewer.engines.protocol import kind_of
 from viewer.models import Checkpoint, Location, StoredCopy
 from viewer.models.columns import insert_many, update_many, usage_values
+from viewer.records import bucket
 from viewer.records.lineage.tree import Lineage
 from viewer.stores.model_calls import ModelCall, PackedCall, PackedSession, usage_by_model
 from viewer.stores.packing import EVENT_BYTES, Packed
@@ -103,8 +104,9 @@ def insert(location: Location, new: Sequence[NewRow]) -> dict[str, int]:
     insert_many(Checkpoint, _COLUMNS, values, {"parent_id": _PARENT_BY_KEY})
     stored = Checkpoint.objects.filter(location=location, pk__gt=before).order_by()
     pks = dict(stored.values_list("source_key", "pk"))
-    copies = [_copy(pks[row.read.key], row.read) for row in new if row.read.data]
-    insert_many(StoredCopy, _COPY_COLUMNS, copies)
+    copied = [row.read for row in new if row.read.data or row.read.object_key]
+    bucket.name_objects([read.object_key for read in copied if read.object_key])
+    insert_many(StoredCopy, _COPY_COLUMNS, [_copy(pks[read.key], read) for read in copied])
     return pks
 
 
@@ -125,7 +127,11 @@ def overwrite(read_again: Sequence[tuple[int, Packed]]) -> None:
     for pk, done in complete:
         # The checkpoint itself does not say that it is the last one.
         Checkpoint.objects.filter(pk=pk, units_done=done).update(units_total=done)
-    copies = [(*_copy(pk, read)[1:], pk) for pk, read in read_again if read.data]
+    copied = {pk: read for pk, read in read_again if read.data or read.object_key}
+    for some in in_slices(list(copied)):
+        bucket.release(StoredCopy.objects.filter(pk__in=some))
+    bucket.name_objects([read.object_key for read in copied.values() if read.object_key])
+    copies = [(*_copy(pk, read)[1:], pk) for pk, read in copied.items()]
     update_many(StoredCopy, _COPY_COLUMNS[1:], copies)
 
 
@@ -155,7 +161,7 @@ _LINEAGE_COLUMNS = ("run_id", "parent_link", "lane", "row", "is_branch_head", "b
 _COLUMNS = ("location_id", "source_key", "state", *_OWN_COLUMNS, *_LINEAGE_COLUMNS)
 # A checkpoint's primary key, by its location and source key: the database assigns it during the import.
 _PARENT_BY_KEY = f"(SELECT id FROM {Checkpoint._meta.db_table} WHERE location_id = %s AND source_key = %s)"  # noqa: S608
-_COPY_COLUMNS = ("checkpoint_id", "data", "event_ids", "calls", "sessions", "source_digest")
+_COPY_COLUMNS = ("checkpoint_id", "data", "object_id", "event_ids", "calls", "sessions", "source_digest")
 
 
 def _own_values(read: Packed) -> tuple[Any, ...]:
@@ -198,7 +204,8 @@ def _position_values(lineage: LineageColumns) -> tuple[Any, ...]:
 
 def _copy(pk: int, read: Packed) -> tuple[Any, ...]:
     calls, sessions = _json(read.calls), _json(read.sessions)
-    return pk, read.data, read.event_ids, calls, sessions, keyed_digest(read.snapshot.source_digest)
+    digest = keyed_digest(read.snapshot.source_digest)
+    return pk, read.data, read.object_key, read.event_ids, calls, sessions, digest
 
 
 def _json(value: Any) -> str:

@@ -26,6 +26,8 @@ class Packed:
     event_ids: bytes
     calls: list[PackedCall]
     sessions: list[PackedSession] = field(default_factory=list)
+    # The key of the object in the bucket that has the body, where ``data`` is empty.
+    object_key: str | None = None
 
     @property
     def key(self) -> str:

@@ -31,8 +31,9 @@ from viewer.host.locations.finding import find_stores
 from viewer.host.projects import engine_version, python_version
 from viewer.host_requests import JobRefused
 from viewer.messages.translation import translate
-from viewer.models import Job, Project
+from viewer.models import BucketObject, Job, Project
 from viewer.presentation.hosts import away_text, shown_hosts
+from viewer.records import bucket
 from viewer.records.prices import read_price_file
 
 # The checks of ``checkpoints doctor``. Each returns findings, and changes no checkpoint.
@@ -193,6 +194,35 @@ def of_hosts() -> Iterator[CheckResult]:
             yield CheckResult("hosts", "warning", text % {"host": away_text(shown.host)})
 
 
+def of_bucket() -> Iterator[CheckResult]:
+    """Write to the bucket, compare it with the rows, and delete what processes that were killed have left."""
+    if not bucket.is_used():
+        if count := BucketObject.objects.count():
+            text = _("BUCKET_URL is not set. Stored copies in the bucket: %(count)s")
+            yield CheckResult("bucket", "error", text % {"count": count_text(count)})
+        return
+    try:
+        bucket.check_writable()
+        bucket.release_unnamed()
+        deleted = bucket.delete_unused()
+        named, missing, others = bucket.compare()
+    except bucket.BucketAway as away:
+        yield CheckResult("bucket", "error", translate(away))
+        return
+    if deleted:
+        text = _("Objects that no stored copy needs, which were deleted: %(count)s")
+        yield CheckResult("bucket", "warning", text % {"count": count_text(deleted)})
+    if missing:
+        text = _("Missing objects, whose checkpoints have no stored copy: %(count)s")
+        yield CheckResult("bucket", "error", text % {"count": count_text(missing)})
+    if others:
+        text = _("Objects of no stored copy, such as of another database: %(count)s. Nothing was deleted.")
+        yield CheckResult("bucket", "warning", text % {"count": count_text(others)})
+    if not (missing or others):
+        text = _("Stored copies in %(bucket)s: %(count)s")
+        yield CheckResult("bucket", "ok", text % {"bucket": settings.BUCKET_URL, "count": count_text(named)})
+
+
 def of_roots() -> Iterator[CheckResult]:
     """Report allowed folders that cannot be read."""
     for root in settings.CHECKPOINT_ROOTS:
@@ -241,7 +271,7 @@ def _handle_doctor(options: Mapping[str, Any]) -> Output:
     found += database
     if all(one.state == "ok" for one in database):
         prepare_data_folder()
-        found += [*of_jobs(), *of_projects(), *of_hosts(), *of_stores()]
+        found += [*of_jobs(), *of_projects(), *of_hosts(), *of_stores(), *of_bucket()]
     worst = max((one.state for one in found), key=lambda state: STATUS[state])
     endings = {
         "ok": _("No problems found."),

@@ -12,7 +12,7 @@ from django.conf import settings
 from viewer.engines import DEFAULT, all_engines, engine_name, engine_named
 from viewer.host.locations.sources import server_variables
 from viewer.host.projects import read_values
-from viewer.host_requests import JobRefused
+from viewer.host_requests import HostRefusal, JobRefused
 from viewer.messages.message import UserMessage, plain_text
 from viewer.models import Location, Project
 from viewer.redaction.names import secrecy_of
@@ -333,9 +333,9 @@ def _has_password(name: str, value: str) -> bool:
 # Whether a project can run at all.
 
 
-def start_error(error: JobRefused | OSError) -> UserMessage:
+def start_error(error: HostRefusal | OSError) -> UserMessage:
     """Why a runner could not be started: the refusal's message, or the system's error."""
-    return error.message if isinstance(error, JobRefused) else plain_text(error)
+    return error.message if isinstance(error, HostRefusal) else plain_text(error)
 
 
 def runnable(project: Project | None) -> Project:

@@ -28,7 +28,7 @@ from viewer.host.jobs.files import JobStorage, preflight_storages, storage_of
 from viewer.host.jobs.processes import LostRunner, RunnerProcess, outcome_of_exit
 from viewer.host.jobs.spool import SpoolEvent
 from viewer.host.jobs.starting import permissions_of, start_runner
-from viewer.host_requests import JobRefused
+from viewer.host_requests import HostRefusal, JobRefused
 from viewer.messages.message import UserMessage, message_from, plain_text, redacted_message
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
 from viewer.records.bodies import stored_bytes
@@ -265,7 +265,7 @@ def run_check(check: PreflightCheck) -> None:
         check.mark_started()
         try:
             runner = start_check(check)
-        except (JobRefused, OSError) as error:
+        except (HostRefusal, OSError) as error:
             check.fail(start_error(error))
             return
         store_report(check, runner, wait_for(check, runner))

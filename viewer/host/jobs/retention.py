@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Exists, OuterRef, QuerySet, Sum, TextField
+from django.db.models import Count, Exists, OuterRef, QuerySet, Sum, TextField
 from django.db.models.functions import Cast, Length
 from django.db.utils import DatabaseError
 from django.utils import timezone
@@ -20,7 +20,8 @@ from viewer.data_folder.locks import lock_named
 from viewer.data_folder.write_ahead_log import clear_log
 from viewer.host.jobs.files import job_storages, storage_of
 from viewer.host_requests import DraftFile, StoredKind
-from viewer.models import Checkpoint, Job, JobEvent, StoredCopy
+from viewer.models import BucketObject, Checkpoint, Job, JobEvent, StoredCopy
+from viewer.records import bucket
 from viewer.records.drafts import drafts_of
 
 # Drafts: forks in the scratch stores of their jobs, which hold real values and are deleted when unneeded.
@@ -52,9 +53,12 @@ def delete_drafts() -> int:
 def sizes() -> Iterator[StoredKind]:
     """What is stored, the database as a whole first."""
     yield StoredKind(_("Database"), None, database_size())
-    stored = StoredCopy.objects.exclude(data=b"")
+    stored = StoredCopy.objects.with_body()
     copies = stored.aggregate(size=Sum(Length("data") + Length("event_ids")))["size"]
     yield StoredKind(_("Stored copies of checkpoints"), stored.count(), copies or 0)
+    if bucket.is_used():
+        objects = BucketObject.objects.aggregate(count=Count("pk"), size=Sum("size"))
+        yield StoredKind(_("Stored copies in the bucket"), objects["count"], objects["size"] or 0)
     events = JobEvent.objects.aggregate(size=Sum(Length(Cast("data", TextField()))))["size"]
     yield StoredKind(_("Events of jobs"), JobEvent.objects.count(), events or 0)
     jobs = Job.objects.only("pk")

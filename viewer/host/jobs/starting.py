@@ -27,7 +27,7 @@ from viewer.host.jobs.processes import RunnerProcess
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import NotConfigured, unredacted_source
-from viewer.host_requests import JobRefused
+from viewer.host_requests import HostRefusal, JobRefused
 from viewer.models import Checkpoint, Job, Location, Project
 from viewer.records.bodies import stored_bytes, stored_contents
 from viewer.records.runner_requests import REPEATABLE_EDITS
@@ -108,7 +108,7 @@ def launch(job: Job) -> RunnerProcess | None:
         )
         job.record_process(runner.pid)
         return runner
-    except (JobRefused, OSError) as error:
+    except (HostRefusal, OSError) as error:
         job.end(Job.Status.FAILED, error=start_error(error))
         # The request contains the user's input.
         clean_up(job, redactor_of(job.project))

@@ -17,7 +17,8 @@ from viewer.host.locations.sources import address_at, address_of_database, impor
 from viewer.host.reading.location_reader import LocationReader, open_reader
 from viewer.host_requests import UnknownLocation, WouldBeLost
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Location
+from viewer.models import Checkpoint, Location, StoredCopy
+from viewer.records import bucket
 from viewer.records.locations import NotLocal, is_indexed, path_of, removal_blocker
 from viewer.stores.addresses import Identity, is_uri, name_in, path_of_database
 from viewer.stores.errors import LocationUnreadable
@@ -281,4 +282,5 @@ def _remove(key: int) -> None:
     location = Location.objects.get(pk=key)
     if reason := removal_blocker(location):
         raise WouldBeLost(reason)
+    bucket.release(StoredCopy.objects.filter(checkpoint__location=location))
     location.delete()

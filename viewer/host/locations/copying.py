@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, suppress
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.db.models.functions import Length
 
 from viewer.data_folder.changes import in_background
 from viewer.host.locations.describing import STEP_SECONDS, describe_runs, locations_to_describe
@@ -19,6 +18,8 @@ from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import address_of, import_lock, refresh
 from viewer.host.reading.location_reader import open_reader
 from viewer.models import Annotation, Checkpoint, Job, Location, Run, StoredCopy
+from viewer.models.runs import body_size
+from viewer.records import bucket
 from viewer.records.indexed_runs import called_runs
 from viewer.records.locations import is_indexed
 from viewer.stores.errors import LocationUnreadable
@@ -49,7 +50,10 @@ def complete_some() -> bool:
     has_described = [
         describe_runs(location, max_seconds=STEP_SECONDS) for location in locations_to_describe()
     ]
-    return copy_some() or any(has_described)
+    if bucket.is_used():
+        bucket.delete_unused()
+    has_moved = bucket.move_some(Location.objects.here())
+    return copy_some() or has_moved or any(has_described)
 
 
 def copy_some() -> bool:
@@ -96,7 +100,7 @@ def _due(run: Run) -> list[int]:
     rows = Checkpoint.objects.filter(run__in=runs).exclude(source_key__startswith=Checkpoint.SCRATCH)
     columns = ("pk", "parent_id", "state", "fingerprint", "stored_copy__fingerprint")
     parents, outdated, missing, sizes = dict[int, int | None](), list[int](), list[int](), list[int]()
-    newest_first = rows.order_by("-created_at", "-row").values_list(*columns, Length("stored_copy__data"))
+    newest_first = rows.order_by("-created_at", "-row").values_list(*columns, body_size("stored_copy__"))
     for pk, parent, state, fingerprint, copied, size in newest_first:
         parents[pk] = parent
         if size:
@@ -142,20 +146,34 @@ def _store(location: Location, due: Sequence[Checkpoint]) -> bool:
     Requires the import lock. Raises LocationUnreadable.
     """
     by_key = {row.source_key: row for row in due}
-    bodies, is_due_later = list[StoredCopy](), False
+    read, is_due_later = list[Packed](), False
     with open_reader(address_of(location)) as reader:
         entries = [Entry(row.source_key, row.fingerprint, row.size) for row in due]
         for result in reader.read_all(entries, 1):
             row = by_key[result.key]
             if isinstance(result, Packed):
-                bodies.append(StoredCopy(checkpoint=row, data=result.data, fingerprint=row.fingerprint))
+                read.append(result)
             elif result.kind == "unavailable":
                 is_due_later = True
             else:
                 _unreadable[row.pk] = row.fingerprint
+    bodies = [
+        StoredCopy(
+            checkpoint=by_key[one.key],
+            data=one.data,
+            object_id=one.object_key,
+            fingerprint=by_key[one.key].fingerprint,
+        )
+        for one in bucket.with_objects(read)
+    ]
     with transaction.atomic():
+        bucket.release(StoredCopy.objects.filter(pk__in=[copy.pk for copy in bodies]))
+        bucket.name_objects([copy.object_id for copy in bodies if copy.object_id])
         StoredCopy.objects.bulk_create(
-            bodies, update_conflicts=True, unique_fields=["checkpoint"], update_fields=["data", "fingerprint"]
+            bodies,
+            update_conflicts=True,
+            unique_fields=["checkpoint"],
+            update_fields=["data", "object", "fingerprint"],
         )
     return bool(bodies) or not is_due_later
 

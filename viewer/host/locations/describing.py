@@ -8,6 +8,7 @@ import json
 import math
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 from viewer.models.columns import update_many
 from viewer.models.jobs import UNFINISHED
 from viewer.records.bodies import decoded_copy, stored_body
+from viewer.records.bucket import BucketAway
 from viewer.records.locations import is_indexed
 from viewer.records.prices import current_prices, price_runs
 from viewer.records.run_rows import update_statuses
@@ -56,8 +58,9 @@ def find_ends(location: Location) -> None:
     if not is_indexed(location) and _undecided_ends(location).exists():
         with import_lock(location):
             location.refresh_from_db(fields=["project"])
-            while _find_ends(location):
-                pass
+            with suppress(BucketAway):
+                while _find_ends(location):
+                    pass
 
 
 def describe_runs(location: Location, *, max_seconds: float = math.inf) -> bool:
@@ -74,10 +77,12 @@ def describe_runs(location: Location, *, max_seconds: float = math.inf) -> bool:
         location.refresh_from_db(fields=["price_digest", "project"])
         started, is_news = time.monotonic(), price_runs(location)
         # An import of an indexed location reads the inputs at the source.
-        while not is_indexed(location) and time.monotonic() - started < max_seconds:
-            if not (_describe_batch(location) or _find_ends(location)):
-                break
-            is_news = True
+        # Without its copies, a run is described later.
+        with suppress(BucketAway):
+            while not is_indexed(location) and time.monotonic() - started < max_seconds:
+                if not (_describe_batch(location) or _find_ends(location)):
+                    break
+                is_news = True
         if is_news:
             location.mark_changed()
         return is_news

@@ -30,10 +30,11 @@ from viewer.host.locations.sources import import_lock, refresh, system_error, wi
 from viewer.host.reading.location_reader import Listing, LocationReader
 from viewer.host.reading.pool import reader_count, start_ahead
 from viewer.models import Checkpoint, Location
+from viewer.records import bucket
 from viewer.records.checkpoint_rows import KnownRow, known_rows, mark_states
 from viewer.records.locations import is_indexed
 from viewer.records.reconciling import reconcile
-from viewer.stores.errors import LocationLimitExceeded
+from viewer.stores.errors import LocationLimitExceeded, LocationUnreadable
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, ReadProblem
 
@@ -87,6 +88,8 @@ def import_location(
             if not summary.is_cancelled:
                 location.end_import()
             record(location, summary)
+    except LocationUnreadable as error:
+        return ImportSummary(read_error=error.message)
     except OSError as error:
         # The lock needs a file descriptor and disk space.
         return ImportSummary(read_error=system_error(error))
@@ -298,7 +301,7 @@ def _read_and_store(
     # Names begin with the time, so the checkpoints of a run are consecutive.
     due = sorted(due, key=lambda entry: entry.key.rpartition("/")[2])
     for results in slices(_checked(reader.read_all(due, reader_count()), bool(known), counts)):
-        read = [result for result in results if isinstance(result, Packed)]
+        read = bucket.with_objects([result for result in results if isinstance(result, Packed)])
         failed = [result for result in results if isinstance(result, ReadProblem)]
         for problem in failed:
             problems.add(problem)

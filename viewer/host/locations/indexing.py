@@ -25,6 +25,7 @@ from viewer.host.locations.sources import import_lock, read_limits, refresh, sys
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.models import Checkpoint, Location, Run, run_uid
 from viewer.models.columns import insert_many, update_many
+from viewer.records import bucket
 from viewer.records.checkpoint_rows import in_slices, known_rows, moment
 from viewer.records.indexed_runs import called_runs, store_index, store_runs, usable_cursor, used_columns
 from viewer.records.locations import is_indexed
@@ -234,6 +235,8 @@ def import_run(run: Run, *, newest_first: bool = False) -> ImportSummary:
             summary = with_reader(location, lambda reader: update_run(run, reader, newest_first=newest_first))
             if summary.is_news and not summary.read_error:
                 record(location, summary)
+    except LocationUnreadable as error:
+        return ImportSummary(read_error=error.message)
     except OSError as error:
         return ImportSummary(read_error=system_error(error))
     return summary
@@ -300,7 +303,7 @@ def _import_from_scratch(run: Run, reader: LocationReader, prefix: str, branch: 
     }
     if not due:
         return ImportSummary()
-    packed = _read_copies(reader, due)
+    packed = bucket.with_objects(_read_copies(reader, due))
     listed = set(location.runs.filter(key__in=[one.key for one in index.runs]).values_list("key", flat=True))
     with transaction.atomic():
         reconcile(location, packed, connects_runs=False)

@@ -11,6 +11,7 @@ from django.utils.crypto import salted_hmac
 
 from viewer.host.projects import secrets_at
 from viewer.host.reading.snapshots import redacted_key
+from viewer.host_requests import NotReadable
 from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import (
     Annotation,
@@ -23,6 +24,8 @@ from viewer.models import (
     ShareLink,
     StoredCopy,
 )
+from viewer.records import bucket
+from viewer.records.bucket import BucketAway
 from viewer.records.locations import is_indexed
 from viewer.redaction.json_bytes import redacted_json, scan
 from viewer.redaction.known_secrets import KnownSecrets, known_secrets, redact_text, redacted_name
@@ -101,7 +104,7 @@ def mark_of(secrets: tuple[str, ...]) -> str:
 def redact_known_secrets(location: Location) -> None:
     """Redact the project's secrets in data that was stored before they were known. Requires the import lock.
 
-    Works in batches. If it is interrupted, the next import starts over.
+    Works in batches. If it is interrupted, the next import starts over. Raises BucketAway.
     """
     secrets = secrets_for(location.project)
     mark = mark_of(secrets)
@@ -109,11 +112,13 @@ def redact_known_secrets(location: Location) -> None:
         return
     if secrets:
         known = known_secrets(secrets)
-        _redact_copies(location, known)
+        away = _redact_copies(location, known)
         for model, fields in _TEXT_COLUMNS.items():
             redact_rows(_rows_of(location, model), fields, lambda row, name: _redacted(row, name, known))
         # These texts are shortened, so a secret may be cut. They are read again from the redacted copies.
         location.runs.update(inputs=[], is_described=False)
+        if away:
+            raise away
     if is_indexed(location):
         forget_index(location)
     Location.objects.filter(pk=location.pk).update(secrets_digest=mark)
@@ -136,16 +141,34 @@ def forget_index(location: Location) -> None:
     location.listed_fingerprint = ""
 
 
-def _redact_copies(location: Location, known: KnownSecrets) -> None:
-    """Redact the stored copies that contain one of the secrets."""
-    copies = StoredCopy.objects.filter(checkpoint__location=location).exclude(data=b"")
+def _redact_copies(location: Location, known: KnownSecrets) -> BucketAway | None:
+    """Redact the stored copies that contain one of the secrets. Return why some could not be read now."""
+    copies = StoredCopy.objects.with_body().filter(checkpoint__location=location)
+    away = None
     for pks in _batches(copies):
-        with transaction.atomic():
-            for pk, data in copies.filter(pk__in=pks).values_list("pk", "data"):
-                body = zstandard.ZstdDecompressor().decompress(bytes(data))
-                if known.is_in(body):
-                    clean = compressed(redacted_json(body, scan(body), known))
-                    StoredCopy.objects.filter(pk=pk).update(data=clean)
+        for copy in copies.filter(pk__in=pks).only("data", "object"):
+            try:
+                _redact_copy(copy, known)
+            except BucketAway as error:
+                away = error
+    return away
+
+
+def _redact_copy(copy: StoredCopy, known: KnownSecrets) -> None:
+    """Redact a stored copy. Raises BucketAway."""
+    is_redacted = False
+    while not is_redacted:
+        try:
+            body = zstandard.ZstdDecompressor().decompress(bucket.read(copy))
+        except BucketAway:
+            raise
+        except NotReadable:
+            # Nobody can read it.
+            return
+        is_redacted = not known.is_in(body)
+        if not is_redacted:
+            is_redacted = bucket.replace_body(copy, compressed(redacted_json(body, scan(body), known)))
+            copy.refresh_from_db(fields=["data", "object"])
 
 
 def _rows_of(location: Location, model: type[models.Model]) -> models.QuerySet[Any]:

@@ -21,6 +21,7 @@ from viewer.host.locations.sources import address_of, import_lock
 from viewer.host_requests import KeptEntry, Pruned, PruneRefused, PruneRules
 from viewer.messages.message import UserMessage
 from viewer.models import Annotation, Checkpoint, Location, PreflightCheck, StoredCopy
+from viewer.records import bucket
 from viewer.records.checkpoint_rows import in_slices, keyed_digest
 from viewer.records.locations import keeps_files
 from viewer.redaction import MARKER
@@ -250,7 +251,9 @@ def _delete_some(location: Location, keys: Sequence[int]) -> int:
     pruned = Checkpoint.objects.filter(pk__in=keys, location=location, state__in=states)
     with transaction.atomic():
         found = list(pruned.order_by().values_list("pk", flat=True))
-        StoredCopy.objects.filter(pk__in=found).update(data=b"")
+        copies = StoredCopy.objects.filter(pk__in=found)
+        bucket.release(copies)
+        copies.update(data=b"", object=None)
         PreflightCheck.objects.filter(checkpoint__in=found).delete()
         # Without a fingerprint, it is read again if it is back at its source.
         pruned.update(state=Checkpoint.State.NO_COPY, fingerprint="")
@@ -311,6 +314,6 @@ def recorded_in(plan: PrunePlan) -> Callable[[Entry, str], bool]:
 def _read_undigested_again(location: Location) -> None:
     """Make the next import read the rows whose copies have no digest, because an older version read them."""
     if location.store_kind == Location.StoreKind.SQLITE and is_prunable(location):
-        undigested = StoredCopy.objects.filter(source_digest="").exclude(data=b"")
+        undigested = StoredCopy.objects.with_body().filter(source_digest="")
         present = location.checkpoints.filter(state=Checkpoint.State.PRESENT)
         present.filter(stored_copy__in=undigested).exclude(fingerprint="").update(fingerprint="")

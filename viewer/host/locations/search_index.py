@@ -25,6 +25,7 @@ from viewer.models import (
     SearchedRun,
     SearchEntry,
 )
+from viewer.records.bucket import BucketAway
 from viewer.records.indexed_runs import called_runs
 from viewer.records.locations import is_indexed
 from viewer.records.search import mark_of, progress
@@ -106,7 +107,7 @@ def _steps() -> Iterator[None]:
     for location in Location.objects.here().order_by("pk"):
         try:
             yield from _steps_of(location)
-        except (Superseded, Location.DoesNotExist):
+        except (Superseded, Location.DoesNotExist, BucketAway):
             # The next call begins again with what there is then.
             yield
 

@@ -16,6 +16,7 @@ from viewer.host.reading.location_reader import LocationAddress, LocationReader,
 from viewer.host_requests import Body, NotReadable
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Checkpoint, Location
+from viewer.records.bucket import BucketAway
 from viewer.stores.addresses import Identity, ServerAddress, libpq_environment, name_in, path_of_database
 from viewer.stores.errors import LocationLimitExceeded, LocationReplaced, LocationUnreadable
 from viewer.stores.packing import Packed
@@ -96,11 +97,17 @@ def import_lock(location: Location, *, wait: bool = True) -> AbstractContextMana
 
 
 def refresh(location: Location) -> bool:
-    """Reload the location and redact newly known secrets. Return False if the location was removed."""
+    """Reload the location and redact newly known secrets. Return False if the location was removed.
+
+    Raises LocationUnreadable if stored copies cannot be redacted now.
+    """
     if not location.refresh_if_exists():
         return False
     location.refresh_from_db(fields=["project", "secrets_digest", "price_digest", "listed_fingerprint"])
-    redact_known_secrets(location)
+    try:
+        redact_known_secrets(location)
+    except BucketAway as away:
+        raise LocationUnreadable(away.message) from None
     return True
 
 

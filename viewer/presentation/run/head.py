@@ -4,7 +4,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import Count, Q, QuerySet, Sum
-from django.db.models.functions import Length
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -13,6 +12,7 @@ from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
 from viewer.formats import count_text
 from viewer.models import Checkpoint, Run, StoredCopy, Sweep
+from viewer.models.runs import body_size
 from viewer.presentation.run.branches import branch_list, origin_of
 from viewer.presentation.run.visible import failed
 from viewer.records.annotations import annotations_in
@@ -73,8 +73,8 @@ def copy_texts(run: Run) -> list[str]:
         return []
     rows = Checkpoint.objects.filter(Q(run=top) | Q(run__parent=top))
     rows = rows.exclude(source_key__startswith=Checkpoint.SCRATCH).order_by()
-    copies = StoredCopy.objects.filter(checkpoint__in=rows).exclude(data=b"")
-    found, count = copies.aggregate(count=Count("pk"), size=Sum(Length("data"))), rows.count()
+    copies = StoredCopy.objects.with_body().filter(checkpoint__in=rows)
+    found, count = copies.aggregate(count=Count("pk"), size=Sum(body_size())), rows.count()
     is_full = found["count"] >= settings.COPIES_MAX_CHECKPOINTS
     is_full |= (found["size"] or 0) >= settings.COPIES_MAX_BYTES
     if not is_full or found["count"] >= count:

@@ -1,0 +1,323 @@
+"""Large stored copies in a bucket, if ``BUCKET_URL`` is set.
+
+Each object has a row, which is committed before the object is written and deleted after it, so that a process
+that is killed leaves no object unknown. Objects are never overwritten: a copy that changes gets a new one.
+"""
+
+import hashlib
+import logging
+import math
+import os
+import re
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from functools import cache, partial
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Length, Now
+
+from viewer.host_requests import NotReadable
+from viewer.messages.translation import translate
+from viewer.models import BucketObject, Location, StoredCopy
+from viewer.stores.packing import Packed
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+logger = logging.getLogger("forkline.bucket")
+
+Result = TypeVar("Result")
+# Seconds of one request. A page waits for no more than the first.
+READ_SECONDS, WRITE_SECONDS, CONNECT_SECONDS = 5, 60, 2
+# After a request without an answer, none is sent for these seconds, so that pages do not wait one by one.
+PAUSE_SECONDS = 30.0
+# Requests at the same time.
+CONCURRENT = 8
+# From when on an object that no copy names was left by a process that was killed.
+ABANDONED_AFTER = timedelta(hours=1)
+# Objects that are deleted at once, and while a person waits.
+BATCH, MAX_AT_ONCE = 1000, 100
+# Bodies that are moved from rows at once, and seconds until that is tried again.
+MOVED, MOVE_SECONDS = 20, 60.0
+# What S3 reports, such as NoSuchBucket. The rest of an error may name the key of the credentials.
+ERROR_CODE = re.compile(r"<Code>(\w{1,60})</Code>")
+# Where credentials are looked for if there are none.
+METADATA_SERVER = "http://169.254."
+
+
+class BucketAway(NotReadable):
+    """The bucket cannot be used now. The message says why."""
+
+
+class _Found:
+    """What this process has found out."""
+
+    # Until when no request is sent, on the monotonic clock.
+    paused_until = 0.0
+    # When to look for large bodies in rows. Not before a process has started, or could not write one.
+    move_at = 0.0
+
+
+def is_used() -> bool:
+    """Whether large stored copies are written to a bucket."""
+    return bool(settings.BUCKET_URL)
+
+
+def _is_paused() -> bool:
+    return time.monotonic() < _Found.paused_until
+
+
+@cache
+def _store(url: str, seconds: int) -> "S3Store":
+    from obstore.store import S3Store
+
+    is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+    return S3Store.from_url(
+        url,
+        client_options={
+            "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
+            "timeout": timedelta(seconds=seconds),
+            "allow_http": is_plain,
+        },
+        retry_config={"max_retries": 1, "retry_timeout": timedelta(seconds=CONNECT_SECONDS)},
+    )
+
+
+def _send(seconds: int, request: Callable[["S3Store"], Result]) -> Result:
+    """Return the answer to a request. Raises BucketAway, or FileNotFoundError if the object is missing."""
+    from obstore.exceptions import BaseError
+
+    if not settings.BUCKET_URL:
+        raise BucketAway("bucket.not_set")
+    if _is_paused():
+        raise BucketAway("bucket.away", bucket=settings.BUCKET_URL)
+    try:
+        return request(_store(settings.BUCKET_URL, seconds))
+    except (BaseError, FileNotFoundError, ValueError) as error:
+        found, is_missing = ERROR_CODE.search(str(error)), isinstance(error, FileNotFoundError)
+        if is_missing and (found is None or found[1] == "NoSuchKey"):
+            raise FileNotFoundError from None
+        if found:
+            raise BucketAway("bucket.refused", bucket=settings.BUCKET_URL, code=found[1]) from None
+        _Found.paused_until = time.monotonic() + PAUSE_SECONDS
+        code = "bucket.no_credentials" if METADATA_SERVER in str(error) else "bucket.away"
+        raise BucketAway(code, bucket=settings.BUCKET_URL) from None
+
+
+def read(copy: StoredCopy) -> bytes:
+    """Return the compressed body of a stored copy. Raises NotReadable, or BucketAway to try again later."""
+    while copy.object_id is not None:
+        key = copy.object_id
+        try:
+            digest = BucketObject.objects.values_list("digest", flat=True).get(pk=key)
+            data = _send(READ_SECONDS, partial(_get, key))
+        except (BucketObject.DoesNotExist, FileNotFoundError):
+            # Another process may have replaced or deleted the copy meanwhile.
+            try:
+                copy.refresh_from_db(fields=["data", "object"])
+            except StoredCopy.DoesNotExist:
+                raise NotReadable("import.copy_deleted") from None
+            if copy.object_id == key:
+                raise NotReadable("bucket.object_missing", bucket=settings.BUCKET_URL) from None
+            continue
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise NotReadable("bucket.object_damaged", bucket=settings.BUCKET_URL)
+        return data
+    if not copy.data:
+        raise NotReadable("import.copy_deleted")
+    return bytes(copy.data)
+
+
+def _get(key: str, store: "S3Store") -> bytes:
+    import obstore
+
+    return bytes(obstore.get(store, key).bytes())
+
+
+# Write objects before the rows that name them. If the bucket is away, the row has the body until it is back.
+
+
+def with_objects(read: Sequence[Packed]) -> list[Packed]:
+    """Write the large bodies to the bucket, and return all with the keys of their objects."""
+    keys = write([one.data for one in read])
+    return [
+        replace(one, data=b"", object_key=key) if key else one for one, key in zip(read, keys, strict=True)
+    ]
+
+
+def write(bodies: Sequence[bytes]) -> list[str | None]:
+    """Write an object for each large body. Return their keys; None for a body that its row has to hold.
+
+    Requires that no transaction is open, since the rows of the objects are committed before.
+    """
+    large = [one for one in bodies if len(one) >= settings.BUCKET_MIN_BYTES] if is_used() else []
+    if not large:
+        return [None] * len(bodies)
+    objects = [
+        BucketObject(pk=uuid.uuid4().hex, size=len(one), digest=hashlib.sha256(one).hexdigest())
+        for one in large
+    ]
+    BucketObject.objects.bulk_create(objects, batch_size=BATCH)
+    with ThreadPoolExecutor(CONCURRENT) as threads:
+        results = list(threads.map(_write_one, (one.pk for one in objects), large))
+    if away := next((one for one in results if isinstance(one, BucketAway)), None):
+        logger.warning("large stored copies stay in their rows for now: %s", translate(away))
+        _Found.move_at = time.monotonic() + MOVE_SECONDS
+    keys = iter(results)
+    written = (next(keys) if len(one) >= settings.BUCKET_MIN_BYTES else None for one in bodies)
+    return [one if isinstance(one, str) else None for one in written]
+
+
+def _write_one(key: str, body: bytes) -> str | BucketAway:
+    try:
+        _send(WRITE_SECONDS, partial(_put, key, body))
+    except BucketAway as away:
+        return away
+    return key
+
+
+def _put(key: str, body: bytes, store: "S3Store") -> None:
+    import obstore
+
+    obstore.put(store, key, body, use_multipart=False)
+
+
+def replace_body(copy: StoredCopy, body: bytes) -> bool:
+    """Replace the body of a copy. Return False if another process has done so since it was loaded."""
+    (key,) = write([body])
+    return _replace(copy, b"" if key else body, key)
+
+
+@transaction.atomic
+def _replace(copy: StoredCopy, data: bytes, key: str | None) -> bool:
+    rows = StoredCopy.objects.filter(pk=copy.pk, data=copy.data, object=copy.object_id)
+    release(rows)
+    is_replaced = bool(rows.update(data=data, object=key))
+    if key and is_replaced:
+        name_objects([key])
+    elif key:
+        BucketObject.objects.filter(pk=key).update(state=BucketObject.State.UNUSED)
+    return is_replaced
+
+
+def move_some(locations: QuerySet[Location]) -> bool:
+    """Move large bodies of these locations from rows, where they are while the bucket is away or not set.
+
+    Return whether there may be more.
+    """
+    if not is_used() or time.monotonic() < _Found.move_at:
+        return False
+    rows = StoredCopy.objects.filter(checkpoint__location__in=locations, object=None)
+    large = rows.annotate(length=Length("data")).filter(length__gte=settings.BUCKET_MIN_BYTES)
+    found = list(large.only("data", "object")[:MOVED])
+    _Found.move_at = 0.0 if found else math.inf
+    for copy, key in zip(found, write([bytes(copy.data) for copy in found]), strict=True):
+        if key:
+            _replace(copy, b"", key)
+    return _Found.move_at == 0.0
+
+
+def name_objects(keys: Sequence[str]) -> None:
+    """Record that copies name these objects from now on, in the transaction that stores the copies.
+
+    Raises OSError if an object was written so long ago that it is being deleted.
+    """
+    written = BucketObject.objects.filter(pk__in=keys, state=BucketObject.State.WRITTEN)
+    if keys and written.update(state=BucketObject.State.NAMED) != len(keys):
+        raise OSError("the import took too long")
+
+
+# Delete objects once no row names them.
+
+
+def release(copies: QuerySet[StoredCopy]) -> None:
+    """Delete the objects of these copies after the transaction, which replaces or deletes the copies."""
+    keys = list(copies.exclude(object=None).order_by().values_list("object_id", flat=True))
+    if keys:
+        for at in range(0, len(keys), BATCH):
+            some = BucketObject.objects.filter(pk__in=keys[at : at + BATCH])
+            some.update(state=BucketObject.State.UNUSED)
+        transaction.on_commit(partial(delete_unused, MAX_AT_ONCE))
+
+
+def delete_unused(most: int | None = None) -> int:
+    """Delete objects that no copy names any more, and return how many. What is left is tried again later."""
+    states, deleted = BucketObject.State, 0
+    abandoned = BucketObject.objects.filter(state=states.WRITTEN, created_at__lt=Now() - ABANDONED_AFTER)
+    abandoned.update(state=states.UNUSED)
+    unused = BucketObject.objects.filter(state=states.UNUSED).order_by("pk").values_list("pk", flat=True)
+    while keys := list(unused[: most or BATCH]):
+        try:
+            _send(WRITE_SECONDS, partial(_delete, keys))
+        except BucketAway as away:
+            logger.warning("%d objects are deleted later: %s", len(keys), away)
+            break
+        deleted += BucketObject.objects.filter(pk__in=keys).delete()[0]
+        if most:
+            break
+    return deleted
+
+
+def _delete(keys: Sequence[str], store: "S3Store") -> None:
+    import obstore
+
+    obstore.delete(store, keys)
+
+
+# Compare the rows with the bucket.
+
+
+def check_writable() -> None:
+    """Write an object and delete it. Raises BucketAway."""
+    probe = BucketObject.objects.create(
+        pk=uuid.uuid4().hex, size=0, digest="", state=BucketObject.State.UNUSED
+    )
+    _send(WRITE_SECONDS, partial(_put, probe.pk, b""))
+    _send(WRITE_SECONDS, partial(_delete, [probe.pk]))
+    probe.delete()
+
+
+def release_unnamed() -> None:
+    """Release the objects whose copies were deleted with something else, such as their location."""
+    unnamed = BucketObject.objects.filter(state=BucketObject.State.NAMED, copies=None)
+    BucketObject.objects.filter(pk__in=unnamed.values("pk")).update(state=BucketObject.State.UNUSED)
+
+
+def compare() -> tuple[int, int, int]:
+    """Return how many objects copies name, how many of these are missing, and how many others there are.
+
+    Raises BucketAway.
+    """
+    states = BucketObject.State
+    known = set(BucketObject.objects.values_list("pk", flat=True))
+    named = set(BucketObject.objects.filter(state=states.NAMED).values_list("pk", flat=True))
+    listed = _send(WRITE_SECONDS, lambda store: set(_keys(store)))
+    # Others may have written and deleted objects meanwhile.
+    missing = sum(
+        BucketObject.objects.filter(pk__in=some, state=states.NAMED).count() for some in _some(named - listed)
+    )
+    others = len(listed - known) - sum(
+        BucketObject.objects.filter(pk__in=some).count() for some in _some(listed - known)
+    )
+    return len(named), missing, others
+
+
+def _some(keys: Collection[str]) -> Iterator[list[str]]:
+    remaining = iter(keys)
+    while some := list(islice(remaining, BATCH)):
+        yield some
+
+
+def _keys(store: "S3Store") -> Iterator[str]:
+    import obstore
+
+    for page in obstore.list(store):
+        yield from (one["path"].rpartition("/")[2] for one in page)
