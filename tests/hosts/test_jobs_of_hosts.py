@@ -12,7 +12,10 @@ from viewer.host.jobs.orphans import orphaned_jobs
 from viewer.host.locations.copying import complete_some
 from viewer.host.locations.describing import locations_to_describe
 from viewer.host.registration import register
-from viewer.models import Host, Job, Location, Project, Run
+from viewer.host.routing import host_of
+from viewer.host_requests import DeliverAnswer
+from viewer.models import Host, Job, Location, Project, Question, Run
+from viewer.records.hosts import give_up, is_stalled
 from viewer.records.queue import enqueue, next_job
 
 
@@ -41,11 +44,31 @@ def test_a_job_of_another_host_is_neither_taken_nor_claimed(
     assert finished(job).status == Job.Status.QUEUED and marks(project) == []
 
 
-def test_a_running_job_of_another_host_is_not_followed(make_job: MakeJob, elsewhere: Host) -> None:
+def test_a_job_is_followed_by_the_host_that_claimed_it(make_job: MakeJob, elsewhere: Host) -> None:
+    """Only that machine has its files, whoever reads its location meanwhile."""
     job = make_job()
-    assert job.claim() and orphaned_jobs() == [job]
+    assert job.host is None and job.runs_on == job.location.host
+    assert job.claim() and job.host == Host.own() and orphaned_jobs() == [job]
     moved(job, elsewhere)
+    assert orphaned_jobs() == [job] and job.runs_on == Host.own()
+    Job.objects.filter(pk=job.pk).update(host=elsewhere)
     assert orphaned_jobs() == [] and status(job) == Job.Status.STARTING
+
+
+def test_a_queued_job_with_a_host_is_claimed_by_no_other(make_job: MakeJob, elsewhere: Host) -> None:
+    job = make_job()
+    Job.objects.filter(pk=job.pk).update(host=elsewhere)
+    assert next_job() is None and not job.claim()
+
+
+def test_a_question_goes_to_the_host_that_runs_its_job(make_job: MakeJob, elsewhere: Host) -> None:
+    job = make_job()
+    question = Question.objects.create(job=job, number=1, kind="human_input", asked_at=timezone.now())
+    assert host_of(DeliverAnswer(question.pk)) == job.location.host_id
+    Job.objects.filter(pk=job.pk).update(host=elsewhere, status=Job.Status.RUNNING)
+    assert host_of(DeliverAnswer(question.pk)) == elsewhere.pk
+    job.refresh_from_db()
+    assert is_stalled(job) and give_up(job) and "gpu-2" in str(job.error)
 
 
 def test_another_host_does_not_mark_a_scheduled_job_as_due(make_job: MakeJob, elsewhere: Host) -> None:

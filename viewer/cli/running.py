@@ -43,7 +43,7 @@ def run_here(job: Job, leaves: Callable[[], bool] = never) -> None:
     interrupted: KeyboardInterrupt | None = None
     while not (job.has_ended or job.is_missed or _is_held(job) or (leaves() and is_asking(job))):
         try:
-            if is_here(job.location.host_id) and not ask(ReadWorkers()).is_up:
+            if is_here(job.runs_on.pk) and not ask(ReadWorkers()).is_up:
                 if job.status == Job.Status.QUEUED and not has_room():
                     raise DataFolderFailure(no_space(Path(settings.DATA_DIR)))
                 Job.objects.filter(pk=job.pk).mark_due()

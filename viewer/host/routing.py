@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from django.conf import settings
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
 from viewer import host_requests as asked
@@ -18,12 +19,12 @@ from viewer.models import Checkpoint, Host, Location, Project, Question, Run
 Reply = TypeVar("Reply")
 
 # The fields of requests that name rows, with the model and the way to its host.
-OWNERS: dict[str, tuple[Any, str]] = {
+OWNERS: dict[str, tuple[Any, Any]] = {
     "location": (Location, "host"),
     "checkpoint": (Checkpoint, "location__host"),
     "run": (Run, "location__host"),
     "project": (Project, "host"),
-    "question": (Question, "job__location__host"),
+    "question": (Question, Coalesce("job__host", "job__location__host")),
 }
 
 

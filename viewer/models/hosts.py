@@ -111,9 +111,12 @@ class Host(models.Model):
         return found
 
     def remove_if_unused(self) -> bool:
-        """Delete a host that is away and has no location and no project. Return False for another one."""
+        """Delete a host that is away and has nothing: no location, project or unfinished job.
+
+        Return False for another one.
+        """
         away = Host.objects.filter(pk=self.pk, locations=None, projects=None).exclude(_is_live())
-        return bool(away.exists() and self.delete()[0])
+        return bool(away.exists() and not self.jobs.unfinished().exists() and self.delete()[0])
 
     def change_drained(self, *, is_drained: bool) -> None:
         """Set whether it takes no new jobs. Jobs that run continue."""

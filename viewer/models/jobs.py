@@ -18,7 +18,8 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.messages.message import UserMessage
 from viewer.models.columns import Metered, UserMessageField
-from viewer.models.locations import Location, Project
+from viewer.models.hosts import Host
+from viewer.models.locations import Location, Project, own_host_key
 from viewer.models.runs import Checkpoint, Run
 
 # Which jobs are queued, due, under way or ended.
@@ -31,12 +32,14 @@ class JobQuerySet(models.QuerySet["Job"]):
     """Queries for jobs."""
 
     def here(self) -> JobQuerySet:
-        """Jobs of this machine's locations, which only this machine starts and follows.
+        """Jobs that this machine claimed, and those without a host of its locations, which it may claim.
 
-        Without a join, so that an update of these rows checks its other conditions on the rows themselves.
-        PostgreSQL does not check them again in a subquery after it has waited for another update.
+        Only this machine starts and follows them. Without a join, so that an update of these rows checks its
+        other conditions on the rows themselves. PostgreSQL does not check them again in a subquery after it
+        has waited for another update.
         """
-        return self.filter(location__in=Location.objects.here())
+        mine = models.Q(host__in=Host.objects.here())
+        return self.filter(mine | models.Q(host=None, location__in=Location.objects.here()))
 
     def queued(self) -> JobQuerySet:
         return self.filter(status=self.model.Status.QUEUED)
@@ -172,6 +175,8 @@ class Job(Metered):
     idempotency_key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     kind = models.CharField(max_length=20, choices=Kind)
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="jobs")
+    # The machine that claimed it, and has its files; None before. If a queued job has one, only that one may.
+    host = models.ForeignKey(Host, null=True, blank=True, on_delete=models.SET_NULL, related_name="jobs")
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="jobs")
     checkpoint = models.ForeignKey(Checkpoint, null=True, on_delete=models.SET_NULL, related_name="jobs")
     project = models.ForeignKey(Project, null=True, on_delete=models.SET_NULL, related_name="jobs")
@@ -244,6 +249,11 @@ class Job(Metered):
         return Path(settings.DATA_DIR) / "jobs" / str(self.id)
 
     @property
+    def runs_on(self) -> Host:
+        """The host that claimed it; until then, that of its location."""
+        return self.host or self.location.host
+
+    @property
     def has_ended(self) -> bool:
         return self.status in self.ENDED
 
@@ -279,11 +289,11 @@ class Job(Metered):
         return self.status == self.Status.RUNNING and self.questions.waiting().exists()
 
     def claim(self) -> bool:
-        """Claim a queued job for this process.
+        """Claim a queued job for this process, and record this machine as its host.
 
         Return False if it was claimed before, was cancelled, is not due, or is another machine's.
         """
-        start = {"status": Job.Status.STARTING, "started_at": timezone.now()}
+        start = {"status": Job.Status.STARTING, "started_at": timezone.now(), "host": own_host_key()}
         claimed = Job.objects.due().here().filter(pk=self.pk).update(**start)
         if claimed:
             self.refresh_from_db()

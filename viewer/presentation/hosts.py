@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from django.conf import settings
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_named
@@ -45,7 +46,7 @@ def shown_hosts() -> list[ShownHost]:
     """Return all hosts, by name."""
     answering = set(Host.objects.answering().values_list("pk", flat=True))
     live = set(Host.objects.live().values_list("pk", flat=True))
-    unfinished = Job.objects.unfinished().values_list("location__host", "status")
+    unfinished = Job.objects.unfinished().values_list(Coalesce("host", "location__host"), "status")
     locations = Counter(Location.objects.values_list("host", flat=True))
     projects = Counter(Project.objects.values_list("host", flat=True))
     jobs = Counter((host, status == Job.Status.QUEUED) for host, status in unfinished)

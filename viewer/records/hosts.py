@@ -23,7 +23,7 @@ def is_away(host: int) -> bool:
 
 def is_stalled(job: Job) -> bool:
     """Whether the job was started on a host that is away. It may run there still: nothing starts it again."""
-    return job.status in (Job.Status.STARTING, Job.Status.RUNNING) and is_away(job.location.host_id)
+    return job.status in (Job.Status.STARTING, Job.Status.RUNNING) and is_away(job.runs_on.pk)
 
 
 def give_up(job: Job) -> bool:
@@ -34,5 +34,5 @@ def give_up(job: Job) -> bool:
     if not is_stalled(job):
         return False
     job.request_cancel()
-    error = UserMessage("job.host_away", {"host": job.location.host.name})
+    error = UserMessage("job.host_away", {"host": job.runs_on.name})
     return job.end(Job.Status.INTERRUPTED, error=error)

@@ -152,6 +152,6 @@ def empty_answer_label(question: Question) -> str:
 @register.inclusion_tag("hosts/_where.html")
 def where(subject: Location | Job, hosts: Mapping[int, ShownHost] | str = "") -> dict[str, ShownHost | None]:
     """Show the host of a location or job, and whether it is away. A page with many passes all ``hosts``."""
-    location = subject.location if isinstance(subject, Job) else subject
+    host = subject.runs_on if isinstance(subject, Job) else subject.host
     found = hosts_if_several() if isinstance(hosts, str) else hosts
-    return {"shown": found.get(location.host_id)}
+    return {"shown": found.get(host.pk)}

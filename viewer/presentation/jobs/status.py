@@ -20,7 +20,7 @@ from viewer.formats import count_text, duration, short_moment
 from viewer.host_requests import ReadWorkers, Workers, ask
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
-from viewer.models import Job, Location, Question
+from viewer.models import Host, Job, Question
 from viewer.presentation.hosts import away_text
 from viewer.records.hosts import is_away, is_here, is_stalled
 from viewer.records.limits import Limit, limit_in, midnight, reached_shared_limit, usage_of
@@ -124,7 +124,7 @@ def waiting() -> list[Wait]:
     """Return every waiting job: those that need a person first, then in the order of their start."""
     asking = Q(pk__in=Question.objects.waiting().values("job"))
     jobs = Job.objects.unfinished().filter(Q(status=Job.Status.QUEUED) | asking)
-    related = jobs.select_related("run", "location__host", "project", "sweep", "requested_by")
+    related = jobs.select_related("run", "host", "location__host", "project", "sweep", "requested_by")
     waits = [wait for job in related.order_by("start_at", "created_at") if (wait := wait_of(job))]
     return sorted(waits, key=lambda wait: not wait.needs_a_person)
 
@@ -152,7 +152,7 @@ def _for_its_time(job: Job) -> Wait | None:
     if job.is_missed:
         text = gettext("for you: no worker was running at its start time, %(at)s. Start it manually.")
         return Wait(job, "person", text % {"at": at})
-    if not workers_of(job.location).is_up:
+    if not workers_of(job.runs_on).is_up:
         return Wait(
             job,
             "time",
@@ -162,7 +162,7 @@ def _for_its_time(job: Job) -> Wait | None:
 
 
 def _for_its_host(job: Job) -> Wait | None:
-    host = job.location.host
+    host = job.runs_on
     if is_away(host.pk):
         return Wait(job, "host", gettext("for %(host)s") % {"host": away_text(host)}, reverse("hosts"))
     if host.is_drained:
@@ -171,9 +171,8 @@ def _for_its_host(job: Job) -> Wait | None:
     return None
 
 
-def workers_of(location: Location) -> Workers:
-    """Return the workers of the location's host: those of this machine, or what another one has reported."""
-    host = location.host
+def workers_of(host: Host) -> Workers:
+    """Return the workers of a host: those of this machine, or what another one has reported."""
     if is_here(host.pk):
         return ask(ReadWorkers())
     return Workers(is_up=not is_away(host.pk), slots=host.slots)
@@ -218,10 +217,10 @@ def _url_of(limit: Limit, job: Job) -> str:
 
 
 def _for_a_slot(job: Job) -> Wait:
-    workers = workers_of(job.location)
+    workers = workers_of(job.runs_on)
     if not workers.is_up:
         return Wait(job, "worker", gettext("for a worker: none is running"))
-    busy = Job.objects.under_way().filter(location__host=job.location.host_id).count()
+    busy = Job.objects.under_way().filter(host=job.runs_on).count()
     slots = workers.slots
     if slots and busy >= slots:
         text = gettext("for a free slot: %(busy)d of %(slots)d are busy")
@@ -349,7 +348,7 @@ def hint(job: Job) -> str:
     """Return what the job waits for, or what a person can do next; empty if neither applies."""
     if is_stalled(job):
         text = _("It was started on %(host)s. It may run there still, so nothing starts it again.")
-        return str(text) % {"host": away_text(job.location.host)}
+        return str(text) % {"host": away_text(job.runs_on)}
     if job.is_being_cancelled:
         return str(_("Cancelling. The run is asked to stop, and killed if it does not."))
     if job.is_stopped:

@@ -98,7 +98,7 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
 @require_GET
 def show(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show a job: its plan, events and outcome."""
-    related = ("run", "location__host", "checkpoint", "project", "requested_by")
+    related = ("run", "host", "location__host", "checkpoint", "project", "requested_by")
     job = get_object_or_404(Job.objects.select_related(*related), pk=pk)
     shown = shown_job(job)
     context = {
@@ -124,7 +124,7 @@ def _reproduction(job: Job) -> dict[str, Any]:
 @require_POST
 def give_up(request: HttpRequest, pk: UUID) -> HttpResponse:
     """End a job as interrupted whose host is away, as a person decides."""
-    job = get_object_or_404(Job.objects.select_related("location__host"), pk=pk)
+    job = get_object_or_404(Job.objects.select_related("host", "location__host"), pk=pk)
     if not hosts.give_up(job):
         messages.info(request, _("This job is not stalled."))
     return redirect(job)

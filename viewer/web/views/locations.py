@@ -165,7 +165,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         "runs": run_list(location.runs.top_level(), request.GET, shows_location=False),
         "is_prunable": keeps_files(location) and not ask(IsLocationGone(location.pk)),
         "undescribed": location.runs.undescribed().count() if is_indexed(location) else 0,
-        "needs_worker": location.import_state == requested and not workers_of(location).is_up,
+        "needs_worker": location.import_state == requested and not workers_of(location.host).is_up,
         "is_listing": is_indexed(location) and not location.listed_fingerprint,
         "is_runnable": any(kind.is_runnable for kind in engine.kinds.values()),
         # Where there are many, those that lost something come first.
