@@ -12,7 +12,7 @@ def record_hosts(apps: Any, schema_editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("viewer", "0006_tool_choices")]
+    dependencies = [("viewer", "0007_bucket_objects")]
 
     operations = [
         migrations.AddField(
