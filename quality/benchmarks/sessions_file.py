@@ -73,7 +73,7 @@ def _rows(thread: int, steps: int, size: int) -> Iterator[tuple[Any, ...]]:
             "step": step - 1,
             "parents": {},
             "agent_name": "agent",
-            "cwd": f"/home/user/project-{thread % 20}",
+            "cwd": f"/srv/project-{thread % 20}",
         }
         yield f"{thread:08x}", own_id, before, body, json.dumps(metadata).encode()
 

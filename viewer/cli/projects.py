@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from viewer.cli.edits import FILE, FOLDER, PROGRAM
-from viewer.engines import all_engines, engine_of
+from viewer.engines import engine_of, kinds_that
 from viewer.engines.protocol import Contents, Engine
 from viewer.host_requests import (
     FindEntryPoints,
@@ -24,7 +24,7 @@ from viewer.models import Location, Project
 from viewer.records.hosts import is_here
 from viewer.validation import CODE_NAME, NAME, is_storable
 
-KINDS = tuple(dict.fromkeys(name for engine in all_engines() for name in engine.kinds))
+KINDS = tuple(dict.fromkeys(kind.name for kind in kinds_that(lambda kind: kind.is_runnable)))
 
 
 def add_project_arguments(parser: CommandParser) -> None:

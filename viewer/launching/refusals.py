@@ -67,6 +67,8 @@ def messages_of(refusals: Iterable[Refusal]) -> list[str]:
 def checkpoint_refusals(checkpoint: Checkpoint, entry_point: str, kind: RootKind) -> list[Refusal]:
     """Why nothing can start from this checkpoint."""
     found = []
+    if not kind.is_runnable:
+        found.append(Refusal(Code.CHECKPOINT, _("No run can start from a checkpoint of this kind.")))
     if checkpoint.location.replaced_by:
         message = _(
             "The location was replaced after it was added. Open its page, and accept the replacement if you "

@@ -190,6 +190,10 @@ CATALOG: dict[str, str] = {
     "store.became_link": _("The file or its folder has become a link."),
     "store.byte_order_mark": _("It starts with a byte order mark, which the engine cannot read."),
     "store.changed_while_read": _("It changed during every attempt to read it. Try again."),
+    "crewai.state_columns_missing": _(
+        "Its table “flow_states” lacks the columns “flow_uuid”, “method_name” or “state_json”."
+    ),
+    "crewai.state_not_an_object": _("The state is not a JSON object."),
     "store.columns_missing": _("Its table of checkpoints has no columns “id” and “data”."),
     "store.companion_not_a_file": _("“%(name)s” is not a plain file, so the store is not opened."),
     "store.companion_too_large": _("“%(name)s” has %(size)s bytes. The limit is %(most)s."),

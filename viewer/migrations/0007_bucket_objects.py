@@ -6,32 +6,55 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('viewer', '0006_tool_choices'),
+        ("viewer", "0006_tool_choices"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='BucketObject',
+            name="BucketObject",
             fields=[
-                ('key', models.CharField(max_length=32, primary_key=True, serialize=False)),
-                ('size', models.PositiveBigIntegerField()),
-                ('digest', models.CharField(max_length=64)),
-                ('state', models.CharField(choices=[('written', 'Written'), ('named', 'Named'), ('unused', 'Unused')], default='written', max_length=10)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("key", models.CharField(max_length=32, primary_key=True, serialize=False)),
+                ("size", models.PositiveBigIntegerField()),
+                ("digest", models.CharField(max_length=64)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("written", "Written"), ("named", "Named"), ("unused", "Unused")],
+                        default="written",
+                        max_length=10,
+                    ),
+                ),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={
-                'indexes': [models.Index(condition=models.Q(('state', 'named'), _negated=True), fields=['state'], name='unnamed_objects')],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("state", "named"), _negated=True),
+                        fields=["state"],
+                        name="unnamed_objects",
+                    )
+                ],
             },
         ),
         migrations.AddField(
-            model_name='storedcopy',
-            name='object',
-            field=models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='copies', to='viewer.bucketobject'),
+            model_name="storedcopy",
+            name="object",
+            field=models.ForeignKey(
+                blank=True,
+                db_index=False,
+                null=True,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="copies",
+                to="viewer.bucketobject",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='storedcopy',
-            constraint=models.UniqueConstraint(condition=models.Q(('object__isnull', False)), fields=('object',), name='one_copy_of_an_object'),
+            model_name="storedcopy",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("object__isnull", False)),
+                fields=("object",),
+                name="one_copy_of_an_object",
+            ),
         ),
     ]

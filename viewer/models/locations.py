@@ -143,6 +143,8 @@ class Location(models.Model):
     class StoreKind(models.TextChoices):
         JSON = "json", _("JSON folder")
         SQLITE = "sqlite", _("SQLite file")
+        # States that an engine stores without checkpoints.
+        STATES = "states", _("SQLite file of states")
         POSTGRESQL = "postgresql", _("PostgreSQL database")
 
     class ImportState(models.TextChoices):
@@ -294,6 +296,11 @@ class Location(models.Model):
     def is_local(self) -> bool:
         """Whether it is a folder or file on this machine."""
         return self.store_kind != self.StoreKind.POSTGRESQL
+
+    @property
+    def takes_runs(self) -> bool:
+        """Whether runs can write checkpoints to it."""
+        return self.store_kind != self.StoreKind.STATES
 
     @property
     def name(self) -> str:

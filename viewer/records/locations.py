@@ -26,7 +26,7 @@ def keeps_files(location: Location) -> bool:
 
     Of others, only the stored copies of checkpoints that are no longer there can be deleted.
     """
-    return not is_indexed(location) and location.store_kind != Location.StoreKind.POSTGRESQL
+    return location.is_local and location.takes_runs and not is_indexed(location)
 
 
 def removal_blocker(location: Location) -> str:

@@ -30,7 +30,7 @@ from viewer.redaction.known_secrets import KnownSecrets
 from viewer.stores.addresses import DatabaseFile, ServerAddress
 from viewer.stores.model_calls import ModelCall
 
-StoreKind = Literal["json", "sqlite", "postgresql"]
+StoreKind = Literal["json", "sqlite", "states", "postgresql"]
 ProblemKind = Literal["writing", "broken", "refused", "foreign", "unavailable"]
 
 
@@ -269,6 +269,12 @@ class StoreFormat(Protocol):
 
         ``known`` secrets are redacted in all that the store lists.
         """
+        return None
+
+    def state_store(
+        self, file: DatabaseFile, limits: ReadLimits, formats: "Sequence[StoreFormat]"
+    ) -> "Store | None":
+        """Return a store of the states that the engine writes to a table without checkpoints, or None."""
         return None
 
     def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:

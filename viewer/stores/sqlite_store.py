@@ -167,7 +167,8 @@ MAX_ID_LENGTH = 300
 class SqliteStore(SqliteFile):
     """The rows of one file. Each is a checkpoint as JSON."""
 
-    kind: Literal["sqlite"] = "sqlite"
+    kind: Literal["sqlite", "states"] = "sqlite"
+    table = TABLE
 
     def __init__(self, file: Path | DatabaseFile, limits: ReadLimits, formats: Sequence[StoreFormat]) -> None:
         super().__init__(file, limits)
@@ -179,7 +180,7 @@ class SqliteStore(SqliteFile):
         """The entry or problem of each row. Of rows with the same id, the last. Raises LocationUnreadable."""
         found = self.retried(self._listed)
         if not found:
-            yield ReadProblem(TABLE, UserMessage(EMPTY_TABLE), "foreign", "empty")
+            yield ReadProblem(self.table, UserMessage(EMPTY_TABLE), "foreign", "empty")
         yield from found
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
@@ -192,11 +193,21 @@ class SqliteStore(SqliteFile):
         if entry.size > self.limits.max_bytes:
             raise too_large(entry.size, self.limits)
         try:
-            kind, stored, data, columns = self.retried(lambda: self._row(entry))
+            return self.retried(lambda: self._read_once(entry))
         except LocationLimitExceeded as error:
             raise LimitExceeded(error.message) from None
         except LocationUnreadable as error:
             raise Unavailable(error.message) from None
+
+    def _read_once(self, entry: Entry) -> RawCheckpoint:
+        try:
+            return self._read_row(entry)
+        except (apsw.Error, MemoryError) as error:
+            raise row_error(error, self.limits) from None
+
+    def _read_row(self, entry: Entry) -> RawCheckpoint:
+        """The bytes of a row. Raises Unreadable or apsw.Error."""
+        kind, stored, data, columns = self._row(entry)
         key, parent_id, branch = entry.real_key, text_of(columns[1]) or None, text_of(columns[2])
         return RawCheckpoint(
             entry,
@@ -214,19 +225,16 @@ class SqliteStore(SqliteFile):
             "CASE WHEN typeof(data) IN ('blob', 'text') THEN CAST(data AS BLOB) END",
             *(short_text(column, self._columns) for column in ("id", *DIGESTED_COLUMNS)),
         )
-        try:
-            rows = self.query(
-                f"SELECT {', '.join(columns)} FROM {TABLE} WHERE {self._rowid} = ?",  # noqa: S608
-                rowid,
-            )
-            if not rows or text_of(rows[0][2]) != entry.real_key:
-                raise Unavailable("store.row_vanished")
-            kind, stored, _id, *others = rows[0]
-            if stored is None:
-                raise Broken("store.row_not_json_or_text")
-            return kind, stored, self._as_text(kind, stored), others
-        except (apsw.Error, MemoryError) as error:
-            raise row_error(error, self.limits) from None
+        rows = self.query(
+            f"SELECT {', '.join(columns)} FROM {TABLE} WHERE {self._rowid} = ?",  # noqa: S608
+            rowid,
+        )
+        if not rows or text_of(rows[0][2]) != entry.real_key:
+            raise Unavailable("store.row_vanished")
+        kind, stored, _id, *others = rows[0]
+        if stored is None:
+            raise Broken("store.row_not_json_or_text")
+        return kind, stored, self._as_text(kind, stored), others
 
     def _as_text(self, kind: str, stored: bytes) -> bytes:
         """The data of a row as JSON text: SQLite's own binary form is converted. Raises apsw.Error."""
@@ -257,7 +265,7 @@ class SqliteStore(SqliteFile):
         found = {item.key: item for item in listed}
         if not is_complete:
             reason = UserMessage("store.table_partly_damaged")
-            found[TABLE] = ReadProblem(TABLE, reason, "broken", hides="anything")
+            found[self.table] = ReadProblem(self.table, reason, "broken", hides="anything")
         return list(found.values())
 
     def _walk(self, direction: str) -> tuple[list[tuple[Any, ...]], bool]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from viewer.engines.contents import Agent, Failure, short_title
 from viewer.engines.crewai.recorded_events import Event, events_of, listed, mapping, text, whole
-from viewer.engines.crewai.structs import EntityFacts, is_executor, root_position, skipped_positions
+from viewer.engines.crewai.structs import STATE, EntityFacts, is_executor, root_position, skipped_positions
 
 # The parts of a checkpoint that no known version of CrewAI writes.
 
@@ -17,7 +17,7 @@ from viewer.engines.crewai.structs import EntityFacts, is_executor, root_positio
 # The newest version whose checkpoints are tested. Every row of docs/matrix.md runs on it.
 NEWEST_KNOWN = "1.15.30"
 KNOWN_KEYS = {"entities", "event_record", "crewai_version", "parent_id", "branch", "trigger"}
-KNOWN_ENTITIES = {"crew", "flow", "agent"}
+KNOWN_ENTITIES = {"crew", "flow", "agent", STATE}
 MAX_PARTS = 20
 _NUMBERS = re.compile(r"\d+")
 
@@ -56,7 +56,7 @@ def _unknown(body: Mapping[str, Any]) -> Iterator[str]:
 # out, and reading never raises.
 
 
-EntityKind = Literal["crew", "flow", "agent", "unknown"]
+EntityKind = Literal["crew", "flow", "agent", "flow_state", "unknown"]
 
 Body = Mapping[str, Any]
 
@@ -121,7 +121,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A decoded checkpoint. ``flow_state`` is None for all kinds but ``flow``."""
+    """A decoded checkpoint. ``flow_state`` is None for all kinds but flows and their states."""
 
     kind: EntityKind
     name: str
@@ -176,7 +176,7 @@ def contents_of(body: Body) -> Contents:
         inputs=_inputs(root, kind, events),
         tasks=_tasks(root, agents, events),
         methods=_methods(root),
-        flow_state=mapping(root.get("checkpoint_state")) if kind == "flow" else None,
+        flow_state=mapping(root.get("checkpoint_state")) if kind in ("flow", STATE) else None,
         agents=agents,
         entities=tuple(_entity(entity, entity is root) for entity in entities),
         events=events,

@@ -2,6 +2,7 @@
 
 from viewer.engines.crewai.editing import PROMPT
 from viewer.engines.crewai.recorded_events import FAILED
+from viewer.engines.crewai.structs import STATE
 from viewer.engines.entry_points import EventPreset, RootKind
 from viewer.engines.known_stores import KnownStore
 from viewer.messages.catalog import gettext_noop as _
@@ -69,10 +70,26 @@ AGENT = RootKind(
         ),
     ),
 )
-KINDS = {kind.name: kind for kind in (CREW, FLOW, AGENT)}
+FLOW_STATE = RootKind(
+    name=STATE,
+    label=_("flow state"),
+    unit_label=_("method"),
+    units_label=_("methods"),
+    is_runnable=False,
+    is_open_ended=True,
+    has_state=True,
+    last_trigger="method_execution_finished",
+)
+KINDS = {kind.name: kind for kind in (CREW, FLOW, AGENT, FLOW_STATE)}
 KNOWN_STORES = (
     KnownStore(_("CrewAI checkpoints"), ".checkpoints"),
     KnownStore(_("CrewAI checkpoints"), ".checkpoints.db"),
+    # Where ``@persist`` writes: the folder of ``appdirs`` for data of the project's name.
+    KnownStore(_("CrewAI flow states"), "$CREWAI_STORAGE_DIR/flow_states.db"),
+    KnownStore(_("CrewAI flow states"), "$XDG_DATA_HOME/*/flow_states.db"),
+    KnownStore(_("CrewAI flow states"), "~/.local/share/*/flow_states.db"),
+    KnownStore(_("CrewAI flow states"), "~/Library/Application Support/*/flow_states.db"),
+    KnownStore(_("CrewAI flow states"), "flow_states.db"),
 )
 
 

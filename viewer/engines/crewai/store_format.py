@@ -10,9 +10,10 @@ from viewer.engines.crewai import structs
 from viewer.engines.crewai.recorded_events import moment
 from viewer.engines.crewai.structs import Document, Entity, Event, root_position, skipped_positions
 from viewer.redaction import MARKER
+from viewer.stores.addresses import DatabaseFile
 from viewer.stores.errors import Foreign
 from viewer.stores.model_calls import ModelCall, call_of
-from viewer.stores.protocol import Entry, RecordedIds, Snapshot, StoreFormat
+from viewer.stores.protocol import Entry, ReadLimits, RecordedIds, Snapshot, Store, StoreFormat
 
 # The columns of a CrewAI checkpoint: root entity, name, run, progress, trigger, calls and sessions.
 
@@ -37,9 +38,9 @@ def root_of(entities: Iterable[Entity]) -> Entity | None:
 
 
 def entity_type_of(entity: Entity | None) -> str:
-    """Return ``crew``, ``flow``, ``agent`` or ``unknown``."""
+    """Return ``crew``, ``flow``, ``agent``, ``flow_state`` or ``unknown``."""
     kind = entity.entity_type if entity else ""
-    return kind if kind in ("crew", "flow", "agent") else "unknown"
+    return kind if kind in (*structs.KINDS, structs.STATE) else "unknown"
 
 
 def name_of(root: Entity | None, document: Document) -> str:
@@ -111,6 +112,8 @@ def progress_of(root: Entity | None, document: Document) -> tuple[int, int]:
     if root.entity_type == "agent":
         events = [node.event for node in document.event_record.nodes.values()]
         return int(any(event.type == "lite_agent_execution_completed" for event in events)), 1
+    if root.entity_type == structs.STATE:
+        return len(root.checkpoint_completed_methods or ()), 0
     return _methods_of(root, document)
 
 
@@ -266,6 +269,12 @@ class CrewAIFormat(StoreFormat):
         checkpoint_id, _parent_id = structs.id_and_parent(key)
         return RecordedIds(checkpoint_id, parent_id, branch)
 
+    def state_store(self, file: DatabaseFile, limits: ReadLimits, formats: Sequence[StoreFormat]) -> Store:
+        """The states that flows with ``@persist`` write."""
+        from viewer.engines.crewai.flow_states import FlowStates
+
+        return FlowStates(file, limits, formats)
+
     def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
         """The snapshot of a redacted JSON text. Raises Foreign, or msgspec.DecodeError."""
         try:
@@ -297,7 +306,8 @@ def _snapshot(document: structs.Document, body: bytes, entry: Entry, ids: Record
         units_total=total,
         event_ids=tuple(document.event_record.nodes),
         calls=calls_of(document),
-        sessions=sessions_of(document),
+        # A state has no times but its own.
+        sessions=[] if root and root.entity_type == structs.STATE else sessions_of(document),
         body=body,
         engine="crewai",
     )

@@ -10,6 +10,8 @@ import msgspec
 
 # In order of preference: a checkpoint of a flow also has the crews that it ran, and one of a crew its agents.
 KINDS = ("flow", "crew", "agent")
+# A state that a flow with ``@persist`` stored, which is no checkpoint of CrewAI.
+STATE = "flow_state"
 
 
 class EntityFacts(NamedTuple):

@@ -105,7 +105,7 @@ def engine_of_project(project: Project | None) -> str:
 # Protected paths, from which no run imports code: every location and the data folder.
 
 
-STORE = Location.StoreKind.SQLITE
+FILES = (Location.StoreKind.SQLITE, Location.StoreKind.STATES)
 MAX_PTH_BYTES = 64 * 1024
 # Variables that hold several code folders, or one.
 CODE_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
@@ -124,7 +124,7 @@ def protected_paths(project: Project) -> list[str]:
     for path, store_kind in of_files.values_list("path", "store_kind"):
         for form in _both(Path(path)):
             found.add(form)
-            if store_kind == STORE and form.parent not in around:
+            if store_kind in FILES and form.parent not in around:
                 found.add(form.parent)
     return sorted(map(str, found), key=lambda path: (len(path), path))
 

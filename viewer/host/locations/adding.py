@@ -52,7 +52,8 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
         return known
     try:
         with open_reader(address_at(found)) as reader:
-            kind, identity = reader.kind, str(reader.identity)
+            is_states = known is None or known.store_kind == Location.StoreKind.STATES
+            kind, identity = reader.store_kind() if is_states else reader.kind, str(reader.identity)
             # Reading checkpoints of a large file takes long, and the engine of a known location is known.
             engine = known.engine if known else _recognised_engine(reader)
     except LocationUnreadable as error:
@@ -226,7 +227,7 @@ def change_path(location: Location, path: str | Path, roots: Sequence[Path] | No
         raise UnknownLocation(_("A job of this location has not ended. Change the path after that."))
     try:
         with import_lock(location), open_reader(address_at(found)) as reader:
-            if reader.kind != location.store_kind or not _holds(reader, location):
+            if reader.store_kind() != location.store_kind or not _holds(reader, location):
                 raise UnknownLocation(
                     _("None of its checkpoints are at %(path)s. Add that as a new location.")
                     % {"path": found}

@@ -54,6 +54,7 @@ def address_of(location: Location) -> LocationAddress:
         location.engine,
         server,
         settings.DATA_DIR,
+        location.store_kind,
     )
 
 

@@ -47,7 +47,10 @@ def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = 
             # A database without a table of checkpoints is not a write target: nothing is added to it.
             with open_reader(address_at(found)) as reader:
                 reader.check()
-                return WriteTarget(str(found), str(Location.StoreKind(reader.kind)))
+                kind = Location.StoreKind(reader.store_kind())
+                if kind == Location.StoreKind.STATES:
+                    raise UnknownLocation(_("Runs cannot write checkpoints to a file of states."))
+                return WriteTarget(str(found), str(kind))
         except LocationUnreadable as error:
             raise UnknownLocation(translate(error)) from None
     kind = Location.StoreKind.SQLITE if is_sqlite else Location.StoreKind.JSON

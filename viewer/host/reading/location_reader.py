@@ -68,7 +68,8 @@ class LocationAddress:
     ``path`` leads to a folder or file, unless the location is a database of a ``server``. ``identity`` is
     the recorded identity of that folder or file, if any. ``secrets`` are redacted in all texts. ``engine``
     is the name of the engine that wrote the checkpoints; if it is empty, each entry is read by the first
-    engine that recognises it. ``own`` is Forkline's data folder, which is not read.
+    engine that recognises it. ``own`` is Forkline's data folder, which is not read. ``store_kind`` is the
+    recorded kind of the store, if any.
     """
 
     path: Path
@@ -79,6 +80,7 @@ class LocationAddress:
     engine: str = ""
     server: ServerAddress | None = None
     own: Path | None = None
+    store_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,10 @@ class LocationReader:
         """The engine whose own tables a database has; empty if it has none. Raises LocationUnreadable."""
         return "" if self.kind == "json" else self._answers(Identify())[-1].engine
 
+    def store_kind(self) -> StoreKind:
+        """The kind of the store, by the tables of an SQLite file. Raises LocationUnreadable."""
+        return self.kind if self.kind != "sqlite" else self._answers(Identify())[-1].kind or self.kind
+
     def runs(self, limit: int | None = None, since: Mapping[str, str] | None = None) -> RunList:
         """The newest runs of an indexed store, or all of them. Raises LocationUnreadable.
 
@@ -248,7 +254,13 @@ class LocationReader:
 @contextmanager
 def open_reader(address: LocationAddress) -> Iterator[LocationReader]:
     """Open a location to list and read it. Raises LocationUnreadable."""
-    message = Open("", address.limits, secrets=address.secrets, engines=packages(address.engine))
+    message = Open(
+        "",
+        address.limits,
+        secrets=address.secrets,
+        engines=packages(address.engine),
+        kind=address.store_kind,
+    )
     if address.server is not None:
         message = msgspec.structs.replace(message, server=address.server)
         with readers_on(message, None) as readers:

@@ -154,7 +154,24 @@ class Reader:
         except LocationUnreadable:
             if len(formats) == 1 and formats[0].is_indexed:
                 raise
-        return SqliteStore(file, message.limits, formats).__enter__()
+        return self._opened_rows(file, message, formats)
+
+    def _opened_rows(self, file: DatabaseFile, message: Open, formats: list[StoreFormat]) -> Store:
+        """The store of a file's checkpoints, or of an engine's states if it has no table of checkpoints."""
+        try:
+            if message.kind != "states":
+                return SqliteStore(file, message.limits, formats).__enter__()
+        except LocationUnreadable as error:
+            if message.kind or error.message.code != "store.no_table":
+                raise
+        reason = LocationUnreadable("store.no_table")
+        for store_format in formats:
+            if (store := store_format.state_store(file, message.limits, formats)) is not None:
+                try:
+                    return store.__enter__()
+                except LocationUnreadable as error:
+                    reason = error
+        raise reason
 
     def _opened_database(
         self, database: DatabaseFile | ServerAddress, message: Open, formats: list[StoreFormat]
@@ -204,7 +221,7 @@ class Reader:
         indexed = self._indexed
         match query:
             case Identify():
-                return Reply(engine=getattr(indexed, "engine", ""))
+                return Reply(engine=getattr(indexed, "engine", ""), kind=store.kind)
             case Find(key):
                 items = [item for item in [store.entry(key)] if item]
             case List(newest):
@@ -301,6 +318,7 @@ def _parts_of(reply: Reply) -> Iterator[Reply]:
         yield Reply(**{name: getattr(reply, name)[at : at + LIST_CHUNK] for name in names})
     yield Reply(
         engine=reply.engine,
+        kind=reply.kind,
         mark=reply.mark,
         run_parts=reply.run_parts,
         cursor=reply.cursor,

@@ -13,7 +13,7 @@ import msgspec
 from viewer.messages.message import UserMessage
 from viewer.stores.addresses import ServerAddress
 from viewer.stores.packing import Packed
-from viewer.stores.protocol import Entry, IndexedRun, ReadLimits, ReadProblem, Snapshot
+from viewer.stores.protocol import Entry, IndexedRun, ReadLimits, ReadProblem, Snapshot, StoreKind
 
 # The size of the note that names the row that a reader reads.
 NOTE_BYTES = 64
@@ -29,6 +29,7 @@ class Open(msgspec.Struct, array_like=True, tag="open"):
     texts, and never written to disk. ``engines`` are the packages whose store formats are tried, in order.
     ``server`` is set instead of a folder for a database of a server. It is never written to disk or logged.
     ``skipped`` are the rows that have ended a reader of this store, as ``IndexedStore.announce`` named them.
+    ``kind`` is the recorded kind of an SQLite file; empty if it has to be found.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Open(msgspec.Struct, array_like=True, tag="open"):
     engines: tuple[str, ...] = ()
     server: ServerAddress | None = None
     skipped: tuple[str, ...] = ()
+    kind: str = ""
 
 
 class List(msgspec.Struct, array_like=True, tag="list"):
@@ -102,9 +104,9 @@ ReaderMessage = Open | Query | Batch | Close
 class Reply(msgspec.Struct, omit_defaults=True):
     """The result of one entry (``read`` or ``problem``), or a part of a list, which ends with ``is_last``.
 
-    ``engine`` is for ``Identify``. ``mark``, ``runs``, ``run_parts``, ``snapshots``, ``outline``, ``cursor``
-    and ``is_appended`` are for queries of an indexed store. ``unreadable`` is the reason why nothing could
-    be listed. ``is_over_limit`` is true if listing exceeds the limits.
+    ``engine`` and ``kind`` are for ``Identify``. ``mark``, ``runs``, ``run_parts``, ``snapshots``,
+    ``outline``, ``cursor`` and ``is_appended`` are for queries of an indexed store. ``unreadable`` is the
+    reason why nothing could be listed. ``is_over_limit`` is true if listing exceeds the limits.
     """
 
     read: Packed | None = None
@@ -112,6 +114,7 @@ class Reply(msgspec.Struct, omit_defaults=True):
     entries: list[Entry] = []
     problems: list[ReadProblem] = []
     engine: str = ""
+    kind: StoreKind | None = None
     mark: str = ""
     runs: list[IndexedRun] = []
     run_parts: list[str] | None = None

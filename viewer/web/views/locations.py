@@ -167,7 +167,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         "undescribed": location.runs.undescribed().count() if is_indexed(location) else 0,
         "needs_worker": location.import_state == requested and not workers_of(location.host).is_up,
         "is_listing": is_indexed(location) and not location.listed_fingerprint,
-        "is_runnable": any(kind.is_runnable for kind in engine.kinds.values()),
+        "is_runnable": location.takes_runs and any(kind.is_runnable for kind in engine.kinds.values()),
         # Where there are many, those that lost something come first.
         "problems": location.problems.order_by(LAST_WHAT_IS_FOREIGN, "source_key")[:PROBLEMS_SHOWN],
         "problem_count": location.problems.count(),
