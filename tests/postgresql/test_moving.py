@@ -1,6 +1,7 @@
 """All rows move to PostgreSQL and back, with their keys, or none does."""
 
 import json
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.langgraph.postgresql.server import Server
 from tests.postgresql.conftest import ROOT, Installation
 from tests.set_up.test_recorded_data_folder import DATABASE, Rows, rows_of, unpacked
 
@@ -35,13 +37,28 @@ HOSTILE = (
 )
 
 
-@pytest.fixture
-def installation(new_installation: NewInstallation) -> Installation:
-    """Rows of every kind in SQLite, and an empty database."""
-    made = new_installation()
-    unpacked(made.data_folder)
+@pytest.fixture(scope="module")
+def filled(rows_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with rows of every kind in SQLite. Others are copies of it."""
+    made = Installation(rows_server, "postgres", unpacked(tmp_path_factory.mktemp("filled") / "data"))
     assert made.manage("checkpoints", "answer", DATABASE_URL="").returncode == 0
     made.python(HOSTILE, DATABASE_URL="")
+    return made.data_folder
+
+
+@pytest.fixture
+def installation(filled: Path, prepared: str, new_installation: NewInstallation) -> Installation:
+    """Rows of every kind in SQLite, and a database with all tables, and no rows."""
+    made = new_installation(f"TEMPLATE {prepared}")
+    shutil.copytree(filled, made.data_folder)
+    return made
+
+
+@pytest.fixture
+def empty(filled: Path, new_installation: NewInstallation) -> Installation:
+    """Rows of every kind in SQLite, and an empty database."""
+    made = new_installation()
+    shutil.copytree(filled, made.data_folder)
     return made
 
 
@@ -72,7 +89,8 @@ def next_user(installation: Installation, **variables: str) -> str:
     return installation.python(code, **variables)
 
 
-def test_all_rows_move_and_come_back(installation: Installation) -> None:
+def test_all_rows_move_and_come_back(empty: Installation) -> None:
+    installation = empty
     before, path = rows_in(installation), installation.data_folder / DATABASE
     with closing(sqlite3.connect(path)) as database:
         (last,) = database.execute("SELECT seq FROM sqlite_sequence WHERE name = 'auth_user'").fetchone()
