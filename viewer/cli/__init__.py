@@ -11,6 +11,7 @@ MODULES = {
     "info": "checkpoints",
     "note": "annotations",
     "diff": "checkpoints",
+    "call": "calls",
     "search": "search",
     "export": "annotations",
     "shares": "annotations",

@@ -20,6 +20,7 @@ from viewer.engines.entry_points import (
 )
 from viewer.engines.known_stores import KnownStore
 from viewer.engines.plan import Edits, Outlook, Step, Unit
+from viewer.engines.recorded_calls import RecordedCall
 from viewer.engines.reproduction import Reproduction
 from viewer.engines.spans import Sources, Span
 from viewer.engines.tool_calls import RecordedTools
@@ -204,6 +205,12 @@ class CheckpointReader(Protocol[C]):
         """The spans of a branch. ``sources`` are its checkpoints; its head if ``has_all_spans_in_head``.
 
         Raises nothing, whatever the checkpoints hold.
+        """
+
+    def recorded_calls(self, contents: C) -> Iterator[RecordedCall]:
+        """The model calls of a checkpoint and its ancestors, whose answers it holds, oldest first.
+
+        Raises nothing, whatever the checkpoint holds.
         """
 
     def recorded_tools(self, sources: Sources, steps: Sequence[Step]) -> RecordedTools:

@@ -5,19 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from viewer.engines.recorded_calls import CallMessage
 from viewer.messages.catalog import gettext_noop as _
 from viewer.stores.model_calls import NO_CALL, ModelCall
 
 SpanKind = Literal["unit", "attempt", "retry", "model", "tool", "wait", "gap"]
 SpanStatus = Literal["done", "failed", "open"]
-
-
-@dataclass(frozen=True, slots=True)
-class SpanMessage:
-    """A message of a prompt."""
-
-    role: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +32,8 @@ class Span:
     to. ``end`` is None if it has not been recorded. ``is_estimated`` is true if the times are those of the
     step that the span was part of. ``checkpoint`` is the id of the newest checkpoint before the span; if the
     engine does not know that, ``events_before`` is the number of events recorded before the span.
-    ``unit_id`` names a unit in the events of jobs, if only these record its failed attempts.
+    ``unit_id`` names a unit in the events of jobs, if only these record its failed attempts. ``call_id`` is
+    the id of the recorded model call.
     """
 
     id: str
@@ -51,13 +45,14 @@ class Span:
     status: SpanStatus = "done"
     agent: str = ""
     call: ModelCall = NO_CALL
-    prompt: tuple[SpanMessage, ...] = field(default=(), repr=False)
+    prompt: tuple[CallMessage, ...] = field(default=(), repr=False)
     answer: str = field(default="", repr=False)
     error: str = field(default="", repr=False)
     is_estimated: bool = False
     checkpoint: str = ""
     events_before: int | None = None
     unit_id: str = ""
+    call_id: str = ""
 
     @property
     def seconds(self) -> float:

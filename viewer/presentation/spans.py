@@ -37,6 +37,14 @@ class BranchSpans:
     checkpoints: Sequence[Checkpoint]
     left_out: int = 0
 
+    def checkpoint_of_call(self, span: Span) -> Checkpoint | None:
+        """The checkpoint that records the model call of a span; None if the span is none."""
+        if not span.call_id:
+            return None
+        if span.checkpoint:
+            return self.checkpoint_before(span)
+        return next((one for one in reversed(self.checkpoints) if not one.has_no_copy), None)
+
     def checkpoint_before(self, span: Span) -> Checkpoint | None:
         """The newest checkpoint of the branch that was written before a span."""
         if span.checkpoint:

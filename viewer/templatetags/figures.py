@@ -16,6 +16,7 @@ from django.utils.timesince import timesince
 from django.utils.timezone import localtime, now
 from django.utils.translation import gettext, ngettext
 
+from viewer.engines.recorded_calls import call_name
 from viewer.formats import (
     count_text,
     duration,
@@ -203,3 +204,4 @@ def _for_time(at: datetime) -> str:
 
 
 register.filter("message", translate)
+register.filter("call_name", call_name)

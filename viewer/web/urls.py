@@ -4,6 +4,7 @@ from django.urls import path
 
 from viewer.web.views import (
     annotations,
+    calls,
     checkpoints,
     compare,
     exports,
@@ -66,6 +67,10 @@ checkpoint_urls = [
     path("checkpoints/<int:pk>/raw/", checkpoints.raw, name="checkpoint-raw"),
     # ?part=<id of a part>&older=<key of the checkpoint at which it continues>
     path("checkpoints/<int:pk>/history/", checkpoints.show_history, name="checkpoint-history"),
+    # ?before=<number of a call>
+    path("checkpoints/<int:pk>/calls/", calls.index, name="checkpoint-calls"),
+    # <name of a call> (viewer/engines/recorded_calls.py)
+    path("checkpoints/<int:pk>/calls/<slug:call>/", calls.show, name="checkpoint-call"),
     path("checkpoints/<int:pk>/graph/", checkpoints.draw_graph, name="checkpoint-graph"),
     path("checkpoints/<int:pk>/fork/", launches.fork, name="fork"),
     path("checkpoints/<int:pk>/fork/plan/", launches.plan_fork, name="fork-plan"),

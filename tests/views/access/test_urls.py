@@ -4,6 +4,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from html import unescape
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -35,7 +36,7 @@ READ = {
     *("inbox-waiting", "compare", "search", "palette"),
     *("shares", "share-preview", "share-preview-rows", "share-preview-picture"),
     *("run-timeline", "job-timeline", "run-jump", "settings", "run-export", "compare-export", "stored-data"),
-    "checkpoint-history",
+    *("checkpoint-history", "checkpoint-calls", "checkpoint-call"),
     "run-branches",
     "hosts",
     *("locations-found", "location-paths", "run-questions", "site-notice"),
@@ -126,15 +127,13 @@ def addresses_at(location: Location) -> dict[str, str]:
         ("pk", "share"): link.pk,
         ("what", "share"): subject.path,
     }
+    own: dict[str, Any] = {"number": 1, "job": job.pk, "call": "0123456789ab"}
     found = {}
     for name, pattern in ALL.items():
         if name in LOGIN | PUBLIC | BY_LINK:
             continue
         kind = str(pattern.pattern).split("/")[0].removesuffix("s")
-        given = {
-            part: 1 if part == "number" else job.pk if part == "job" else of[part, kind]
-            for part in pattern.pattern.converters
-        }
+        given = {part: own[part] if part in own else of[part, kind] for part in pattern.pattern.converters}
         found[name] = reverse(name, kwargs=given)
     found["share"] += f"?kind=run&target={checkpoint.run.uid}"
     return found

@@ -8,6 +8,7 @@ from viewer.engines.crewai.contents import Contents, completed, contents_of
 from viewer.engines.crewai.flow_plan import FlowMethod
 from viewer.engines.crewai.input_names import ConditionalTasks, input_names
 from viewer.engines.crewai.labels import KINDS
+from viewer.engines.crewai.recorded_calls import recorded_calls
 from viewer.engines.crewai.recorded_events import FAILED, GROUPS, checkpoint_events
 from viewer.engines.crewai.script import script
 from viewer.engines.crewai.spans import spans
@@ -55,6 +56,7 @@ class CrewAI(Engine[Contents]):
     script = staticmethod(script)
     has_all_spans_in_head = True
     spans = staticmethod(spans)
+    recorded_calls = staticmethod(recorded_calls)
     recorded_tools = staticmethod(recorded_tools)
     unit_graph = staticmethod(unit_graph)
     info_lines = staticmethod(info_lines)

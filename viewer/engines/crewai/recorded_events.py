@@ -96,10 +96,17 @@ class Event:
     is_refusal: bool = False
     # The arguments of a tool: a mapping, or the text that the model wrote.
     arguments: Any = field(default="", repr=False)
+    # The event as it is recorded.
+    recorded: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def is_failure(self) -> bool:
         return self.kind.endswith(FAILED)
+
+    @property
+    def model_call(self) -> str:
+        """The id of the model call that the event began or ended; empty if it did neither."""
+        return (self.started or self.id) if self.kind.startswith("llm_call_") else ""
 
     @property
     def is_start(self) -> bool:
@@ -141,6 +148,7 @@ def _event(key: str, event: Mapping[str, Any], parent: Mapping[str, Any]) -> Eve
         call=call_of(mapping(event.get("usage")), text(event.get("model"))),
         is_refusal=kind == "llm_guardrail_completed" and event.get("success") is False,
         arguments=mapping(event.get("tool_args")) or text(event.get("tool_args")),
+        recorded=event,
     )
 
 

@@ -8,12 +8,12 @@ from viewer.engines.contents import short_title
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.recorded_events import FAILED, Event
 from viewer.engines.crewai.store_format import restarts
+from viewer.engines.recorded_calls import CallMessage
 from viewer.engines.spans import (
     Failure,
     Sources,
     Span,
     SpanKind,
-    SpanMessage,
     SpanStatus,
     failed_attempts,
 )
@@ -96,10 +96,11 @@ def _span(event: Event, number: int, record: _Record) -> Span:
         status=status,
         agent=event.agent or (end.agent if end else "") or _agent_above(event, record),
         call=end.call if end and kind == "model" else event.call,
-        prompt=tuple(SpanMessage(one.role, one.content) for one in event.messages),
+        prompt=tuple(CallMessage(one.role, one.content) for one in event.messages),
         answer=end.text if end and status == "done" else event.text if kind == "tool" else "",
         error=end.text if end and status == "failed" else "",
         events_before=number,
+        call_id=event.id if kind == "model" else "",
     )
 
 

@@ -16,6 +16,7 @@ from viewer.engines.langgraph.comparable import (
 from viewer.engines.langgraph.contents import Contents, contents_of
 from viewer.engines.langgraph.labels import KINDS
 from viewer.engines.langgraph.plan import schema
+from viewer.engines.langgraph.recorded_calls import recorded_calls
 from viewer.engines.langgraph.script import script
 from viewer.engines.langgraph.spans import spans
 from viewer.engines.langgraph.tabs import ORDER, TABS, info, info_lines, is_tab_empty, tab_context
@@ -54,6 +55,7 @@ class LangGraph(Engine[Contents]):
     model_calls = staticmethod(model_calls)
     has_all_spans_in_head = False
     spans = staticmethod(spans)
+    recorded_calls = staticmethod(recorded_calls)
     recorded_tools = staticmethod(recorded_tools)
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)

@@ -12,13 +12,14 @@ from typing import Any
 
 from viewer.engines.langgraph.channels import ChatMessage, messages_in
 from viewer.engines.langgraph.contents import Contents, Task
+from viewer.engines.langgraph.recorded_calls import call_message
 from viewer.engines.langgraph.super_steps import fields_of, mapping
 from viewer.engines.langgraph.threads.rows import ANSWERS, call_in_message
+from viewer.engines.recorded_calls import CallMessage
 from viewer.engines.spans import (
     Failure,
     Sources,
     Span,
-    SpanMessage,
     SpanSource,
     SpanStatus,
     failed_attempts,
@@ -111,17 +112,18 @@ def _calls(unit: Span, task: Task, before: Contents) -> Iterator[Span]:
                 found.append(_model_call(span_id, unit, message, one, prompt))
             elif message.role == "tool":
                 found.append(_tool(span_id, unit, message))
-            prompt = (*prompt, SpanMessage(message.role, message.text))
+            prompt = (*prompt, call_message(message))
     return _shared(unit, found)
 
 
 def _model_call(
-    span_id: str, unit: Span, message: ChatMessage, raw: Any, prompt: tuple[SpanMessage, ...]
+    span_id: str, unit: Span, message: ChatMessage, raw: Any, prompt: tuple[CallMessage, ...]
 ) -> Span:
     call = call_in_message(mapping(fields_of(raw, *ANSWERS)))
     asked = "\n".join(f"{one.name}({one.arguments})" for one in message.calls)
     answer = "\n".join(part for part in (message.text, asked) if part)
     span = replace(unit, id=span_id, kind="model", label="", parent=unit.id, prompt=prompt, answer=answer)
+    span = replace(span, call_id=message.id)
     return replace(span, label=call.model, call=call) if call else span
 
 
@@ -151,9 +153,9 @@ def _shared(unit: Span, calls: list[Span]) -> Iterator[Span]:
         start += part
 
 
-def _conversation(contents: Contents) -> tuple[SpanMessage, ...]:
+def _conversation(contents: Contents) -> tuple[CallMessage, ...]:
     """The messages of the first channel of the state that has messages."""
     for value in contents.channels.values():
         if messages := messages_in(value):
-            return tuple(SpanMessage(one.role, one.text) for one in messages)
+            return tuple(map(call_message, messages))
     return ()

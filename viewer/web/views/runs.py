@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
+from viewer.engines.recorded_calls import call_name
 from viewer.host_requests import ImportRun, ask
 from viewer.messages.translation import translate
 from viewer.models import Job, Run
@@ -207,6 +208,9 @@ def timeline_of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     view = timeline_of(found.spans, request.GET.get("span", ""), _window(request))
     context = {"run": run, "location": run.location, "timeline": view, "found": found}
     context |= {"branch": found.branch, **_fork(run, found, view)}
+    if view.selected and (recording := found.checkpoint_of_call(view.selected)):
+        name = call_name(view.selected.call_id)
+        context["call_page"] = reverse("checkpoint-call", args=[recording.pk, name])
     if not found.spans:
         context |= {"why_empty": why_branch_is_empty(found.checkpoints)}
         context |= {"failed_job": failed_job(run, found.branch)}

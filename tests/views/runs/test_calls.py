@@ -1,0 +1,118 @@
+"""The page of one model call, and the list of those of a checkpoint."""
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from tests.langgraph.conftest import opened, threads  # noqa: F401
+from tests.terminal import Terminal
+from viewer.models import Checkpoint, Location, Run
+from viewer.presentation.calls import MAX_MESSAGES, recorded_calls_of
+from viewer.records.bodies import stored_body
+from viewer.stores.packing import compressed
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def last(crew_run: Run) -> Checkpoint:
+    return crew_run.checkpoints.filter(branch="main").latest("row")
+
+
+def page_of(client: Client, checkpoint: Checkpoint, name: str) -> str:
+    answer = client.get(reverse("checkpoint-call", args=[checkpoint.pk, name]))
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def list_of(client: Client, checkpoint: Checkpoint) -> str:
+    return client.get(reverse("checkpoint-calls", args=[checkpoint.pk])).content.decode()
+
+
+def test_a_call_shows_its_messages_answer_parameters_and_cost(reader: Client, last: Checkpoint) -> None:
+    first, second, *_others = recorded_calls_of(last)
+    html = page_of(reader, last, first.name)
+    for text in ("gpt-4o-mini", "Your personal goal is", "Final Answer", "stop_sequences", "$0.0000075"):
+        assert text in html, text
+    assert "10 tokens in, 10 out" in html and reverse("checkpoint-call", args=[last.pk, second.name]) in html
+    assert "sk-inline" not in html
+
+
+def test_each_place_that_shows_a_call_links_to_its_page(reader: Client, last: Checkpoint) -> None:
+    first = recorded_calls_of(last)[0]
+    address = reverse("checkpoint-call", args=[last.pk, first.name])
+    assert address in list_of(reader, last)
+    query = {"at": last.checkpoint_id, "tab": "events", "internal": "1"}
+    assert address in reader.get(last.run.get_absolute_url(), query).content.decode()
+    timeline = reverse("run-timeline", args=[last.run.uid])
+    html = reader.get(timeline, {"branch": "main", "span": first.id}).content.decode()
+    (linked,) = re.findall(r'href="(/checkpoints/\d+/calls/\w+/)"', html)
+    assert linked.endswith(f"/{first.name}/") and "Final Answer" in reader.get(linked).content.decode()
+
+
+def test_a_checkpoint_without_calls_says_when_there_are_some(reader: Client, crew_run: Run) -> None:
+    first = crew_run.checkpoints.earliest("row")
+    assert "records no model calls" in list_of(reader, first)
+    assert "Model call not found" in page_of(reader, first, "0123456789ab")
+
+
+def with_messages(checkpoint: Checkpoint, messages: object) -> None:
+    body = stored_body(checkpoint)
+    for node in body["event_record"]["nodes"].values():
+        if node["event"]["type"].startswith("llm_call"):
+            node["event"]["messages"] = messages
+    checkpoint.stored_copy.data = compressed(json.dumps(body).encode())
+    checkpoint.stored_copy.save()
+
+
+def test_a_call_without_messages_says_so(reader: Client, last: Checkpoint) -> None:
+    with_messages(last, None)
+    html = page_of(reader, last, recorded_calls_of(last)[0].name)
+    assert "The messages of this call are not recorded" in html and "Final Answer" in html
+
+
+def test_a_long_conversation_and_a_long_text_are_cut(reader: Client, last: Checkpoint) -> None:
+    short = [{"role": "user", "content": f"number {at}."} for at in range(MAX_MESSAGES + 1)]
+    with_messages(last, [*short, {"role": "user", "content": "tea " * 10_000}])
+    html = page_of(reader, last, recorded_calls_of(last)[0].name)
+    assert "2 older messages are left out" in html and "number 1." not in html and "number 2." in html
+    assert "Cut: the text has 40,000 characters" in html
+
+
+def test_a_checkpoint_whose_copy_was_deleted_says_so(reader: Client, last: Checkpoint) -> None:
+    call = recorded_calls_of(last)[0]
+    last.stored_copy.data = b""
+    last.stored_copy.save()
+    Checkpoint.objects.filter(pk=last.pk).update(state=Checkpoint.State.NO_COPY)
+    for html in (list_of(reader, last), page_of(reader, last, call.name)):
+        assert "cannot be read" in html
+
+
+def test_an_answer_of_a_thread_opens_from_its_message(
+    reader: Client,
+    threads: Callable[[str], Location],  # noqa: F811
+) -> None:
+    location = threads("lg12")
+    for run in location.runs.filter(parent=None):
+        opened(location, run.key)
+        for checkpoint in run.checkpoints.all():
+            query = {"at": checkpoint.checkpoint_id, "tab": "messages"}
+            html = reader.get(run.get_absolute_url(), query).content.decode()
+            if links := re.findall(r'href="(/checkpoints/\d+/calls/\w+/)"', html):
+                page = reader.get(links[0]).content.decode()
+                assert "records the conversation, not the request" in page
+                return
+    pytest.fail("No thread of the store has an answer.")
+
+
+def test_the_terminal_lists_and_shows_calls(terminal: Terminal, last: Checkpoint) -> None:
+    target = f"{last.location.path}#{last.checkpoint_id}"
+    calls = terminal.document("call", target)["calls"]
+    assert [one["name"] for one in calls] == [call.name for call in recorded_calls_of(last)]
+    shown = terminal.document("call", target, calls[0]["name"])
+    assert (shown["tokens_in"], shown["messages"][0]["role"]) == (10, "system")
+    assert "Final Answer" in shown["answer"]["text"] and shown["cost"] == pytest.approx(7.5e-6)

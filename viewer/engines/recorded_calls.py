@@ -1,0 +1,82 @@
+"""A model call as a checkpoint records it, in one shape for every engine."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from viewer.stores.model_calls import NO_CALL, ModelCall
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedTool:
+    """A tool call that a message requests. ``arguments`` is a mapping, or the text that the model wrote."""
+
+    name: str
+    arguments: Any
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallMessage:
+    """A message to or from a model. ``answers`` is the id of the tool call that it answers.
+
+    ``other_parts`` counts the parts of its content that are not text.
+    """
+
+    role: str
+    text: str
+    name: str = ""
+    tools: tuple[RequestedTool, ...] = ()
+    answers: str = ""
+    other_parts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool that the model could call. ``schema`` is the JSON schema of its arguments, if it is recorded."""
+
+    name: str
+    description: str = ""
+    schema: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """One model call.
+
+    ``id`` is the engine's own, and the same in all checkpoints of a run. If ``is_conversation``, ``messages``
+    are those of the state that precede the answer; the code may have sent others. ``parameters`` are those
+    that were sent, and ``reported`` is what the model reported besides its usage. ``answer`` is None if none
+    is recorded. ``start`` and ``end`` are None if they are not recorded.
+    """
+
+    id: str
+    model: str = ""
+    messages: tuple[CallMessage, ...] = field(default=(), repr=False)
+    answer: CallMessage | None = None
+    tools: tuple[OfferedTool, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    reported: Mapping[str, Any] = field(default_factory=dict)
+    usage: ModelCall = NO_CALL
+    agent: str = ""
+    start: datetime | None = None
+    end: datetime | None = None
+    error: str = ""
+    is_conversation: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the call in an address and in the terminal."""
+        return call_name(self.id)
+
+    @property
+    def seconds(self) -> float | None:
+        """The duration in seconds; None if it is not recorded."""
+        return max(0.0, (self.end - self.start).total_seconds()) if self.start and self.end else None
+
+
+def call_name(call_id: str) -> str:
+    """The name of the call with this id: the id may hold any characters, the name only letters and digits."""
+    return hashlib.sha256(call_id.encode(errors="replace")).hexdigest()[:12]

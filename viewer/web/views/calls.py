@@ -1,0 +1,58 @@
+"""The model calls that a checkpoint records: their list, and the page of one."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from viewer.engines import engine_of
+from viewer.host_requests import NotReadable
+from viewer.models import Checkpoint
+from viewer.presentation.calls import call_named, call_views, recorded_calls_of
+from viewer.records.permissions import viewer_allowed
+from viewer.web.login_links import number_in
+
+# Calls on one page of the list.
+PAGE = 100
+
+
+@viewer_allowed
+@require_GET
+def index(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the calls of a checkpoint, newest first, from the call number ``?before=`` on."""
+    checkpoint = _checkpoint(pk)
+    context = _context(checkpoint)
+    try:
+        calls = recorded_calls_of(checkpoint)
+    except NotReadable as error:
+        return render(request, "calls/list.html", {**context, "not_readable": error.message})
+    end = min(number_in(request.GET.get("before", "")) or len(calls), len(calls))
+    start = max(0, end - PAGE)
+    context |= {"views": call_views(calls[start:end], checkpoint)[::-1], "total": len(calls)}
+    return render(request, "calls/list.html", {**context, "older": start})
+
+
+@viewer_allowed
+@require_GET
+def show(request: HttpRequest, pk: int, call: str) -> HttpResponse:
+    """Show one call of a checkpoint. The page says so if the checkpoint cannot be read or lacks the call."""
+    checkpoint = _checkpoint(pk)
+    context = _context(checkpoint)
+    try:
+        found = call_named(recorded_calls_of(checkpoint), call, checkpoint)
+    except NotReadable as error:
+        return render(request, "calls/page.html", {**context, "not_readable": error.message})
+    return render(request, "calls/page.html", {**context, "found": found})
+
+
+def _checkpoint(pk: int) -> Checkpoint:
+    rows = Checkpoint.objects.select_related("run__location", "location", "stored_copy")
+    return get_object_or_404(rows, pk=pk)
+
+
+def _context(checkpoint: Checkpoint) -> dict[str, object]:
+    return {
+        "checkpoint": checkpoint,
+        "run": checkpoint.run,
+        "location": checkpoint.location,
+        "engine": engine_of(checkpoint.location),
+    }
