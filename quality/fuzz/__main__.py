@@ -13,6 +13,7 @@ TESTS = (
     "terminal_calls",
     "random_lineages",
     "consent",
+    "tool_calls",
     "request_headers",
     "script_injection.pages",
 )

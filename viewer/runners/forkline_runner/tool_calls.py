@@ -101,7 +101,7 @@ class ToolCalls:
 
     def _choice(self, name: str, is_read_only: bool) -> str:
         if self._is_dry_run:
-            return RECORDED
+            return REFUSE if self._choices.get(name) == REFUSE else RECORDED
         may_repeat = name in self._repeated or not self._is_known
         default = ASK if may_repeat and not is_read_only else CALL
         return str(self._choices.get(name, default))
