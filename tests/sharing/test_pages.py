@@ -13,7 +13,7 @@ from django.utils.html import escape
 
 from tests.sharing.conftest import share
 from viewer.host.locations.search_index import index_some
-from viewer.models import Job, JobEvent, Location, Run, SearchEntry, ShareLink
+from viewer.models import Job, JobEvent, Location, RecordedCode, Run, SearchEntry, ShareLink
 from viewer.presentation.shared_objects import Subject
 from viewer.web.login_links import teammate
 
@@ -125,9 +125,12 @@ def test_a_shared_job_has_no_actions(location: Location, stranger: Client) -> No
         result=f"written to {location.path}/out.md",
     )
     JobEvent.objects.create(job=job, seq=1, kind="checkpoint", at=timezone.now(), data={"id": "somewhere"})
+    code = RecordedCode.stored({"secret_plan.py": "1"}, "c0ffee" * 6, is_dirty=True, is_complete=True)
+    job.record_code(code)
     page = stranger.get(share("job", str(job.pk))).content.decode()
     check(page, location)
     assert "somewhere" in page and "crew.py" not in page and "written to [path]" in page
+    assert "c0ffee" not in page and "secret_plan" not in page and "uncommitted" not in page
 
 
 def test_the_preview_is_the_page_itself(crew_run: Run, stranger: Client) -> None:

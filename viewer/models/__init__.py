@@ -3,7 +3,7 @@
 from viewer.models.annotations import Annotation, AnnotationVersion, ReaderSettings, ShareLink
 from viewer.models.columns import uuid_of
 from viewer.models.hosts import Host
-from viewer.models.jobs import DayLimits, Job, Sweep
+from viewer.models.jobs import DayLimits, Job, RecordedCode, Sweep
 from viewer.models.locations import Location, Problem, Project
 from viewer.models.preflight import AcceptedEffect, PreflightCheck, accept_effects
 from viewer.models.questions import JobEvent, Question
@@ -33,6 +33,7 @@ __all__ = [
     "Project",
     "Question",
     "ReaderSettings",
+    "RecordedCode",
     "Run",
     "SavedSearch",
     "SearchEntry",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +142,41 @@ class DayLimits(models.Model):
         cls.objects.update_or_create(is_current=True, defaults={"limits": limits})
 
 
+# The code that jobs ran: which commit, and which sources. Jobs that ran the same code share a row.
+
+
+class RecordedCode(models.Model):
+    """The digest of each source of a project by its path, and the commit, as they were when a job started.
+
+    ``is_dirty``: whether the project's folder differed from the commit; None if that is not known. If not
+    ``is_complete``, the project had more sources.
+    """
+
+    # Of all other columns.
+    digest = models.CharField(max_length=64, unique=True)
+    # Empty if the project is not in a git repository.
+    commit = models.CharField(max_length=64, blank=True)
+    is_dirty = models.BooleanField(null=True)
+    is_complete = models.BooleanField(default=True)
+    files = models.JSONField(default=dict)
+
+    def __str__(self) -> str:
+        return self.short_commit or self.digest[:12]
+
+    @property
+    def short_commit(self) -> str:
+        return self.commit[:12]
+
+    @classmethod
+    def stored(
+        cls, files: Mapping[str, str], commit: str, *, is_dirty: bool | None, is_complete: bool
+    ) -> RecordedCode:
+        """Return the row with these values, stored if it is new."""
+        values = {"commit": commit, "is_dirty": is_dirty, "is_complete": is_complete, "files": dict(files)}
+        digest = sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+        return cls.objects.get_or_create(digest=digest, defaults=values)[0]
+
+
 # Jobs: launches that a person has requested.
 
 
@@ -210,6 +247,8 @@ class Job(Metered):
     # The units before which it stopped at a breakpoint. A resume continues there.
     stopped_before = models.JSONField(default=list, db_default=[], blank=True)
     process_id = models.PositiveIntegerField(null=True, blank=True)
+    # The project's code when it started; None if it could not be read, or if none of it runs.
+    code = models.ForeignKey(RecordedCode, null=True, on_delete=models.SET_NULL, related_name="jobs")
     result = models.TextField(blank=True)
     # Why it failed, or why checkpoints of a succeeded run could not be written.
     error = UserMessageField(null=True, blank=True)
@@ -306,6 +345,11 @@ class Job(Metered):
         """Record the id of its runner's process."""
         Job.objects.under_way().filter(pk=self.pk).update(process_id=process_id)
         self.process_id = process_id
+
+    def record_code(self, code: RecordedCode) -> None:
+        """Record the project's code as it is at the start."""
+        Job.objects.filter(pk=self.pk).update(code=code)
+        self.code = code
 
     def mark_running(self) -> bool:
         """Mark a starting job as running. Return False if it was not starting."""

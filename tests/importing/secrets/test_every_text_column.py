@@ -43,6 +43,7 @@ KEPT = {
     "Location": SETTINGS,
     "Project": SETTINGS,
     "ReaderSettings": SETTINGS,
+    "RecordedCode": "digests and the names of files, of which those with a secret are left out",
     "Run.branch_statuses": "codes of ours",
     "Run.newest_status": "a code of ours",
     "SavedSearch": "seen by the person who wrote it only",

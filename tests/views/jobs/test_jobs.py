@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from viewer.messages.message import plain_text
-from viewer.models import Checkpoint, Job, JobEvent, Location, Run
+from viewer.models import Checkpoint, Job, JobEvent, Location, RecordedCode, Run
 
 
 @pytest.fixture
@@ -55,6 +55,24 @@ def page(client: Client, job: Job) -> str:
     response = client.get(job.get_absolute_url())
     assert response.status_code == 200
     return response.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("commit", "is_dirty", "expected"),
+    [
+        ("c0ffee" * 6 + "cafe", False, "unchanged"),
+        ("c0ffee" * 6 + "cafe", True, "with uncommitted changes"),
+        ("c0ffee" * 6 + "cafe", None, "uncommitted changes not known"),
+        ("", None, "not in a commit"),
+    ],
+)
+def test_a_job_shows_the_code_that_it_ran(
+    reader: Client, job: Job, commit: str, is_dirty: bool | None, expected: str
+) -> None:
+    assert "<dt>Code</dt>" not in page(reader, job)
+    job.record_code(RecordedCode.stored({}, commit, is_dirty=is_dirty, is_complete=True))
+    shown = page(reader, job)
+    assert expected in shown and ('title="c0ffee' in shown) == bool(commit)
 
 
 @pytest.mark.parametrize("name", ["jobs", "job", "job-cancel"])

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import timedelta
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,11 +16,12 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from viewer.data_folder.locks import exclusive_transaction, lock_named
-from viewer.engines import ENGINES, all_engines, engine_name, engine_of
+from viewer.engines import ENGINES, engine_name, engine_of
 from viewer.engines.plan import EditRefused, Edits
 from viewer.engines.protocol import kind_of
 from viewer.engines.runner_request import LocationTarget, Request
 from viewer.host.jobs import processes
+from viewer.host.jobs.code import files_below, source_folders
 from viewer.host.jobs.environment import runnable, runner_program, start_error
 from viewer.host.jobs.events import Redactor, redactor_of
 from viewer.host.jobs.files import JobStorage, preflight_storages, storage_of
@@ -39,14 +39,10 @@ from viewer.records.runner_requests import request_for, request_for_run
 
 # Increase it when checks find something that earlier ones did not.
 VERSION = 2
-MAX_FILES = 4_000
-MAX_FOLDERS = 2_000
-MAX_DEPTH = 8
 # Some engines have SQL for their readers that their runners load as well.
 ENGINE_FOLDER = Path(__file__).resolve().parents[2] / "engines"
 # Source code, and files that projects commonly read while they are imported.
 SOURCES = (".py", ".yaml", ".yml", ".toml", ".json", ".env")
-NOT_SOURCE = {"node_modules", "site-packages", "__pycache__"}
 # How long a check counts if the project is too large to be searched.
 LARGE_PROJECT_SECONDS = 600
 
@@ -68,17 +64,11 @@ def fingerprint_of(checkpoint: Checkpoint | None, project: Project, entry_point:
         *_marks(_runner_sources()),
     ]
     without = set(Location.objects.here().values_list("path", flat=True))
-    for folder in _source_folders(Path(project.folder)):
+    for folder in source_folders(Path(project.folder)):
         parts += _source_marks(folder, without)
     if checkpoint:
         parts += [str(checkpoint.pk), checkpoint.source, checkpoint.fingerprint, checkpoint.state]
     return sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:40]
-
-
-def _source_folders(folder: Path) -> list[Path]:
-    """The project's folder, and those outside it that its configuration adds to the import path."""
-    added = [one for engine in all_engines() for one in engine.source_folders(folder)]
-    return [folder, *(one for one in dict.fromkeys(added) if not one.is_relative_to(folder.resolve()))]
 
 
 def _marks(paths: Iterable[Path]) -> Iterator[str]:
@@ -110,30 +100,10 @@ def _runner_sources() -> list[Path]:
 
 def _source_marks(folder: Path, without: set[str]) -> Iterator[str]:
     """A mark for each source file. If there are too many files, a mark that changes from time to time."""
-    files = 0
-    walked = os.walk(folder)
-    for current, folders, names in islice(walked, MAX_FOLDERS):
-        depth = len(Path(current).relative_to(folder).parts)
-        folders[:] = sorted(
-            name for name in folders if depth < MAX_DEPTH and _may_hold_source(Path(current) / name, without)
-        )
-        sources = [Path(current) / name for name in sorted(names) if name.endswith(SOURCES)]
-        files += len(sources)
-        if files > MAX_FILES:
-            break
-        yield from _marks(sources)
-    else:
-        if next(walked, None) is None:
-            return
-    yield f"too many files {int(time.time() / LARGE_PROJECT_SECONDS)}"
-
-
-def _may_hold_source(path: Path, without: set[str]) -> bool:
-    """Whether a folder may hold imported code: not an environment, a hidden folder or a location."""
-    is_environment = (path / "pyvenv.cfg").exists()
-    return not (
-        path.name.startswith(".") or path.name in NOT_SOURCE or is_environment or str(path) in without
-    )
+    files, is_complete = files_below(folder, SOURCES, without)
+    yield from _marks(files)
+    if not is_complete:
+        yield f"too many files {int(time.time() / LARGE_PROJECT_SECONDS)}"
 
 
 # Starts the runner of a preflight check, waits for it and stores its report.

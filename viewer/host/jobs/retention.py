@@ -20,7 +20,7 @@ from viewer.data_folder.locks import lock_named
 from viewer.data_folder.write_ahead_log import clear_log
 from viewer.host.jobs.files import job_storages, storage_of
 from viewer.host_requests import DraftFile, StoredKind
-from viewer.models import BucketObject, Checkpoint, Job, JobEvent, StoredCopy
+from viewer.models import BucketObject, Checkpoint, Job, JobEvent, RecordedCode, StoredCopy
 from viewer.records import bucket
 from viewer.records.drafts import drafts_of
 
@@ -140,6 +140,7 @@ def remove(old: Old, is_stopping: Callable[[], bool] = lambda: False) -> tuple[i
         if is_stopping():
             break
         jobs += _remove_job(job)
+    RecordedCode.objects.filter(jobs=None).delete()
     if events or jobs:
         # Deleted pages may still be in the log.
         clear_log()

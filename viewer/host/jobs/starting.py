@@ -11,7 +11,7 @@ from django.conf import settings
 from viewer.engines import engine_name, engine_of
 from viewer.engines.protocol import kind_of
 from viewer.engines.runner_request import Permissions, Request
-from viewer.host.jobs import prewarm
+from viewer.host.jobs import code, prewarm
 from viewer.host.jobs.environment import (
     engine_of_project,
     protected_paths,
@@ -103,6 +103,7 @@ def launch(job: Job) -> RunnerProcess | None:
         project = runnable(job.project)
         refuse_continued(job)
         write_files(job)
+        code.record(job, project)
         runner = start_runner(
             storage_of(job), project, engine=engine_name(job.location), location=job.location
         )

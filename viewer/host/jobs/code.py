@@ -1,0 +1,242 @@
+"""The code of a project: its source files, their digests, and their commit, now and when a job started.
+
+Only reads, and never more than the limits below.
+"""
+
+import logging
+import os
+import stat
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+from django.db import transaction
+
+from viewer.engines import all_engines
+from viewer.host.jobs.events import redactor_of
+from viewer.host.jobs.git import (
+    FILES,
+    LINK,
+    Entry,
+    GitFailure,
+    Repository,
+    blob_id,
+    ignored,
+    repository_of,
+    tree_of,
+)
+from viewer.models import Job, Location, Project, RecordedCode
+
+# The files below a project's folder.
+
+
+MAX_FILES = 4_000
+MAX_FOLDERS = 2_000
+MAX_DEPTH = 8
+NOT_SOURCE = {"node_modules", "site-packages", "__pycache__"}
+
+
+def source_folders(folder: Path) -> list[Path]:
+    """The project's folder, and those outside it that its configuration adds to the import path."""
+    added = [one for engine in all_engines() for one in engine.source_folders(folder)]
+    return [folder, *(one for one in dict.fromkeys(added) if not one.is_relative_to(folder.resolve()))]
+
+
+def files_below(folder: Path, endings: tuple[str, ...], without: set[str]) -> tuple[list[Path], bool]:
+    """The files with these endings that may be source, sorted in each folder, and whether these are all.
+
+    Follows no links to folders.
+    """
+    found: list[Path] = []
+    walked = os.walk(folder)
+    for current, folders, names in islice(walked, MAX_FOLDERS):
+        depth = len(Path(current).relative_to(folder).parts)
+        folders[:] = sorted(
+            name for name in folders if depth < MAX_DEPTH and _may_hold_source(Path(current) / name, without)
+        )
+        found += [Path(current) / name for name in sorted(names) if name.endswith(endings)]
+        if len(found) > MAX_FILES:
+            return found[:MAX_FILES], False
+    return found, next(walked, None) is None
+
+
+def _may_hold_source(path: Path, without: set[str]) -> bool:
+    """Whether a folder may hold imported code: not an environment, a hidden folder or a location."""
+    is_environment = (path / "pyvenv.cfg").exists()
+    return not (
+        path.name.startswith(".") or path.name in NOT_SOURCE or is_environment or str(path) in without
+    )
+
+
+# What decides a run: source code, and the configuration of projects and engines. No data.
+
+
+PYTHON = ".py"
+DECIDING = (PYTHON, ".yaml", ".yml", ".toml", ".jsonc", "langgraph.json")
+MAX_RECORDED_FILES = 1_000
+MAX_FILE_BYTES = 1024 * 1024
+# Of all files that are compared with the commit.
+MAX_BYTES = 256 * 1024 * 1024
+SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectCode:
+    """The digest of each source by its path, as git computes ids of contents, and the current commit.
+
+    ``commit`` is empty without a repository that has the folder. ``is_dirty``: whether the folder differs
+    from the commit; None if that is not known. If not ``is_complete``, the project has more sources.
+    """
+
+    files: dict[str, str] = field(default_factory=dict)
+    commit: str = ""
+    is_dirty: bool | None = None
+    is_complete: bool = True
+
+
+def code_of(project: Project, like: str = "") -> ProjectCode:
+    """Return the code of a project as it is now. A digest is computed as ``like`` was, else as its commit."""
+    folder = Path(project.folder)
+    folders = source_folders(folder)
+    without = set(Location.objects.here().values_list("path", flat=True))
+    repository, tree = _committed(folder, folders)
+    clock, like = _Clock(), like or (repository.commit if repository else "")
+    files, found, is_complete = dict[str, str](), list[Path](), True
+    for one in folders:
+        paths, is_all = files_below(one, DECIDING, without)
+        found += paths
+        is_complete = is_complete and is_all
+    for path in found:
+        if path == Path(project.environment_file):
+            continue
+        digest = digest_of(path, like)
+        if digest and len(files) < MAX_RECORDED_FILES and not clock.is_over:
+            files[name_of(path, folder)] = digest
+        elif digest:
+            is_complete = False
+    if repository is None or not tree:
+        return ProjectCode(files, is_complete=is_complete)
+    is_dirty = _differs(repository, tree, found, clock) if is_complete else None
+    return ProjectCode(files, repository.commit, is_dirty, is_complete)
+
+
+def name_of(path: Path, folder: Path) -> str:
+    """The path relative to the project's folder, as text. Bytes that are not UTF-8 are escaped."""
+    return os.fsencode(os.path.relpath(path, folder)).decode(errors="backslashreplace")
+
+
+def _committed(folder: Path, folders: Sequence[Path]) -> tuple[Repository | None, dict[bytes, Entry]]:
+    """The repository, and what its current commit has of the project; no entries if it has nothing."""
+    try:
+        repository = repository_of(folder)
+        if repository is None or not repository.commit:
+            return None, {}
+        return repository, tree_of(repository, folders)
+    except GitFailure:
+        return None, {}
+
+
+def _differs(
+    repository: Repository, tree: dict[bytes, Entry], sources: Iterable[Path], clock: "_Clock"
+) -> bool | None:
+    """Whether a file of the commit was edited or removed, or a module that git does not ignore is new."""
+    if not all(entry.mode in (*FILES, LINK) for entry in tree.values()):
+        # The commit does not say what is in a submodule.
+        return None
+    size = 0
+    for path, entry in tree.items():
+        file = repository.top / os.fsdecode(path)
+        size += file.lstat().st_size if os.path.lexists(file) else 0
+        if clock.is_over or size > MAX_BYTES:
+            return None
+        if not _is_as_committed(file, entry):
+            return True
+    modules = [Path(os.path.realpath(path.parent)) / path.name for path in sources if path.suffix == PYTHON]
+    below = [one.relative_to(repository.top) for one in modules if one.is_relative_to(repository.top)]
+    new = {path for path in map(os.fsencode, below) if path not in tree}
+    try:
+        return bool(new) and new != ignored(repository, new)
+    except GitFailure:
+        return None
+
+
+def _is_as_committed(file: Path, entry: Entry) -> bool:
+    if os.path.realpath(file.parent) != str(file.parent):
+        # A link has replaced a folder.
+        return False
+    if entry.mode == LINK:
+        return file.is_symlink() and blob_id(os.fsencode(file.readlink()), entry.id) == entry.id
+    return digest_of(file, entry.id, MAX_BYTES) == entry.id
+
+
+class _Clock:
+    """The time that is left for reading the code of a project."""
+
+    def __init__(self) -> None:
+        self._end = time.monotonic() + SECONDS
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() > self._end
+
+
+def content_at(path: Path, limit: int = MAX_FILE_BYTES) -> bytes | None:
+    """Return the content of a regular file; None for a link, a longer file and one that cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+            return None
+        try:
+            return file.read(limit)
+        except OSError:
+            return None
+
+
+def digest_of(path: Path, like: str, limit: int = MAX_FILE_BYTES) -> str:
+    """Return the digest of a file's content, as ``blob_id``; empty if ``content_at`` returns none."""
+    try:
+        status = path.lstat()
+    except (OSError, ValueError):
+        return ""
+    version = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+    return _digest_of(path, 64 if len(like) == 64 else 40, limit, version)
+
+
+@lru_cache(maxsize=20_000)
+def _digest_of(path: Path, length: int, limit: int, _version: tuple[int, ...]) -> str:
+    data = content_at(path, limit)
+    return "" if data is None else blob_id(data, "0" * length)
+
+
+# The code that a job runs, recorded when it starts.
+
+
+logger = logging.getLogger(__name__)
+
+
+def record(job: Job, project: Project) -> None:
+    """Record the project's code as it is now with the job. A failure is logged, and the job starts anyway.
+
+    A name with a secret is left out.
+    """
+    if job.kind == Job.Kind.PUBLISH:
+        # None of the project's code runs.
+        return
+    try:
+        code = code_of(project)
+        names = list(code.files)
+        clean = redactor_of(project)(names)
+        files = {name: code.files[name] for name, shown in zip(names, clean, strict=True) if name == shown}
+        with transaction.atomic():
+            job.record_code(
+                RecordedCode.stored(files, code.commit, is_dirty=code.is_dirty, is_complete=code.is_complete)
+            )
+    except Exception:
+        logger.exception("job %s starts without a record of its code", job.pk)
