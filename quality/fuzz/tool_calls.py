@@ -35,13 +35,9 @@ NAMES = (
     ("天気", " 天気 "),
     ("delete_everything", "deleteEverything", "Delete everything!"),
 )
-ARGUMENTS = (
-    (
-        {"to": "ada", "n": 1},
-        {"n": 1, "to": "ada"},
-        '{"n": 1, "to": "ada"}',
-        {"to": "ada", "n": 1, "cc": None},
-    ),
+ADA = {"to": "ada", "n": 1}
+ARGUMENTS: tuple[tuple[Any, ...], ...] = (
+    (ADA, {"n": 1, "to": "ada"}, json.dumps(ADA), ADA | {"cc": None}),
     ({}, "{}", {"cc": None}),
     ({"to": "bob\n\u2028\0"}, '{"to": "bob\\n\\u2028\\u0000"}'),
     ("not JSON {", " not JSON { "),
