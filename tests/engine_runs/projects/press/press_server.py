@@ -1,7 +1,9 @@
-"""An MCP server with one tool, over its standard input and output."""
+"""An MCP server with one tool, over its standard input and output. It does not import the engine."""
+
+import os
+from pathlib import Path
 
 from mcp.server.fastmcp import FastMCP
-from press_parts import trace
 
 server = FastMCP("press")
 
@@ -9,7 +11,9 @@ server = FastMCP("press")
 @server.tool()
 def find_words(words: str) -> str:
     """Finds words."""
-    trace(f"server tool {words}")
+    if "PRESS_TRACE" in os.environ:
+        with Path(os.environ["PRESS_TRACE"]).open("a") as file:
+            file.write(f"server tool {words}\n")
     return "nothing"
 
 
