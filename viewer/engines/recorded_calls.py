@@ -49,7 +49,9 @@ class RecordedCall:
     ``id`` is the engine's own, and the same in all checkpoints of a run. If ``is_conversation``, ``messages``
     are those of the state that precede the answer; the code may have sent others. ``parameters`` are those
     that were sent, and ``reported`` is what the model reported besides its usage. ``answer`` is None if none
-    is recorded. ``start`` and ``end`` are None if they are not recorded.
+    is recorded. ``start`` and ``end`` are None if they are not recorded. ``part`` is what a fork edits to use
+    another answer, such as ``outputs:<unit>``; empty if a fork cannot. ``result`` is the text of the answer
+    as the output of its unit.
     """
 
     id: str
@@ -65,6 +67,8 @@ class RecordedCall:
     end: datetime | None = None
     error: str = ""
     is_conversation: bool = False
+    part: str = ""
+    result: str = ""
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from viewer.engines import engine_of
+from viewer.engines.protocol import Contents
 from viewer.engines.recorded_calls import CallMessage, RecordedCall
 from viewer.models import Checkpoint
 from viewer.records.bodies import body_of, contents_at
@@ -44,8 +45,17 @@ class CallInCheckpoint:
 
 def recorded_calls_of(checkpoint: Checkpoint) -> list[RecordedCall]:
     """The model calls of a checkpoint, oldest first. Raises NotReadable."""
-    contents = contents_at(checkpoint, body_of(checkpoint))
-    return list(engine_of(checkpoint.location).recorded_calls(contents))
+    return calls_in(readable_contents(checkpoint))
+
+
+def readable_contents(checkpoint: Checkpoint) -> Contents:
+    """The contents of a checkpoint. Raises NotReadable."""
+    return contents_at(checkpoint, body_of(checkpoint))
+
+
+def calls_in(contents: Contents) -> list[RecordedCall]:
+    """The model calls that a checkpoint with these contents records, oldest first."""
+    return list(engine_of(contents).recorded_calls(contents))
 
 
 def call_named(calls: Sequence[RecordedCall], name: str, checkpoint: Checkpoint) -> CallInCheckpoint | None:

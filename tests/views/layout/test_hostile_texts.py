@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 
 from tests.imported import imported_location
+from viewer.engines.recorded_calls import call_name
 from viewer.models import Run
 from viewer.presentation.values import as_html
 
@@ -23,7 +25,7 @@ def hostile(value: Any) -> Any:
     if isinstance(value, list):
         return [hostile(item) for item in value]
     if isinstance(value, dict):
-        kept = {"entity_type", "type", "timestamp", "event_id", "parent_id", "task_id"}
+        kept = {"entity_type", "type", "timestamp", "event_id", "parent_id", "task_id", "started_event_id"}
         return {key: item if key in kept else hostile(item) for key, item in value.items()}
     return value
 
@@ -46,9 +48,12 @@ def hostile_run(db: None, tmp_path: Path) -> Run:
         "model": "m",
     }
     called |= {"messages": [{"role": "user", "content": "q"}], "response": "a", "agent_role": "r"}
+    tool = {"function": {"name": "n", "description": "d", "parameters": {"p": "q"}}}
+    started = {**called, "type": "llm_call_started", "event_id": "s", "tools": [tool], "seed": "1"}
+    called |= {"started_event_id": "s", "finish_reason": "stop"}
     body: dict[str, Any] = {
         "entities": [crew],
-        "event_record": {"nodes": {"e": {"event": called, "edges": {}}}},
+        "event_record": {"nodes": {"s": {"event": started}, "e": {"event": called, "edges": {}}}},
     }
     body |= {"branch": "b", "trigger": "task_completed", "parent_id": "20200101T000000_00000000"}
     body |= {"crewai_version": "1.15.30"}
@@ -69,6 +74,18 @@ def test_no_script_of_a_checkpoint_becomes_markup(
     assert "alert(1)" in page
     for markup in ("<script>alert", "<img src=x", "<svg/onload", "<b>x"):
         assert markup not in page
+
+
+def test_no_script_of_a_model_call_becomes_markup(reader: Client, hostile_run: Run) -> None:
+    checkpoint = hostile_run.checkpoints.get()
+    addresses = [
+        reverse("checkpoint-calls", args=[checkpoint.pk]),
+        reverse("checkpoint-call", args=[checkpoint.pk, call_name("s")]),
+    ]
+    for address in addresses:
+        page = reader.get(address).content.decode()
+        assert "alert(1)" in page and "not found" not in page
+        assert not any(markup in page for markup in ("<script>alert", "<img src=x", "<svg/onload", "<b>x"))
 
 
 def test_script_in_an_address_is_escaped(reader: Client, hostile_run: Run) -> None:

@@ -3,6 +3,8 @@
 import json
 import re
 from collections.abc import Callable
+from html import unescape
+from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -10,9 +12,10 @@ from django.urls import reverse
 
 from tests.langgraph.conftest import opened, threads  # noqa: F401
 from tests.terminal import Terminal
-from viewer.models import Checkpoint, Location, Run
+from viewer.engines import engine_of
+from viewer.models import Checkpoint, Job, Location, Project, Run
 from viewer.presentation.calls import MAX_MESSAGES, recorded_calls_of
-from viewer.records.bodies import stored_body
+from viewer.records.bodies import stored_body, stored_contents
 from viewer.stores.packing import compressed
 
 pytestmark = pytest.mark.django_db
@@ -105,6 +108,14 @@ def test_an_answer_of_a_thread_opens_from_its_message(
             if links := re.findall(r'href="(/checkpoints/\d+/calls/\w+/)"', html):
                 page = reader.get(links[0]).content.decode()
                 assert "records the conversation, not the request" in page
+                edited = engine_of(location).editable(stored_contents(checkpoint))
+                places = {
+                    f"messages:{name}:{message.position}"
+                    for name, messages in edited.conversations.items()
+                    for message in messages
+                    if message.role == "assistant"
+                }
+                assert places and places <= {call.part for call in recorded_calls_of(checkpoint)}
                 return
     pytest.fail("No thread of the store has an answer.")
 
@@ -116,3 +127,45 @@ def test_the_terminal_lists_and_shows_calls(terminal: Terminal, last: Checkpoint
     shown = terminal.document("call", target, calls[0]["name"])
     assert (shown["tokens_in"], shown["messages"][0]["role"]) == (10, "system")
     assert "Final Answer" in shown["answer"]["text"] and shown["cost"] == pytest.approx(7.5e-6)
+
+
+@pytest.fixture
+def forkable(last: Checkpoint, tmp_path: Path) -> Checkpoint:
+    """The checkpoint in a project whose code a person permitted to run."""
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to("/bin/sh")
+    project = Project(folder=str(tmp_path))
+    project.change(interpreter=str(python), environment_file="", entry_points=[])
+    project.confirm(None)
+    Location.objects.filter(pk=last.location_id).update(project=project)
+    return Checkpoint.objects.get(pk=last.pk)
+
+
+def test_an_answer_opens_the_fork_form_as_the_edited_output(runner: Client, forkable: Checkpoint) -> None:
+    call = recorded_calls_of(forkable)[0]
+    (address,) = re.findall(r'href="([^"]*/fork/[^"]*)"', page_of(runner, forkable, call.name))
+    html = runner.get(unescape(address)).content.decode()
+    assert call.result and call.result.startswith("answer ") and "Final Answer" not in call.result
+    (field,) = re.findall(rf'<textarea[^>]*name="output:{call.part.partition(":")[2]}"[^>]*>([^<]*)<', html)
+    assert unescape(field).strip() == call.result
+    assert not Job.objects.exists()
+
+
+def test_an_answer_that_differs_from_the_output_is_an_edit(runner: Client, forkable: Checkpoint) -> None:
+    body = stored_body(forkable)
+    for node in body["event_record"]["nodes"].values():
+        if node["event"]["type"] == "llm_call_completed":
+            node["event"]["response"] = "Thought: …\nFinal Answer: another research"
+    forkable.stored_copy.data = compressed(json.dumps(body).encode())
+    forkable.stored_copy.save()
+    call = recorded_calls_of(forkable)[0]
+    query = {"edit": call.part, "call": call.name}
+    html = runner.get(reverse("fork", args=[forkable.pk]), query).content.decode()
+    assert "another research" in html and "edited" in html
+    unchanged = runner.get(reverse("fork", args=[forkable.pk]), {"call": "unknown"}).content.decode()
+    assert "another research" not in unchanged
+
+
+def test_read_only_users_get_no_link_to_a_fork(reader: Client, forkable: Checkpoint) -> None:
+    assert "/fork/" not in page_of(reader, forkable, recorded_calls_of(forkable)[0].name)

@@ -13,6 +13,8 @@ from viewer.engines.spans import Span, SpanSource
 # What the event of a call records of its request, and of the answer.
 _PARAMETERS = ("temperature", "top_p", "max_tokens", "seed", "stop_sequences", "frequency_penalty")
 PARAMETERS = (*_PARAMETERS, "presence_penalty", "n", "stream")
+# What an answer to the engine's own prompt has before the output.
+FINAL = "Final Answer:"
 REPORTED = ("finish_reason", "call_type", "response_id")
 
 
@@ -26,7 +28,7 @@ def recorded_calls(contents: Contents) -> Iterator[RecordedCall]:
 
 
 def _recorded(span: Span, started: Event, ended: Event | None) -> RecordedCall:
-    request = started.recorded
+    request, answer = started.recorded, _answer(span, ended.recorded.get("response") if ended else None)
     result: Mapping[str, Any] = ended.recorded if ended else {}
     # Old versions record the messages only with the answer.
     messages = request.get("messages") or result.get("messages")
@@ -34,7 +36,7 @@ def _recorded(span: Span, started: Event, ended: Event | None) -> RecordedCall:
         id=span.call_id,
         model=started.model,
         messages=tuple(_messages(messages)),
-        answer=_answer(span, result.get("response")),
+        answer=answer,
         tools=tuple(_offered(one) for one in listed(request.get("tools")) if isinstance(one, dict)),
         parameters={name: request[name] for name in PARAMETERS if request.get(name) not in (None, [])},
         reported={name: result[name] for name in REPORTED if result.get(name) is not None},
@@ -43,6 +45,8 @@ def _recorded(span: Span, started: Event, ended: Event | None) -> RecordedCall:
         start=span.start,
         end=span.end,
         error=span.error,
+        part=f"outputs:{started.task_id}" if started.task_id else "",
+        result=answer.text.rpartition(FINAL)[2].strip() if answer else "",
     )
 
 

@@ -106,7 +106,9 @@ class Event:
     @property
     def model_call(self) -> str:
         """The id of the model call that the event began or ended; empty if it did neither."""
-        return (self.started or self.id) if self.kind.startswith("llm_call_") else ""
+        if not self.kind.startswith("llm_call_"):
+            return ""
+        return self.id if self.is_start else self.started
 
     @property
     def is_start(self) -> bool:

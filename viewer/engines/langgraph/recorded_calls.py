@@ -5,6 +5,7 @@ channel. A system prompt, tools or parameters that the code adds are not recorde
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from viewer.engines.langgraph.channels import ChatMessage, message_of, messages_in
@@ -30,7 +31,7 @@ def recorded_calls(contents: Contents) -> Iterator[RecordedCall]:
         for call in _answered(messages, sequence(value), (), name):
             if call.id not in seen:
                 seen.add(call.id)
-                yield call
+                yield replace(call, part=f"messages:{name}:{len(call.messages)}")
         conversation = conversation or [call_message(one) for one in messages]
     for task in contents.tasks:
         before = tuple(conversation)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.forms import Form
+from django.utils.datastructures import MultiValueDict
 
 from viewer.engines import engine_of
 from viewer.engines.editable import Editable, Schema, StateEntry
@@ -16,7 +17,7 @@ from viewer.launching.preview import LaunchPreview, preview_launch
 from viewer.launching.requests import ForkRequest, fork_branch
 from viewer.launching.start import start
 from viewer.models import Checkpoint, Job
-from viewer.web.forms.fork import ForkForm, OutputsForm, PreflightForm, StateForm, ValuesForm
+from viewer.web.forms.fork import ForkForm, OutputsForm, PreflightForm, StateForm, ValuesForm, output_name
 from viewer.web.forms.options import models_form
 from viewer.web.launch.answers import answers_part
 from viewer.web.launch.conversations import conversation_parts, without_conversations
@@ -190,7 +191,9 @@ def fork_page(
     """The page in its initial state, or with the submitted values."""
     source, data = source_at(checkpoint), submission.data
     retry = _retry(type_, source, submission, retried) if retried else None
-    parts = ForkParts(type_, source, retry.data if retry and data is None else data, submission)
+    name = submission.call if type_.kind == Job.Kind.FORK else ""
+    initial = retry.data if retry else _with_answer(source, name)
+    parts = ForkParts(type_, source, initial if data is None else data, submission)
     preflight = PreflightForm(data)
     request = type_(
         **source.request_values(parts.options, preflight, submission),
@@ -209,6 +212,16 @@ def fork_page(
         preview.add_findings(preflight_for(request, preflight))
     opened = parts.id_of(submission.opened) if submission.opened else ""
     return ForkPage(**submission.page_values, parts=parts, preview=preview, retry=retry, opened_id=opened)
+
+
+def _with_answer(source: StartingPoint, name: str) -> MultiValueDict[str, str] | None:
+    """The form with the answer of the recorded call of this name as the output of its unit; None without."""
+    calls = engine_of(source.contents).recorded_calls(source.contents) if name else ()
+    call = next((one for one in calls if one.name == name), None)
+    if call is None or not (call.result and call.part.startswith("outputs:")):
+        return None
+    texts = {**source.proposed, output_name(call.part.removeprefix("outputs:")): call.result}
+    return MultiValueDict({field: [text] for field, text in texts.items()})
 
 
 def _retry(type_: type[ForkRequest], source: StartingPoint, submission: Submission, job: Job) -> Retry:

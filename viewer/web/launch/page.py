@@ -44,7 +44,7 @@ class Submission:
     """A submitted form and its user. ``data`` is None if the page is shown for the first time.
 
     ``chosen`` are the answers that the link to the page named, by their field, and ``opened`` is the part at
-    which the form opens.
+    which the form opens. ``call`` names the recorded model call whose answer becomes the output of its unit.
     """
 
     data: QueryDict | None
@@ -52,6 +52,7 @@ class Submission:
     key: UUID
     chosen: Mapping[str, str] = field(default_factory=dict)
     opened: str = ""
+    call: str = ""
 
     @property
     def page_values(self) -> dict[str, Any]:

@@ -1,15 +1,25 @@
 """The model calls that a checkpoint records: their list, and the page of one."""
 
+from urllib.parse import urlencode
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from viewer.engines import engine_of
+from viewer.engines.recorded_calls import RecordedCall
 from viewer.host_requests import NotReadable
 from viewer.models import Checkpoint
-from viewer.presentation.calls import call_named, call_views, recorded_calls_of
+from viewer.presentation.calls import (
+    call_named,
+    call_views,
+    calls_in,
+    readable_contents,
+    recorded_calls_of,
+)
 from viewer.records.permissions import viewer_allowed
 from viewer.web.login_links import number_in
+from viewer.web.views.checkpoints import editable_parts_of
 
 # Calls on one page of the list.
 PAGE = 100
@@ -38,10 +48,21 @@ def show(request: HttpRequest, pk: int, call: str) -> HttpResponse:
     checkpoint = _checkpoint(pk)
     context = _context(checkpoint)
     try:
-        found = call_named(recorded_calls_of(checkpoint), call, checkpoint)
+        contents = readable_contents(checkpoint)
     except NotReadable as error:
         return render(request, "calls/page.html", {**context, "not_readable": error.message})
-    return render(request, "calls/page.html", {**context, "found": found})
+    context["found"] = found = call_named(calls_in(contents), call, checkpoint)
+    if found and found.view.call.part in editable_parts_of(request, checkpoint, contents):
+        context["fork_query"] = _fork_query(found.view.call)
+    return render(request, "calls/page.html", context)
+
+
+def _fork_query(call: RecordedCall) -> str:
+    """The query of the fork form that opens at the call's answer, or with it as the output of its unit."""
+    query = {"edit": call.part}
+    if call.part.startswith("outputs:") and call.result:
+        query["call"] = call.name
+    return urlencode(query)
 
 
 def _checkpoint(pk: int) -> Checkpoint:

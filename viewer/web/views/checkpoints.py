@@ -123,7 +123,7 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     context |= {"engine": engine, **_engine_tab(request, engine, context["tab"], checkpoint, contents)}
     if "not_readable" not in context:
         context |= asked_context(checkpoint, contents)
-        context["editable_parts"] = _editable_parts(request, checkpoint, contents, context["is_runnable"])
+        context["editable_parts"] = editable_parts_of(request, checkpoint, contents)
     if is_failure(checkpoint.trigger) and not context.get("shows_failure"):
         context["failure"] = contents.failure
     if context.get("shows_lineage") or context["tab"] == "overview":
@@ -141,11 +141,8 @@ def _surroundings(
 ) -> dict[str, Any]:
     """What can be done with a checkpoint, and what belongs to it, whichever tab is selected."""
     kind = kind_of(engine, checkpoint.entity)
-    # A called run continues only within its caller.
-    can_edit = run.parent_id is None or engine.editable(contents).state is not None
-    is_lost = checkpoint.is_pruned if kind.needs_source else checkpoint.has_no_copy
     return {
-        "is_runnable": kind.is_runnable and can_edit and not is_lost,
+        "is_runnable": _is_runnable(checkpoint, contents),
         "is_resumable": not kind.resumes_last_only or checkpoint.is_last,
         "published": published_as(checkpoint),
         "annotations": annotated_parts(run, checkpoint),
@@ -153,11 +150,19 @@ def _surroundings(
     }
 
 
-def _editable_parts(
-    request: HttpRequest, checkpoint: Checkpoint, contents: Contents, is_runnable: bool
-) -> frozenset[str]:
+def _is_runnable(checkpoint: Checkpoint, contents: Contents) -> bool:
+    """Whether the checkpoint can be forked."""
+    engine = engine_of(contents)
+    kind = kind_of(engine, checkpoint.entity)
+    # A called run continues only within its caller.
+    can_edit = checkpoint.run.parent_id is None or engine.editable(contents).state is not None
+    is_lost = checkpoint.is_pruned if kind.needs_source else checkpoint.has_no_copy
+    return kind.is_runnable and can_edit and not is_lost
+
+
+def editable_parts_of(request: HttpRequest, checkpoint: Checkpoint, contents: Contents) -> frozenset[str]:
     """The parts beside which a page links to the form that edits them."""
-    if not (is_runnable and can_run(request.user)):
+    if not (can_run(request.user) and _is_runnable(checkpoint, contents)):
         return frozenset()
     engine = engine_of(contents)
     edited = engine.editable(contents)

@@ -65,6 +65,7 @@ def submission_of(request: HttpRequest) -> Submission:
         key=uuid_of(request.POST.get("key", "")) or uuid4(),
         chosen={name: str(value) for name, value in request.GET.items() if name.startswith("choice:")},
         opened=request.GET.get("edit", ""),
+        call=request.GET.get("call", ""),
     )
 
 
