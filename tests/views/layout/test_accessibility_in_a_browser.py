@@ -15,7 +15,8 @@ from tests.views.access.test_urls import ALL, BY_LINK, LOGIN, PUBLIC, addresses_
 from tests.views.axe import faults_of, findings
 from tests.views.browsing import Open, opening
 from tests.views.forking import checked, checked_new_run
-from viewer.models import Checkpoint, Location
+from viewer.models import Checkpoint, Location, Run
+from viewer.presentation.calls import recorded_calls_of
 from viewer.web.login_links import teammate
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -59,6 +60,19 @@ def test_empty_pages(open_page: Open, location: Location) -> None:
     assert faults_of(open_page("/"), pages) == ""
     Location.objects.all().delete()
     assert faults_of(open_page("/"), {"locations": "/"}) == ""
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_model_calls(open_page: Open, crew_run: Run, width: int) -> None:
+    last = crew_run.checkpoints.filter(branch="main").latest("row")
+    page = open_page("/")
+    page.set_viewport_size({"width": width, "height": 900})
+    address = reverse("checkpoint-call", args=[last.pk, recorded_calls_of(last)[0].name])
+    for shown in (reverse("checkpoint-calls", args=[last.pk]), address):
+        page.goto(shown)
+        open_everything(page)
+        assert findings(page) == ""
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("name", ["fork", "new-sweep", "resume"])
