@@ -656,6 +656,38 @@ class ListNewEffects(Request[list[dict[str, Any]]], frozen=True):
     entry_point: str
 
 
+# The code of projects
+
+
+class ChangedFile(msgspec.Struct, frozen=True):
+    """A source of a project that was changed, added or removed since a job recorded the code."""
+
+    name: str
+    change: str
+
+
+class CodeDifference(msgspec.Struct, frozen=True):
+    """A source as it was and as it is, without secrets. None if it was or is not there, or cannot be read."""
+
+    before: str | None
+    after: str | None
+
+
+class ListCodeChanges(Request[list[ChangedFile]], frozen=True):
+    """Return the sources of a project that differ from the recorded code with this key."""
+
+    project: int
+    code: int
+
+
+class ReadCodeDifference(Request[CodeDifference], frozen=True):
+    """Return a source of a project as the recorded code with this key has it, and as it is now."""
+
+    project: int
+    code: int
+    name: str
+
+
 # Jobs
 
 

@@ -25,6 +25,7 @@ from viewer.cli.running import pending_document, questions_asked, run_here, wait
 from viewer.engines import engine_of
 from viewer.engines.plan import Step, plain_steps
 from viewer.engines.protocol import Contents, kind_of
+from viewer.launching.code import code_changes
 from viewer.launching.labels import loss_label, step_text
 from viewer.launching.options import ACCEPTANCE, CHECKPOINTS, EDITS, SCHEDULE, SETTINGS, TOOLS
 from viewer.launching.preview import LaunchPreview, ask_next, in_project, preview_launch
@@ -212,9 +213,16 @@ def _planned(preview: LaunchPreview) -> Output:
     request = replace(preview.request, project=preview.request.checkpoint.location.project)
     views = tool_views(preview.recorded, request)
     tools = [line for view in views for line in tool_lines(view)]
-    lines = [*known, *plan.then, *tools, "", _("Nothing has been started.")]
+    code = code_changes(request.checkpoint, request.project)
+    changes = [code.sentence, *(f"  {file.name} ({file.change})" for file in code.shown)] if code else []
+    lines = [*known, *plan.then, *tools, *changes, "", _("Nothing has been started.")]
     document = _document("planned", preview.request.branch, steps)
     document["tools"] = [tool_document(view) for view in views]
+    document["code"] = code and {
+        "commit": code.code.commit,
+        "is_dirty": code.code.is_dirty,
+        "changes": [{"name": file.name, "change": file.change} for file in code.files],
+    }
     document["then"] = [asdict(decision) for decision in plan.decisions]
     return Output(document, lines)
 

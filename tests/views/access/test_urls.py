@@ -39,11 +39,11 @@ READ = {
     *("checkpoint-history", "checkpoint-calls", "checkpoint-call"),
     "run-branches",
     "hosts",
-    *("locations-found", "location-paths", "run-questions", "site-notice"),
+    *("locations-found", "location-paths", "run-questions", "site-notice", "code-difference"),
 }
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
 FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "share-preview-rows"} - {
-    *("share-preview-picture", "locations-found", "location-paths")
+    *("share-preview-picture", "locations-found", "location-paths", "code-difference")
 } | {
     "location-refresh",
     "settings-save",

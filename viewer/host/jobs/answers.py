@@ -6,13 +6,13 @@ from typing import Any
 from viewer import host_requests as asked
 from viewer.data_folder import workers
 from viewer.host.answers import _answer
-from viewer.host.jobs import preflight, prewarm, questions, retention
+from viewer.host.jobs import code, preflight, prewarm, questions, retention
 from viewer.host.jobs.environment import conflict_of, runnable
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.redact_again import redact_jobs_again
 from viewer.host.locations.importing import redact_stored
 from viewer.messages.message import UserMessage
-from viewer.models import Checkpoint, PreflightCheck, Project, Question
+from viewer.models import Checkpoint, PreflightCheck, Project, Question, RecordedCode
 
 
 @_answer.register
@@ -103,6 +103,18 @@ def _(request: asked.ListNewEffects) -> list[dict[str, Any]]:
     checkpoint = Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint)
     project = Project.objects.get(pk=request.project)
     return preflight.unaccepted_effects(checkpoint, project, request.entry_point)
+
+
+@_answer.register
+def _(request: asked.ListCodeChanges) -> list[asked.ChangedFile]:
+    recorded = RecordedCode.objects.get(pk=request.code)
+    return code.changes_since(recorded, Project.objects.get(pk=request.project))
+
+
+@_answer.register
+def _(request: asked.ReadCodeDifference) -> asked.CodeDifference:
+    recorded = RecordedCode.objects.get(pk=request.code)
+    return code.difference(recorded, Project.objects.get(pk=request.project), request.name)
 
 
 @_answer.register

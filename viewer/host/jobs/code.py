@@ -23,11 +23,13 @@ from viewer.host.jobs.git import (
     Entry,
     GitFailure,
     Repository,
+    blob,
     blob_id,
     ignored,
     repository_of,
     tree_of,
 )
+from viewer.host_requests import ChangedFile, CodeDifference
 from viewer.models import Job, Location, Project, RecordedCode
 
 # The files below a project's folder.
@@ -97,30 +99,39 @@ class ProjectCode:
     is_complete: bool = True
 
 
-def code_of(project: Project, like: str = "") -> ProjectCode:
-    """Return the code of a project as it is now. A digest is computed as ``like`` was, else as its commit."""
+def code_of(project: Project) -> ProjectCode:
+    """Return the code of a project as it is now."""
     folder = Path(project.folder)
-    folders = source_folders(folder)
-    without = set(Location.objects.here().values_list("path", flat=True))
-    repository, tree = _committed(folder, folders)
-    clock, like = _Clock(), like or (repository.commit if repository else "")
-    files, found, is_complete = dict[str, str](), list[Path](), True
-    for one in folders:
-        paths, is_all = files_below(one, DECIDING, without)
-        found += paths
-        is_complete = is_complete and is_all
-    for path in found:
-        if path == Path(project.environment_file):
-            continue
-        digest = digest_of(path, like)
-        if digest and len(files) < MAX_RECORDED_FILES and not clock.is_over:
-            files[name_of(path, folder)] = digest
-        elif digest:
-            is_complete = False
+    repository, tree = _committed(folder, source_folders(folder))
+    clock = _Clock()
+    found, is_all = _sources_of(project)
+    files, is_complete = _digests(found, folder, repository.commit if repository else "", clock)
+    is_complete = is_complete and is_all
     if repository is None or not tree:
         return ProjectCode(files, is_complete=is_complete)
     is_dirty = _differs(repository, tree, found, clock) if is_complete else None
     return ProjectCode(files, repository.commit, is_dirty, is_complete)
+
+
+def _sources_of(project: Project) -> tuple[list[Path], bool]:
+    """The paths that may be sources of a project, and whether these are all."""
+    without = set(Location.objects.here().values_list("path", flat=True))
+    folders = source_folders(Path(project.folder))
+    walked = [files_below(folder, DECIDING, without) for folder in folders]
+    own = Path(project.environment_file)
+    return [path for paths, _ in walked for path in paths if path != own], all(is_all for _, is_all in walked)
+
+
+def _digests(found: Iterable[Path], folder: Path, like: str, clock: "_Clock") -> tuple[dict[str, str], bool]:
+    """The digests of these files by name, and whether these are all. ``like`` is as for ``blob_id``."""
+    files, is_complete = dict[str, str](), True
+    for path in found:
+        if len(files) == MAX_RECORDED_FILES or clock.is_over:
+            is_complete = False
+            break
+        if digest := digest_of(path, like):
+            files[name_of(path, folder)] = digest
+    return files, is_complete
 
 
 def name_of(path: Path, folder: Path) -> str:
@@ -240,3 +251,38 @@ def record(job: Job, project: Project) -> None:
             )
     except Exception:
         logger.exception("job %s starts without a record of its code", job.pk)
+
+
+# What has changed since a job ran.
+
+
+# Of a longer file, no difference is shown.
+MAX_SHOWN_BYTES = 256 * 1024
+
+
+def changes_since(recorded: RecordedCode, project: Project) -> list[ChangedFile]:
+    """Return the sources that differ from those that were recorded, sorted by name, without secrets."""
+    before = recorded.files
+    like = next(iter(before.values()), recorded.commit)
+    found, is_all = _sources_of(project)
+    now, is_complete = _digests(found, Path(project.folder), like, _Clock())
+    changes = {name: "changed" for name in before.keys() & now.keys() if before[name] != now[name]}
+    if recorded.is_complete:
+        changes |= dict.fromkeys(now.keys() - before.keys(), "added")
+    if is_all and is_complete:
+        changes |= dict.fromkeys(before.keys() - now.keys(), "removed")
+    names = sorted(changes)
+    shown = redactor_of(project)(names)
+    return [ChangedFile(clean, changes[name]) for name, clean in zip(names, shown, strict=True)]
+
+
+def difference(recorded: RecordedCode, project: Project, name: str) -> CodeDifference:
+    """Return both texts of a source without secrets: as it was recorded, if git has it, and as it is now."""
+    folder, redact = Path(project.folder), redactor_of(project)
+    digest = recorded.files.get(name, "")
+    before = blob(folder, digest, MAX_SHOWN_BYTES) if digest else None
+    paths = (path for path in _sources_of(project)[0] if name_of(path, folder) == name)
+    path = next(paths, None)
+    after = content_at(path, MAX_SHOWN_BYTES) if path else None
+    texts = [None if data is None else redact(data.decode(errors="replace")) for data in (before, after)]
+    return CodeDifference(*texts)

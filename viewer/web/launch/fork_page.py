@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from django.forms import Form
@@ -12,6 +13,7 @@ from viewer.engines.editable import Editable, Schema, StateEntry
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import kind_of
+from viewer.launching.code import CodeChanges, code_changes
 from viewer.launching.edits import added_value
 from viewer.launching.preview import LaunchPreview, preview_launch
 from viewer.launching.requests import ForkRequest, fork_branch
@@ -180,6 +182,11 @@ class ForkPage(CheckpointPage[LaunchPreview, Job]):
         """Whether resuming gives this branch a second continuation."""
         recorded = self.checkpoint.recorded_branch
         return not self.is_fork and self.checkpoint.children.filter(recorded_branch=recorded).exists()
+
+    @cached_property
+    def code(self) -> CodeChanges | None:
+        """What has changed in the project's code since the checkpoint was written."""
+        return code_changes(self.checkpoint, self.preview.request.project)
 
     def launch(self) -> Job:
         return start(self.preview)

@@ -13,11 +13,13 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
-from viewer.host_requests import Prewarm, ReadInterpreter, ask
+from viewer.host_requests import CodeDifference, Prewarm, ReadCodeDifference, ReadInterpreter, ask
+from viewer.launching.code import recorded_code
 from viewer.launching.findings import Findings
 from viewer.launching.preview import Asked, ask_next
 from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run, Sweep, uuid_of
+from viewer.presentation.code import difference_of
 from viewer.presentation.jobs.status import amount
 from viewer.presentation.listing import headings, known_sort
 from viewer.presentation.reproduction import command_of, reproduction_of
@@ -157,6 +159,21 @@ def next_units(request: HttpRequest, pk: int) -> HttpResponse:
     asked = Asked() if page.form_errors else ask_next(page.preview.request)
     template = "_next.html" if request.headers.get("HX-Request") else "page.html"
     return render(request, f"forks/{template}", context_of(page) | {"asked": asked})
+
+
+@require_GET
+def show_code_difference(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show a source of the project as it was when the checkpoint was written, and as it is now."""
+    checkpoint, name = get_checkpoint(pk), request.GET.get("name", "")
+    project = checkpoint.location.project
+    code = recorded_code(checkpoint, project)
+    found = CodeDifference(None, None)
+    if code and project:
+        found = ask(ReadCodeDifference(project.pk, code.pk, name))
+    before, after = difference_of(found)
+    context = {"checkpoint": checkpoint, "name": name, "before": before, "after": after}
+    is_recorded = code is not None and name in code.files
+    return render(request, "forks/code_difference.html", context | {"is_recorded": is_recorded})
 
 
 def _fork_form(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:

@@ -1,0 +1,142 @@
+"""The form of a fork says what has changed in the code since a job wrote the checkpoint."""
+
+import json
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from tests.jobs.code.repositories import committed, git
+from viewer.cli import SUBCOMMANDS
+from viewer.host.jobs import code
+from viewer.management.command import LineParser
+from viewer.models import Checkpoint, Job, JobEvent, Location
+
+SECRET = "sk-canary0123456789abcdefghij"
+
+
+@pytest.fixture
+def folder(location: Location) -> Path:
+    assert location.project
+    found = Path(location.project.folder)
+    committed(found, tools__py="def search():\n    return 1\n", old__py="old = 1\n", __gitignore=".venv\n")
+    return found
+
+
+@pytest.fixture
+def job(location: Location, checkpoint: Checkpoint, folder: Path) -> Job:
+    """A job that wrote the checkpoint with the committed code."""
+    assert location.project
+    job = Job.objects.create(
+        kind=Job.Kind.FORK,
+        location=location,
+        project=location.project,
+        run=checkpoint.run,
+        status=Job.Status.SUCCEEDED,
+    )
+    written = {"id": checkpoint.checkpoint_id}
+    JobEvent.objects.create(job=job, seq=1, kind="checkpoint", at=timezone.now(), data=written)
+    code.record(job, location.project)
+    return job
+
+
+def edit(folder: Path) -> None:
+    (folder / "tools.py").write_text(f'API_KEY = "{SECRET}"\ndef search():\n    return 2\n')
+    (folder / "old.py").unlink()
+    (folder / "new <1>.py").write_text("new = 1\n")
+
+
+def form_of(client: Client, checkpoint: Checkpoint, kind: str = "fork") -> str:
+    return client.get(reverse(kind, args=[checkpoint.pk])).content.decode()
+
+
+def shown(client: Client, checkpoint: Checkpoint, name: str) -> str:
+    response = client.get(reverse("code-difference", args=[checkpoint.pk]), {"name": name})
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_a_checkpoint_of_another_program_says_nothing(
+    runner: Client, checkpoint: Checkpoint, folder: Path
+) -> None:
+    assert "since this ran" not in form_of(runner, checkpoint)
+    assert "neither in the recorded code nor" in shown(runner, checkpoint, "tools.py")
+
+
+def test_unchanged_code_is_named(runner: Client, checkpoint: Checkpoint, job: Job) -> None:
+    assert "The code has not changed since this ran." in form_of(runner, checkpoint)
+
+
+@pytest.mark.parametrize("kind", ["fork", "resume"])
+def test_changed_files_are_listed(
+    runner: Client, checkpoint: Checkpoint, job: Job, folder: Path, kind: str
+) -> None:
+    edit(folder)
+    page = form_of(runner, checkpoint, kind)
+    assert "3 files changed since this ran." in page
+    assert "new &lt;1&gt;.py" in page and "?name=new%20%3C1%3E.py" in page
+    assert ">added<" in page and ">removed<" in page
+
+
+def test_the_difference_has_no_secret(runner: Client, checkpoint: Checkpoint, job: Job, folder: Path) -> None:
+    edit(folder)
+    page = shown(runner, checkpoint, "tools.py")
+    assert "<del>1" in page and "<ins>2" in page and "API_KEY" in page
+    assert SECRET not in page and "[redacted]" in page
+    assert "There is no such file" in shown(runner, checkpoint, "old.py")
+    assert "There was no such file." in shown(runner, checkpoint, "new <1>.py")
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", ".env", "data.json", "", "tools.py/.."])
+def test_only_sources_are_shown(
+    runner: Client, checkpoint: Checkpoint, job: Job, folder: Path, name: str
+) -> None:
+    for path in (".env", "data.json"):
+        (folder / path).write_text("TOKEN=canary")
+    page = shown(runner, checkpoint, name)
+    assert "neither in the recorded code nor in the project" in page and "canary" not in page
+
+
+def test_code_that_was_not_committed_is_only_named(
+    runner: Client, checkpoint: Checkpoint, job: Job, folder: Path
+) -> None:
+    (folder / "tools.py").write_text("draft = 1\n")
+    assert job.project
+    code.record(job, job.project)
+    (folder / "tools.py").write_text("draft = 2\n")
+    assert "1 file changed since this ran." in form_of(runner, checkpoint)
+    assert "git does not have this file as it was then" in shown(runner, checkpoint, "tools.py")
+
+
+def test_a_commit_that_was_rewritten_away_still_has_the_difference(
+    runner: Client, checkpoint: Checkpoint, job: Job, folder: Path
+) -> None:
+    (folder / "tools.py").write_text("def search():\n    return 2\n")
+    git(folder, "commit", "-q", "-a", "--amend", "-m", "again")
+    assert "<del>1" in shown(runner, checkpoint, "tools.py")
+    git(folder, "reflog", "expire", "--expire=now", "--all")
+    git(folder, "gc", "-q", "--prune=now")
+    assert "git does not have this file as it was then" in shown(runner, checkpoint, "tools.py")
+
+
+def test_read_only_users_see_no_code(reader: Client, checkpoint: Checkpoint, job: Job, folder: Path) -> None:
+    address = reverse("code-difference", args=[checkpoint.pk])
+    assert reader.get(address, {"name": "tools.py"}).status_code == 403
+
+
+def test_the_plan_at_the_terminal_has_the_changes(checkpoint: Checkpoint, job: Job, folder: Path) -> None:
+    edit(folder)
+    parser = LineParser(prog="fork")
+    SUBCOMMANDS["fork"].add_arguments(parser)
+    named = f"{checkpoint.location.path}#{checkpoint.checkpoint_id}"
+    output = SUBCOMMANDS["fork"].handle(vars(parser.parse_args([named, "--plan"])))
+    found = json.loads(json.dumps(output.document))["code"]
+    assert job.code and found["commit"] == job.code.commit and found["is_dirty"] is False
+    assert found["changes"] == [
+        {"name": "new <1>.py", "change": "added"},
+        {"name": "old.py", "change": "removed"},
+        {"name": "tools.py", "change": "changed"},
+    ]
+    assert "3 files changed since this ran." in output.lines
