@@ -31,6 +31,8 @@ class Machine:
     worker: "subprocess.Popen[bytes] | None" = None
     # Such as another address of the database.
     variables: dict[str, str] = field(default_factory=dict)
+    # The program and its arguments that start the worker, such as one that mounts its disk.
+    prefix: list[str] = field(default_factory=list)
     _process: "subprocess.Popen[str] | None" = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +65,7 @@ class Machine:
 
     def start_worker(self) -> None:
         """Start the worker, which registers the machine as a host."""
-        command = [sys.executable, "manage.py", "worker", "--host", self.name]
+        command = [*self.prefix, sys.executable, "manage.py", "worker", "--host", self.name]
         self.worker = subprocess.Popen(command, cwd=ROOT, env=self.environment)
 
     def stop_worker(self) -> None:
@@ -83,7 +85,13 @@ class Machine:
         """Run a command on the machine."""
         command = [sys.executable, "manage.py", *arguments]
         return subprocess.run(
-            command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False
+            command,
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
 
     def run(self, code: str) -> Any:

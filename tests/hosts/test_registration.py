@@ -122,11 +122,11 @@ def test_no_heartbeat_is_written_for_a_name_that_another_machine_has_taken() -> 
 def test_a_clock_an_hour_apart_and_another_version_get_a_clear_word() -> None:
     ahead = another(clock_difference=3600.0, version=settings.VERSION)
     assert warnings_of(ahead) == [
-        "Its clock is 1 h ahead of the database's. Set it: times and starts are wrong."
+        "Its clock is 1 h ahead of the database's. Set it: the times of its jobs are wrong."
     ]
     older = another("gpu-3", version="0.1.0", clock_difference=-3600.0)
     assert warnings_of(older) == [
-        "Its clock is 1 h behind the database's. Set it: times and starts are wrong.",
+        "Its clock is 1 h behind the database's. Set it: the times of its jobs are wrong.",
         f"It runs Forkline 0.1.0, others run {settings.VERSION}. Install the same version everywhere.",
     ]
 

@@ -6,16 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db import connection
 from django.utils.translation import gettext as _
 
 from viewer.cli.output import lines_of, plain
-from viewer.data_folder.failures import DataFolderFailure, has_room, no_space
+from viewer.data_folder.failures import DataFolderFailure, folder_fault
 from viewer.engines.answer_schema import AnswerInvalid
 from viewer.host.jobs.following import ensure_finished, never
 from viewer.host_requests import ReadWorkers, ask
@@ -44,8 +42,8 @@ def run_here(job: Job, leaves: Callable[[], bool] = never) -> None:
     while not (job.has_ended or job.is_missed or _is_held(job) or (leaves() and is_asking(job))):
         try:
             if is_here(job.runs_on.pk) and not ask(ReadWorkers()).is_up:
-                if job.status == Job.Status.QUEUED and not has_room():
-                    raise DataFolderFailure(no_space(Path(settings.DATA_DIR)))
+                if job.status == Job.Status.QUEUED and (fault := folder_fault()):
+                    raise DataFolderFailure(translate(fault))
                 Job.objects.filter(pk=job.pk).mark_due()
                 ensure_finished(job, leaves)
             job.refresh_from_db()

@@ -28,7 +28,7 @@ from viewer.data_folder.failures import (
     DataFolderFailure,
     database_path,
     failure_text,
-    has_room,
+    folder_fault,
     is_full_disk,
     no_space,
 )
@@ -38,7 +38,7 @@ from viewer.data_folder.permissions import OURS, Restricted, restrict
 __all__ = [
     "DataFolderFailure",
     "failure_text",
-    "has_room",
+    "folder_fault",
     "is_full_disk",
     "no_space",
     "prepare_data_folder",

@@ -1,6 +1,7 @@
 """Failures of the disk or the database, as one sentence that says what to do."""
 
 import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from django.db.utils import DatabaseError
 from django.utils.translation import gettext as _
 
 from viewer import postgresql
+from viewer.messages.message import UserMessage
 
 # SQLite's primary result codes (the low byte): https://sqlite.org/rescode.html
 BUSY, LOCKED, READONLY, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB = 5, 6, 8, 10, 11, 13, 14, 26
@@ -97,12 +99,17 @@ def has_no_space(folder: Path) -> bool:
         return False
 
 
-def has_room() -> bool:
-    """Whether the disk of the data folder has enough space for another job."""
+def folder_fault() -> UserMessage | None:
+    """Return why no job can start here: the data folder is full, or cannot be written; None if one can."""
     try:
-        return shutil.disk_usage(settings.DATA_DIR).free >= settings.JOB_MIN_FREE_BYTES
+        has_room = shutil.disk_usage(settings.DATA_DIR).free >= settings.JOB_MIN_FREE_BYTES
     except OSError:
-        return True
+        return None
+    if has_room and os.access(settings.DATA_DIR, os.W_OK | os.X_OK):
+        return None
+    return UserMessage(
+        "host.not_writable" if has_room else "host.disk_full", {"path": str(settings.DATA_DIR)}
+    )
 
 
 def is_full_disk(error: BaseException) -> bool:

@@ -20,6 +20,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from viewer.data_folder import folder_fault
 from viewer.engines import all_engines
 from viewer.host.projects import engine_version
 from viewer.messages.message import UserFacingError, plain_text
@@ -127,6 +128,7 @@ def beat(host: Host) -> bool:
     written = mine.update(
         seen_at=Now(),
         is_up=True,
+        fault=folder_fault(),
         load=os.getloadavg()[0] / (os.cpu_count() or 1),
         clock_difference=(now - database_now).total_seconds(),
     )

@@ -307,6 +307,9 @@ CATALOG: dict[str, str] = {
     "postgresql.statement_failed": _("The server could not execute a statement (error %(code)s)."),
     "postgresql.tables_changed": _("The tables changed while they were read. Try again."),
     "postgresql.timed_out": _("A statement took more than %(most)d seconds. Try again."),
+    # Why no job starts on a host.
+    "host.disk_full": _("No job starts: hardly any space is left on the disk of %(path)s. Free some."),
+    "host.not_writable": _("No job starts: %(path)s cannot be written. Check its owner and its disk."),
     # What can be wrong with a stored copy in the bucket.
     "bucket.away": _(
         "The bucket %(bucket)s does not answer. Stored copies in it cannot be read or written until it does."

@@ -12,6 +12,8 @@ from django.db import models
 from django.db.models.functions import Now
 from django.urls import reverse
 
+from viewer.models.columns import UserMessageField
+
 # The name of the only host, unless a person names it.
 DEFAULT_NAME = "default"
 # How often a worker writes that its host is up. If no other machine uses the database, a lock says so, too.
@@ -88,6 +90,8 @@ class Host(models.Model):
     is_up = models.BooleanField(default=False)
     # By how many seconds its clock is ahead of the database's.
     clock_difference = models.FloatField(null=True, blank=True)
+    # Why no job can start there now, such as a full disk.
+    fault = UserMessageField(null=True, blank=True)
     # Whether it takes no new jobs, such as before maintenance.
     is_drained = models.BooleanField(default=False)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
+from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
@@ -67,12 +68,12 @@ class JobQuerySet(models.QuerySet["Job"]):
     def mark_due(self) -> int:
         """Mark the jobs whose start time has come. Return the number of marked jobs.
 
-        Jobs whose start time is before the grace period missed it: a person has to start them.
+        Jobs whose start time is before the grace period missed it: a person has to start them. The clock is
+        that of the database, as machines may have others.
         """
-        now = timezone.now()
         grace = timedelta(seconds=settings.START_GRACE_SECONDS)
-        waiting = self.queued().filter(became_due_at=None, start_at__lte=now, start_at__gte=now - grace)
-        return waiting.update(became_due_at=now)
+        has_come = models.Q(start_at__lte=Now(), start_at__gte=Now() - grace)
+        return self.queued().filter(has_come, became_due_at=None).update(became_due_at=Now())
 
 
 # Sweeps: several forks of one checkpoint that start together.

@@ -30,7 +30,10 @@ BY_TEXT = (
 
 def failure_text(error: BaseException) -> str:
     """Return the message for an error of the server or of the connection to it; empty for other errors."""
-    if not isinstance(error, DatabaseError | InterfaceError):
+    from psycopg import Error
+
+    # The queue has exceptions of its own.
+    if not isinstance(error, DatabaseError | InterfaceError) and not isinstance(error.__cause__, Error):
         return ""
     code = code_of(error)
     if code is None:

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from viewer.engines import engine_named
 from viewer.formats import duration, short_moment
+from viewer.messages.translation import translate
 from viewer.models import Host, Job, Location, Project
 
 # Seconds of difference between two clocks that change nothing a person sees.
@@ -87,12 +88,12 @@ def in_use_text(host: Host) -> str:
 
 
 def warnings_of(host: Host) -> list[str]:
-    """Return sentences about a clock or a version that differs from the others'."""
-    found = []
+    """Return sentences about a data folder that is full, or a clock or a version that differs."""
+    found = [translate(host.fault)] if host.fault else []
     difference = host.clock_difference or 0.0
     if abs(difference) > MAX_CLOCK_DIFFERENCE:
-        ahead = _("Its clock is %(time)s ahead of the database's. Set it: times and starts are wrong.")
-        behind = _("Its clock is %(time)s behind the database's. Set it: times and starts are wrong.")
+        ahead = _("Its clock is %(time)s ahead of the database's. Set it: the times of its jobs are wrong.")
+        behind = _("Its clock is %(time)s behind the database's. Set it: the times of its jobs are wrong.")
         found.append((ahead if difference > 0 else behind) % {"time": duration(abs(difference))})
     reported = {one.version for one in Host.objects.live().exclude(pk=host.pk)}
     others = {settings.VERSION, *reported} - {host.version, ""}

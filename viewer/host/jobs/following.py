@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import DatabaseError, IntegrityError
 from django.db.models import Max
 
-from viewer.data_folder.failures import has_room, is_full_disk
+from viewer.data_folder.failures import folder_fault, is_full_disk
 from viewer.host.jobs import followed_job, processes
 from viewer.host.jobs.ending import finish, import_and_log
 from viewer.host.jobs.events import batches, clean_up, redactor_of, rows_of
@@ -54,7 +54,7 @@ def ensure_finished(job: Job, leaves: Callable[[], bool] = never) -> None:
             return
         job.refresh_from_db()
         is_queued = job.status == Job.Status.QUEUED
-        may_start = is_queued and has_room() and reached_shared_limit(job) is None
+        may_start = is_queued and folder_fault() is None and reached_shared_limit(job) is None
         runner = launch(job) if may_start else None
         if job.status in (Job.Status.STARTING, Job.Status.RUNNING):
             follow(job, runner, leaves)

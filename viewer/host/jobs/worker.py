@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import close_old_connections, connection
 
 from viewer.data_folder.changes import changes_of_data
-from viewer.data_folder.failures import DataFolderFailure, has_room
+from viewer.data_folder.failures import DataFolderFailure, folder_fault
 from viewer.data_folder.identity import what_changed
 from viewer.data_folder.workers import serving
 from viewer.data_folder.write_ahead_log import clear_if_pending
@@ -121,14 +121,15 @@ def start_ready(state: WorkerState) -> None:
 
 
 def take(state: WorkerState) -> Job | None:
-    """Return the next job for a slot; None if none is ready, or if the disk has no space.
+    """Return the next job for a slot; None if none is ready, or if the data folder has no space.
 
     A job that did not start is taken again after ``ADOPT_SECONDS``, so that others have their turn.
     """
     with state.taking:
         now = time.monotonic()
         state.taken_at = {pk: at for pk, at in state.taken_at.items() if now - at < ADOPT_SECONDS}
-        job = next_job(state.taken_at) if has_room() and not stopping.is_set() else None
+        may_start = folder_fault() is None and not stopping.is_set()
+        job = next_job(state.taken_at) if may_start else None
         if job is not None:
             state.taken_at[job.pk] = now
         return job

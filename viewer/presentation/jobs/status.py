@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Q
 from django.urls import reverse
 from django.utils import timezone
@@ -15,7 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from viewer.data_folder.failures import has_room
+from viewer.data_folder.failures import folder_fault
 from viewer.formats import count_text, duration, short_moment
 from viewer.host_requests import ReadWorkers, Workers, ask
 from viewer.messages.message import message_from
@@ -179,10 +178,15 @@ def workers_of(host: Host) -> Workers:
 
 
 def _for_space(job: Job) -> Wait | None:
-    if has_room():
+    host = job.runs_on
+    fault = folder_fault() if is_here(host.pk) else host.fault
+    if fault is None:
         return None
-    text = gettext("for space on the disk of %(path)s: hardly any is left. Free some")
-    return Wait(job, "disk", text % {"path": settings.DATA_DIR})
+    text = {
+        "host.disk_full": gettext("for space on the disk of %(path)s: hardly any is left. Free some"),
+        "host.not_writable": gettext("for the folder %(path)s, which cannot be written"),
+    }
+    return Wait(job, "disk", text[fault.code] % fault.values)
 
 
 def _for_a_limit(job: Job) -> Wait | None:

@@ -89,7 +89,7 @@ def test_no_job_starts_until_there_is_space(
     wait = wait_of(job)
     assert wait and wait.kind == "disk" and str(configured.DATA_DIR) in wait.text
     assert wait.text in reader.get(job.get_absolute_url()).content.decode()
-    with pytest.raises(DataFolderFailure, match="No space is left"):
+    with pytest.raises(DataFolderFailure, match="hardly any space is left"):
         run_here(job)
     assert next_job() == job
     settings.JOB_MIN_FREE_BYTES = 0
