@@ -1,8 +1,10 @@
 """Whatever is wrong with a machine gets a clear word, and nothing is lost or starts twice."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -233,3 +235,62 @@ while not result and time.monotonic() < ends:
     for job in (running, queued):
         wait_for_status(web, job, "succeeded")
     assert sorted(marks(host)) == sorted([running, queued]) and host.worker and host.worker.poll() is None
+
+
+@pytest.mark.skipif(not may_mount() or os.geteuid() != 0, reason="this account may not mount a disk")
+def test_everything_arrives_once_the_server_has_space_again(cluster: Cluster) -> None:
+    web, host, failing = cluster.web, cluster.host, cluster.failing
+    with on_small_disk(failing) as filler:
+        # The server has ended its connection.
+        web.run("from django.db import connection\nconnection.close()")
+        cluster.begin()
+        (host.root / "go").unlink()
+        running = cluster.fork("running")
+        wait_for_status(web, running, "running")
+        with open(filler, "wb") as file, suppress(OSError):
+            while True:
+                file.write(bytes(64 * 1024))
+                file.flush()
+        text = web.run(
+            """
+import time
+from django.db import DatabaseError, connection
+from viewer.data_folder import failure_text
+from viewer.models.hosts import HostRequest
+ends, result = time.monotonic() + 60, ""
+while not result and time.monotonic() < ends:
+    try:
+        Job.objects.update(log_end="x" * 1_000_000)
+        Location.objects.update(read_error=None)
+    except DatabaseError as error:
+        result = failure_text(error)
+        connection.close()
+"""
+        )
+        assert "no space left" in text or "cannot be reached" in text
+        (host.root / "go").touch()
+        filler.unlink()
+        # A server that could not write its log has ended.
+        with suppress(subprocess.CalledProcessError):
+            failing.start()
+        wait_for_status(web, running, "succeeded")
+        assert marks(host) == [running] and host.worker and host.worker.poll() is None
+        host.end()
+
+
+@contextmanager
+def on_small_disk(server: FailingServer) -> Iterator[Path]:
+    """Move the data of a server to a small disk within the block. Yield a file to fill that with."""
+    server.run("pg_ctl", "stop", "-m", "fast")
+    data, aside = server.folder / "data", server.folder / "aside"
+    data.rename(aside)
+    data.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=120m", "tmpfs", data], check=True)
+    try:
+        subprocess.run(["cp", "-a", f"{aside}/.", data], check=True)
+        server.start()
+        yield data / "filler"
+    finally:
+        with suppress(subprocess.CalledProcessError):
+            server.kill()
+        subprocess.run(["umount", data], check=True)
