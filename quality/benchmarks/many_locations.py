@@ -1,0 +1,124 @@
+"""Measures pages with 1,000,000 checkpoints of 1,000 locations in PostgreSQL.
+
+One location with its search entries is made, and SQL copies its rows; each copy has a word of its own. Stored
+copies of checkpoints, which none of these pages reads, are made for the first location only.
+"""
+
+import os
+import random
+import tempfile
+import time
+from pathlib import Path
+from statistics import median, quantiles
+from typing import TYPE_CHECKING, Any
+
+from quality.benchmarks.timing import timed_requests
+from quality.cluster.database import Server
+from quality.tables import print_heading, print_row
+from quality.temporary_data_folder import logged_in, temporary_data_folder
+
+if TYPE_CHECKING:
+    from django.db.models import Field, Model
+    from django.test import Client
+
+LOCATIONS = int(os.environ.get("LOCATIONS", "1000"))
+RUNS, REQUESTS, GOAL_MILLISECONDS = 5, 40, 200
+# Of a text that all locations have, of one that a copy has, and of the beginning of many words.
+# More than the keys of each table before it is copied.
+KEYS = 100_000
+# Of the texts, and of the index of their words.
+SIZES = """
+SELECT sum(octet_length(text))::bigint, (
+    SELECT sum(pg_relation_size(indexrelid))::bigint FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+    JOIN pg_am ON pg_am.oid = relam WHERE amname = 'gin'
+) FROM viewer_searchentry
+"""
+SEARCHES = {"a common word": "everywhere", "a rare word": "copy{number}", "the beginning of words": "w19"}
+
+
+def main() -> None:
+    """Measure with a server and a data folder of its own, and print the table."""
+    with tempfile.TemporaryDirectory(prefix="forkline-pg-") as folder:
+        Path(folder).chmod(0o755)
+        (Path(folder) / "pg").mkdir()
+        server = Server(Path(folder) / "pg")
+        os.environ["DATABASE_URL"] = server.address
+        try:
+            with temporary_data_folder():
+                from quality.benchmarks.search import store_run
+                from viewer.host.locations.search_index import index_some
+                from viewer.host.registration import claim_unregistered
+                from viewer.models import Location
+
+                claim_unregistered()
+                location = Location.objects.create(path="/generated/0", store_kind="json")
+                for number in range(RUNS):
+                    store_run(location, number)
+                while index_some(1.0):
+                    pass
+                report(logged_in(), make_copies())
+        finally:
+            server.stop()
+
+
+def make_copies() -> float:
+    """Copy the location with its runs, checkpoints and search entries. Return the seconds that it took."""
+    from django.db import connection
+
+    from viewer.models import Checkpoint, Location, Run, SearchEntry
+
+    began, models = time.perf_counter(), (Location, Run, Checkpoint, SearchEntry)
+    with connection.cursor() as cursor:
+        for model in models:
+            # A generated column is computed by the database.
+            fields = [field for field in model._meta.concrete_fields if not field.generated]
+            names = ", ".join(f'"{field.column}"' for field in fields)
+            values = ", ".join(copied(field, models) for field in fields)
+            cursor.execute(
+                f"INSERT INTO {model._meta.db_table} ({names}) SELECT {values}"
+                f" FROM {model._meta.db_table}, generate_series(1, %s) AS number ORDER BY number, id",
+                [LOCATIONS - 1],
+            )
+        cursor.execute("VACUUM ANALYZE")
+    return time.perf_counter() - began
+
+
+def copied(field: "Field[Any, Any]", models: tuple[type["Model"], ...]) -> str:
+    """The value of a column in the copy with a number."""
+    column = f'{field.model._meta.db_table}."{field.column}"'
+    if field.primary_key or (field.is_relation and field.related_model in models):
+        return f"{column} + number * {KEYS}"
+    if field.name == "uid":
+        return "gen_random_uuid()"
+    return f"{column} || ' copy' || number" if field.name in ("path", "text") else column
+
+
+def report(client: "Client", seconds: float) -> None:
+    """Print how long pages take, and how large the index of the search is."""
+    from django.db import connection
+
+    from viewer.models import Checkpoint, Location, Run, SearchEntry
+
+    counts = [f"{model._base_manager.count():,}" for model in (Location, Checkpoint, SearchEntry)]
+    with connection.cursor() as cursor:
+        cursor.execute(SIZES)
+        text, index = cursor.fetchone()
+    print_heading("locations", "checkpoints", "texts", "made in", "text", "index", "goal for the index")
+    print_row(*counts, f"{seconds:.0f} s", f"{text >> 20:,} MB", f"{index >> 20:,} MB", "half of the text")
+    print()
+    chance, runs = random.Random(1), list(Run.objects.values_list("pk", flat=True))
+    runs = [Run.objects.get(pk=chance.choice(runs)).get_absolute_url() for _request in range(REQUESTS)]
+    print_heading("page", "median", "p95", "goal for p95")
+    pages = {"home": ["/"] * REQUESTS, "a run": runs}
+    for name, word in SEARCHES.items():
+        words = [word.format(number=chance.randrange(1, LOCATIONS)) for _request in range(REQUESTS)]
+        pages[f"search: {name}"] = [f"/search/?q={one}" for one in words]
+    for name, addresses in pages.items():
+        timed_requests(client, addresses[0], 1)
+        taken = [timed_requests(client, one, 1)[0].passed * 1000 for one in addresses]
+        p95 = quantiles(taken, n=20)[-1]
+        print_row(name, f"{median(taken):.0f} ms", f"{p95:.0f} ms", f"{GOAL_MILLISECONDS} ms")
+
+
+if __name__ == "__main__":
+    main()
