@@ -22,6 +22,7 @@ MEASUREMENTS = (
     "serving",
     "idle",
     "several_machines",
+    "many_locations",
 )
 
 

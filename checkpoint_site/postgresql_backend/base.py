@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from django.db.backends.postgresql import base, operations
-from django.db.models.expressions import Col, OrderBy
+from django.db.models.expressions import Col, OrderBy, Ref
 from django.db.models.fields.json import JSONExact, KeyTextTransform, KeyTransformIn
 from psycopg.types.json import Json
 from psycopg.types.string import TextLoader
@@ -19,9 +19,10 @@ READS = re.compile(
     r"\s*(SELECT|SAVEPOINT|RELEASE|ROLLBACK|SET|SHOW|FETCH|DECLARE|CLOSE|BEGIN|LISTEN|UNLISTEN|NOTIFY)\b",
     re.IGNORECASE,
 )
-# A host that is cut off must not keep rows locked. Per connection, since poolers refuse other parameters.
+# A host that is cut off must not keep rows locked. Compiling a plan takes longer than any query here. Per
+# connection, since poolers refuse other parameters.
 ON_CONNECT = (
-    "SET idle_in_transaction_session_timeout = '60s';"
+    "SET idle_in_transaction_session_timeout = '60s'; SET jit = off;"
     " SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"
 )
 
@@ -101,6 +102,9 @@ def ordered_like_sqlite(self: OrderBy, compiler: Any, connection: Any, **options
 
 
 def _may_be_null(expression: Any) -> bool:
+    # A column that the query selects has its own expression.
+    while isinstance(expression, Ref):
+        (expression,) = expression.get_source_expressions()
     return not isinstance(expression, Col) or bool(expression.target.null)
 
 

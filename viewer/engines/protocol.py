@@ -212,6 +212,7 @@ class CheckpointReader(Protocol[C]):
 
         Raises nothing, whatever the checkpoint holds.
         """
+        return iter(())
 
     def recorded_tools(self, sources: Sources, steps: Sequence[Step]) -> RecordedTools:
         """The tool calls that these steps of a fork or resume would repeat, and the tools without a record.

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from django.core.exceptions import EmptyResultSet
 from django.db import OperationalError, connection, transaction
-from django.db.models import BooleanField, Exists, OuterRef, QuerySet
+from django.db.models import BooleanField, Exists, F, OuterRef, QuerySet
 from django.db.models.expressions import RawSQL
 
 from viewer import postgresql
@@ -47,6 +47,8 @@ SELECT COUNT(*) FROM (
 """
 _HIGHEST = 2**63 - 1
 
+# The newest texts that PostgreSQL reads before it uses the index.
+NEWEST = 400
 # The SQLSTATE of a statement that the server has ended.
 CANCELLED = "57014"
 # The words of an excerpt before the first match.
@@ -160,11 +162,18 @@ class PostgresqlIndex:
     ) -> list[tuple[int, Excerpt]]:
         if not words:
             return []
-        rows = matching(words, entries).order_by("-pk")
+        all_matches, newest = matching(words, entries), SearchEntry.objects.order_by("-pk")
         if before is not None:
-            rows = rows.filter(pk__lt=before)
+            all_matches, newest = all_matches.filter(pk__lt=before), newest.filter(pk__lt=before)
+        rows = all_matches.values_list("pk", "text")
+        # The server cannot know where matches are: it would read every newer text to find rare ones, or sort
+        # millions of a common word. So the newest texts are read, and the index finds the rest.
         with _time_limit_of_server():
-            found = list(rows.values_list("pk", "text")[:limit])
+            (first,) = newest.values_list("pk", flat=True)[NEWEST : NEWEST + 1] or (0,)
+            found = list(rows.filter(pk__gte=first).order_by("-pk")[:limit])
+            if first and len(found) < limit:
+                others = rows.filter(pk__lt=first).order_by((F("pk") + 0).desc())
+                found += others[: limit - len(found)]
         return [(pk, excerpt_of(text, words)) for pk, text in found]
 
     def count(self, words: Words, entries: QuerySet[SearchEntry], limit: int) -> int:

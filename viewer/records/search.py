@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import F, Max, QuerySet
+from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery
 
 from viewer.models import (
     Annotation,
@@ -109,26 +109,26 @@ def _searchable(locations: QuerySet[Location]) -> list[int]:
     return list(searched.values_list("pk", flat=True))
 
 
-def mark_of(location: Location) -> str:
-    """A text that differs if a location may have something new."""
-    newest = location.checkpoints.order_by("-pk").values_list("pk", flat=True).first()
-    return f"{location.revision}:{newest or 0} {notes_mark(location)}"
+def marks_of(locations: QuerySet[Location]) -> dict[int, str]:
+    """For each location, a text that differs if it may have something new, or a person has written a note."""
+    written = Annotation.objects.filter(location_uid__in=locations.order_by().values("uid")).order_by()
+    notes = {
+        uid: f"{count}:{newest.timestamp():.6f}"
+        for uid, count, newest in written.values_list("location_uid").annotate(Count("pk"), Max("changed_at"))
+    }
+    newest = Checkpoint.objects.filter(location=OuterRef("pk")).order_by("-pk").values("pk")[:1]
+    rows = locations.annotate(newest=Subquery(newest)).values_list("pk", "uid", "revision", "newest")
+    return {pk: f"{revision}:{last or 0} {notes.get(uid, '')}" for pk, uid, revision, last in rows}
 
 
 def progress() -> tuple[int, int] | None:
     """How many checkpoints with stored copies are indexed, and how many there are; None if all are."""
     searched = dict(SearchedLocation.objects.values_list("location", "mark"))
-    behind = [one for one in Location.objects.all() if searched.get(one.pk) != mark_of(one)]
+    marks = marks_of(Location.objects.all())
+    behind = [pk for pk, mark in marks.items() if searched.get(pk) != mark]
     if not behind:
         return None
-    copied = [one.pk for one in behind if not is_indexed(one)]
+    copied = [one.pk for one in Location.objects.filter(pk__in=behind) if not is_indexed(one)]
     done = SearchedCheckpoint.objects.filter(location__in=copied).count()
     readable = Checkpoint.objects.exclude(state=Checkpoint.State.NO_COPY)
     return done, readable.filter(location__in=copied).count()
-
-
-def notes_mark(location: Location) -> str:
-    """A text that differs if a person has written something about the location since."""
-    notes = Annotation.objects.filter(location_uid=location.uid)
-    newest = notes.aggregate(newest=Max("changed_at"))["newest"]
-    return f"{notes.count()}:{newest.timestamp():.6f}" if newest else ""

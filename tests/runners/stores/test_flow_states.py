@@ -46,7 +46,7 @@ def test_each_kickoff_and_fork_is_read_with_its_methods(engine_python: Path, tmp
     store.parent.mkdir()
     quiet = {"CREWAI_DISABLE_TELEMETRY": "true", "CREWAI_TRACING_ENABLED": "false", "HOME": str(tmp_path)}
     command = [str(engine_python), "-c", PROGRAM, str(store), str(ids)]
-    subprocess.run(command, check=True, capture_output=True, env=environment_with(**quiet))
+    subprocess.run(command, check=True, capture_output=True, env=environment_with(None, **quiet))
     before = hashes_below(store.parent)
     first, fork = ids.read_text().split()
     found = read(store)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, F, OuterRef
 
 from viewer.data_folder.changes import in_background
 from viewer.data_folder.locks import row_lock
@@ -28,7 +28,7 @@ from viewer.models import (
 from viewer.records.bucket import BucketAway
 from viewer.records.indexed_runs import called_runs
 from viewer.records.locations import is_indexed
-from viewer.records.search import mark_of, progress
+from viewer.records.search import marks_of, progress
 
 # Index runs whose bodies are only at the source: the newest checkpoints of the newest runs.
 
@@ -104,7 +104,10 @@ def index_some(seconds: float) -> bool:
 
 def _steps() -> Iterator[None]:
     yield from _remove_orphans()
-    for location in Location.objects.here().order_by("pk"):
+    rows = SearchedLocation.objects.filter(secrets_digest=F("location__secrets_digest"))
+    searched, marks = dict(rows.values_list("pk", "mark")), marks_of(Location.objects.here())
+    behind = [pk for pk, mark in marks.items() if searched.get(pk) != mark]
+    for location in Location.objects.filter(pk__in=behind).order_by("pk"):
         try:
             yield from _steps_of(location)
         except (Superseded, Location.DoesNotExist, BucketAway):
@@ -119,7 +122,7 @@ def _steps_of(location: Location) -> Iterator[None]:
     if searched.secrets_digest != location.secrets_digest:
         yield from _begin_again(location, searched)
     # Listing the checkpoints of a run is a change as well.
-    while searched.mark != (mark := mark_of(location)):
+    while searched.mark != (mark := marks_of(Location.objects.filter(pk=location.pk)).get(location.pk, "")):
         yield from index_threads(location) if is_indexed(location) else _index_copies(location)
         if not (yield from _remove_gone(location)):
             index_notes(location)
@@ -179,9 +182,17 @@ def _remove_gone(location: Location) -> Generator[None, None, bool]:
     return found
 
 
+class _Found:
+    """What this process has found out: the locations when no entries of others were left."""
+
+    locations: frozenset[int] | None = None
+
+
 def _remove_orphans() -> Iterator[None]:
     """Remove the entries of locations that were removed."""
-    known = set(Location.objects.values_list("pk", flat=True))
+    known = frozenset(Location.objects.values_list("pk", flat=True))
+    if known == _Found.locations:
+        return
     for model in (SearchEntry, SearchedCheckpoint):
         rows = model._default_manager.order_by("location_id").values_list("location_id", flat=True)
         last = 0
@@ -190,6 +201,7 @@ def _remove_orphans() -> Iterator[None]:
             last = location
             if location not in known:
                 yield from remove_location(location)
+    _Found.locations = known
 
 
 # A thread that indexes whenever something has changed.
