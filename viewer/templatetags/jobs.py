@@ -152,6 +152,7 @@ def empty_answer_label(question: Question) -> str:
 @register.inclusion_tag("hosts/_where.html")
 def where(subject: Location | Job, hosts: Mapping[int, ShownHost] | str = "") -> dict[str, ShownHost | None]:
     """Show the host of a location or job, and whether it is away. A page with many passes all ``hosts``."""
-    host = subject.runs_on if isinstance(subject, Job) else subject.host
+    location = subject.location if isinstance(subject, Job) else subject
+    host = (subject.host_id if isinstance(subject, Job) else None) or location.host_id
     found = hosts_if_several() if isinstance(hosts, str) else hosts
-    return {"shown": found.get(host.pk)}
+    return {"shown": found.get(host)}
