@@ -171,7 +171,7 @@ def show_code_difference(request: HttpRequest, pk: int) -> HttpResponse:
     if code and project:
         found = ask(ReadCodeDifference(project.pk, code.pk, name))
     before, after = difference_of(found)
-    context = {"checkpoint": checkpoint, "name": name, "before": before, "after": after}
+    context = {"checkpoint": checkpoint, "title": name or _("File"), "before": before, "after": after}
     is_recorded = code is not None and name in code.files
     return render(request, "forks/code_difference.html", context | {"is_recorded": is_recorded})
 
