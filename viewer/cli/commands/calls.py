@@ -15,6 +15,7 @@ from viewer.formats import count_text, duration, money
 from viewer.host_requests import NotReadable
 from viewer.messages.translation import translate
 from viewer.presentation.calls import CallView, call_views, recorded_calls_of
+from viewer.validation import NAME
 
 # Characters of an answer in the list.
 MAX_SHOWN = 70
@@ -29,8 +30,8 @@ def _add_arguments(parser: CommandParser) -> None:
     )
     parser.add_argument(
         "call",
+        type=NAME,
         nargs="?",
-        default="",
         metavar="CALL",
         help=_("The name of a call. Without it, all are listed."),
     )
