@@ -22,12 +22,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Host",
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("name", models.CharField(max_length=100, unique=True)),
                 ("instance", models.CharField(blank=True, default="", max_length=400)),
                 ("address", models.CharField(blank=True, default="", max_length=300)),
@@ -67,7 +62,9 @@ class Migration(migrations.Migration):
             ),
             preserve_default=False,
         ),
-        migrations.AlterField(model_name="location", name="path", field=models.CharField(max_length=1000)),
+        migrations.AlterField(
+            model_name="location", name="path", field=models.CharField(max_length=1000)
+        ),
         migrations.AddConstraint(
             model_name="location",
             constraint=models.UniqueConstraint(fields=("host", "path"), name="unique_path_of_host"),

@@ -7,30 +7,23 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("viewer", "0003_hosts"),
+        ('viewer', '0003_hosts'),
     ]
 
     operations = [
         migrations.CreateModel(
-            name="HostRequest",
+            name='HostRequest',
             fields=[
-                (
-                    "id",
-                    models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False),
-                ),
-                ("kind", models.CharField(max_length=100)),
-                ("data", models.BinaryField()),
-                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ("taken_at", models.DateTimeField(blank=True, null=True)),
-                ("reply", models.BinaryField(blank=True, null=True)),
-                ("refused_as", models.CharField(blank=True, default="", max_length=100)),
-                (
-                    "host",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="requests", to="viewer.host"
-                    ),
-                ),
+                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ('kind', models.CharField(max_length=100)),
+                ('data', models.BinaryField()),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('taken_at', models.DateTimeField(blank=True, null=True)),
+                ('reply', models.BinaryField(blank=True, null=True)),
+                ('refused_as', models.CharField(blank=True, default='', max_length=100)),
+                ('host', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='requests', to='viewer.host')),
             ],
         ),
     ]

@@ -4,29 +4,20 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("viewer", "0005_search_on_postgresql"),
+        ('viewer', '0005_search_on_postgresql'),
     ]
 
     operations = [
         migrations.AddField(
-            model_name="project",
-            name="tool_choices",
+            model_name='project',
+            name='tool_choices',
             field=models.JSONField(blank=True, db_default={}, default=dict),
         ),
         migrations.AlterField(
-            model_name="question",
-            name="kind",
-            field=models.CharField(
-                choices=[
-                    ("human_input", "output review"),
-                    ("human_feedback", "feedback"),
-                    ("text_input", "input"),
-                    ("program_input", "input for the project's code"),
-                    ("interrupt", "interrupt of a graph"),
-                    ("tool_call", "call of a tool"),
-                ],
-                max_length=20,
-            ),
+            model_name='question',
+            name='kind',
+            field=models.CharField(choices=[('human_input', 'output review'), ('human_feedback', 'feedback'), ('text_input', 'input'), ('program_input', "input for the project's code"), ('interrupt', 'interrupt of a graph'), ('tool_call', 'call of a tool')], max_length=20),
         ),
     ]
