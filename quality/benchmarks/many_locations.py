@@ -1,19 +1,17 @@
 """Measures pages with 1,000,000 checkpoints of 1,000 locations in PostgreSQL.
 
-One location with its search entries is made, and SQL copies its rows; each copy has a word of its own. Stored
-copies of checkpoints, which none of these pages reads, are made for the first location only.
+SQL copies the rows of one generated location; the texts of each copy contain a word that no other copy has.
+Only the first location has stored copies of its checkpoints, which none of these pages reads.
 """
 
 import os
 import random
-import tempfile
 import time
-from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
 from quality.benchmarks.timing import timed_requests
-from quality.cluster.database import Server
+from quality.cluster.database import used_server
 from quality.tables import print_heading, print_row
 from quality.temporary_data_folder import logged_in, temporary_data_folder
 
@@ -37,28 +35,20 @@ SEARCHES = {"a common word": "everywhere", "a rare word": "copy{number}", "the b
 
 
 def main() -> None:
-    """Measure with a server and a data folder of its own, and print the table."""
-    with tempfile.TemporaryDirectory(prefix="forkline-pg-") as folder:
-        Path(folder).chmod(0o755)
-        (Path(folder) / "pg").mkdir()
-        server = Server(Path(folder) / "pg")
-        os.environ["DATABASE_URL"] = server.address
-        try:
-            with temporary_data_folder():
-                from quality.benchmarks.search import store_run
-                from viewer.host.locations.search_index import index_some
-                from viewer.host.registration import claim_unregistered
-                from viewer.models import Location
+    """Measure with a temporary server and data folder, and print the tables."""
+    with used_server(), temporary_data_folder():
+        from quality.benchmarks.search import store_run
+        from viewer.host.locations.search_index import index_some
+        from viewer.host.registration import claim_unregistered
+        from viewer.models import Location
 
-                claim_unregistered()
-                location = Location.objects.create(path="/generated/0", store_kind="json")
-                for number in range(RUNS):
-                    store_run(location, number)
-                while index_some(1.0):
-                    pass
-                report(logged_in(), make_copies())
-        finally:
-            server.stop()
+        claim_unregistered()
+        location = Location.objects.create(path="/generated/0", store_kind="json")
+        for number in range(RUNS):
+            store_run(location, number)
+        while index_some(1.0):
+            pass
+        report(logged_in(), make_copies())
 
 
 def make_copies() -> float:

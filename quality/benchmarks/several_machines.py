@@ -1,19 +1,16 @@
 """Measures Forkline with its rows in PostgreSQL: from a click to the first event, and the server's memory."""
 
-import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
 import psutil
 
 from quality.benchmarks.many_pages import cookie_of, processes, queued_jobs, start, watch, web_server
-from quality.cluster.database import Server
+from quality.cluster.database import Server, used_server
 from quality.served import served
 from quality.tables import print_heading, print_row
 
@@ -24,22 +21,13 @@ SAMPLE_SECONDS = 0.5
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="forkline-pg-") as folder:
-        Path(folder).chmod(0o755)
-        (Path(folder) / "pg").mkdir()
-        server = Server(Path(folder) / "pg")
-        # Also for the processes that are started.
-        os.environ["DATABASE_URL"] = server.address
-        try:
-            with served() as dashboard:
-                jobs = queued_jobs(STARTS + 1, EVENTS_OF_START, PAUSE_SECONDS)
-                report_starts([started_after(job) for job in jobs][1:])
-                jobs = queued_jobs(1, EVENTS, PAUSE_SECONDS)
-                with sampled_memory(server) as samples:
-                    watch(jobs, PEOPLE, dashboard.site, cookie_of(dashboard.link))
-                report_memory(samples)
-        finally:
-            server.stop()
+    with used_server() as server, served() as dashboard:
+        jobs = queued_jobs(STARTS + 1, EVENTS_OF_START, PAUSE_SECONDS)
+        report_starts([started_after(job) for job in jobs][1:])
+        jobs = queued_jobs(1, EVENTS, PAUSE_SECONDS)
+        with sampled_memory(server) as samples:
+            watch(jobs, PEOPLE, dashboard.site, cookie_of(dashboard.link))
+        report_memory(samples)
 
 
 def started_after(job: Any) -> tuple[float, float]:

@@ -3,6 +3,9 @@
 import os
 import pwd
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,3 +67,18 @@ class Server:
             user = {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}
         command = [installed_program(program), *arguments]
         subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.DEVNULL, **user)
+
+
+@contextmanager
+def used_server() -> Iterator[Server]:
+    """Yield a temporary server that has Forkline's rows, in this process and those that it starts."""
+    with tempfile.TemporaryDirectory(prefix="forkline-pg-") as folder:
+        # The server's account reads it.
+        Path(folder).chmod(0o755)
+        (Path(folder) / "pg").mkdir()
+        server = Server(Path(folder) / "pg")
+        os.environ["DATABASE_URL"] = server.address
+        try:
+            yield server
+        finally:
+            server.stop()

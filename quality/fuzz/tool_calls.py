@@ -49,7 +49,7 @@ CHOICES = ("call", "ask", "recorded", "refuse")
 
 @dataclass
 class Person:
-    """Stands where the runner's reporter is: notes the decisions and answers questions at random."""
+    """Replaces the runner's reporter. Records the decisions, and answers questions at random."""
 
     chance: random.Random
     asked: list[str] = field(default_factory=list)

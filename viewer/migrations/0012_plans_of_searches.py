@@ -4,8 +4,7 @@ from django.db import migrations
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations.state import StateApps
 
-# With a setting of its own, the function is not inlined, so its cost counts: the words of a text are computed
-# for few rows only.
+# A function with a setting is not inlined, so the planner uses its cost, and computes the words of few texts.
 STATEMENTS = (
     "ALTER FUNCTION forkline_words(text) SET search_path = pg_catalog",
     "CREATE INDEX viewer_checkpoint_newest ON viewer_checkpoint (location_id, id)",

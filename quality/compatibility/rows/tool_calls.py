@@ -115,7 +115,10 @@ def refused(sandbox: Sandbox) -> None:
     tool = TOOLS["a class"]
     run = sandbox.completed(fork(sandbox, tool, choices={tool.name: "refuse"}))
     same("decisions", decisions(run), {("refuse", False)})
-    holds("the model is told", all("was not called" in text for text in results(sandbox)))
+    holds(
+        "the results say that the tool was not called",
+        all("was not called" in text for text in results(sandbox)),
+    )
     same("called", sandbox.traced(), [])
 
 
