@@ -19,8 +19,8 @@ from threading import Timer
 # Time and output limits of one command.
 SECONDS = 3.0
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
-# Kinds of entries in a tree, by their mode.
-FILES, LINK, SUBMODULE = ("100644", "100755"), "120000", "160000"
+# The modes of a tree's entries. A submodule has another one.
+FILES, LINK = ("100644", "100755"), "120000"
 # Of the server's variables, git gets these.
 INHERITED = ("PATH", "HOME", "XDG_CONFIG_HOME")
 VARIABLES = {
@@ -34,14 +34,9 @@ VARIABLES = {
 }
 OPTIONS = (
     "--no-pager",
-    *(
-        "-c",
-        "core.fsmonitor=false",
-        "-c",
-        f"core.hooksPath={os.devnull}",
-        "-c",
-        "safe.bareRepository=explicit",
-    ),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "safe.bareRepository=explicit"),
 )
 
 
@@ -81,24 +76,16 @@ def repository_of(folder: Path) -> Repository | None:
     return Repository(found, commit)
 
 
-def has_commit(folder: Path, commit: str) -> bool:
-    """Whether the repository of the folder has this commit."""
-    try:
-        return _git(folder, "cat-file", "-t", commit).strip() == b"commit"
-    except GitFailure:
-        return False
+def tree_of(repository: Repository, folders: Sequence[Path]) -> dict[bytes, Entry]:
+    """Return the entries of the current commit below these folders, by their paths. Raises GitFailure.
 
-
-def tree_of(repository: Repository, folders: Sequence[Path], commit: str = "") -> dict[bytes, Entry]:
-    """Return the entries of a commit below these folders, by their paths in it. Raises GitFailure.
-
-    Without ``commit``, of the current one. A folder outside the working tree has no entries.
+    A folder outside the working tree has no entries.
     """
     below = [_resolved(one) for one in folders]
     paths = [str(one.relative_to(repository.top)) for one in below if one.is_relative_to(repository.top)]
     # After "./", nothing in a path is magic.
     wanted = [] if "." in paths else [f"./{path}" for path in paths]
-    listed = _git(repository.top, "ls-tree", "-r", "-z", commit or repository.commit, "--", *wanted)
+    listed = _git(repository.top, "ls-tree", "-r", "-z", repository.commit, "--", *wanted)
     found = {}
     for line in listed.split(b"\0")[:-1]:
         facts, _tab, path = line.partition(b"\t")
