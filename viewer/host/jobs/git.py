@@ -8,10 +8,12 @@ repository's configuration. A missing object is not fetched, which could call a 
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
@@ -148,14 +150,20 @@ def _git(
             )
         except OSError as error:
             raise GitFailure(str(error)) from error
-    timer = Timer(SECONDS, process.kill)
+    timer = Timer(SECONDS, _kill, [process])
     timer.start()
     with process:
         assert process.stdout
         output = process.stdout.read(limit + 1)
         if len(output) > limit:
-            process.kill()
+            _kill(process)
     timer.cancel()
     if len(output) > limit or process.returncode not in is_ok:
         raise GitFailure(f"git {arguments[0]} ended with {process.returncode}")
     return output
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """Kill git and its children, which may have its output open: ``git`` can be a script."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
