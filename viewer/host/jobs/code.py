@@ -231,15 +231,20 @@ def record(job: Job, project: Project) -> None:
         return
     try:
         code = code_of(project)
-        names = list(code.files)
-        clean = redactor_of(project)(names)
-        files = {name: code.files[name] for name, shown in zip(names, clean, strict=True) if name == shown}
+        files = {name: code.files[name] for name in _without_secrets(code.files, project)}
         with transaction.atomic():
             job.record_code(
                 RecordedCode.stored(files, code.commit, is_dirty=code.is_dirty, is_complete=code.is_complete)
             )
     except Exception:
         logger.exception("job %s starts without a record of its code", job.pk)
+
+
+def _without_secrets(names: Iterable[str], project: Project) -> list[str]:
+    """The names that redaction leaves as they are."""
+    names = list(names)
+    redacted = redactor_of(project)(names)
+    return [name for name, shown in zip(names, redacted, strict=True) if name == shown]
 
 
 # What has changed since a job ran.
@@ -263,11 +268,7 @@ def changes_since(recorded: RecordedCode, project: Project) -> list[ChangedFile]
         changes |= dict.fromkeys(now.keys() - before.keys(), "added")
     if is_all and is_complete:
         changes |= dict.fromkeys(before.keys() - now.keys(), "removed")
-    names = sorted(changes)
-    clean = redactor_of(project)(names)
-    return [
-        ChangedFile(name, changes[name]) for name, shown in zip(names, clean, strict=True) if name == shown
-    ]
+    return [ChangedFile(name, changes[name]) for name in _without_secrets(sorted(changes), project)]
 
 
 def difference(recorded: RecordedCode, project: Project, name: str) -> CodeDifference:
