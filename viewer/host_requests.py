@@ -125,7 +125,7 @@ class WouldBeLost(HostRefusal):
 
 
 class NotReadable(HostRefusal):
-    """A checkpoint has no stored copy and cannot be read at its source. The message says why."""
+    """A checkpoint has no stored copy that can be shown, nor a readable source. The message says why."""
 
 
 class PruneRefused(HostRefusal):

@@ -117,3 +117,14 @@ def test_the_answers_of_a_thread_are_calls_with_the_messages_before_them() -> No
     assert first.answer and first.answer.tools[0].arguments == {"q": "tea"}
     assert first.reported == {"model_name": "m", "finish_reason": "stop"} and not first.parameters
     assert second.id == "two" and second.messages[-1].role == "assistant" and not second.usage.tokens
+
+
+def test_the_calls_of_a_long_thread_share_its_messages() -> None:
+    """Otherwise they would take memory quadratic in its length."""
+    messages = [message("AIMessage", type="ai", id=f"m{at}", content="Found") for at in range(100)]
+    engine = engine_named("langgraph")
+    calls = list(
+        engine.recorded_calls(engine.contents_of({"checkpoint": {"channel_values": {"m": messages}}}))
+    )
+    assert [len(call.messages) for call in calls] == list(range(100))
+    assert all(call.conversation is calls[0].conversation for call in calls)

@@ -9,10 +9,11 @@ from pathlib import Path
 from threading import Event, Thread, current_thread, main_thread
 from urllib.parse import unquote
 
-from django.core.management.base import CommandError
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
+from viewer.cli.edits import CHECKPOINT
 from viewer.formats import count_text
 from viewer.host_requests import (
     ImportCounts,
@@ -147,6 +148,12 @@ def reported(path: str | Path) -> Iterator[Callable[[ImportCounts], None]]:
     finally:
         has_ended.set()
         reporter.join()
+
+
+def add_checkpoint_argument(parser: CommandParser, help_text: str = "") -> None:
+    """Add the argument that ``checkpoint_at`` reads."""
+    help_text = help_text or _("A checkpoint of a location, or a checkpoint's file.")
+    parser.add_argument("checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=help_text)
 
 
 def checkpoint_at(target: str) -> Checkpoint:

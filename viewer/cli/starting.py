@@ -10,7 +10,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import CHECKPOINT, edits_of
+from viewer.cli.edits import edits_of
+from viewer.cli.finding import add_checkpoint_argument
 from viewer.cli.options import (
     add_options,
     answers_in,
@@ -25,7 +26,6 @@ from viewer.cli.running import pending_document, questions_asked, run_here, wait
 from viewer.engines import engine_of
 from viewer.engines.plan import Step, plain_steps
 from viewer.engines.protocol import Contents, kind_of
-from viewer.launching.code import code_changes
 from viewer.launching.labels import loss_label, step_text
 from viewer.launching.options import ACCEPTANCE, CHECKPOINTS, EDITS, SCHEDULE, SETTINGS, TOOLS
 from viewer.launching.preview import LaunchPreview, ask_next, in_project, preview_launch
@@ -35,6 +35,7 @@ from viewer.launching.start import EffectsRefused, start
 from viewer.launching.tools import tool_document, tool_lines, tool_views
 from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, Checkpoint, Job, Question
+from viewer.presentation.code import code_changes
 from viewer.presentation.jobs.status import hint, limit_label, status_label, warnings_of
 from viewer.records.bodies import stored_contents
 
@@ -95,9 +96,7 @@ EARLY = {Code.PLAN, Code.BRANCH}
 
 def add_run_arguments(parser: CommandParser) -> None:
     """Add what ``fork`` and ``resume`` have in common."""
-    parser.add_argument(
-        "checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint, or its file.")
-    )
+    add_checkpoint_argument(parser)
     add_options(parser, *EDITS, *SETTINGS)
     add_options(parser, *CHECKPOINTS)
     add_project_arguments(parser)

@@ -1,7 +1,7 @@
 """A model call as a checkpoint records it, in one shape for every engine."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -46,7 +46,8 @@ class OfferedTool:
 class RecordedCall:
     """One model call.
 
-    ``id`` is the engine's own, and the same in all checkpoints of a run. If ``is_conversation``, ``messages``
+    ``id`` is the engine's own, and the same in all checkpoints of a run. The first ``sent`` messages of
+    ``conversation``, which calls may share, are those of the call; None for all. If ``is_conversation``, they
     are those of the state that precede the answer; the code may have sent others. ``parameters`` are those
     that were sent, and ``reported`` is what the model reported besides its usage. ``answer`` is None if none
     is recorded. ``start`` and ``end`` are None if they are not recorded. ``part`` is what a fork edits to use
@@ -56,7 +57,8 @@ class RecordedCall:
 
     id: str
     model: str = ""
-    messages: tuple[CallMessage, ...] = field(default=(), repr=False)
+    conversation: Sequence[CallMessage] = field(default=(), repr=False)
+    sent: int | None = None
     answer: CallMessage | None = None
     tools: tuple[OfferedTool, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -74,6 +76,11 @@ class RecordedCall:
     def name(self) -> str:
         """The name of the call in an address and in the terminal."""
         return call_name(self.id)
+
+    @property
+    def messages(self) -> Sequence[CallMessage]:
+        """The messages to the model, oldest first."""
+        return self.conversation[: self.sent]
 
     @property
     def seconds(self) -> float | None:

@@ -54,7 +54,7 @@ class CheckpointSettings(TypedDict, total=False):
     max_checkpoints: int
 
 
-class RecordedCall(TypedDict):
+class RepeatedCall(TypedDict):
     """A call of a tool that would be repeated. ``result`` is None if it cannot be used as an answer."""
 
     tool: str
@@ -71,7 +71,7 @@ class Tools(TypedDict):
     """
 
     choices: dict[str, str]
-    recorded: list[RecordedCall]
+    recorded: list[RepeatedCall]
     is_known: bool
     dry_run: bool
 

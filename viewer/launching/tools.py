@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.text import Truncator
 from django.utils.translation import gettext
 
-from viewer.engines.runner_request import Options, RecordedCall, Tools
+from viewer.engines.runner_request import Options, RepeatedCall, Tools
 from viewer.engines.tool_calls import RecordedToolCall, RecordedTools, ToolChoice
 from viewer.formats import short_moment
 from viewer.launching.labels import tool_choice_label
@@ -107,11 +107,11 @@ def with_tools(options: Options, request: CheckpointRequest, recorded: RecordedT
     return options
 
 
-def _recorded(call: RecordedToolCall) -> RecordedCall:
+def _recorded(call: RecordedToolCall) -> RepeatedCall:
     # A redacted value neither matches an argument nor answers a call.
     is_whole = MARKER not in json.dumps([call.arguments, call.result], ensure_ascii=False, default=str)
     answers = is_whole and not call.is_error and len(call.result or "") <= MAX_RESULT
-    return RecordedCall(tool=call.tool, arguments=call.arguments, result=call.result if answers else None)
+    return RepeatedCall(tool=call.tool, arguments=call.arguments, result=call.result if answers else None)
 
 
 def new_choices(views: Iterable[ToolView]) -> dict[str, ToolChoice]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents
 from viewer.engines.recorded_calls import CallMessage, RecordedCall
+from viewer.host_requests import NotReadable
 from viewer.models import Checkpoint
 from viewer.records.bodies import body_of, contents_at
 from viewer.records.prices import UNKNOWN, Cost, PriceList, current_prices
@@ -49,8 +50,10 @@ def recorded_calls_of(checkpoint: Checkpoint) -> list[RecordedCall]:
 
 
 def readable_contents(checkpoint: Checkpoint) -> Contents:
-    """The contents of a checkpoint. Raises NotReadable."""
-    return contents_at(checkpoint, body_of(checkpoint))
+    """The contents of a checkpoint. Raises NotReadable, also if it is too large to show."""
+    if not (body := body_of(checkpoint)):
+        raise NotReadable("store.not_shown")
+    return contents_at(checkpoint, body)
 
 
 def calls_in(contents: Contents) -> list[RecordedCall]:

@@ -38,7 +38,7 @@ class BranchSpans:
     left_out: int = 0
 
     def checkpoint_of_call(self, span: Span) -> Checkpoint | None:
-        """The checkpoint that records the model call of a span; None if the span is none."""
+        """The checkpoint that records the model call of a span; None if the span is no model call."""
         if not span.call_id:
             return None
         if span.checkpoint:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.jobs.code.repositories import committed, git, state_of
 from viewer.host.jobs.code import code_of
-from viewer.host.jobs.git import blob, has_commit
+from viewer.host.jobs.git import blob
 from viewer.models import Project
 
 pytestmark = pytest.mark.django_db
@@ -108,7 +108,7 @@ def test_a_missing_object_is_not_fetched(folder: Path) -> None:
     mark_of(folder).unlink(missing_ok=True)
     before = state_of(folder)
     assert blob(folder, name, 1000) is None
-    assert not has_commit(folder, "0" * 40)
+    assert blob(folder, "0" * 40, 1000) is None
     assert code_of(Project(folder=str(folder))).is_dirty is False
     assert not mark_of(folder).exists()
     assert state_of(folder) == before

@@ -220,7 +220,7 @@ def test_git_that_hangs_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     committed(folder, main__py="first\n")
     programs = folder.parent / "bin"
     programs.mkdir()
-    (programs / "git").write_text("#!/bin/sh\nexec sleep 600\n")
+    (programs / "git").write_text("#!/bin/sh\nsleep 600\nexit 1\n")
     (programs / "git").chmod(0o700)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setattr("viewer.host.jobs.git.SECONDS", 0.2)

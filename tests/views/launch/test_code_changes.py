@@ -12,7 +12,7 @@ from tests.jobs.code.repositories import committed, git
 from viewer.cli import SUBCOMMANDS
 from viewer.host.jobs import code
 from viewer.management.command import LineParser
-from viewer.models import Checkpoint, Job, JobEvent, Location
+from viewer.models import Checkpoint, Job, JobEvent, Location, RecordedCode
 
 SECRET = "sk-canary0123456789abcdefghij"
 
@@ -78,6 +78,19 @@ def test_changed_files_are_listed(
     assert "3 files changed since this ran." in page
     assert "new &lt;1&gt;.py" in page and "?name=new%20%3C1%3E.py" in page
     assert ">added<" in page and ">removed<" in page
+
+
+def test_a_name_with_a_secret_is_no_change(
+    runner: Client, checkpoint: Checkpoint, job: Job, folder: Path
+) -> None:
+    (folder / f"{SECRET}.py").write_text("new = 1\n")
+    page = form_of(runner, checkpoint)
+    assert "The code has not changed since this ran." in page and SECRET not in page
+
+
+def test_a_record_of_some_files_says_so(runner: Client, checkpoint: Checkpoint, job: Job) -> None:
+    RecordedCode.objects.update(is_complete=False)
+    assert "The project has more." in form_of(runner, checkpoint)
 
 
 def test_the_difference_has_no_secret(runner: Client, checkpoint: Checkpoint, job: Job, folder: Path) -> None:

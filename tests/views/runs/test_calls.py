@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from django.test import Client
 from django.urls import reverse
+from pytest_django import Settings
 
 from tests.langgraph.conftest import opened, threads  # noqa: F401
 from tests.terminal import Terminal
@@ -92,7 +93,13 @@ def test_a_checkpoint_whose_copy_was_deleted_says_so(reader: Client, last: Check
     last.stored_copy.save()
     Checkpoint.objects.filter(pk=last.pk).update(state=Checkpoint.State.NO_COPY)
     for html in (list_of(reader, last), page_of(reader, last, call.name)):
-        assert "cannot be read" in html
+        assert "cannot be shown" in html
+
+
+def test_a_checkpoint_that_is_too_large_says_so(reader: Client, last: Checkpoint, settings: Settings) -> None:
+    settings.CHECKPOINT_MAX_SHOWN_BYTES = 1
+    for html in (list_of(reader, last), page_of(reader, last, "0123456789ab")):
+        assert "too large or too deeply nested to show" in html and "records no model calls" not in html
 
 
 def test_an_answer_of_a_thread_opens_from_its_message(

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli.edits import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, read_stdin
-from viewer.cli.finding import checkpoint_at
+from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
 from viewer.cli.output import Output, Subcommand, lines_of
 from viewer.models import Annotation, ShareLink
 from viewer.presentation.comparison_references import reference_to
@@ -27,12 +27,7 @@ from viewer.web.login_links import owner
 
 
 def _add_note_arguments(parser: CommandParser) -> None:
-    parser.add_argument(
-        "checkpoint",
-        type=CHECKPOINT,
-        metavar="LOCATION#ID",
-        help=_("A checkpoint of a location, or a checkpoint's file."),
-    )
+    add_checkpoint_argument(parser)
     about = parser.add_mutually_exclusive_group()
     about.add_argument("--branch", action="store_true", help=_("Annotate the branch of the checkpoint."))
     about.add_argument("--run", action="store_true", help=_("Annotate the run of the checkpoint."))
@@ -225,12 +220,7 @@ SHARES = Subcommand(
 
 
 def _add_export_arguments(parser: CommandParser) -> None:
-    parser.add_argument(
-        "checkpoint",
-        type=CHECKPOINT,
-        metavar="LOCATION#ID",
-        help=_("Any checkpoint of the run, or a checkpoint's file."),
-    )
+    add_checkpoint_argument(parser, _("Any checkpoint of the run, or a checkpoint's file."))
     parser.add_argument(
         "--format", choices=tuple(FORMATS), default="html", help=_("The format (default: HTML).")
     )

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
+from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import CHECKPOINT
-from viewer.cli.finding import checkpoint_at
+from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
 from viewer.cli.output import Output, Subcommand
 from viewer.engines.recorded_calls import CallMessage
 from viewer.formats import count_text, duration, money
@@ -22,12 +22,7 @@ MAX_SHOWN = 70
 
 
 def _add_arguments(parser: CommandParser) -> None:
-    parser.add_argument(
-        "checkpoint",
-        type=CHECKPOINT,
-        metavar="LOCATION#ID",
-        help=_("A checkpoint of a location, or a checkpoint's file."),
-    )
+    add_checkpoint_argument(parser)
     parser.add_argument(
         "call",
         type=NAME,
@@ -58,7 +53,7 @@ def _document(view: CallView, *, is_whole: bool = False) -> dict[str, Any]:
     document: dict[str, Any] = {
         "name": call.name,
         "id": call.id,
-        "model": call.model or usage.model or None,
+        "model": call.model or None,
         "agent": call.agent or None,
         "started_at": call.start.isoformat() if call.start else None,
         "seconds": call.seconds,
@@ -113,7 +108,7 @@ def _facts(view: CallView) -> str:
         "received": count_text(call.usage.tokens_out),
     }
     facts = [
-        call.model or call.usage.model,
+        call.model,
         call.agent,
         duration(call.seconds) if call.seconds is not None else "",
         tokens if call.usage.tokens else "",
@@ -128,8 +123,7 @@ def _short(view: CallView) -> str:
         text = call.error or _("No answer is recorded")
     else:
         text = call.answer.text or ", ".join(tool.name for tool in call.answer.tools)
-    line = " ".join(text.split())
-    return line if len(line) <= MAX_SHOWN else f"{line[: MAX_SHOWN - 1]}…"
+    return Truncator(" ".join(text.split())).chars(MAX_SHOWN)
 
 
 def _lines(view: CallView) -> Iterator[str]:

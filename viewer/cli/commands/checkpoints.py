@@ -9,7 +9,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.edits import CHECKPOINT, LOCATION
-from viewer.cli.finding import checkpoint_at, imported_location, opened_run, split_target, with_called_runs
+from viewer.cli.finding import (
+    add_checkpoint_argument,
+    checkpoint_at,
+    imported_location,
+    opened_run,
+    split_target,
+    with_called_runs,
+)
 from viewer.cli.output import Output, Subcommand
 from viewer.cli.rows import (
     ListedCheckpoint,
@@ -145,12 +152,7 @@ LIST = Subcommand(
 
 
 def _add_info_arguments(parser: CommandParser) -> None:
-    parser.add_argument(
-        "checkpoint",
-        type=CHECKPOINT,
-        metavar="LOCATION#ID",
-        help=_("A checkpoint of a location, or a checkpoint's file."),
-    )
+    add_checkpoint_argument(parser)
     parser.add_argument(
         "--graph",
         nargs="?",

@@ -10,8 +10,14 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import CHECKPOINT, TARGET, inputs_of, parsed, state_of
-from viewer.cli.finding import checkpoint_at, imported_location, location_elsewhere, typed_path
+from viewer.cli.edits import TARGET, inputs_of, parsed, state_of
+from viewer.cli.finding import (
+    add_checkpoint_argument,
+    checkpoint_at,
+    imported_location,
+    location_elsewhere,
+    typed_path,
+)
 from viewer.cli.options import add_options, new_choices_of, request_values
 from viewer.cli.output import Output, Subcommand
 from viewer.cli.projects import add_project_arguments, named_entry_point, project_for
@@ -225,9 +231,7 @@ RUN = Subcommand(
 
 
 def _add_publish_arguments(parser: CommandParser) -> None:
-    parser.add_argument(
-        "checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint that the fork wrote.")
-    )
+    add_checkpoint_argument(parser, _("A checkpoint that the fork wrote."))
     add_options(parser, PUBLISH_INTO, NEW_THREAD_NAME, QUEUE)
     parser.add_argument("--plan", action="store_true", help=_("Show what would be written without writing."))
     parser.add_argument(
@@ -286,9 +290,7 @@ PUBLISH = Subcommand(
 
 
 def _add_score_arguments(parser: CommandParser) -> None:
-    parser.add_argument(
-        "checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint, or a checkpoint's file.")
-    )
+    add_checkpoint_argument(parser)
     parser.add_argument(
         "function", type=CODE_NAME, metavar="module:function", help=_("A function of the project.")
     )

@@ -9,8 +9,7 @@ from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import CHECKPOINT
-from viewer.cli.finding import checkpoint_at
+from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
 from viewer.cli.options import add_options, dimensions_of
 from viewer.cli.output import Output, Subcommand, lines_of
 from viewer.cli.projects import add_project_arguments, project_for
@@ -54,15 +53,14 @@ from viewer.records.sweep_scores import scoring_of
 
 
 def _add_sweep_arguments(parser: CommandParser) -> None:
-    add = parser.add_argument
-    add("checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=_("A checkpoint, or its file."))
+    add_checkpoint_argument(parser)
     add_options(parser, BRANCH_PREFIX, *DIMENSIONS, *SETTINGS, SWEEP_AS_NODE, SCORE, AGAIN_STALE, *TOOLS)
     add_options(parser, SWEEP_CACHE_WARMUP)
     # The limits are for all forks together.
     add_options(parser, *SCHEDULE)
     add_project_arguments(parser)
     add_options(parser, *ACCEPTANCE)
-    add("--plan", action="store_true", help=_("Show the plan without starting anything."))
+    parser.add_argument("--plan", action="store_true", help=_("Show the plan without starting anything."))
     add_wait_argument(parser)
 
 

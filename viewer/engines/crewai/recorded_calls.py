@@ -5,17 +5,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from viewer.engines.crewai.contents import Contents
-from viewer.engines.crewai.recorded_events import Event, listed, mapping, text
+from viewer.engines.crewai.recorded_events import Event, arguments_in, listed, mapping, text
 from viewer.engines.crewai.spans import spans
 from viewer.engines.recorded_calls import CallMessage, OfferedTool, RecordedCall, RequestedTool
 from viewer.engines.spans import Span, SpanSource
 
-# What the event of a call records of its request, and of the answer.
-_PARAMETERS = ("temperature", "top_p", "max_tokens", "seed", "stop_sequences", "frequency_penalty")
-PARAMETERS = (*_PARAMETERS, "presence_penalty", "n", "stream")
-# What an answer to the engine's own prompt has before the output.
-FINAL = "Final Answer:"
+# What the events of a call record of its request, and of the answer.
+PARAMETERS = (
+    *("temperature", "top_p", "max_tokens", "seed", "stop_sequences"),
+    *("frequency_penalty", "presence_penalty", "n", "stream"),
+)
 REPORTED = ("finish_reason", "call_type", "response_id")
+# Precedes the output in an answer to the engine's own prompt.
+FINAL = "Final Answer:"
 
 
 def recorded_calls(contents: Contents) -> Iterator[RecordedCall]:
@@ -34,8 +36,8 @@ def _recorded(span: Span, started: Event, ended: Event | None) -> RecordedCall:
     messages = request.get("messages") or result.get("messages")
     return RecordedCall(
         id=span.call_id,
-        model=started.model,
-        messages=tuple(_messages(messages)),
+        model=started.model or span.call.model,
+        conversation=tuple(_messages(messages)),
         answer=answer,
         tools=tuple(_offered(one) for one in listed(request.get("tools")) if isinstance(one, dict)),
         parameters={name: request[name] for name in PARAMETERS if request.get(name) not in (None, [])},
@@ -88,19 +90,8 @@ def _requested(value: Any) -> Iterator[RequestedTool]:
     for one in map(mapping, listed(value)):
         function = mapping(one.get("function")) or one
         if name := text(function.get("name")):
-            arguments = function.get("arguments", function.get("input"))
-            yield RequestedTool(name, _arguments(arguments), text(one.get("id")))
-
-
-def _arguments(value: Any) -> Any:
-    """The arguments; the text that the model wrote if it is no JSON object."""
-    if not isinstance(value, str):
-        return value
-    try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-    return found if isinstance(found, dict) else value
+            arguments = arguments_in(function.get("arguments", function.get("input")))
+            yield RequestedTool(name, arguments, text(one.get("id")))
 
 
 def _offered(tool: Mapping[str, Any]) -> OfferedTool:

@@ -1,6 +1,7 @@
 """CrewAI's events: those that a checkpoint recorded, and those at which it can write one."""
 
 import ast
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -42,6 +43,17 @@ def moment(value: Any) -> datetime | None:
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+
+
+def arguments_in(value: Any) -> Any:
+    """Return the arguments of a tool call; the text that the model wrote if it is no JSON object."""
+    if not isinstance(value, str):
+        return value
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return found if isinstance(found, dict) else value
 
 
 # The events that a checkpoint records, oldest first.

@@ -1,12 +1,11 @@
 """The tool calls that the event record of a checkpoint holds."""
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
 from viewer.engines.crewai.contents import Contents
-from viewer.engines.crewai.recorded_events import Event
+from viewer.engines.crewai.recorded_events import Event, arguments_in
 from viewer.engines.plan import Action, Step
 from viewer.engines.spans import Sources
 from viewer.engines.tool_calls import RecordedToolCall, RecordedTools
@@ -50,20 +49,8 @@ def _calls(events: Sequence[Event]) -> Iterator[RecordedToolCall]:
         if event.kind == STARTED:
             end = ends.get(event.id)
             result, is_error = (end.text, end.is_failure) if end else (None, False)
-            yield RecordedToolCall(
-                event.task_id, event.subject, _arguments(event), event.at, result, is_error
-            )
-
-
-def _arguments(event: Event) -> object:
-    """The arguments; the text that the model wrote if it is no JSON object."""
-    if isinstance(event.arguments, dict):
-        return event.arguments
-    try:
-        found = json.loads(event.arguments)
-    except (ValueError, RecursionError):
-        return event.arguments
-    return found if isinstance(found, dict) else event.arguments
+            arguments = arguments_in(event.arguments)
+            yield RecordedToolCall(event.task_id, event.subject, arguments, event.at, result, is_error)
 
 
 def _others(contents: Contents, running: set[str], recorded: set[str]) -> list[str]:

@@ -25,37 +25,37 @@ def recorded_calls(contents: Contents) -> Iterator[RecordedCall]:
     An answer that several channels hold is one call.
     """
     seen = set[str]()
-    conversation: Sequence[CallMessage] = ()
+    state = list[CallMessage]()
     for name, value in contents.channels.items():
-        messages = messages_in(value)
-        for call in _answered(messages, sequence(value), (), name):
+        conversation = list[CallMessage]()
+        for call in _answered(messages_in(value), sequence(value), conversation, name):
             if call.id not in seen:
                 seen.add(call.id)
-                yield replace(call, part=f"messages:{name}:{len(call.messages)}")
-        conversation = conversation or [call_message(one) for one in messages]
+                yield replace(call, part=f"messages:{name}:{call.sent}")
+        state = state or conversation
     for task in contents.tasks:
-        before = tuple(conversation)
+        conversation = list(state)
         for write in task.writes:
             values = write.value if isinstance(write.value, list) else [write.value]
             found = [(one, message) for one in values if (message := message_of(one)) is not None]
             messages = [message for _one, message in found]
             answers = [one for one, _message in found]
-            for call in _answered(messages, answers, before, f"{task.id} {write.channel}"):
+            for call in _answered(messages, answers, conversation, f"{task.id} {write.channel}"):
                 if call.id not in seen:
                     seen.add(call.id)
                     yield call
-            before = (*before, *map(call_message, messages))
 
 
 def _answered(
-    messages: Sequence[ChatMessage], values: Sequence[Any], before: tuple[CallMessage, ...], place: str
+    messages: Sequence[ChatMessage], values: Sequence[Any], conversation: list[CallMessage], place: str
 ) -> Iterator[RecordedCall]:
-    """The calls whose answers are among these messages, which follow those ``before``.
+    """The calls whose answers are among these messages, which are added to the conversation.
 
     ``values`` are the messages as they are stored. ``place`` names those that have no id.
     """
-    sent = (*before, *map(call_message, messages))
     for number, (message, value) in enumerate(zip(messages, values, strict=False)):
+        sent, answer = len(conversation), call_message(message)
+        conversation.append(answer)
         if message.role != "assistant":
             continue
         fields = mapping(fields_of(value, *ANSWERS))
@@ -64,8 +64,9 @@ def _answered(
         yield RecordedCall(
             id=message.id or f"{place} {number}",
             model=usage.model or message.model,
-            messages=sent[: len(before) + number],
-            answer=sent[len(before) + number],
+            conversation=conversation,
+            sent=sent,
+            answer=answer,
             reported={name: one for name, one in reported.items() if name not in _USAGE},
             usage=usage,
             agent=message.name,

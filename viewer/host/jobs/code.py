@@ -9,7 +9,7 @@ import stat
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -80,8 +80,8 @@ PYTHON = ".py"
 DECIDING = (PYTHON, ".yaml", ".yml", ".toml", ".jsonc", "langgraph.json")
 MAX_RECORDED_FILES = 1_000
 MAX_FILE_BYTES = 1024 * 1024
-# Of all files that are compared with the commit.
-MAX_BYTES = 256 * 1024 * 1024
+MAX_COMPARED_BYTES = 256 * 1024 * 1024
+# Time limit for reading the code of a project.
 SECONDS = 3.0
 
 
@@ -103,13 +103,13 @@ def code_of(project: Project) -> ProjectCode:
     """Return the code of a project as it is now."""
     folder = Path(project.folder)
     repository, tree = _committed(folder, source_folders(folder))
-    clock = _Clock()
+    deadline = time.monotonic() + SECONDS
     found, is_all = _sources_of(project)
-    files, is_complete = _digests(found, folder, repository.commit if repository else "", clock)
+    files, is_complete = _digests(found, folder, repository.commit if repository else "", deadline)
     is_complete = is_complete and is_all
     if repository is None or not tree:
         return ProjectCode(files, is_complete=is_complete)
-    is_dirty = _differs(repository, tree, found, clock) if is_complete else None
+    is_dirty = _differs(repository, tree, found, deadline) if is_complete else None
     return ProjectCode(files, repository.commit, is_dirty, is_complete)
 
 
@@ -122,11 +122,11 @@ def _sources_of(project: Project) -> tuple[list[Path], bool]:
     return [path for paths, _ in walked for path in paths if path != own], all(is_all for _, is_all in walked)
 
 
-def _digests(found: Iterable[Path], folder: Path, like: str, clock: "_Clock") -> tuple[dict[str, str], bool]:
+def _digests(found: Iterable[Path], folder: Path, like: str, deadline: float) -> tuple[dict[str, str], bool]:
     """The digests of these files by name, and whether these are all. ``like`` is as for ``blob_id``."""
     files, is_complete = dict[str, str](), True
     for path in found:
-        if len(files) == MAX_RECORDED_FILES or clock.is_over:
+        if len(files) == MAX_RECORDED_FILES or time.monotonic() > deadline:
             is_complete = False
             break
         if digest := digest_of(path, like):
@@ -151,21 +151,24 @@ def _committed(folder: Path, folders: Sequence[Path]) -> tuple[Repository | None
 
 
 def _differs(
-    repository: Repository, tree: dict[bytes, Entry], sources: Iterable[Path], clock: "_Clock"
+    repository: Repository, tree: dict[bytes, Entry], sources: Iterable[Path], deadline: float
 ) -> bool | None:
     """Whether a file of the commit was edited or removed, or a module that git does not ignore is new."""
     if not all(entry.mode in (*FILES, LINK) for entry in tree.values()):
         # The commit does not say what is in a submodule.
         return None
+    real_path = cache(os.path.realpath)
     size = 0
     for path, entry in tree.items():
         file = repository.top / os.fsdecode(path)
         size += file.lstat().st_size if os.path.lexists(file) else 0
-        if clock.is_over or size > MAX_BYTES:
+        if time.monotonic() > deadline or size > MAX_COMPARED_BYTES:
             return None
-        if not _is_as_committed(file, entry):
+        # Otherwise a link has replaced a folder.
+        is_in_place = real_path(file.parent) == str(file.parent)
+        if not is_in_place or not _is_as_committed(file, entry):
             return True
-    modules = [Path(os.path.realpath(path.parent)) / path.name for path in sources if path.suffix == PYTHON]
+    modules = [Path(real_path(path.parent)) / path.name for path in sources if path.suffix == PYTHON]
     below = [one.relative_to(repository.top) for one in modules if one.is_relative_to(repository.top)]
     new = {path for path in map(os.fsencode, below) if path not in tree}
     try:
@@ -175,23 +178,9 @@ def _differs(
 
 
 def _is_as_committed(file: Path, entry: Entry) -> bool:
-    if os.path.realpath(file.parent) != str(file.parent):
-        # A link has replaced a folder.
-        return False
     if entry.mode == LINK:
         return file.is_symlink() and blob_id(os.fsencode(file.readlink()), entry.id) == entry.id
-    return digest_of(file, entry.id, MAX_BYTES) == entry.id
-
-
-class _Clock:
-    """The time that is left for reading the code of a project."""
-
-    def __init__(self) -> None:
-        self._end = time.monotonic() + SECONDS
-
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() > self._end
+    return digest_of(file, entry.id, MAX_COMPARED_BYTES) == entry.id
 
 
 def content_at(path: Path, limit: int = MAX_FILE_BYTES) -> bytes | None:
@@ -216,13 +205,13 @@ def digest_of(path: Path, like: str, limit: int = MAX_FILE_BYTES) -> str:
         status = path.lstat()
     except (OSError, ValueError):
         return ""
-    version = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-    return _digest_of(path, 64 if len(like) == 64 else 40, limit, version)
+    version = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    return _digest_of(path, status.st_size, len(like), version) if status.st_size <= limit else ""
 
 
 @lru_cache(maxsize=20_000)
-def _digest_of(path: Path, length: int, limit: int, _version: tuple[int, ...]) -> str:
-    data = content_at(path, limit)
+def _digest_of(path: Path, size: int, length: int, _version: tuple[int, ...]) -> str:
+    data = content_at(path, size)
     return "" if data is None else blob_id(data, "0" * length)
 
 
@@ -242,15 +231,20 @@ def record(job: Job, project: Project) -> None:
         return
     try:
         code = code_of(project)
-        names = list(code.files)
-        clean = redactor_of(project)(names)
-        files = {name: code.files[name] for name, shown in zip(names, clean, strict=True) if name == shown}
+        files = {name: code.files[name] for name in _without_secrets(code.files, project)}
         with transaction.atomic():
             job.record_code(
                 RecordedCode.stored(files, code.commit, is_dirty=code.is_dirty, is_complete=code.is_complete)
             )
     except Exception:
         logger.exception("job %s starts without a record of its code", job.pk)
+
+
+def _without_secrets(names: Iterable[str], project: Project) -> list[str]:
+    """The names that redaction leaves as they are."""
+    names = list(names)
+    redacted = redactor_of(project)(names)
+    return [name for name, shown in zip(names, redacted, strict=True) if name == shown]
 
 
 # What has changed since a job ran.
@@ -261,19 +255,20 @@ MAX_SHOWN_BYTES = 256 * 1024
 
 
 def changes_since(recorded: RecordedCode, project: Project) -> list[ChangedFile]:
-    """Return the sources that differ from those that were recorded, sorted by name, without secrets."""
+    """Return the sources that differ from those that were recorded, sorted by name.
+
+    A name with a secret is left out, as in the record.
+    """
     before = recorded.files
     like = next(iter(before.values()), recorded.commit)
     found, is_all = _sources_of(project)
-    now, is_complete = _digests(found, Path(project.folder), like, _Clock())
+    now, is_complete = _digests(found, Path(project.folder), like, time.monotonic() + SECONDS)
     changes = {name: "changed" for name in before.keys() & now.keys() if before[name] != now[name]}
     if recorded.is_complete:
         changes |= dict.fromkeys(now.keys() - before.keys(), "added")
     if is_all and is_complete:
         changes |= dict.fromkeys(before.keys() - now.keys(), "removed")
-    names = sorted(changes)
-    shown = redactor_of(project)(names)
-    return [ChangedFile(clean, changes[name]) for name, clean in zip(names, shown, strict=True)]
+    return [ChangedFile(name, changes[name]) for name in _without_secrets(sorted(changes), project)]
 
 
 def difference(recorded: RecordedCode, project: Project, name: str) -> CodeDifference:

@@ -8,10 +8,12 @@ repository's configuration. A missing object is not fetched, which could call a 
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
@@ -19,8 +21,8 @@ from threading import Timer
 # Time and output limits of one command.
 SECONDS = 3.0
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
-# Kinds of entries in a tree, by their mode.
-FILES, LINK, SUBMODULE = ("100644", "100755"), "120000", "160000"
+# The modes of a tree's entries. A submodule has another one.
+FILES, LINK = ("100644", "100755"), "120000"
 # Of the server's variables, git gets these.
 INHERITED = ("PATH", "HOME", "XDG_CONFIG_HOME")
 VARIABLES = {
@@ -34,14 +36,9 @@ VARIABLES = {
 }
 OPTIONS = (
     "--no-pager",
-    *(
-        "-c",
-        "core.fsmonitor=false",
-        "-c",
-        f"core.hooksPath={os.devnull}",
-        "-c",
-        "safe.bareRepository=explicit",
-    ),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "safe.bareRepository=explicit"),
 )
 
 
@@ -81,24 +78,16 @@ def repository_of(folder: Path) -> Repository | None:
     return Repository(found, commit)
 
 
-def has_commit(folder: Path, commit: str) -> bool:
-    """Whether the repository of the folder has this commit."""
-    try:
-        return _git(folder, "cat-file", "-t", commit).strip() == b"commit"
-    except GitFailure:
-        return False
+def tree_of(repository: Repository, folders: Sequence[Path]) -> dict[bytes, Entry]:
+    """Return the entries of the current commit below these folders, by their paths. Raises GitFailure.
 
-
-def tree_of(repository: Repository, folders: Sequence[Path], commit: str = "") -> dict[bytes, Entry]:
-    """Return the entries of a commit below these folders, by their paths in it. Raises GitFailure.
-
-    Without ``commit``, of the current one. A folder outside the working tree has no entries.
+    A folder outside the working tree has no entries.
     """
     below = [_resolved(one) for one in folders]
     paths = [str(one.relative_to(repository.top)) for one in below if one.is_relative_to(repository.top)]
     # After "./", nothing in a path is magic.
     wanted = [] if "." in paths else [f"./{path}" for path in paths]
-    listed = _git(repository.top, "ls-tree", "-r", "-z", commit or repository.commit, "--", *wanted)
+    listed = _git(repository.top, "ls-tree", "-r", "-z", repository.commit, "--", *wanted)
     found = {}
     for line in listed.split(b"\0")[:-1]:
         facts, _tab, path = line.partition(b"\t")
@@ -161,14 +150,20 @@ def _git(
             )
         except OSError as error:
             raise GitFailure(str(error)) from error
-    timer = Timer(SECONDS, process.kill)
+    timer = Timer(SECONDS, _kill, [process])
     timer.start()
     with process:
         assert process.stdout
         output = process.stdout.read(limit + 1)
         if len(output) > limit:
-            process.kill()
+            _kill(process)
     timer.cancel()
     if len(output) > limit or process.returncode not in is_ok:
         raise GitFailure(f"git {arguments[0]} ended with {process.returncode}")
     return output
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """Kill git and its children, which may have its output open: ``git`` can be a script."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

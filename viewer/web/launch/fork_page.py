@@ -13,12 +13,12 @@ from viewer.engines.editable import Editable, Schema, StateEntry
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import kind_of
-from viewer.launching.code import CodeChanges, code_changes
 from viewer.launching.edits import added_value
 from viewer.launching.preview import LaunchPreview, preview_launch
 from viewer.launching.requests import ForkRequest, fork_branch
 from viewer.launching.start import start
 from viewer.models import Checkpoint, Job
+from viewer.presentation.code import CodeChanges, code_changes
 from viewer.web.forms.fork import ForkForm, OutputsForm, PreflightForm, StateForm, ValuesForm, output_name
 from viewer.web.forms.options import models_form
 from viewer.web.launch.answers import answers_part

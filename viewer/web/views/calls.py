@@ -37,8 +37,8 @@ def index(request: HttpRequest, pk: int) -> HttpResponse:
         return render(request, "calls/list.html", {**context, "not_readable": error.message})
     end = min(number_in(request.GET.get("before", "")) or len(calls), len(calls))
     start = max(0, end - PAGE)
-    context |= {"views": call_views(calls[start:end], checkpoint)[::-1], "total": len(calls)}
-    return render(request, "calls/list.html", {**context, "older": start})
+    context |= {"views": call_views(calls[start:end], checkpoint)[::-1], "older": start}
+    return render(request, "calls/list.html", context)
 
 
 @viewer_allowed
@@ -60,7 +60,7 @@ def show(request: HttpRequest, pk: int, call: str) -> HttpResponse:
 def _fork_query(call: RecordedCall) -> str:
     """The query of the fork form that opens at the call's answer, or with it as the output of its unit."""
     query = {"edit": call.part}
-    if call.part.startswith("outputs:") and call.result:
+    if call.result:
         query["call"] = call.name
     return urlencode(query)
 

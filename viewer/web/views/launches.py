@@ -14,12 +14,12 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
 from viewer.host_requests import CodeDifference, Prewarm, ReadCodeDifference, ReadInterpreter, ask
-from viewer.launching.code import recorded_code
 from viewer.launching.findings import Findings
 from viewer.launching.preview import Asked, ask_next
 from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run, Sweep, uuid_of
-from viewer.presentation.code import difference_of
+from viewer.presentation.code import recorded_code
+from viewer.presentation.diff import difference, folded
 from viewer.presentation.jobs.status import amount
 from viewer.presentation.listing import headings, known_sort
 from viewer.presentation.reproduction import command_of, reproduction_of
@@ -170,10 +170,16 @@ def show_code_difference(request: HttpRequest, pk: int) -> HttpResponse:
     found = CodeDifference(None, None)
     if code and project:
         found = ask(ReadCodeDifference(project.pk, code.pk, name))
-    before, after = difference_of(found)
-    context = {"checkpoint": checkpoint, "title": name or _("File"), "before": before, "after": after}
-    is_recorded = code is not None and name in code.files
-    return render(request, "forks/code_difference.html", context | {"is_recorded": is_recorded})
+    before, after = difference(found.before or "", found.after or "")
+    context = {
+        "checkpoint": checkpoint,
+        "title": name or _("File"),
+        "found": found,
+        "before": folded(before, "lines"),
+        "after": folded(after, "lines"),
+        "is_recorded": code is not None and name in code.files,
+    }
+    return render(request, "forks/code_difference.html", context)
 
 
 def _fork_form(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
