@@ -291,4 +291,5 @@ def on_small_disk(server: FailingServer) -> Iterator[Path]:
     finally:
         with suppress(subprocess.CalledProcessError):
             server.kill()
-        subprocess.run(["umount", data], check=True)
+        # Processes of the server may still be exiting.
+        subprocess.run(["umount", "--lazy", data], check=True)
