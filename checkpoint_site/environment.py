@@ -198,10 +198,13 @@ def env_database(name: str, text: str, shown: str) -> dict[str, str]:
 
 
 def env_bucket(name: str, text: str) -> str:
-    """Return the variable as a bucket and a prefix; empty if it is empty. Raise InvalidSetting."""
+    """Return the variable as a bucket and a prefix; empty if it is empty.
+
+    Raise InvalidSetting for anything else. The message does not quote it, as it may hold credentials.
+    """
     value = env_text(name, "", text, "none", "bucket").rstrip("/")
     if value and not BUCKET.fullmatch(value):
-        raise InvalidSetting(f"{name} must be a bucket such as s3://copies/forkline, not {quoted(value)}.")
+        raise InvalidSetting(f"{name} must be a bucket and a prefix, such as s3://copies/forkline.")
     return value
 
 

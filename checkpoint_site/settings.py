@@ -299,7 +299,7 @@ BUCKET_URL = env_bucket(
 BUCKET_MIN_BYTES = env_number(
     "BUCKET_MIN_BYTES",
     64 * 1024,
-    "Size of a compressed stored copy, in bytes, from which on it is in the bucket.",
+    "Size in bytes from which compressed stored copies are written to the bucket.",
     "65536 (64 KiB)",
     most=MAX_BYTES,
 )

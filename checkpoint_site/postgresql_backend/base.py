@@ -19,8 +19,8 @@ READS = re.compile(
     r"\s*(SELECT|SAVEPOINT|RELEASE|ROLLBACK|SET|SHOW|FETCH|DECLARE|CLOSE|BEGIN|LISTEN|UNLISTEN|NOTIFY)\b",
     re.IGNORECASE,
 )
-# A host that is cut off must not keep rows locked. Compiling a plan takes longer than any query here. Per
-# connection, since poolers refuse other parameters.
+# A host that is cut off must not keep rows locked. JIT compilation takes longer than any query here. Set
+# per connection, since poolers refuse other parameters.
 ON_CONNECT = (
     "SET idle_in_transaction_session_timeout = '60s'; SET jit = off;"
     " SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3"

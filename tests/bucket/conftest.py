@@ -46,4 +46,4 @@ def use(server: Bucket, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> 
 def forget() -> None:
     """Forget what this process knows of the bucket, as after a restart."""
     records_bucket._store.cache_clear()
-    records_bucket._Found.paused_until = records_bucket._Found.move_at = 0.0
+    records_bucket._Backoff.paused_until = records_bucket._Backoff.move_at = 0.0

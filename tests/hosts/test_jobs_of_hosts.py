@@ -45,7 +45,7 @@ def test_a_job_of_another_host_is_neither_taken_nor_claimed(
 
 
 def test_a_job_is_followed_by_the_host_that_claimed_it(make_job: MakeJob, elsewhere: Host) -> None:
-    """Only that machine has its files, whoever reads its location meanwhile."""
+    """Only that machine has its files, even if another host reads the location by then."""
     job = make_job()
     assert job.host is None and job.runs_on == job.location.host
     assert job.claim() and job.host == Host.own() and orphaned_jobs() == [job]

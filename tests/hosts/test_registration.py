@@ -119,7 +119,7 @@ def test_no_heartbeat_is_written_for_a_name_that_another_machine_has_taken() -> 
     assert not beat(host)
 
 
-def test_a_clock_an_hour_apart_and_another_version_get_a_clear_word() -> None:
+def test_a_clock_an_hour_apart_and_another_version_are_warned_about() -> None:
     ahead = another(clock_difference=3600.0, version=settings.VERSION)
     assert warnings_of(ahead) == [
         "Its clock is 1 h ahead of the database's. Set it: the times of its jobs are wrong."

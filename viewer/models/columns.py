@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import connection, models
 
 from viewer.messages.message import UserMessage, message_from
+
+Value = TypeVar("Value")
 
 # Ids of rows in addresses and forms.
 
@@ -80,6 +82,15 @@ def _execute_many(statement: str, values: Sequence[Sequence[Any]]) -> None:
     if values:
         with connection.cursor() as cursor:
             cursor.executemany(statement, values)
+
+
+# The values in one SQL statement.
+MAX_VALUES = 500
+
+
+def in_slices(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
+    """The values in slices, each small enough for one SQL statement."""
+    return (values[at : at + MAX_VALUES] for at in range(0, len(values), MAX_VALUES))
 
 
 # The tokens that a run or a job used, and what they cost.

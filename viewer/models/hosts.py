@@ -115,9 +115,9 @@ class Host(models.Model):
         return found
 
     def remove_if_unused(self) -> bool:
-        """Delete a host that is away and has nothing: no location, project or unfinished job.
+        """Delete the host if it is away and has no location, project or unfinished job.
 
-        Return False for another one.
+        Return whether it was deleted.
         """
         away = Host.objects.filter(pk=self.pk, locations=None, projects=None).exclude(_is_live())
         return bool(away.exists() and not self.jobs.unfinished().exists() and self.delete()[0])

@@ -35,7 +35,7 @@ class JobQuerySet(models.QuerySet["Job"]):
     """Queries for jobs."""
 
     def here(self) -> JobQuerySet:
-        """Jobs that this machine claimed, and those without a host of its locations, which it may claim.
+        """Jobs that this machine claimed, and unclaimed jobs of its locations.
 
         Only this machine starts and follows them. Without a join, so that an update of these rows checks its
         other conditions on the rows themselves. PostgreSQL does not check them again in a subquery after it
@@ -68,8 +68,8 @@ class JobQuerySet(models.QuerySet["Job"]):
     def mark_due(self) -> int:
         """Mark the jobs whose start time has come. Return the number of marked jobs.
 
-        Jobs whose start time is before the grace period missed it: a person has to start them. The clock is
-        that of the database, as machines may have others.
+        Jobs whose start time is before the grace period missed it: a person has to start them. Times are
+        compared in the database, because the clocks of machines may differ.
         """
         grace = timedelta(seconds=settings.START_GRACE_SECONDS)
         has_come = models.Q(start_at__lte=Now(), start_at__gte=Now() - grace)
@@ -213,7 +213,7 @@ class Job(Metered):
     idempotency_key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     kind = models.CharField(max_length=20, choices=Kind)
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="jobs")
-    # The machine that claimed it, and has its files; None before. If a queued job has one, only that one may.
+    # The host that claimed it and has its files; None before. No other host claims a queued job that has one.
     host = models.ForeignKey(Host, null=True, blank=True, on_delete=models.SET_NULL, related_name="jobs")
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="jobs")
     checkpoint = models.ForeignKey(Checkpoint, null=True, on_delete=models.SET_NULL, related_name="jobs")

@@ -383,7 +383,7 @@ class Checkpoint(models.Model):
 class BucketObject(models.Model):
     """An object in the bucket with the body of a stored copy (viewer/records/bucket.py).
 
-    The key is random, so that it says nothing of the body.
+    The key is random, so that it reveals nothing about the body.
     """
 
     class State(models.TextChoices):
@@ -415,7 +415,7 @@ class StoredCopyQuerySet(models.QuerySet["StoredCopy"]):
 
 
 def body_size(prefix: str = "") -> Combinable:
-    """The bytes of the compressed body of a stored copy."""
+    """The size in bytes of the compressed body of a stored copy."""
     in_bucket = Coalesce(f"{prefix}object__size", 0, output_field=models.BigIntegerField())
     return Length(f"{prefix}data", output_field=models.BigIntegerField()) + in_bucket
 

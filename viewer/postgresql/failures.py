@@ -32,7 +32,7 @@ def failure_text(error: BaseException) -> str:
     """Return the message for an error of the server or of the connection to it; empty for other errors."""
     from psycopg import Error
 
-    # The queue has exceptions of its own.
+    # Procrastinate wraps the driver's errors in its own.
     if not isinstance(error, DatabaseError | InterfaceError) and not isinstance(error.__cause__, Error):
         return ""
     code = code_of(error)

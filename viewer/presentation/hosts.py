@@ -88,7 +88,7 @@ def in_use_text(host: Host) -> str:
 
 
 def warnings_of(host: Host) -> list[str]:
-    """Return sentences about a data folder that is full, or a clock or a version that differs."""
+    """Return sentences about a data folder where no job can start, and a clock or version that differs."""
     found = [translate(host.fault)] if host.fault else []
     difference = host.clock_difference or 0.0
     if abs(difference) > MAX_CLOCK_DIFFERENCE:

@@ -1,7 +1,7 @@
 """Large stored copies in a bucket, if ``BUCKET_URL`` is set.
 
-Each object has a row, which is committed before the object is written and deleted after it, so that a process
-that is killed leaves no object unknown. Objects are never overwritten: a copy that changes gets a new one.
+Each object has a row, which is committed before the object is written and deleted after it, so that a killed
+process leaves no object without a row. Objects are never overwritten: a copy that changes gets a new one.
 """
 
 import hashlib
@@ -11,12 +11,11 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache, partial
-from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from django.conf import settings
@@ -27,6 +26,7 @@ from django.db.models.functions import Length, Now
 from viewer.host_requests import NotReadable
 from viewer.messages.translation import translate
 from viewer.models import BucketObject, Location, StoredCopy
+from viewer.models.columns import in_slices
 from viewer.stores.packing import Packed
 
 if TYPE_CHECKING:
@@ -35,21 +35,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger("forkline.bucket")
 
 Result = TypeVar("Result")
-# Seconds of one request. A page waits for no more than the first.
+# Timeouts in seconds. Pages only read.
 READ_SECONDS, WRITE_SECONDS, CONNECT_SECONDS = 5, 60, 2
-# After a request without an answer, none is sent for these seconds, so that pages do not wait one by one.
+# After a request without an answer, none is sent for these seconds, so that not every page waits.
 PAUSE_SECONDS = 30.0
-# Requests at the same time.
-CONCURRENT = 8
-# From when on an object that no copy names was left by a process that was killed.
+CONCURRENT_REQUESTS = 8
+# An object that no copy names after this time was left by a killed process.
 ABANDONED_AFTER = timedelta(hours=1)
-# Objects that are deleted at once, and while a person waits.
-BATCH, MAX_AT_ONCE = 1000, 100
-# Bodies that are moved from rows at once, and seconds until that is tried again.
+# Objects in one request, and the most objects that are deleted while a person waits.
+BATCH, MAX_DELETED_AT_ONCE = 1000, 100
+# Bodies that are moved from rows at once, and seconds until the next try if they cannot be written.
 MOVED, MOVE_SECONDS = 20, 60.0
 # What S3 reports, such as NoSuchBucket. The rest of an error may name the key of the credentials.
 ERROR_CODE = re.compile(r"<Code>(\w{1,60})</Code>")
-# Where credentials are looked for if there are none.
+# Where the client asks for credentials if none are set.
 METADATA_SERVER = "http://169.254."
 
 
@@ -57,22 +56,18 @@ class BucketAway(NotReadable):
     """The bucket cannot be used now. The message says why."""
 
 
-class _Found:
-    """What this process has found out."""
+class _Backoff:
+    """When this process tries again, in seconds of the monotonic clock."""
 
-    # Until when no request is sent, on the monotonic clock.
+    # No request is sent before.
     paused_until = 0.0
-    # When to look for large bodies in rows. Not before a process has started, or could not write one.
+    # Rows are not searched for large bodies before. Infinite if none is left, until one cannot be written.
     move_at = 0.0
 
 
 def is_used() -> bool:
     """Whether large stored copies are written to a bucket."""
     return bool(settings.BUCKET_URL)
-
-
-def _is_paused() -> bool:
-    return time.monotonic() < _Found.paused_until
 
 
 @cache
@@ -97,7 +92,7 @@ def _send(seconds: int, request: Callable[["S3Store"], Result]) -> Result:
 
     if not settings.BUCKET_URL:
         raise BucketAway("bucket.not_set")
-    if _is_paused():
+    if time.monotonic() < _Backoff.paused_until:
         raise BucketAway("bucket.away", bucket=settings.BUCKET_URL)
     try:
         return request(_store(settings.BUCKET_URL, seconds))
@@ -107,9 +102,21 @@ def _send(seconds: int, request: Callable[["S3Store"], Result]) -> Result:
             raise FileNotFoundError from None
         if found:
             raise BucketAway("bucket.refused", bucket=settings.BUCKET_URL, code=found[1]) from None
-        _Found.paused_until = time.monotonic() + PAUSE_SECONDS
+        _Backoff.paused_until = time.monotonic() + PAUSE_SECONDS
         code = "bucket.no_credentials" if METADATA_SERVER in str(error) else "bucket.away"
         raise BucketAway(code, bucket=settings.BUCKET_URL) from None
+
+
+def _get(key: str) -> bytes:
+    return _send(READ_SECONDS, lambda store: bytes(store.get(key).bytes()))
+
+
+def _put(key: str, body: bytes) -> None:
+    _send(WRITE_SECONDS, lambda store: store.put(key, body, use_multipart=False))
+
+
+def _delete(keys: Sequence[str]) -> None:
+    _send(WRITE_SECONDS, lambda store: store.delete(keys))
 
 
 def read(copy: StoredCopy) -> bytes:
@@ -118,7 +125,7 @@ def read(copy: StoredCopy) -> bytes:
         key = copy.object_id
         try:
             digest = BucketObject.objects.values_list("digest", flat=True).get(pk=key)
-            data = _send(READ_SECONDS, partial(_get, key))
+            data = _get(key)
         except (BucketObject.DoesNotExist, FileNotFoundError):
             # Another process may have replaced or deleted the copy meanwhile.
             try:
@@ -136,20 +143,14 @@ def read(copy: StoredCopy) -> bytes:
     return bytes(copy.data)
 
 
-def _get(key: str, store: "S3Store") -> bytes:
-    import obstore
-
-    return bytes(obstore.get(store, key).bytes())
-
-
 # Write objects before the rows that name them. If the bucket is away, the row has the body until it is back.
 
 
-def with_objects(read: Sequence[Packed]) -> list[Packed]:
+def with_objects(packed: Sequence[Packed]) -> list[Packed]:
     """Write the large bodies to the bucket, and return all with the keys of their objects."""
-    keys = write([one.data for one in read])
+    keys = write([one.data for one in packed])
     return [
-        replace(one, data=b"", object_key=key) if key else one for one, key in zip(read, keys, strict=True)
+        replace(one, data=b"", object_key=key) if key else one for one, key in zip(packed, keys, strict=True)
     ]
 
 
@@ -158,36 +159,31 @@ def write(bodies: Sequence[bytes]) -> list[str | None]:
 
     Requires that no transaction is open, since the rows of the objects are committed before.
     """
-    large = [one for one in bodies if len(one) >= settings.BUCKET_MIN_BYTES] if is_used() else []
-    if not large:
-        return [None] * len(bodies)
+    keys: list[str | None] = [None] * len(bodies)
+    large = {at: one for at, one in enumerate(bodies) if len(one) >= settings.BUCKET_MIN_BYTES}
+    if not large or not is_used():
+        return keys
     objects = [
         BucketObject(pk=uuid.uuid4().hex, size=len(one), digest=hashlib.sha256(one).hexdigest())
-        for one in large
+        for one in large.values()
     ]
     BucketObject.objects.bulk_create(objects, batch_size=BATCH)
-    with ThreadPoolExecutor(CONCURRENT) as threads:
-        results = list(threads.map(_write_one, (one.pk for one in objects), large))
+    with ThreadPoolExecutor(CONCURRENT_REQUESTS) as threads:
+        results = list(threads.map(_write_one, (one.pk for one in objects), large.values()))
     if away := next((one for one in results if isinstance(one, BucketAway)), None):
         logger.warning("large stored copies stay in their rows for now: %s", translate(away))
-        _Found.move_at = time.monotonic() + MOVE_SECONDS
-    keys = iter(results)
-    written = (next(keys) if len(one) >= settings.BUCKET_MIN_BYTES else None for one in bodies)
-    return [one if isinstance(one, str) else None for one in written]
+        _Backoff.move_at = time.monotonic() + MOVE_SECONDS
+    for at, result in zip(large, results, strict=True):
+        keys[at] = result if isinstance(result, str) else None
+    return keys
 
 
 def _write_one(key: str, body: bytes) -> str | BucketAway:
     try:
-        _send(WRITE_SECONDS, partial(_put, key, body))
+        _put(key, body)
     except BucketAway as away:
         return away
     return key
-
-
-def _put(key: str, body: bytes, store: "S3Store") -> None:
-    import obstore
-
-    obstore.put(store, key, body, use_multipart=False)
 
 
 def replace_body(copy: StoredCopy, body: bytes) -> bool:
@@ -213,16 +209,16 @@ def move_some(locations: QuerySet[Location]) -> bool:
 
     Return whether there may be more.
     """
-    if not is_used() or time.monotonic() < _Found.move_at:
+    if not is_used() or time.monotonic() < _Backoff.move_at:
         return False
     rows = StoredCopy.objects.filter(checkpoint__location__in=locations, object=None)
     large = rows.annotate(length=Length("data")).filter(length__gte=settings.BUCKET_MIN_BYTES)
     found = list(large.only("data", "object")[:MOVED])
-    _Found.move_at = 0.0 if found else math.inf
+    _Backoff.move_at = 0.0 if found else math.inf
     for copy, key in zip(found, write([bytes(copy.data) for copy in found]), strict=True):
         if key:
             _replace(copy, b"", key)
-    return _Found.move_at == 0.0
+    return _Backoff.move_at == 0.0
 
 
 def name_objects(keys: Sequence[str]) -> None:
@@ -241,35 +237,31 @@ def name_objects(keys: Sequence[str]) -> None:
 def release(copies: QuerySet[StoredCopy]) -> None:
     """Delete the objects of these copies after the transaction, which replaces or deletes the copies."""
     keys = list(copies.exclude(object=None).order_by().values_list("object_id", flat=True))
+    for some in in_slices(keys):
+        BucketObject.objects.filter(pk__in=some).update(state=BucketObject.State.UNUSED)
     if keys:
-        for at in range(0, len(keys), BATCH):
-            some = BucketObject.objects.filter(pk__in=keys[at : at + BATCH])
-            some.update(state=BucketObject.State.UNUSED)
-        transaction.on_commit(partial(delete_unused, MAX_AT_ONCE))
+        transaction.on_commit(partial(delete_unused, MAX_DELETED_AT_ONCE))
 
 
 def delete_unused(most: int | None = None) -> int:
-    """Delete objects that no copy names any more, and return how many. What is left is tried again later."""
+    """Delete objects that no copy names any more, at most ``most``. Return how many were deleted.
+
+    Those that cannot be deleted now are deleted later.
+    """
     states, deleted = BucketObject.State, 0
     abandoned = BucketObject.objects.filter(state=states.WRITTEN, created_at__lt=Now() - ABANDONED_AFTER)
     abandoned.update(state=states.UNUSED)
     unused = BucketObject.objects.filter(state=states.UNUSED).order_by("pk").values_list("pk", flat=True)
     while keys := list(unused[: most or BATCH]):
         try:
-            _send(WRITE_SECONDS, partial(_delete, keys))
+            _delete(keys)
         except BucketAway as away:
-            logger.warning("%d objects are deleted later: %s", len(keys), away)
+            logger.warning("%d objects are deleted later: %s", len(keys), translate(away))
             break
         deleted += BucketObject.objects.filter(pk__in=keys).delete()[0]
         if most:
             break
     return deleted
-
-
-def _delete(keys: Sequence[str], store: "S3Store") -> None:
-    import obstore
-
-    obstore.delete(store, keys)
 
 
 # Compare the rows with the bucket.
@@ -280,8 +272,8 @@ def check_writable() -> None:
     probe = BucketObject.objects.create(
         pk=uuid.uuid4().hex, size=0, digest="", state=BucketObject.State.UNUSED
     )
-    _send(WRITE_SECONDS, partial(_put, probe.pk, b""))
-    _send(WRITE_SECONDS, partial(_delete, [probe.pk]))
+    _put(probe.pk, b"")
+    _delete([probe.pk])
     probe.delete()
 
 
@@ -300,24 +292,17 @@ def compare() -> tuple[int, int, int]:
     known = set(BucketObject.objects.values_list("pk", flat=True))
     named = set(BucketObject.objects.filter(state=states.NAMED).values_list("pk", flat=True))
     listed = _send(WRITE_SECONDS, lambda store: set(_keys(store)))
-    # Others may have written and deleted objects meanwhile.
+    # Other processes may have written and deleted objects meanwhile.
     missing = sum(
-        BucketObject.objects.filter(pk__in=some, state=states.NAMED).count() for some in _some(named - listed)
+        BucketObject.objects.filter(pk__in=some, state=states.NAMED).count()
+        for some in in_slices(list(named - listed))
     )
     others = len(listed - known) - sum(
-        BucketObject.objects.filter(pk__in=some).count() for some in _some(listed - known)
+        BucketObject.objects.filter(pk__in=some).count() for some in in_slices(list(listed - known))
     )
     return len(named), missing, others
 
 
-def _some(keys: Collection[str]) -> Iterator[list[str]]:
-    remaining = iter(keys)
-    while some := list(islice(remaining, BATCH)):
-        yield some
-
-
 def _keys(store: "S3Store") -> Iterator[str]:
-    import obstore
-
-    for page in obstore.list(store):
+    for page in store.list():
         yield from (one["path"].rpartition("/")[2] for one in page)

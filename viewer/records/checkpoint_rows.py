@@ -15,17 +15,13 @@ from viewer import postgresql
 from viewer.engines import DEFAULT, engine_named
 from viewer.engines.protocol import kind_of
 from viewer.models import Checkpoint, Location, StoredCopy
-from viewer.models.columns import insert_many, update_many, usage_values
+from viewer.models.columns import in_slices, insert_many, update_many, usage_values
 from viewer.records import bucket
 from viewer.records.lineage.tree import Lineage
 from viewer.stores.model_calls import ModelCall, PackedCall, PackedSession, usage_by_model
 from viewer.stores.packing import EVENT_BYTES, Packed
 
 # The rows of checkpoints, written in bulk: an import may bring thousands at once.
-
-
-# Values of one statement.
-MAX_VALUES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +53,6 @@ def mark_states(location: Location, keys: Sequence[str], state: Checkpoint.State
     """Set the state of the checkpoints with these keys. Return the number of changed rows."""
     rows = Checkpoint.objects.filter(location=location).exclude(state=state)
     return sum(rows.filter(source_key__in=some).update(state=state) for some in in_slices(keys))
-
-
-def in_slices(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
-    """The values in slices, each small enough for one SQL statement."""
-    return (values[at : at + MAX_VALUES] for at in range(0, len(values), MAX_VALUES))
 
 
 @dataclass(slots=True)

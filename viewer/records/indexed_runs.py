@@ -10,9 +10,9 @@ from django.db import transaction
 from django.db.models import Case, Max, Q, When
 
 from viewer.models import Checkpoint, Location, Run
-from viewer.models.columns import usage_values
+from viewer.models.columns import in_slices, usage_values
 from viewer.records import checkpoint_rows
-from viewer.records.checkpoint_rows import LineageColumns, NewRow, in_slices, insert, known_rows, mark_states
+from viewer.records.checkpoint_rows import LineageColumns, NewRow, insert, known_rows, mark_states
 from viewer.records.lineage.lanes import lay_out
 from viewer.records.lineage.tree import Lineage, Node, ParentLink, build_forest
 from viewer.records.reconciling import reconcile

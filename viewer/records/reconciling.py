@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from viewer.models import Checkpoint, Location, StoredCopy
+from viewer.models.columns import in_slices
 from viewer.records import checkpoint_rows, run_rows
-from viewer.records.checkpoint_rows import LineageColumns, Member, NewRow, in_slices
+from viewer.records.checkpoint_rows import LineageColumns, Member, NewRow
 from viewer.records.lineage.lanes import Position, lay_out
 from viewer.records.lineage.tree import Lineage, Node, build_forest
 from viewer.stores.packing import Packed, unpacked_events

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from viewer.engines import all_engines, kinds_that
 from viewer.models import Checkpoint, Location, Run, run_uid
-from viewer.models.columns import insert_many, update_many
-from viewer.records.checkpoint_rows import NOTHING_USED, Member, in_slices, moment, recorded_usage
+from viewer.models.columns import in_slices, insert_many, update_many
+from viewer.records.checkpoint_rows import NOTHING_USED, Member, moment, recorded_usage
 from viewer.records.lineage.lanes import Position
 from viewer.records.lineage.tree import Lineage, LineageFault
 

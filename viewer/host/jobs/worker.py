@@ -121,7 +121,7 @@ def start_ready(state: WorkerState) -> None:
 
 
 def take(state: WorkerState) -> Job | None:
-    """Return the next job for a slot; None if none is ready, or if the data folder has no space.
+    """Return the next job for a slot; None if none is ready, or if the data folder is full or read-only.
 
     A job that did not start is taken again after ``ADOPT_SECONDS``, so that others have their turn.
     """

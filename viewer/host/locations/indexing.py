@@ -24,9 +24,9 @@ from viewer.host.locations.results import ImportSummary, Problems, record
 from viewer.host.locations.sources import import_lock, read_limits, refresh, system_error, with_reader
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.models import Checkpoint, Location, Run, run_uid
-from viewer.models.columns import insert_many, update_many
+from viewer.models.columns import in_slices, insert_many, update_many
 from viewer.records import bucket
-from viewer.records.checkpoint_rows import in_slices, known_rows, moment
+from viewer.records.checkpoint_rows import known_rows, moment
 from viewer.records.indexed_runs import called_runs, store_index, store_runs, usable_cursor, used_columns
 from viewer.records.locations import is_indexed
 from viewer.records.reconciling import reconcile

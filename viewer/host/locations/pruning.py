@@ -21,8 +21,9 @@ from viewer.host.locations.sources import address_of, import_lock
 from viewer.host_requests import KeptEntry, Pruned, PruneRefused, PruneRules
 from viewer.messages.message import UserMessage
 from viewer.models import Annotation, Checkpoint, Location, PreflightCheck, StoredCopy
+from viewer.models.columns import in_slices
 from viewer.records import bucket
-from viewer.records.checkpoint_rows import in_slices, keyed_digest
+from viewer.records.checkpoint_rows import keyed_digest
 from viewer.records.locations import keeps_files
 from viewer.redaction import MARKER
 from viewer.stores.errors import LocationUnreadable

@@ -12,7 +12,7 @@ from django.utils import timezone
 from viewer.host_requests import ImportCounts, Report
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location, Problem
-from viewer.records.checkpoint_rows import in_slices
+from viewer.models.columns import in_slices
 from viewer.stores.folder_cursor import FolderCursor
 from viewer.stores.protocol import Entry, ReadLimits, ReadProblem
 

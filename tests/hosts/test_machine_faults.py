@@ -1,4 +1,4 @@
-"""Whatever is wrong with a machine gets a clear word, and nothing is lost or starts twice."""
+"""A fault of a machine or its database is reported, and no job is lost or starts twice."""
 
 import os
 import shutil
@@ -17,12 +17,7 @@ from tests.hosts.test_remote import marks, wait_for
 from tests.langgraph.postgresql.server import Server
 from tests.real_stores import copy_of
 
-WORDS = """
-from viewer.presentation.hosts import warnings_of
-result = warnings_of(Host.objects.get(name="gpu-1"))
-"""
-# Waits for what the page of hosts says, and until it says nothing any more.
-WAIT_FOR_WORDS = """
+WAIT_FOR_WARNING = """
 import time
 from viewer.presentation.hosts import warnings_of
 ends, found = time.monotonic() + 60, ["nothing yet"]
@@ -58,12 +53,29 @@ class Cluster:
         store = copy_of("1.15.30/json", self.host.root)
         self.web.run(ADD.replace("ROOT", repr(str(self.host.root))).replace("STORE", repr(str(store))))
 
+    def begin_on_small_disk(self) -> tuple[Path, str]:
+        """Start the host with its data folder on a small disk, and a job that runs until "go" exists.
+
+        Return the data folder and the job.
+        """
+        data = self.host.folder / "data"
+        data.mkdir()
+        self.host.prefix = [*NAMESPACE, "sh", "-c", MOUNTED, "sh", str(data)]
+        self.begin()
+        (self.host.root / "go").unlink()
+        running = self.fork("running")
+        wait_for_status(self.web, running, "running")
+        return data, running
+
     def fork(self, branch: str) -> str:
         return str(self.web.run(FORK.replace("BRANCH", repr(branch))))
 
-    def words(self, text: str) -> list[str]:
-        """Wait until the page of hosts has this text, or no warning if it is empty. Return the warnings."""
-        found: list[str] = self.web.run(WAIT_FOR_WORDS.replace("TEXT", repr(text)))
+    def warnings(self, text: str) -> list[str]:
+        """Wait until a warning of the host has this text, or until it has none if the text is empty.
+
+        Return its warnings.
+        """
+        found: list[str] = self.web.run(WAIT_FOR_WARNING.replace("TEXT", repr(text)))
         return found
 
     def status(self, job: str) -> str:
@@ -82,9 +94,9 @@ def cluster(tmp_path: Path, server: Server) -> Iterator[Cluster]:
     cluster.end()
 
 
-@pytest.mark.parametrize(("seconds", "word"), [(3600, "1 h ahead of"), (-3600, "1 h behind")])
+@pytest.mark.parametrize(("seconds", "text"), [(3600, "1 h ahead of"), (-3600, "1 h behind")])
 def test_a_job_starts_when_the_database_says_so_although_the_clock_of_its_host_is_wrong(
-    cluster: Cluster, seconds: int, word: str
+    cluster: Cluster, seconds: int, text: str
 ) -> None:
     web, host = cluster.web, cluster.host
     host.variables |= {
@@ -92,8 +104,8 @@ def test_a_job_starts_when_the_database_says_so_although_the_clock_of_its_host_i
         "CLOCK_SECONDS": str(seconds),
     }
     cluster.begin()
-    assert any(word in text for text in cluster.words(word))
-    assert word in host.manage("checkpoints", "hosts").stdout + host.manage("checkpoints", "doctor").stdout
+    assert cluster.warnings(text)
+    assert text in host.manage("checkpoints", "hosts").stdout + host.manage("checkpoints", "doctor").stdout
     later, soon = (
         web.run(f"""
 from datetime import timedelta
@@ -128,7 +140,7 @@ def test_a_host_with_an_older_version_is_named_and_refused_at_its_next_start(clu
     newer.variables |= {"FAKE_RUNNER": "succeeds_after_go.py"}
     newer.start_worker()
     wait_for(web, "newer")
-    assert any("Install the same version everywhere." in text for text in cluster.words("others run 9.9.9"))
+    assert "Install the same version everywhere." in " ".join(cluster.warnings("others run 9.9.9"))
     # It goes on meanwhile, and a new start says what to do.
     wait_for_status(web, cluster.fork("two"), "succeeded")
     # It has changed the tables as well.
@@ -148,23 +160,11 @@ def test_a_host_with_an_older_version_is_named_and_refused_at_its_next_start(clu
 @pytest.mark.skipif(not may_mount(), reason="this account may not mount a disk")
 def test_no_job_starts_on_a_full_disk_and_all_start_once_it_has_space(cluster: Cluster) -> None:
     web, host = cluster.web, cluster.host
-    data = host.folder / "data"
-    data.mkdir()
-    host.prefix = [*NAMESPACE, "sh", "-c", MOUNTED, "sh", str(data)]
-    cluster.begin()
-    (host.root / "go").unlink()
-    running = cluster.fork("running")
-    wait_for_status(web, running, "running")
+    data, running = cluster.begin_on_small_disk()
     assert host.worker
     filler = Path(f"/proc/{host.worker.pid}/root{data}/filler")
-    with open(filler, "wb") as file:
-        while True:
-            try:
-                file.write(bytes(64 * 1024))
-                file.flush()
-            except OSError:
-                break
-    said = cluster.words("hardly any space is left")
+    fill_disk(filler)
+    said = cluster.warnings("hardly any space is left")
     assert str(data) in said[0]
     assert said[0] in web.manage("checkpoints", "doctor").stdout
     queued = cluster.fork("queued")
@@ -175,7 +175,7 @@ def test_no_job_starts_on_a_full_disk_and_all_start_once_it_has_space(cluster: C
     filler.unlink()
     for job in (running, queued):
         wait_for_status(web, job, "succeeded")
-    cluster.words("")
+    cluster.warnings("")
     assert marks(host) == [running, queued] and host.worker.poll() is None
 
 
@@ -184,18 +184,12 @@ def test_no_job_starts_on_a_full_disk_and_all_start_once_it_has_space(cluster: C
 )
 def test_no_job_starts_while_the_data_folder_is_read_only(cluster: Cluster) -> None:
     web, host = cluster.web, cluster.host
-    data = host.folder / "data"
-    data.mkdir()
-    host.prefix = [*NAMESPACE, "sh", "-c", MOUNTED, "sh", str(data)]
-    cluster.begin()
-    (host.root / "go").unlink()
-    running = cluster.fork("running")
-    wait_for_status(web, running, "running")
+    data, running = cluster.begin_on_small_disk()
     assert host.worker
     inside = ["nsenter", "-t", str(host.worker.pid), "-m"]
     subprocess.run([*inside, "mount", "--bind", str(data), str(data)], check=True)
     subprocess.run([*inside, "mount", "-o", "remount,bind,ro", str(data)], check=True)
-    said = cluster.words("cannot be written")
+    said = cluster.warnings("cannot be written")
     assert str(data) in said[0]
     queued = cluster.fork("queued")
     assert "which cannot be written" in web.run(WAITING.replace("JOB", repr(queued)))
@@ -204,7 +198,7 @@ def test_no_job_starts_while_the_data_folder_is_read_only(cluster: Cluster) -> N
     subprocess.run([*inside, "umount", str(data)], check=True)
     for job in (running, queued):
         wait_for_status(web, job, "succeeded")
-    cluster.words("")
+    cluster.warnings("")
     assert marks(host) == [running, queued] and host.worker.poll() is None
 
 
@@ -247,16 +241,12 @@ def test_everything_arrives_once_the_server_has_space_again(cluster: Cluster) ->
         (host.root / "go").unlink()
         running = cluster.fork("running")
         wait_for_status(web, running, "running")
-        with open(filler, "wb") as file, suppress(OSError):
-            while True:
-                file.write(bytes(64 * 1024))
-                file.flush()
+        fill_disk(filler)
         text = web.run(
             """
 import time
 from django.db import DatabaseError, connection
 from viewer.data_folder import failure_text
-from viewer.models.hosts import HostRequest
 ends, result = time.monotonic() + 60, ""
 while not result and time.monotonic() < ends:
     try:
@@ -278,9 +268,17 @@ while not result and time.monotonic() < ends:
         host.end()
 
 
+def fill_disk(filler: Path) -> None:
+    """Write to this file until no space is left on its disk."""
+    with open(filler, "wb") as file, suppress(OSError):
+        while True:
+            file.write(bytes(64 * 1024))
+            file.flush()
+
+
 @contextmanager
 def on_small_disk(server: FailingServer) -> Iterator[Path]:
-    """Move the data of a server to a small disk within the block. Yield a file to fill that with."""
+    """Move the data of a server to a small disk within the block. Yield the path of a file on that disk."""
     server.run("pg_ctl", "stop", "-m", "fast")
     data, aside = server.folder / "data", server.folder / "aside"
     data.rename(aside)
@@ -293,4 +291,5 @@ def on_small_disk(server: FailingServer) -> Iterator[Path]:
     finally:
         with suppress(subprocess.CalledProcessError):
             server.kill()
-        subprocess.run(["umount", data], check=True)
+        # Processes of the server may still be exiting.
+        subprocess.run(["umount", "--lazy", data], check=True)
