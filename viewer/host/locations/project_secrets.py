@@ -156,19 +156,20 @@ def _redact_copies(location: Location, known: KnownSecrets) -> BucketAway | None
 
 def _redact_copy(copy: StoredCopy, known: KnownSecrets) -> None:
     """Redact a stored copy. Raises BucketAway."""
-    is_redacted = False
-    while not is_redacted:
+    while True:
         try:
             body = zstandard.ZstdDecompressor().decompress(bucket.read(copy))
         except BucketAway:
             raise
         except NotReadable:
-            # Nobody can read it.
+            # Its object is missing or damaged.
             return
-        is_redacted = not known.is_in(body)
-        if not is_redacted:
-            is_redacted = bucket.replace_body(copy, compressed(redacted_json(body, scan(body), known)))
-            copy.refresh_from_db(fields=["data", "object"])
+        if not known.is_in(body):
+            return
+        if bucket.replace_body(copy, compressed(redacted_json(body, scan(body), known))):
+            return
+        # Another process has replaced the body since it was read.
+        copy.refresh_from_db(fields=["data", "object"])
 
 
 def _rows_of(location: Location, model: type[models.Model]) -> models.QuerySet[Any]:
