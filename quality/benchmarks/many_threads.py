@@ -6,24 +6,24 @@ python -m quality.benchmarks.many_threads [THREADS [CHECKPOINTS_A_THREAD]]
 import json
 import sqlite3
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from quality.benchmarks.timing import timed
+from quality.benchmarks.timing import start_readers, timed
 from quality.tables import print_heading, print_row
 from quality.temporary_data_folder import logged_in, temporary_data_folder
 from tests.langgraph.databases import TABLES, packed
+
+if TYPE_CHECKING:
+    from django.test import Client
 
 THREADS, STEPS = 20_000, 50
 LONG_THREAD, LONG_STEPS = "long", 5_000
 GOAL_FIRST_PAGE = 1.0
 ROUNDS = 3
-# The time in which a person types a path.
-SECONDS_TO_START = 4
 # UUIDs of version 6 count tenths of microseconds; one checkpoint a millisecond.
 FIRST_TICK, TICKS = 0x1F1E53D49830000, 10_000
 
@@ -98,25 +98,30 @@ def _writes(threads: int, steps: int) -> Iterator[tuple[Any, ...]]:
             yield thread, own_id, str(uuid.UUID(int=step + 2)), 0, b"\x01"
 
 
+def add_and_show(database: Path, client: "Client") -> None:
+    """Add a database as a location, import its newest threads, and request its page."""
+    from viewer.host.locations.adding import open_location
+    from viewer.host.locations.importing import import_location
+
+    location = open_location(database)
+    import_location(location)
+    assert client.get(location.get_absolute_url()).status_code == 200
+
+
 def measure(database: Path) -> None:
     """Print how long the first page, a page of a thread, and later imports take."""
-    from viewer.host.locations.adding import open_location
     from viewer.host.locations.importing import import_location
     from viewer.models import Location, Run
 
     client = logged_in()
-    # The page with the form that adds a location starts the reader processes.
-    client.get("/")
-    time.sleep(SECONDS_TO_START)
-
-    def first_page() -> None:
-        location = open_location(database)
-        import_location(location)
-        assert client.get(location.get_absolute_url()).status_code == 200
-
+    start_readers(client)
     print()
     print_heading("", "seconds", "goal")
-    report("add the database and show its first page", first_page, goal=f"{GOAL_FIRST_PAGE:g}")
+    report(
+        "add the database and show its first page",
+        lambda: add_and_show(database, client),
+        goal=f"{GOAL_FIRST_PAGE:g}",
+    )
     location = Location.objects.get()
     report("import again while statuses are read", lambda: import_location(location), ROUNDS)
     long, short = (Run.objects.get(key=key).get_absolute_url() for key in (LONG_THREAD, "thread-000100"))

@@ -6,15 +6,14 @@ python -m quality.benchmarks.sessions_file [THREADS [CHECKPOINTS_A_THREAD [BYTES
 import json
 import sqlite3
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from quality.benchmarks.many_threads import SECONDS_TO_START, checkpoint_id
-from quality.benchmarks.timing import timed
+from quality.benchmarks.many_threads import add_and_show, checkpoint_id
+from quality.benchmarks.timing import start_readers, timed
 from quality.tables import print_heading, print_row
 from quality.temporary_data_folder import logged_in, temporary_data_folder
 from tests.langgraph.databases import TABLES, extension, packed
@@ -96,19 +95,11 @@ def _writes(thread: int, steps: int) -> Iterator[tuple[Any, ...]]:
 
 def measure(database: Path, threads: int) -> None:
     """Print how long the first rows, the whole list and a thread take."""
-    from viewer.host.locations.adding import open_location
     from viewer.host.locations.importing import import_location
     from viewer.models import Location, Run
 
     client = logged_in()
-    # The page with the form that adds a location starts the reader processes.
-    client.get("/")
-    time.sleep(SECONDS_TO_START)
-
-    def first_rows() -> None:
-        location = open_location(database)
-        import_location(location)
-        assert client.get(location.get_absolute_url()).status_code == 200
+    start_readers(client)
 
     def whole_list() -> None:
         location = Location.objects.get()
@@ -126,7 +117,7 @@ def measure(database: Path, threads: int) -> None:
 
     print()
     print_heading("", "processor seconds", "seconds", "goal")
-    report("add the file and show its first rows", first_rows, GOAL_FIRST_ROWS)
+    report("add the file and show its first rows", lambda: add_and_show(database, client), GOAL_FIRST_ROWS)
     report("list all threads", whole_list, GOAL_LIST)
     report("open a thread for the first time", thread_page, GOAL_THREAD, ROUNDS)
     report("read the status and inputs of all threads in the background", describe_all)

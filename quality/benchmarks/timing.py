@@ -1,4 +1,4 @@
-"""Times of calls and requests."""
+"""Times of calls and requests, with reader processes that have started."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -8,6 +8,10 @@ import psutil
 
 if TYPE_CHECKING:
     from django.test import Client
+
+
+# The time in which a person types a path.
+SECONDS_TO_TYPE = 4
 
 
 class Seconds(NamedTuple):
@@ -34,6 +38,12 @@ def timed_requests(client: "Client", address: str, count: int) -> list[Seconds]:
         assert client.get(address).status_code == 200, address
 
     return [timed(request) for _ in range(count)]
+
+
+def start_readers(client: "Client") -> None:
+    """Have the reader processes started by the page with the form that adds a location, and wait for them."""
+    assert client.get("/locations/").status_code == 200
+    time.sleep(SECONDS_TO_TYPE)
 
 
 def processor_seconds(processes: Iterable[psutil.Process]) -> float:

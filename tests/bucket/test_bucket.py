@@ -98,23 +98,57 @@ def test_removing_a_location_deletes_its_objects(bucket: Bucket, store: Path) ->
     assert not bucket.objects() and not BucketObject.objects.exists()
 
 
-def test_a_secret_that_becomes_known_is_in_no_object(bucket: Bucket, store: Path, tmp_path: Path) -> None:
-    secret = "correct-horse-battery-staple"
+SECRET = "correct-horse-battery-staple"
+
+
+def imported_with_secret(store: Path) -> tuple[Location, Path]:
+    """Import a location with a secret that nothing has named yet. Return it, and the file that has it."""
     file = sorted(store.rglob("*.json"))[0]
-    document = json.loads(file.read_text())
-    document["note"] = secret
-    file.write_text(json.dumps(document))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "note": SECRET}))
     location = imported_location(store)
-    assert any(secret.encode() in body for body in copies().values())
-    environment = tmp_path / "environment"
-    environment.write_text(f"SOME_KEY={secret}\n")
-    project = Project.objects.create(folder=str(tmp_path), environment_file=str(environment))
-    Location.objects.update(project=project)
+    assert has_secret()
+    return location, file
+
+
+def has_secret() -> bool:
+    return any(SECRET.encode() in body for body in copies().values())
+
+
+def name_secret(location: Location, folder: Path) -> None:
+    """Have the environment file of the location's project name the secret."""
+    (folder / "environment").write_text(f"SOME_KEY={SECRET}\n")
+    environment = str(folder / "environment")
+    location.project = Project.objects.create(folder=str(folder), environment_file=environment)
+    location.save()
+
+
+def test_a_secret_that_becomes_known_is_in_no_object(bucket: Bucket, store: Path, tmp_path: Path) -> None:
+    location, _file = imported_with_secret(store)
     before = bucket.objects()
-    location.refresh_from_db()
+    name_secret(location, tmp_path)
     import_location(location)
     assert len(copies()) == len(before) == len(bucket.objects()) == len(before.keys() & bucket.objects()) + 1
-    assert not any(secret.encode() in body for body in copies().values()) and named(bucket)
+    assert not has_secret() and named(bucket)
+
+
+def test_an_object_that_was_missing_when_a_secret_became_known_is_shown_once_it_is_redacted(
+    bucket: Bucket, store: Path, tmp_path: Path, settings: Settings
+) -> None:
+    location, file = imported_with_secret(store)
+    row = Checkpoint.objects.select_related("stored_copy", "location").get(source_key=file.relative_to(store))
+    name_secret(location, tmp_path)
+    # The source is gone, so the stored copy is all that is left.
+    file.unlink()
+    settings.BUCKET_URL = "s3://copies/another"
+    import_location(location)
+    settings.BUCKET_URL = "s3://copies/forkline"
+    row.refresh_from_db()
+    with pytest.raises(NotReadable):
+        stored_bytes(row)
+    import_location(location)
+    row.refresh_from_db()
+    assert b"[redacted]" in stored_bytes(row) and not has_secret() and named(bucket)
+    assert not BucketObject.objects.exclude(state="named").exists()
 
 
 def test_bodies_in_rows_move_to_the_bucket_once_it_is_set(

@@ -8,15 +8,20 @@ from pathlib import Path
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from tests.flow_states import add_state, states_at
 from tests.imported import imported_location
 from tests.real_stores import hashes_below
 from tests.terminal import Terminal
+from viewer.engines.crewai.labels import CREW
 from viewer.host.locations.pruning import plan_prune
-from viewer.host.locations.write_targets import write_target_at
+from viewer.host.locations.write_targets import write_target_at, write_target_of
 from viewer.host_requests import PruneRules, UnknownLocation
-from viewer.models import Location, Project
+from viewer.launching.new_run import preview_new_run
+from viewer.launching.refusals import Code
+from viewer.launching.requests import NewRunRequest
+from viewer.models import Host, Location, Project
 from viewer.records.bodies import stored_body
 
 
@@ -55,6 +60,28 @@ def test_nothing_is_written_or_deleted_there(location: Location, tmp_path: Path)
         write_target_at(location.path, Project.objects.create(folder=str(tmp_path)))
     assert not plan_prune(location, PruneRules(days=0)).rows
     assert hashes_below(tmp_path) == before
+
+
+def test_a_run_never_writes_where_states_were(location: Location, tmp_path: Path) -> None:
+    project = Project.objects.create(folder=str(tmp_path))
+    with closing(sqlite3.connect(location.path)) as connection:
+        connection.execute("CREATE TABLE checkpoints (id TEXT PRIMARY KEY, created_at TEXT, data JSONB)")
+    with pytest.raises(UnknownLocation, match="file of states"):
+        write_target_of(location, project)
+    Path(location.path).unlink()
+    with pytest.raises(UnknownLocation, match="file of states"):
+        write_target_of(location, project)
+
+
+def test_no_run_is_queued_to_write_there_while_its_host_is_away(location: Location, tmp_path: Path) -> None:
+    away = Host.objects.create(name="gpu-2", instance="elsewhere")
+    project = Project.objects.create(folder=str(tmp_path), host=away, confirmed_at=timezone.now())
+    Location.objects.filter(pk=location.pk).update(host=away, project=project)
+    request = NewRunRequest(
+        project=project, entry_point="a:b", kind=CREW, name="a", inputs={}, target=Location.objects.get()
+    )
+    preview = preview_new_run(request)
+    assert preview.target is None and Code.TARGET in {one.code for one in preview.refusals}
 
 
 def test_the_terminal_lists_them(location: Location, terminal: Terminal) -> None:

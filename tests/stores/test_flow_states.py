@@ -1,4 +1,4 @@
-"""States of flows with ``@persist`` are read as checkpoints. Whatever else a table holds is refused."""
+"""States of flows with ``@persist`` are read as checkpoints. Other rows and tables are refused."""
 
 import sqlite3
 from contextlib import closing
@@ -119,7 +119,7 @@ def test_another_table_of_that_name_is_refused(tmp_path: Path, schema: str, code
     assert refused.value.message.code == code
 
 
-def test_a_table_without_ids_of_its_own_and_without_times_is_read(tmp_path: Path) -> None:
+def test_a_table_without_ids_and_times_is_read(tmp_path: Path) -> None:
     path = tmp_path / "own.db"
     run_sql(
         path,

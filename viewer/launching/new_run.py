@@ -145,7 +145,12 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
 def _unchecked_target(request: NewRunRequest, away: Host) -> WriteTarget:
     """Return a write target that its host, which is away, checks at the start. Raises UnknownLocation."""
     known = request.target
-    if not isinstance(known, Location) or known.host_id != away.pk or known.replaced_by:
+    if (
+        not isinstance(known, Location)
+        or known.host_id != away.pk
+        or known.replaced_by
+        or not known.takes_runs
+    ):
         raise UnknownLocation(
             _("%(host)s does not answer, so it cannot check this path. Choose one of its locations.")
             % {"host": away.name}

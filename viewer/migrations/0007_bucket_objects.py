@@ -20,7 +20,12 @@ class Migration(migrations.Migration):
                 (
                     "state",
                     models.CharField(
-                        choices=[("written", "Written"), ("named", "Named"), ("unused", "Unused")],
+                        choices=[
+                            ("written", "Written"),
+                            ("named", "Named"),
+                            ("unredacted", "Unredacted"),
+                            ("unused", "Unused"),
+                        ],
                         default="written",
                         max_length=10,
                     ),

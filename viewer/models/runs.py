@@ -389,13 +389,15 @@ class BucketObject(models.Model):
     class State(models.TextChoices):
         WRITTEN = "written"
         NAMED = "named"
+        UNREDACTED = "unredacted"
         UNUSED = "unused"
 
     key = models.CharField(max_length=32, primary_key=True)
     size = models.PositiveBigIntegerField()
     # SHA-256 of the object's bytes.
     digest = models.CharField(max_length=64)
-    # ``WRITTEN`` from before it is written until a copy names it.
+    # ``WRITTEN`` from before it is written until a copy names it. ``UNREDACTED`` if it was missing or damaged
+    # when a secret became known: its body is not shown before it has been redacted.
     state = models.CharField(max_length=10, choices=State, default=State.WRITTEN)
     created_at = models.DateTimeField(db_default=Now())
 

@@ -37,6 +37,8 @@ logger = logging.getLogger("forkline.bucket")
 Result = TypeVar("Result")
 # Timeouts in seconds. Pages only read.
 READ_SECONDS, WRITE_SECONDS, CONNECT_SECONDS = 5, 60, 2
+# A large object may take longer to read.
+READ_BYTES_A_SECOND = 1 << 20
 # After a request without an answer, none is sent for these seconds, so that not every page waits.
 PAUSE_SECONDS = 30.0
 CONCURRENT_REQUESTS = 8
@@ -46,6 +48,8 @@ ABANDONED_AFTER = timedelta(hours=1)
 BATCH, MAX_DELETED_AT_ONCE = 1000, 100
 # Bodies that are moved from rows at once, and seconds until the next try if they cannot be written.
 MOVED, MOVE_SECONDS = 20, 60.0
+# The states of objects that a copy names.
+NAMED = (BucketObject.State.NAMED, BucketObject.State.UNREDACTED)
 # What S3 reports, such as NoSuchBucket. The rest of an error may name the key of the credentials.
 ERROR_CODE = re.compile(r"<Code>(\w{1,60})</Code>")
 # Where the client asks for credentials if none are set.
@@ -107,8 +111,9 @@ def _send(seconds: int, request: Callable[["S3Store"], Result]) -> Result:
         raise BucketAway(code, bucket=settings.BUCKET_URL) from None
 
 
-def _get(key: str) -> bytes:
-    return _send(READ_SECONDS, lambda store: bytes(store.get(key).bytes()))
+def _get(key: str, size: int) -> bytes:
+    seconds = READ_SECONDS + size // READ_BYTES_A_SECOND
+    return _send(seconds, lambda store: bytes(store.get(key).bytes()))
 
 
 def _put(key: str, body: bytes) -> None:
@@ -119,13 +124,18 @@ def _delete(keys: Sequence[str]) -> None:
     _send(WRITE_SECONDS, lambda store: store.delete(keys))
 
 
-def read(copy: StoredCopy) -> bytes:
-    """Return the compressed body of a stored copy. Raises NotReadable, or BucketAway to try again later."""
+def read(copy: StoredCopy, *, to_redact: bool = False) -> bytes:
+    """Return the compressed body of a stored copy. Raises NotReadable, or BucketAway to try again later.
+
+    Only ``to_redact`` reads an object that may hold a secret which became known while it was missing.
+    """
     while copy.object_id is not None:
         key = copy.object_id
         try:
-            digest = BucketObject.objects.values_list("digest", flat=True).get(pk=key)
-            data = _get(key)
+            found = BucketObject.objects.get(pk=key)
+            if found.state == BucketObject.State.UNREDACTED and not to_redact:
+                raise NotReadable("bucket.object_missing", bucket=settings.BUCKET_URL)
+            data = _get(key, found.size)
         except (BucketObject.DoesNotExist, FileNotFoundError):
             # Another process may have replaced or deleted the copy meanwhile.
             try:
@@ -135,12 +145,19 @@ def read(copy: StoredCopy) -> bytes:
             if copy.object_id == key:
                 raise NotReadable("bucket.object_missing", bucket=settings.BUCKET_URL) from None
             continue
-        if hashlib.sha256(data).hexdigest() != digest:
+        if hashlib.sha256(data).hexdigest() != found.digest:
             raise NotReadable("bucket.object_damaged", bucket=settings.BUCKET_URL)
         return data
     if not copy.data:
         raise NotReadable("import.copy_deleted")
     return bytes(copy.data)
+
+
+def mark_redacted(copy: StoredCopy, *, is_redacted: bool) -> None:
+    """Record whether the object of a copy, if it has one, can be shown."""
+    states = BucketObject.State
+    former, state = (states.UNREDACTED, states.NAMED) if is_redacted else (states.NAMED, states.UNREDACTED)
+    BucketObject.objects.filter(pk=copy.object_id, state=former).update(state=state)
 
 
 # Write objects before the rows that name them. If the bucket is away, the row has the body until it is back.
@@ -279,7 +296,7 @@ def check_writable() -> None:
 
 def release_unnamed() -> None:
     """Release the objects whose copies were deleted with something else, such as their location."""
-    unnamed = BucketObject.objects.filter(state=BucketObject.State.NAMED, copies=None)
+    unnamed = BucketObject.objects.filter(state__in=NAMED, copies=None)
     BucketObject.objects.filter(pk__in=unnamed.values("pk")).update(state=BucketObject.State.UNUSED)
 
 
@@ -288,13 +305,12 @@ def compare() -> tuple[int, int, int]:
 
     Raises BucketAway.
     """
-    states = BucketObject.State
     known = set(BucketObject.objects.values_list("pk", flat=True))
-    named = set(BucketObject.objects.filter(state=states.NAMED).values_list("pk", flat=True))
+    named = set(BucketObject.objects.filter(state__in=NAMED).values_list("pk", flat=True))
     listed = _send(WRITE_SECONDS, lambda store: set(_keys(store)))
     # Other processes may have written and deleted objects meanwhile.
     missing = sum(
-        BucketObject.objects.filter(pk__in=some, state=states.NAMED).count()
+        BucketObject.objects.filter(pk__in=some, state__in=NAMED).count()
         for some in in_slices(list(named - listed))
     )
     others = len(listed - known) - sum(

@@ -274,7 +274,7 @@ class StoreFormat(Protocol):
     def state_store(
         self, file: DatabaseFile, limits: ReadLimits, formats: "Sequence[StoreFormat]"
     ) -> "Store | None":
-        """Return a store of the states that the engine writes to a table without checkpoints, or None."""
+        """Return a store of states that the engine writes instead of checkpoints; None if it writes none."""
         return None
 
     def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:

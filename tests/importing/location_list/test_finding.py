@@ -13,6 +13,7 @@ from tests.langgraph.conftest import copied
 from tests.real_stores import STORES
 from viewer.host.locations import finding
 from viewer.host.locations.finding import find_stores, paths_like
+from viewer.models import Location
 
 pytestmark = pytest.mark.django_db
 
@@ -115,6 +116,19 @@ def test_a_known_store_outside_the_allowed_folders_is_not_opened(home: Path, tmp
     (one,) = find_stores([tmp_path])
     assert (one.path, one.name, one.count, one.size) == (str(store), "Deep Agents sessions", 0, 12)
     assert one.setting == f"CHECKPOINT_ROOTS={tmp_path}:{store.parent}"
+
+
+def test_a_known_store_that_is_a_location_is_not_found_through_a_link(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = home / ".deepagents/sessions.db"
+    store.parent.mkdir()
+    store.touch()
+    (tmp_path / "link").symlink_to(home)
+    monkeypatch.setenv("HOME", str(tmp_path / "link"))
+    assert len(find_stores([tmp_path])) == 1
+    Location.objects.create(path=str(store), store_kind=Location.StoreKind.SQLITE)
+    assert find_stores([tmp_path]) == []
 
 
 def test_a_link_does_not_lead_a_known_store_out_of_the_allowed_folders(home: Path, tmp_path: Path) -> None:

@@ -232,17 +232,17 @@ def of_roots() -> Iterator[CheckResult]:
 
 
 def of_stores() -> Iterator[CheckResult]:
-    """Report stores that programs keep by default and that are no locations yet."""
+    """Report stores of known programs that are not locations yet."""
     for store in find_stores(settings.CHECKPOINT_ROOTS):
-        if store.name and store.is_readable:
+        if not store.name:
+            continue
+        if store.is_readable:
             text = _("%(name)s: %(path)s. To add it: forkline import %(argument)s")
-        elif store.name:
+        else:
             text = _(
                 "%(name)s: %(path)s has pickle files, which Forkline never loads. The page Locations shows "
                 "how to store threads in a database instead."
             )
-        else:
-            continue
         values = {"name": _(store.name), "path": store.path, "argument": shlex.quote(store.path)}
         yield CheckResult("stores", "ok", text % values)
 

@@ -1,7 +1,7 @@
 """States of flows that ``@persist`` stored in SQLite. Imported only in a reader process.
 
 Each row of the table ``flow_states`` is the state of a flow after one of its methods. It is read as a
-checkpoint with the same parts as those that CrewAI writes itself, so that nothing else has to know the table.
+checkpoint with the same fields as those of CrewAI, so that nothing else needs to know the table.
 """
 
 import re
@@ -18,7 +18,7 @@ from viewer.stores.sqlite_store import MAX_ID_LENGTH, SqliteStore, short_text, t
 
 TABLE, BRANCH = "flow_states", "main"
 TRIGGER = "method_execution_finished"
-# The newest methods before a state that it names.
+# The most earlier methods that the checkpoint of a state lists.
 MAX_METHODS = 200
 _COLUMNS = {"flow_uuid", "method_name", "state_json"}
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)", re.ASCII)
@@ -53,9 +53,9 @@ class FlowStates(SqliteStore):
         return ", ".join(short_text(name, self._columns) for name in columns)
 
     def _entry_or_problem(self, row: tuple[Any, ...]) -> Entry | ReadProblem:
-        rowid, size, kind, flow, *others = row
-        fingerprint = f"{rowid}:{kind}:{size}:{_checksum(flow, *others)}"
-        name = text_of(flow)
+        rowid, size, kind, *names = row
+        fingerprint = f"{rowid}:{kind}:{size}:{row_digest('', b'', names)[:8]}"
+        name = text_of(names[0])
         if not name or not name.isprintable() or len(name) > MAX_ID_LENGTH or rowid < 0:
             return ReadProblem(f"row {rowid}", UserMessage("store.row_without_id"), "broken", fingerprint)
         return Entry(str(rowid), fingerprint, size or 0)
@@ -78,7 +78,7 @@ class FlowStates(SqliteStore):
         flow, method, written = map(_shown, names)
         parent = _id(*earlier[0][:2]) if earlier else None
         ids = RecordedIds(_id(rowid, written), parent, BRANCH)
-        methods = [*(one[2] for one in reversed(earlier)), method]
+        methods = [*(name for _rowid, _written, name in reversed(earlier)), method]
         document = _document(flow, state, methods, rowid, written)
         return RawCheckpoint(entry, document, lambda _format: ids, row_digest(kind, stored, names))
 
@@ -97,10 +97,6 @@ class FlowStates(SqliteStore):
 def _shown(value: Any) -> str:
     """A text that JSON can hold; empty for anything else."""
     return text_of(value).encode("utf-8", "replace").decode()
-
-
-def _checksum(*columns: Any) -> str:
-    return row_digest("", b"", columns)[:8]
 
 
 def _id(rowid: int, written: str) -> str:

@@ -306,7 +306,7 @@ def _snapshot(document: structs.Document, body: bytes, entry: Entry, ids: Record
         units_total=total,
         event_ids=tuple(document.event_record.nodes),
         calls=calls_of(document),
-        # A state has no times but its own.
+        # A state records when it was stored, not when its session began.
         sessions=[] if root and root.entity_type == structs.STATE else sessions_of(document),
         body=body,
         engine="crewai",

@@ -10,7 +10,7 @@ import msgspec
 
 # In order of preference: a checkpoint of a flow also has the crews that it ran, and one of a crew its agents.
 KINDS = ("flow", "crew", "agent")
-# A state that a flow with ``@persist`` stored, which is no checkpoint of CrewAI.
+# A state that a flow with ``@persist`` stored, which CrewAI does not call a checkpoint.
 STATE = "flow_state"
 
 

@@ -52,8 +52,10 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
         return known
     try:
         with open_reader(address_at(found)) as reader:
-            is_states = known is None or known.store_kind == Location.StoreKind.STATES
-            kind, identity = reader.store_kind() if is_states else reader.kind, str(reader.identity)
+            identity = str(reader.identity)
+            if known is not None and is_same(known.identity, identity):
+                return known
+            kind = reader.store_kind()
             # Reading checkpoints of a large file takes long, and the engine of a known location is known.
             engine = known.engine if known else _recognised_engine(reader)
     except LocationUnreadable as error:
@@ -63,7 +65,7 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
     if known is None:
         defaults = {"store_kind": kind, "identity": identity, "engine": engine}
         return Location.objects.here().get_or_create(path=str(found), defaults=defaults)[0]
-    if known.store_kind == kind and not is_same(known.identity, identity):
+    if known.store_kind == kind:
         known.pin(identity)
     return known
 

@@ -1,4 +1,4 @@
-"""Find stores for a person who looks for one to add: in the allowed folders, and where programs keep them.
+"""Find stores that a person may want to add: in the allowed folders, and where programs store them.
 
 The search follows no link. What is outside the allowed folders is not opened.
 """
@@ -8,7 +8,7 @@ import re
 import stat
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import islice
@@ -39,10 +39,10 @@ _FILE = re.compile(r"\d{8}T\d{6}_[0-9a-f]{8}(_p-\w+)?\.json", re.ASCII)
 
 
 def find_stores(roots: Sequence[Path]) -> list[FoundStore]:
-    """Return stores that are not locations, within the limits: those that programs keep by default first."""
+    """Return stores that are not locations, within the limits: those of known programs first."""
     until = time.monotonic() + MAX_SECONDS
     known = set(Location.objects.here().values_list("path", flat=True))
-    found = {one.path: one for one in _default_stores(roots) if one.path not in known}
+    found = {one.path: one for one in _default_stores(roots, known)}
     databases: list[Path] = []
     for folder, names in _folders(roots, until):
         if unread := _unread_store(folder, names):
@@ -62,29 +62,24 @@ def find_stores(roots: Sequence[Path]) -> list[FoundStore]:
     return [one for path, one in found.items() if path not in inside][:MAX_FOUND]
 
 
-def _default_stores(roots: Sequence[Path]) -> Iterator[FoundStore]:
-    """The stores that programs keep for this account."""
+def _default_stores(roots: Sequence[Path], known: Collection[str]) -> Iterator[FoundStore]:
+    """The stores of programs for this account, except the paths that are known."""
     for engine in all_engines():
         for one in engine.known_stores:
-            for path in _paths_of(one):
-                try:
-                    found = permitted_path(path, roots)
-                except UnknownLocation:
-                    if str(path).isprintable() and not is_inside(path, settings.DATA_DIR):
-                        size, setting = _size(path), _setting(path, roots)
-                        yield FoundStore(str(path), engine.title, name=one.title, size=size, setting=setting)
-                else:
-                    if store := _database(found, one.title):
-                        yield store
+            for path in islice(one.paths(), MAX_FOUND):
+                is_new = os.path.realpath(path) not in known
+                if is_new and (store := _default_store(path, one.title, engine.title, roots)):
+                    yield store
 
 
-def _paths_of(known: KnownStore) -> list[Path]:
-    """The existing paths of a store that a program keeps for this account."""
-    with suppress(OSError, RuntimeError):
-        pattern = Path(os.path.expandvars(known.path)).expanduser()
-        if pattern.is_absolute():
-            return list(islice(Path("/").glob(str(pattern.relative_to("/"))), MAX_FOUND))
-    return []
+def _default_store(path: Path, name: str, engine: str, roots: Sequence[Path]) -> FoundStore | None:
+    """The store of a program at this path. Only its size is read if it is outside the allowed folders."""
+    try:
+        return _database(permitted_path(path, roots), name)
+    except UnknownLocation:
+        if not str(path).isprintable() or is_inside(path, settings.DATA_DIR):
+            return None
+    return FoundStore(str(path), engine, name=name, size=_size(path), setting=_setting(path, roots))
 
 
 def _setting(path: Path, roots: Sequence[Path]) -> str:
@@ -93,14 +88,14 @@ def _setting(path: Path, roots: Sequence[Path]) -> str:
 
 
 def _known_as(path: PurePath) -> KnownStore | None:
-    """What a path is by its end; None if no program keeps a store there."""
-    known = (one for engine in all_engines() for one in engine.known_stores if one.path[0] not in "~$")
-    return next((one for one in known if path.match(one.path)), None)
+    """The known store that a path is, by its end; None if it is none."""
+    known = (one for engine in all_engines() for one in engine.known_stores)
+    return next((one for one in known if one.is_at(path)), None)
 
 
 @cache
 def _known_folders() -> frozenset[str]:
-    """The names of folders in which programs keep stores."""
+    """The names of folders in which programs have stores."""
     return frozenset(PurePath(one.path).parts[0] for engine in all_engines() for one in engine.known_stores)
 
 

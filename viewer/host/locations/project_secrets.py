@@ -16,6 +16,7 @@ from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import (
     Annotation,
     AnnotationVersion,
+    BucketObject,
     Checkpoint,
     Location,
     Problem,
@@ -108,11 +109,15 @@ def redact_known_secrets(location: Location) -> None:
     """
     secrets = secrets_for(location.project)
     mark = mark_of(secrets)
+    copies = StoredCopy.objects.with_body().filter(checkpoint__location=location)
     if location.secrets_digest == mark:
+        unredacted = BucketObject.objects.filter(state=BucketObject.State.UNREDACTED)
+        if secrets and unredacted.exists():
+            _redact_copies(copies.filter(object__in=unredacted), known_secrets(secrets))
         return
     if secrets:
         known = known_secrets(secrets)
-        away = _redact_copies(location, known)
+        away = _redact_copies(copies, known)
         for model, fields in _TEXT_COLUMNS.items():
             redact_rows(_rows_of(location, model), fields, lambda row, name: _redacted(row, name, known))
         # These texts are shortened, so a secret may be cut. They are read again from the redacted copies.
@@ -141,9 +146,8 @@ def forget_index(location: Location) -> None:
     location.listed_fingerprint = ""
 
 
-def _redact_copies(location: Location, known: KnownSecrets) -> BucketAway | None:
+def _redact_copies(copies: models.QuerySet[StoredCopy], known: KnownSecrets) -> BucketAway | None:
     """Redact the stored copies that contain one of the secrets. Return why some could not be read now."""
-    copies = StoredCopy.objects.with_body().filter(checkpoint__location=location)
     away = None
     for pks in _batches(copies):
         for copy in copies.filter(pk__in=pks).only("data", "object"):
@@ -156,19 +160,22 @@ def _redact_copies(location: Location, known: KnownSecrets) -> BucketAway | None
 
 def _redact_copy(copy: StoredCopy, known: KnownSecrets) -> None:
     """Redact a stored copy. Raises BucketAway."""
-    is_redacted = False
-    while not is_redacted:
+    while True:
         try:
-            body = zstandard.ZstdDecompressor().decompress(bucket.read(copy))
+            body = zstandard.ZstdDecompressor().decompress(bucket.read(copy, to_redact=True))
         except BucketAway:
             raise
         except NotReadable:
-            # Nobody can read it.
+            # Its object is missing or damaged, and may be restored.
+            bucket.mark_redacted(copy, is_redacted=False)
             return
-        is_redacted = not known.is_in(body)
-        if not is_redacted:
-            is_redacted = bucket.replace_body(copy, compressed(redacted_json(body, scan(body), known)))
-            copy.refresh_from_db(fields=["data", "object"])
+        if not known.is_in(body):
+            bucket.mark_redacted(copy, is_redacted=True)
+            return
+        if bucket.replace_body(copy, compressed(redacted_json(body, scan(body), known))):
+            return
+        # Another process has replaced the body since it was read.
+        copy.refresh_from_db(fields=["data", "object"])
 
 
 def _rows_of(location: Location, model: type[models.Model]) -> models.QuerySet[Any]:

@@ -182,8 +182,8 @@ def _remove_gone(location: Location) -> Generator[None, None, bool]:
     return found
 
 
-class _Found:
-    """What this process has found out: the locations when no entries of others were left."""
+class _LastCleanUp:
+    """The locations that existed when this process last removed orphans."""
 
     locations: frozenset[int] | None = None
 
@@ -191,7 +191,7 @@ class _Found:
 def _remove_orphans() -> Iterator[None]:
     """Remove the entries of locations that were removed."""
     known = frozenset(Location.objects.values_list("pk", flat=True))
-    if known == _Found.locations:
+    if known == _LastCleanUp.locations:
         return
     for model in (SearchEntry, SearchedCheckpoint):
         rows = model._default_manager.order_by("location_id").values_list("location_id", flat=True)
@@ -201,7 +201,7 @@ def _remove_orphans() -> Iterator[None]:
             last = location
             if location not in known:
                 yield from remove_location(location)
-    _Found.locations = known
+    _LastCleanUp.locations = known
 
 
 # A thread that indexes whenever something has changed.

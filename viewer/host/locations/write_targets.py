@@ -42,18 +42,17 @@ def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = 
     is_sqlite = found.suffix.casefold() in SQLITE_SUFFIXES
     if known:
         is_sqlite = known.store_kind == Location.StoreKind.SQLITE
+    kind = Location.StoreKind.SQLITE if is_sqlite else Location.StoreKind.JSON
     if found.exists() and not (is_sqlite and found.is_file() and found.stat().st_size == 0):
         try:
             # A database without a table of checkpoints is not a write target: nothing is added to it.
             with open_reader(address_at(found)) as reader:
-                reader.check()
                 kind = Location.StoreKind(reader.store_kind())
-                if kind == Location.StoreKind.STATES:
-                    raise UnknownLocation(_("Runs cannot write checkpoints to a file of states."))
-                return WriteTarget(str(found), str(kind))
         except LocationUnreadable as error:
             raise UnknownLocation(translate(error)) from None
-    kind = Location.StoreKind.SQLITE if is_sqlite else Location.StoreKind.JSON
+    # A location of states stays one if its file is gone, or has a table of checkpoints now.
+    if kind == Location.StoreKind.STATES or (known and not known.takes_runs):
+        raise UnknownLocation(_("Runs cannot write checkpoints to a file of states."))
     return WriteTarget(str(found), kind.value)
 
 

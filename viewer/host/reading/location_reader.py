@@ -189,11 +189,6 @@ class LocationReader:
             item = next(iter(self._ask(Find(key))), None)
         return with_redacted_key(item, self._known) if item else None
 
-    def check(self) -> None:
-        """Raise LocationUnreadable if the location cannot be listed."""
-        if self.kind != "json":
-            self.engine()
-
     def read_all(self, entries: Sequence[Entry], max_readers: int) -> Iterator[Packed | ReadProblem]:
         """The checkpoint or problem of each entry, roughly in order."""
         is_worth_several = len(entries) >= MIN_ENTRIES_FOR_SEVERAL and self.kind == "json"

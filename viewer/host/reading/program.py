@@ -158,19 +158,19 @@ class Reader:
 
     def _opened_rows(self, file: DatabaseFile, message: Open, formats: list[StoreFormat]) -> Store:
         """The store of a file's checkpoints, or of an engine's states if it has no table of checkpoints."""
-        try:
-            if message.kind != "states":
-                return SqliteStore(file, message.limits, formats).__enter__()
-        except LocationUnreadable as error:
-            if message.kind or error.message.code != "store.no_table":
-                raise
+        stores = list[Store]()
+        if message.kind != "states":
+            stores.append(SqliteStore(file, message.limits, formats))
+        if message.kind != "sqlite":
+            stores += filter(None, (one.state_store(file, message.limits, formats) for one in formats))
         reason = LocationUnreadable("store.no_table")
-        for store_format in formats:
-            if (store := store_format.state_store(file, message.limits, formats)) is not None:
-                try:
-                    return store.__enter__()
-                except LocationUnreadable as error:
-                    reason = error
+        for store in stores:
+            try:
+                return store.__enter__()
+            except LocationUnreadable as error:
+                reason = error
+                if error.message.code != "store.no_table":
+                    break
         raise reason
 
     def _opened_database(

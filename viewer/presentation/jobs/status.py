@@ -182,11 +182,10 @@ def _for_space(job: Job) -> Wait | None:
     fault = folder_fault() if is_here(host.pk) else host.fault
     if fault is None:
         return None
-    text = {
-        "host.disk_full": gettext("for space on the disk of %(path)s: hardly any is left. Free some"),
-        "host.not_writable": gettext("for the folder %(path)s, which cannot be written"),
-    }
-    return Wait(job, "disk", text[fault.code] % fault.values)
+    text = gettext("for the folder %(path)s, which cannot be written")
+    if fault.code == "host.disk_full":
+        text = gettext("for space on the disk of %(path)s: hardly any is left. Free some")
+    return Wait(job, "disk", text % fault.values)
 
 
 def _for_a_limit(job: Job) -> Wait | None:
