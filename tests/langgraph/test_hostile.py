@@ -519,11 +519,11 @@ def test_the_time_to_show_a_checkpoint_grows_with_its_size_only(name: str) -> No
                 "metadata": {"step": 1},
             }
         )
-        started = time.process_time()
+        started = time.thread_time()
         info(contents)
         list(info_lines(contents))
         list(comparable(contents))
         units_of(contents)
         nodes_that_ran(checkpoint, checkpoint)
         # In quadratic time, each takes half a minute or more.
-        assert time.process_time() - started < 10
+        assert time.thread_time() - started < 10

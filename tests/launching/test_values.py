@@ -153,6 +153,6 @@ def test_equal_values_of_a_sweep_count_once_in_linear_time() -> None:
         *("1", "1.0", "true", '{"a": 1, "b": 2}', "null", '"a\\r\\nb"'),
     ]
     many = json.dumps([f"v{number % 20_000}" for number in range(40_000)])
-    began = time.process_time()
+    began = time.thread_time()
     assert len(setting_dimension("context", "x", ValueKind.JSON, many).values) == 20_000
-    assert time.process_time() - began < 2
+    assert time.thread_time() - began < 2

@@ -88,7 +88,7 @@ def assert_no_overlap(lineage: Lineage, seed: int) -> None:
 def test_ten_thousand_rows_are_fast_even_if_all_fork_from_one() -> None:
     star = [node("c0"), *(node(f"f{i}", "c0", branch=f"f{i}", second=i) for i in range(1, 10_000))]
     (lineage,) = build_forest(star).lineages
-    began = time.process_time()
+    began = time.thread_time()
     positions = lay_out(lineage.nodes)
-    assert time.process_time() - began < 10
+    assert time.thread_time() - began < 10
     assert max(position.lane for position in positions.values()) == MAX_LANES - 1

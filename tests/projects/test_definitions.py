@@ -166,19 +166,19 @@ def test_files_and_names_can_be_typed_as_entry_points(name: str) -> None:
 )
 def test_a_hostile_file_declares_nothing_and_is_read_quickly(tmp_path: Path, text: str) -> None:
     write(tmp_path / "flow.yaml", text)
-    began = time.process_time()
+    began = time.thread_time()
     for name, kind in found(tmp_path):
         input_names(tmp_path, name, kind)
-    assert time.process_time() - began < 5
+    assert time.thread_time() - began < 5
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("text", ['"', "/*", "//", ",", "[", '{"a":"\\', '\\"', ", \n"])
 def test_hostile_jsonc_is_read_in_linear_time(text: str) -> None:
-    began = time.process_time()
+    began = time.thread_time()
     with pytest.raises((ValueError, RecursionError)):
         parse_jsonc(text * (entry_points.MAX_DEFINITION_BYTES // len(text)))
-    assert time.process_time() - began < 2
+    assert time.thread_time() - began < 2
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,7 +195,7 @@ HOSTILE: list[Any] = [
 @pytest.mark.parametrize("schema", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_schema_stalls_or_breaks_the_form(schema: Any) -> None:
     texts = ["a" * 40 + "!", json.dumps({"a" * 40 + "!": 1}), json.dumps([{}] * 20_000), "1e400"]
-    started = time.process_time()
+    started = time.thread_time()
     for text in texts:
         # Neither raises anything else, and it says why.
         try:
@@ -204,7 +204,7 @@ def test_no_schema_stalls_or_breaks_the_form(schema: Any) -> None:
             assert str(invalid)
     question = OpenQuestion("", "Why?", suggested("Why?", "Why?", schema), schema)
     AnswersForm(QueryDict("choice:0=form"), [question]).is_valid()
-    assert time.process_time() - started < 10
+    assert time.thread_time() - started < 10
 
 
 def test_no_schema_makes_a_request() -> None:
