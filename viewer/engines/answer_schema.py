@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, time
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import re2
@@ -20,8 +20,10 @@ from viewer.messages.message import UserFacingError
 MAX_OPTIONS, MAX_FIELDS, MAX_CHOICES = 20, 40, 500
 # The most references that lead to one schema, and levels of objects whose fields are shown one by one.
 MAX_HOPS, MAX_LEVELS = 20, 4
-# The steps of one check, and the longest value that a message shows.
-MAX_STEPS, MAX_SHOWN = 10_000, 300
+# The steps of one check, the errors among which the best is found, and the longest value that a message shows.
+MAX_STEPS, MAX_ERRORS, MAX_SHOWN = 10_000, 50, 300
+# The package writes the whole value into each error. So many characters of it count as a step.
+CHARACTERS_OF_A_STEP = 200
 # The kind of value for each type of a JSON schema. Others are typed as JSON.
 KINDS = {"string": "text", "integer": "whole_number", "number": "number", "boolean": "yes_no"}
 FORMATS = ("date", "email", "ipv4", "ipv6", "uuid")
@@ -78,7 +80,8 @@ def _problem(answer: Any, schema: Schema) -> AnswerInvalid | None:
     from jsonschema.exceptions import best_match
 
     try:
-        error = best_match(_validator(schema).iter_errors(answer))
+        size = len(answer if isinstance(answer, str) else json.dumps(answer))
+        error = best_match(islice(_validator(schema, size).iter_errors(answer), MAX_ERRORS))
     except Exception:
         # The schema is of anyone: it may be invalid in many ways, or take too many steps.
         return None
@@ -106,24 +109,31 @@ class _TooManySteps(Exception):
     """A check takes too long."""
 
 
-def _validator(schema: Schema) -> Any:
-    """A validator of this schema that counts its steps, and fetches nothing."""
+def _validator(schema: Schema, size: int) -> Any:
+    """A validator of values with ``size`` characters. It counts its steps, and fetches nothing."""
     from jsonschema import Draft202012Validator, FormatChecker, validators
     from referencing import Registry
 
     base = validators.validator_for(schema, default=Draft202012Validator)
     steps = 0
 
+    def count(more: int) -> None:
+        nonlocal steps
+        steps += more
+        if steps > MAX_STEPS:
+            raise _TooManySteps
+
     def counted(check: Callable[..., Any]) -> Callable[..., Any]:
-        def counting(validator: Any, wanted: Any, value: Any, whole: Any) -> Any:
-            nonlocal steps
-            steps += 1 + (len(wanted) if isinstance(wanted, dict | list) else 0)
-            if steps > MAX_STEPS:
-                raise _TooManySteps
+        def counting(validator: Any, wanted: Any, value: Any, whole: Any) -> Iterator[Any]:
+            count(1 + (len(wanted) if isinstance(wanted, dict | list) else 0))
             if check in lists and not isinstance(wanted, list):
                 # It is invalid, and would refuse every answer.
-                return iter(())
-            return check(validator, wanted, value, whole)
+                return
+            for error in check(validator, wanted, value, whole) or ():
+                if not isinstance(error.validator, str):
+                    # It is of this check, not of a part of the schema.
+                    count(size // CHARACTERS_OF_A_STEP)
+                yield error
 
         return counting
 
