@@ -33,6 +33,7 @@ class Machine:
     variables: dict[str, str] = field(default_factory=dict)
     # The program and its arguments that start the worker, such as one that mounts its disk.
     prefix: list[str] = field(default_factory=list)
+    pools: tuple[str, ...] = ()
     _process: "subprocess.Popen[str] | None" = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +67,7 @@ class Machine:
     def start_worker(self) -> None:
         """Start the worker, which registers the machine as a host."""
         command = [*self.prefix, sys.executable, "manage.py", "worker", "--host", self.name]
+        command += [f"--pool={name}" for name in self.pools]
         self.worker = subprocess.Popen(command, cwd=ROOT, env=self.environment)
 
     def stop_worker(self) -> None:

@@ -5,7 +5,7 @@ import os
 import platform
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +24,7 @@ from viewer.data_folder import folder_fault
 from viewer.engines import all_engines
 from viewer.host.projects import engine_version
 from viewer.messages.message import UserFacingError, plain_text
-from viewer.models import Host, Project
+from viewer.models import Host, Pool, Project
 from viewer.models.hosts import DEFAULT_NAME, HOST_ID_FILE, MAX_MISSED, heartbeat_seconds, instance_here
 
 logger = logging.getLogger(__name__)
@@ -41,8 +41,10 @@ class HostNameTaken(UserFacingError):
         super().__init__(plain_text(text % {"name": host.name, "address": host.address}))
 
 
-def register(name: str | None, slots: int) -> Host:
-    """Return the host of this machine, which is up from now on. Without a name it keeps the one it has.
+def register(name: str | None, slots: int, pools: Sequence[str] = ()) -> Host:
+    """Return the host of this machine, which is up from now on, and only in these pools.
+
+    Without a name it keeps the one it has.
 
     A machine that has replaced another one, whose worker is not running, continues under its name. Raises
     HostNameTaken.
@@ -58,13 +60,14 @@ def register(name: str | None, slots: int) -> Host:
     if not may_have.update(instance=instance_here(), is_up=True, seen_at=Now(), **_facts(slots)):
         if name and host.name != name:
             # Another machine has just registered in the row that none had.
-            return register(name, slots)
+            return register(name, slots, pools)
         raise HostNameTaken(host)
     # A data folder has one name.
     Host.objects.filter(instance=instance_here()).exclude(pk=host.pk).update(instance="")
     if name and name != host.name:
         Host.objects.filter(pk=host.pk).update(name=name)
     host.refresh_from_db()
+    host.pools.set([Pool.objects.get_or_create(name=one)[0] for one in pools])
     beat(host)
     return host
 

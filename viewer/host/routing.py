@@ -14,7 +14,7 @@ from viewer import host_requests as asked
 from viewer.host import answers
 from viewer.host.registration import claim_unregistered
 from viewer.messages.message import UserMessage
-from viewer.models import Checkpoint, Host, Location, Project, Question, Run
+from viewer.models import Checkpoint, Host, Job, Location, Project, Question, Run
 
 Reply = TypeVar("Reply")
 
@@ -53,10 +53,21 @@ def host_of(request: asked.Request[Any]) -> int | None:
     found = set()
     for name, (model, way) in OWNERS.items():
         if (key := getattr(request, name, None)) is not None:
+            if model is Checkpoint and (drafted := _host_of_draft(key)):
+                # Only this host has its scratch store. It sees the project as well, which is in its pool.
+                return drafted
             found.add(model.objects.values_list(way, flat=True).get(pk=key))
     if len(found) > 1:
         raise asked.JobRefused("job.other_host")
     return found.pop() if found else None
+
+
+def _host_of_draft(key: int) -> int | None:
+    """Return the host whose job wrote this checkpoint to its scratch store; None for another checkpoint."""
+    checkpoint = Checkpoint.objects.only("source_key").get(pk=key)
+    if not checkpoint.is_scratch:
+        return None
+    return Job.objects.filter(pk=checkpoint.scratch_job).values_list("host", flat=True).first()
 
 
 def _answer_of(key: int, request: asked.Request[Any]) -> Any:

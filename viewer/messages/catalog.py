@@ -175,6 +175,23 @@ CATALOG: dict[str, str] = {
     "host.path_refused": _(
         "%(path)s is outside the folders that may be opened there (CHECKPOINT_ROOTS): %(roots)s"
     ),
+    # Why a host of a pool runs nothing at a location, or why a location cannot be in a pool.
+    "pool.large_project": _(
+        "The project has more than %(most)d files of source, so other hosts cannot compare it."
+    ),
+    "pool.local_server": _(
+        "The connection of %(path)s does not name a server that is the same for all hosts. Set its host and"
+        " port in POSTGRESQL_LOCATIONS."
+    ),
+    "pool.no_checkpoints": _("It has no checkpoints yet by which another host could recognise it."),
+    "pool.no_member": _("%(host)s is not in the pool %(pool)s. Start its worker with --pool %(pool)s first."),
+    "pool.not_compared": _("%(host)s has not reported yet what it has there."),
+    "pool.of_sqlite": _(
+        "%(path)s is a SQLite file, which several machines must not write to. Use a folder or PostgreSQL."
+    ),
+    "pool.other_location": _("There is something else at %(path)s."),
+    "pool.other_project": _("The project's source or secrets differ from those on %(host)s."),
+    "pool.other_server": _("%(path)s is a database of another server here."),
     "host.slow": _("The host %(host)s takes too long to answer."),
     # Why a typed path cannot be one of a project.
     "project.no_environment_file": _("This file does not exist. Leave this empty if there is none."),

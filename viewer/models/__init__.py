@@ -2,9 +2,9 @@
 
 from viewer.models.annotations import Annotation, AnnotationVersion, ReaderSettings, ShareLink
 from viewer.models.columns import uuid_of
-from viewer.models.hosts import Host
+from viewer.models.hosts import Host, Pool
 from viewer.models.jobs import DayLimits, Job, RecordedCode, Sweep
-from viewer.models.locations import Location, Problem, Project
+from viewer.models.locations import Location, PoolMember, Problem, Project
 from viewer.models.preflight import AcceptedEffect, PreflightCheck, accept_effects
 from viewer.models.questions import JobEvent, Question
 from viewer.models.runs import BucketObject, Checkpoint, Run, StoredCopy, run_uid
@@ -28,6 +28,8 @@ __all__ = [
     "Job",
     "JobEvent",
     "Location",
+    "Pool",
+    "PoolMember",
     "PreflightCheck",
     "Problem",
     "Project",

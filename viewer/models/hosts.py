@@ -53,6 +53,10 @@ class HostQuerySet(models.QuerySet["Host"]):
         """Hosts with a recent heartbeat, by the database's clock."""
         return self.filter(_is_live())
 
+    def available(self) -> HostQuerySet:
+        """Hosts that take new jobs."""
+        return self.live().filter(is_drained=False)
+
     def answering(self) -> HostQuerySet:
         """Hosts that answer requests: this machine, and those with a recent heartbeat."""
         return self.filter(_is_live() | models.Q(pk__in=Host.objects.here().values("pk")))
@@ -66,6 +70,18 @@ class HostQuerySet(models.QuerySet["Host"]):
         if settings.IS_DATABASE_SHARED:
             return self.filter(mine).order_by("pk")[:1]
         return self.order_by(models.Case(models.When(mine, then=0), default=1), "pk")[:1]
+
+
+class Pool(models.Model):
+    """Hosts that see the same folders and databases, so that any of them runs the jobs there."""
+
+    name = models.CharField(max_length=100, unique=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Host(models.Model):
@@ -94,6 +110,8 @@ class Host(models.Model):
     fault = UserMessageField(null=True, blank=True)
     # Whether it takes no new jobs, such as before maintenance.
     is_drained = models.BooleanField(default=False)
+    # The pools that its worker has joined.
+    pools = models.ManyToManyField(Pool, related_name="hosts", blank=True)
 
     objects = HostQuerySet.as_manager()
 

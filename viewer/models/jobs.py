@@ -35,14 +35,14 @@ class JobQuerySet(models.QuerySet["Job"]):
     """Queries for jobs."""
 
     def here(self) -> JobQuerySet:
-        """Jobs that this machine claimed, and unclaimed jobs of its locations.
+        """Jobs that this machine claimed, and unclaimed jobs that it may claim.
 
         Only this machine starts and follows them. Without a join, so that an update of these rows checks its
         other conditions on the rows themselves. PostgreSQL does not check them again in a subquery after it
         has waited for another update.
         """
         mine = models.Q(host__in=Host.objects.here())
-        return self.filter(mine | models.Q(host=None, location__in=Location.objects.here()))
+        return self.filter(mine | models.Q(host=None, location__in=Location.objects.runnable_here()))
 
     def queued(self) -> JobQuerySet:
         return self.filter(status=self.model.Status.QUEUED)
@@ -232,6 +232,8 @@ class Job(Metered):
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     # The earliest start. If empty, it starts as soon as a worker slot is free.
     start_at = models.DateTimeField(null=True, blank=True)
+    # The database in which it was queued (viewer/postgresql), which a standby or a restored backup is not.
+    queued_in = models.CharField(max_length=100, blank=True, default="", db_default="")
     # When the job became due. A job with a start time starts only if this is set.
     became_due_at = models.DateTimeField(null=True, blank=True)
     # Detects whether a resubmitted form has the same content, even after the edits were deleted.
@@ -288,6 +290,13 @@ class Job(Metered):
         """The folder of its request, spool, log and lock."""
         return Path(settings.DATA_DIR) / "jobs" / str(self.id)
 
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if self._state.adding and self.host_id is None and self.checkpoint and self.checkpoint.is_scratch:
+            # Only the host of a draft has its scratch store.
+            drafts = Job.objects.filter(pk=self.checkpoint.scratch_job)
+            self.host_id = drafts.values_list("host", flat=True).first()
+        super().save(*args, **kwargs)
+
     @property
     def runs_on(self) -> Host:
         """The host that claimed it; until then, that of its location."""
@@ -328,13 +337,19 @@ class Job(Metered):
         """Whether a question waited when this was first read. A page reads it several times."""
         return self.status == self.Status.RUNNING and self.questions.waiting().exists()
 
-    def claim(self) -> bool:
+    def claim(self, queued_in: str | None = None) -> bool:
         """Claim a queued job for this process, and record this machine as its host.
 
-        Return False if it was claimed before, was cancelled, is not due, or is another machine's.
+        Return False if it was claimed before, was cancelled, is not due, or is another machine's. With
+        ``queued_in``, also if it is of a pool and was queued in another database than this one: the claim of
+        another host may have been lost.
         """
         start = {"status": Job.Status.STARTING, "started_at": timezone.now(), "host": own_host_key()}
-        claimed = Job.objects.due().here().filter(pk=self.pk).update(**start)
+        due = Job.objects.due().here().filter(pk=self.pk)
+        if queued_in is not None:
+            of_one_host = models.Q(location__in=Location.objects.filter(pool=None))
+            due = due.filter(of_one_host | models.Q(queued_in=queued_in))
+        claimed = due.update(**start)
         if claimed:
             self.refresh_from_db()
             logger.info(

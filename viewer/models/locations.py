@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.messages.message import UserMessage
 from viewer.models.columns import UserMessageField
-from viewer.models.hosts import Host
+from viewer.models.hosts import Host, Pool
 
 
 class ProjectQuerySet(models.QuerySet["Project"]):
@@ -115,6 +115,12 @@ class LocationQuerySet(models.QuerySet["Location"]):
         """Locations that this machine reads."""
         return self.filter(host__in=Host.objects.here())
 
+    def runnable_here(self) -> LocationQuerySet:
+        """Locations whose jobs this machine may start: its own, and those of its pools that it recognised."""
+        here = Host.objects.here()
+        seen = PoolMember.objects.filter(host__in=here, location__pool__hosts__in=here, refusal__isnull=True)
+        return self.filter(models.Q(host__in=here) | models.Q(pk__in=seen.values("location")))
+
     def with_counts(self) -> LocationQuerySet:
         """Annotate each location with ``run_count``, ``checkpoint_count`` and ``problem_count``."""
         problems = Problem.objects.filter(location=models.OuterRef("pk")).order_by().values("location")
@@ -155,6 +161,8 @@ class Location(models.Model):
     uid = models.UUIDField(unique=True, editable=False)
     # The machine that reads it; this one unless said otherwise.
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="locations")
+    # The hosts that may run its jobs as well, and read it if this one is away.
+    pool = models.ForeignKey(Pool, null=True, blank=True, on_delete=models.SET_NULL, related_name="locations")
     # ``postgresql:NAME`` for a database, whose connection is only in the settings of its host.
     path = models.CharField(max_length=1000)
     # The name of the engine that wrote it (a folder of viewer/engines).
@@ -293,6 +301,13 @@ class Location(models.Model):
         }
 
     @property
+    def with_same_project(self) -> LocationQuerySet:
+        """The locations of its project, which are read by one host; itself if it has none."""
+        if self.project_id is None:
+            return Location.objects.filter(pk=self.pk)
+        return Location.objects.filter(project=self.project_id)
+
+    @property
     def is_local(self) -> bool:
         """Whether it is a folder or file on this machine."""
         return self.store_kind != self.StoreKind.POSTGRESQL
@@ -311,6 +326,26 @@ class Location(models.Model):
     @property
     def parent_name(self) -> str:
         return "PostgreSQL" if self.store_kind == self.StoreKind.POSTGRESQL else Path(self.path).parent.name
+
+
+class PoolMember(models.Model):
+    """What a host of a pool has at the path of a location (viewer/host/jobs/pools.py)."""
+
+    location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="members")
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="+")
+    # As ``Location.identity``, on this machine.
+    identity = models.CharField(max_length=100, blank=True)
+    # Digests of the server's address, and of the project's source and secrets.
+    server_digest = models.CharField(max_length=64, blank=True)
+    project_digest = models.CharField(max_length=64, blank=True)
+    # Why it is not certain that it is the same location. The host starts nothing there then.
+    refusal = UserMessageField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["location", "host"], name="unique_pool_member")]
+
+    def __str__(self) -> str:
+        return f"{self.host} at {self.location}"
 
 
 class Problem(models.Model):

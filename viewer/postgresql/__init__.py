@@ -44,6 +44,22 @@ def server_name() -> str:
     return f"{values['NAME']} on {host}:{port}" if port else f"{values['NAME']} on {host}"
 
 
+def rows_identity() -> str:
+    """Return what identifies the rows: it differs on a standby that took over, and in a restored backup.
+
+    Empty for SQLite, whose file one machine has.
+    """
+    if not is_used():
+        return ""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT system_identifier || ':' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)"
+            " || ':' || 'viewer_job'::regclass::oid FROM pg_control_system()"
+        )
+        (found,) = cursor.fetchone()
+    return str(found)
+
+
 def connected() -> "Connection[tuple[Any, ...]]":
     """Return a new connection in autocommit mode, past a pooler if ``DATABASE_DIRECT_URL`` is set.
 

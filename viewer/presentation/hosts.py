@@ -1,16 +1,18 @@
 """What pages and the terminal show of hosts. With one host, nothing of it is shown elsewhere."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from django.conf import settings
+from django.db.models import F
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_named
 from viewer.formats import duration, short_moment
+from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
-from viewer.models import Host, Job, Location, Project
+from viewer.models import Host, Job, Location, PoolMember, Project
 
 # Seconds of difference between two clocks that change nothing a person sees.
 MAX_CLOCK_DIFFERENCE = 5.0
@@ -27,6 +29,7 @@ class ShownHost:
     is_removable: bool
     running: int
     queued: int
+    pools: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -50,6 +53,9 @@ def shown_hosts() -> list[ShownHost]:
     unfinished = Job.objects.unfinished().values_list(Coalesce("host", "location__host"), "status")
     locations = Counter(Location.objects.values_list("host", flat=True))
     projects = Counter(Project.objects.values_list("host", flat=True))
+    refusals = defaultdict[int, list[UserMessage]](list)
+    for member in PoolMember.objects.filter(refusal__isnull=False, location__pool__hosts=F("host")):
+        refusals[member.host_id].append(member.refusal)
     jobs = Counter((host, status == Job.Status.QUEUED) for host, status in unfinished)
     return [
         ShownHost(
@@ -60,10 +66,17 @@ def shown_hosts() -> list[ShownHost]:
             is_removable=not (host.pk in answering or locations[host.pk] or projects[host.pk]),
             running=jobs[host.pk, False],
             queued=jobs[host.pk, True],
-            warnings=warnings_of(host),
+            pools=[pool.name for pool in host.pools.all()],
+            warnings=[*warnings_of(host), *(translate(one) for one in refusals[host.pk])],
         )
-        for host in Host.objects.all()
+        for host in Host.objects.prefetch_related("pools")
     ]
+
+
+def refusals_at(location: Location) -> list[str]:
+    """Return why hosts of its pool run nothing at a location, each as a sentence with the host's name."""
+    refused = location.members.filter(refusal__isnull=False).select_related("host").order_by("host__name")
+    return [f"{one.host.name}: {translate(one.refusal)}" for one in refused]
 
 
 def hosts_if_several() -> dict[int, ShownHost]:

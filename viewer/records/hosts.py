@@ -1,7 +1,12 @@
-"""Whether the host of a location or job answers. A database that no other machine uses has one host."""
+"""Whether the host of a location or job answers, and the pools of locations.
 
-from viewer.messages.message import UserMessage
-from viewer.models import Host, Job
+A database that no other machine uses has one host.
+"""
+
+from django.db import transaction
+
+from viewer.messages.message import UserFacingError, UserMessage
+from viewer.models import Host, Job, Location, Pool, PoolMember, Project
 
 
 def is_here(host: int) -> bool:
@@ -36,3 +41,38 @@ def give_up(job: Job) -> bool:
     job.request_cancel()
     error = UserMessage("job.host_away", {"host": job.runs_on.name})
     return job.end(Job.Status.INTERRUPTED, error=error)
+
+
+def hosts_that_may_start(job: Job) -> list[Host]:
+    """Return the hosts of a pool that are available and recognise the location of a queued job."""
+    if job.host_id or not job.location.pool_id:
+        return []
+    members = PoolMember.objects.filter(location=job.location_id, refusal__isnull=True)
+    found = Host.objects.available().filter(pools=job.location.pool_id, pk__in=members.values("host"))
+    return list(found)
+
+
+class PoolRefused(UserFacingError):
+    """A location cannot be in a pool. The message says why."""
+
+
+@transaction.atomic
+def change_pool(location: Location, pool: Pool | None) -> None:
+    """Put a location, with its project and the project's other locations, into a pool or into none.
+
+    Raises PoolRefused.
+    """
+    locations = list(location.with_same_project.select_related("host").select_for_update(of=("self",)))
+    for one in locations if pool else ():
+        assert pool is not None
+        if one.store_kind == Location.StoreKind.SQLITE:
+            raise PoolRefused("pool.of_sqlite", path=one.path)
+        if not one.host.pools.filter(pk=pool.pk).exists():
+            raise PoolRefused("pool.no_member", host=one.host.name, pool=pool.name)
+    PoolMember.objects.filter(location__in=locations).delete()
+    Location.objects.filter(pk__in=[one.pk for one in locations]).update(pool=pool)
+
+
+def pool_of(project: Project) -> Pool | None:
+    """Return the pool of a project's locations."""
+    return Pool.objects.filter(locations__project=project).first()

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from viewer import postgresql
 from viewer.models import Host, Job
 from viewer.records.limits import reached_shared_limit
 
@@ -21,6 +22,8 @@ MAX_WARMUP = timedelta(seconds=90)
 
 def enqueue(job: Job) -> None:
     """Let a worker start the job as soon as it may start. Its row has been stored or changed."""
+    if postgresql.is_used():
+        Job.objects.queued().filter(pk=job.pk).update(queued_in=postgresql.rows_identity())
     Job.objects.filter(pk=job.pk).mark_due()
 
 

@@ -150,9 +150,12 @@ def empty_answer_label(question: Question) -> str:
 
 
 @register.inclusion_tag("hosts/_where.html")
-def where(subject: Location | Job, hosts: Mapping[int, ShownHost] | str = "") -> dict[str, ShownHost | None]:
-    """Show the host of a location or job, and whether it is away. A page with many passes all ``hosts``."""
-    location = subject.location if isinstance(subject, Job) else subject
-    host = (subject.host_id if isinstance(subject, Job) else None) or location.host_id
+def where(subject: Location | Job, hosts: Mapping[int, ShownHost] | str = "") -> dict[str, Any]:
+    """Show the host of a location or job, whether it is away, and the pool of its location.
+
+    A page with many passes all ``hosts``.
+    """
+    host = subject.runs_on if isinstance(subject, Job) else subject.host
+    pool = subject.location.pool if isinstance(subject, Job) else subject.pool
     found = hosts_if_several() if isinstance(hosts, str) else hosts
-    return {"shown": found.get(host)}
+    return {"shown": found.get(host.pk), "pool": pool}

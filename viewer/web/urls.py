@@ -31,6 +31,7 @@ location_urls = [
     path("locations/paths/", locations.paths, name="location-paths"),
     path("locations/<uuid:uid>/", locations.show, name="location"),
     path("locations/<uuid:uid>/path/", locations.change, name="location-path"),
+    path("locations/<uuid:uid>/pool/", locations.share, name="location-pool"),
     path("locations/<uuid:uid>/refresh/", locations.refresh, name="location-refresh"),
     path("locations/<uuid:uid>/import/cancel/", locations.cancel_import, name="location-cancel-import"),
     path("locations/<uuid:uid>/replaced/", locations.accept_replacement, name="location-replaced"),

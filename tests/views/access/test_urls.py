@@ -57,6 +57,7 @@ SENT = {
     *(
         "location-add",
         "location-path",
+        "location-pool",
         "location-refresh",
         "location-cancel-import",
         "location-remove",

@@ -7,11 +7,14 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer.cli.finding import location_elsewhere
 from viewer.cli.output import Output, Subcommand
 from viewer.formats import moment_text
-from viewer.models import Host
+from viewer.messages.translation import translate
+from viewer.models import Host, Location, Pool
 from viewer.presentation.hosts import ShownHost, in_use_text, shown_hosts
-from viewer.validation import NAME
+from viewer.records.hosts import PoolRefused, change_pool
+from viewer.validation import NAME, one_line
 
 
 def _add_hosts_arguments(parser: CommandParser) -> None:
@@ -26,10 +29,21 @@ def _add_hosts_arguments(parser: CommandParser) -> None:
     change.add_argument(
         "--remove", type=NAME, metavar="NAME", help=_("Remove this host, which is away and has no locations.")
     )
+    change.add_argument(
+        "--pool",
+        nargs=2,
+        metavar=("POOL", "LOCATION"),
+        help=_("Let the hosts of this pool run the jobs of a location, its project and its other locations."),
+    )
+    change.add_argument(
+        "--no-pool", metavar="LOCATION", help=_("Let only its host run the jobs of this location.")
+    )
 
 
 def _handle_hosts(options: Mapping[str, Any]) -> Output:
-    """All hosts, after the change. Raises CommandError for an unknown name, or for a host in use."""
+    """All hosts, after the change. Raises CommandError for an unknown name, or for what cannot be changed."""
+    if options["pool"] or options["no_pool"]:
+        _change_pool(*(options["pool"] or ("", options["no_pool"])))
     if name := options["drain"] or options["resume"] or options["remove"]:
         host = Host.objects.filter(name=name).first()
         if host is None:
@@ -40,6 +54,19 @@ def _handle_hosts(options: Mapping[str, Any]) -> Output:
             raise CommandError(in_use_text(host))
     hosts = shown_hosts()
     return Output({"hosts": [_hosts_document(one) for one in hosts]}, _hosts_lines(hosts))
+
+
+def _change_pool(name: str, text: str) -> None:
+    location = location_elsewhere(text) or Location.objects.here().filter(path=text).first()
+    pool = Pool.objects.filter(name=name).first()
+    if location is None:
+        raise CommandError(_("%s is not a location.") % one_line(text))
+    if name and pool is None:
+        raise CommandError(_("No host has joined the pool %s.") % one_line(name))
+    try:
+        change_pool(location, pool)
+    except PoolRefused as refused:
+        raise CommandError(translate(refused)) from None
 
 
 def _hosts_document(shown: ShownHost) -> dict[str, Any]:
@@ -60,6 +87,7 @@ def _hosts_document(shown: ShownHost) -> dict[str, Any]:
         "forkline": host.version,
         "python": host.python_version,
         "engines": host.engines,
+        "pools": shown.pools,
         "warnings": shown.warnings,
     }
 
@@ -70,6 +98,8 @@ def _hosts_lines(hosts: list[ShownHost]) -> Iterator[str]:
         values = {"name": shown.host.name, "state": shown.state, "running": shown.running}
         seen = moment_text(shown.host.seen_at, "full") if shown.host.seen_at else _("never")
         yield line % {**values, "seen": seen, "slots": shown.host.slots}
+        if shown.pools:
+            yield "  " + _("pool %(pool)s") % {"pool": ", ".join(shown.pools)}
         yield from (f"  {warning}" for warning in shown.warnings)
 
 

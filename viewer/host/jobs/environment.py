@@ -120,7 +120,7 @@ def protected_paths(project: Project) -> list[str]:
     code = {path for folder in code_folders(project) for path in _both(folder)}
     around = {above for folder in code for above in (folder, *folder.parents)}
     found = {*_both(Path(settings.DATA_DIR))}
-    of_files = Location.objects.here().exclude(store_kind=Location.StoreKind.POSTGRESQL)
+    of_files = Location.objects.runnable_here().exclude(store_kind=Location.StoreKind.POSTGRESQL)
     for path, store_kind in of_files.values_list("path", "store_kind"):
         for form in _both(Path(path)):
             found.add(form)

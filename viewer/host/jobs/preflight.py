@@ -63,7 +63,7 @@ def fingerprint_of(checkpoint: Checkpoint | None, project: Project, entry_point:
         *(_marks([Path(project.environment_file)]) if project.environment_file else ()),
         *_marks(_runner_sources()),
     ]
-    without = set(Location.objects.here().values_list("path", flat=True))
+    without = set(Location.objects.runnable_here().values_list("path", flat=True))
     for folder in source_folders(Path(project.folder)):
         parts += _source_marks(folder, without)
     if checkpoint:

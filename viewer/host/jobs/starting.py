@@ -23,12 +23,14 @@ from viewer.host.jobs.environment import (
 )
 from viewer.host.jobs.events import clean_up, redactor_of
 from viewer.host.jobs.files import JobStorage, storage_of
+from viewer.host.jobs.pools import refusal_to_run
 from viewer.host.jobs.processes import RunnerProcess
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import NotConfigured, unredacted_source
 from viewer.host_requests import HostRefusal, JobRefused
 from viewer.models import Checkpoint, Job, Location, Project
+from viewer.postgresql import rows_identity
 from viewer.records.bodies import stored_bytes, stored_contents
 from viewer.records.runner_requests import REPEATABLE_EDITS
 from viewer.redaction import MARKER
@@ -92,9 +94,13 @@ def launch(job: Job) -> RunnerProcess | None:
     was started before. A job that cannot start fails with the reason. The caller holds the job's follower
     lock.
     """
-    if not job.claim():
+    if refusal := refusal_to_run(job.location):
+        logger.warning("job %s is left to other hosts: %s", job.pk, refusal)
         return None
-    if storage_of(job).was_started():
+    was_started = storage_of(job).was_started()
+    if not job.claim(queued_in=None if was_started else rows_identity()):
+        return None
+    if was_started:
         # The row is older than the run: a standby without the last commits took over, or a backup was
         # restored. So the caller follows the run, or records that it was interrupted.
         logger.warning("job %s was started before its row says so, and is followed", job.pk)

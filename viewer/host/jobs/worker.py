@@ -20,6 +20,7 @@ from viewer.data_folder.write_ahead_log import clear_if_pending
 from viewer.host.jobs import prewarm
 from viewer.host.jobs.following import ensure_finished, stopping
 from viewer.host.jobs.orphans import end_orphan_processes, orphaned_jobs
+from viewer.host.jobs.pools import poll_pools
 from viewer.host.jobs.prewarm import PrewarmPool, end_all, maintain
 from viewer.host.jobs.redact_again import redact_jobs_again
 from viewer.host.jobs.retention import delete_drafts, remove_once_a_day
@@ -38,6 +39,8 @@ IDLE_SECONDS = 0.5
 PRUNE_SECONDS = 3600
 # The pause after a failure, such as a full disk.
 FAILED_SECONDS = 1.0
+# How often the locations of pools are recognised. A host counts as away after 30 seconds.
+POOL_SECONDS = 5.0
 # Following is cheap, and the run already costs money, so it does not occupy a slot.
 MAX_ADOPTED = 64
 
@@ -58,6 +61,9 @@ class WorkerState:
     # There was no unfinished job at the last poll.
     is_quiet: bool = False
     pruned_at: float = float("-inf")
+    # Recognising the locations of pools, which may wait for disks.
+    pools: Future[None] | None = None
+    pools_at: float = float("-inf")
     prewarm_pool: PrewarmPool = field(default_factory=PrewarmPool)
 
 
@@ -175,6 +181,10 @@ def adopt_orphans(state: WorkerState) -> None:
     Job.objects.here().mark_due()
     state.is_quiet = not (state.adopted or Job.objects.unfinished().here().exists())
     clear_if_pending()
+    is_idle = state.pools is None or state.pools.done()
+    if settings.IS_DATABASE_SHARED and is_idle and time.monotonic() - state.pools_at >= POOL_SECONDS:
+        state.pools_at = time.monotonic()
+        state.pools = state.followers.submit(in_thread, "recognising locations of pools", poll_pools)
     if time.monotonic() - state.pruned_at > PRUNE_SECONDS:
         state.pruned_at = time.monotonic()
         delete_drafts()

@@ -15,8 +15,9 @@ from viewer.host.locations.results import ImportSummary
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.host_requests import Body, NotReadable
 from viewer.messages.message import UserFacingError, UserMessage
-from viewer.models import Checkpoint, Location
+from viewer.models import Checkpoint, Host, Location, PoolMember
 from viewer.records.bucket import BucketAway
+from viewer.records.hosts import is_here
 from viewer.stores.addresses import Identity, ServerAddress, libpq_environment, name_in, path_of_database
 from viewer.stores.errors import LocationLimitExceeded, LocationReplaced, LocationUnreadable
 from viewer.stores.packing import Packed
@@ -40,7 +41,7 @@ def address_of(location: Location) -> LocationAddress:
 
     Raises LocationUnreadable for a database that is not in the settings.
     """
-    identity = Identity.parse(location.identity)
+    identity = Identity.parse(identity_here(location))
     secrets = secrets_for(location.project)
     server = None
     if location.store_kind == Location.StoreKind.POSTGRESQL:
@@ -56,6 +57,14 @@ def address_of(location: Location) -> LocationAddress:
         settings.DATA_DIR,
         location.store_kind,
     )
+
+
+def identity_here(location: Location) -> str:
+    """The recorded identity on this machine. That of a pool's location differs from that on its host."""
+    if location.pool_id is None or is_here(location.host_id):
+        return location.identity
+    mine = PoolMember.objects.filter(location=location, host__in=Host.objects.here())
+    return mine.values_list("identity", flat=True).first() or location.identity
 
 
 def server_address(name: str) -> ServerAddress:
@@ -106,7 +115,9 @@ def refresh(location: Location) -> bool:
         return False
     location.refresh_from_db(fields=["project", "secrets_digest", "price_digest", "listed_fingerprint"])
     try:
-        redact_known_secrets(location)
+        if location.pool_id is None or is_here(location.host_id):
+            # The others of its pool have the same secrets, and their own keys for the digest.
+            redact_known_secrets(location)
     except BucketAway as away:
         raise LocationUnreadable(away.message) from None
     return True
@@ -125,7 +136,9 @@ def with_reader(location: Location, update: Callable[[LocationReader], ImportSum
                 return ImportSummary(read_error=location.read_error, refused_fingerprint=mark)
             return update(reader)
     except LocationReplaced as error:
-        return ImportSummary(read_error=error.message, replaced_by=error.identity)
+        # What another host of its pool has there replaces nothing.
+        is_own = is_here(location.host_id)
+        return ImportSummary(read_error=error.message, replaced_by=error.identity if is_own else "")
     except LocationLimitExceeded as error:
         return ImportSummary(read_error=error.message, refused_fingerprint=mark)
     except LocationUnreadable as error:

@@ -14,6 +14,7 @@ from viewer.host.reading.location_reader import open_reader
 from viewer.host_requests import UnknownLocation, WriteTarget
 from viewer.messages.translation import translate
 from viewer.models import Location, Project
+from viewer.records.hosts import pool_of
 from viewer.records.locations import NotLocal, path_of
 from viewer.stores.addresses import is_uri, name_in
 from viewer.stores.errors import LocationUnreadable
@@ -88,6 +89,7 @@ def open_write_target(target: WriteTarget, project: Project, engine: str = DEFAU
         defaults={
             "store_kind": target.store_kind,
             "project": project,
+            "pool": pool_of(project),
             "identity": identity,
             "engine": engine,
         },

@@ -50,6 +50,14 @@ class Command(ForklineCommand):
             help=_("The name of this machine, if several machines share the database."),
         )
         parser.add_argument(
+            "--pool",
+            type=HOST_NAME,
+            metavar="NAME",
+            action="append",
+            default=[],
+            help=_("A pool of hosts that this machine joins. It can be repeated."),
+        )
+        parser.add_argument(
             "--check",
             action="store_true",
             help=_("Check that this machine's worker runs and reaches its database. Exit with 0 or 1."),
@@ -65,7 +73,7 @@ class Command(ForklineCommand):
         hold(options["lifeline"])
         # Jobs under way continue, as each runner has its own session.
         call_at_signal((signal.SIGTERM, signal.SIGINT), stopping.set)
-        host = register(options["host"], options["jobs"])
+        host = register(options["host"], options["jobs"], options["pool"])
         self.warn_of(host)
         with (
             heartbeats(host, stopping.set),

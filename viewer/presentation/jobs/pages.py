@@ -48,7 +48,9 @@ COLUMNS = (
 def job_list(address: QueryDict) -> Listing[Job]:
     """Return the page of jobs for an address. ``asks`` of a job says whether it waits for an answer."""
     wanted = filter_in(address, STATUSES, COLUMNS, NEWEST_FIRST)
-    jobs = Job.objects.select_related("run", "host", "location__host", "requested_by").annotate(asks=_asks())
+    jobs = Job.objects.select_related(
+        "run", "host", "location__host", "location__pool", "requested_by"
+    ).annotate(asks=_asks())
     found = _with_status(_matching(jobs, wanted.query), wanted.only)
     found = found.order_by(order_of(COLUMNS, wanted.sort), "-created_at", "-pk")
     return Listing(

@@ -19,9 +19,10 @@ from viewer.formats import count_text, duration, short_moment
 from viewer.host_requests import ReadWorkers, Workers, ask
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
-from viewer.models import Host, Job, Question
+from viewer.models import Host, Job, Pool, Question
+from viewer.postgresql import rows_identity
 from viewer.presentation.hosts import away_text
-from viewer.records.hosts import is_away, is_here, is_stalled
+from viewer.records.hosts import hosts_that_may_start, is_away, is_here, is_stalled
 from viewer.records.limits import Limit, limit_in, midnight, reached_shared_limit, usage_of
 from viewer.records.queue import waits_for_cache_warmup
 
@@ -123,7 +124,9 @@ def waiting() -> list[Wait]:
     """Return every waiting job: those that need a person first, then in the order of their start."""
     asking = Q(pk__in=Question.objects.waiting().values("job"))
     jobs = Job.objects.unfinished().filter(Q(status=Job.Status.QUEUED) | asking)
-    related = jobs.select_related("run", "host", "location__host", "project", "sweep", "requested_by")
+    related = jobs.select_related(
+        "run", "host", "location__host", "location__pool", "project", "sweep", "requested_by"
+    )
     waits = [wait for job in related.order_by("start_at", "created_at") if (wait := wait_of(job))]
     return sorted(waits, key=lambda wait: not wait.needs_a_person)
 
@@ -135,13 +138,24 @@ def wait_of(job: Job) -> Wait | None:
     if job.status != Job.Status.QUEUED:
         return None
     waits = (
-        _for_its_time(job)
+        _for_a_person(job)
+        or _for_its_time(job)
         or _for_its_host(job)
         or _for_space(job)
         or _for_a_limit(job)
         or _for_the_cache(job)
     )
     return waits or _for_a_slot(job)
+
+
+def _for_a_person(job: Job) -> Wait | None:
+    if not job.location.pool or job.host or job.queued_in == rows_identity():
+        return None
+    text = gettext(
+        "for you: its database was replaced after it was queued, so another host of the pool %(pool)s may"
+        " have started it. Check that, then start it manually."
+    )
+    return Wait(job, "person", text % {"pool": job.location.pool.name})
 
 
 def _for_its_time(job: Job) -> Wait | None:
@@ -161,6 +175,8 @@ def _for_its_time(job: Job) -> Wait | None:
 
 
 def _for_its_host(job: Job) -> Wait | None:
+    if job.location.pool and not job.host:
+        return None if hosts_that_may_start(job) else _for_its_pool(job, job.location.pool)
     host = job.runs_on
     if is_away(host.pk):
         return Wait(job, "host", gettext("for %(host)s") % {"host": away_text(host)}, reverse("hosts"))
@@ -168,6 +184,11 @@ def _for_its_host(job: Job) -> Wait | None:
         text = gettext("for %(host)s, which takes no new jobs now") % {"host": host.name}
         return Wait(job, "host", text, reverse("hosts"))
     return None
+
+
+def _for_its_pool(job: Job, pool: Pool) -> Wait:
+    text = gettext("for a host of the pool %(pool)s: none that takes new jobs has recognised its location")
+    return Wait(job, "host", text % {"pool": pool.name}, reverse("hosts"))
 
 
 def workers_of(host: Host) -> Workers:
@@ -220,11 +241,12 @@ def _url_of(limit: Limit, job: Job) -> str:
 
 
 def _for_a_slot(job: Job) -> Wait:
-    workers = workers_of(job.runs_on)
-    if not workers.is_up:
+    hosts = hosts_that_may_start(job) or [job.runs_on]
+    workers = [workers_of(host) for host in hosts]
+    if not any(one.is_up for one in workers):
         return Wait(job, "worker", gettext("for a worker: none is running"))
-    busy = Job.objects.under_way().filter(host=job.runs_on).count()
-    slots = workers.slots
+    busy = Job.objects.under_way().filter(host__in=hosts).count()
+    slots = sum(one.slots for one in workers)
     if slots and busy >= slots:
         text = gettext("for a free slot: %(busy)d of %(slots)d are busy")
         return Wait(job, "slot", text % {"busy": min(busy, slots), "slots": slots})

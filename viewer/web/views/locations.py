@@ -36,10 +36,10 @@ from viewer.host_requests import (
 from viewer.messages.translation import translate
 from viewer.models import Location, Problem
 from viewer.presentation.deletions import deleted_texts
-from viewer.presentation.hosts import hosts_if_several
+from viewer.presentation.hosts import hosts_if_several, refusals_at
 from viewer.presentation.jobs.status import workers_of
 from viewer.presentation.run_list import run_list
-from viewer.records.hosts import chosen_host
+from viewer.records.hosts import PoolRefused, change_pool, chosen_host
 from viewer.records.locations import is_indexed, keeps_files, removal_blocker
 from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.locations import LocationForm, RulesForm, allowed_folders
@@ -152,6 +152,19 @@ def change(request: HttpRequest, uid: UUID) -> HttpResponse:
     return redirect(location)
 
 
+@require_POST
+def share(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Put a location, with its project, into a pool of its host, or into none."""
+    location = get_object_or_404(Location.objects.select_related("host"), uid=uid)
+    key = request.POST.get("pool", "")
+    pool = get_object_or_404(location.host.pools, pk=key) if key.isdecimal() else None
+    try:
+        change_pool(location, pool)
+    except PoolRefused as refused:
+        messages.error(request, translate(refused))
+    return redirect(location)
+
+
 @viewer_allowed
 @require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
@@ -172,6 +185,8 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         "problems": location.problems.order_by(LAST_WHAT_IS_FOREIGN, "source_key")[:PROBLEMS_SHOWN],
         "problem_count": location.problems.count(),
         "would_be_lost": removal_blocker(location),
+        "pools": location.host.pools.all(),
+        "refusals": refusals_at(location),
         "failed_starts": location.jobs.failed_starts().order_by("-created_at")[:FAILED_STARTS_SHOWN],
     }
     part = request.headers.get("HX-Target") == "location-contents"

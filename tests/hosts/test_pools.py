@@ -1,0 +1,209 @@
+"""Hosts of a pool share a folder and a project, as real processes: each job starts once, whichever ends."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts.served_demo import free_port
+from tests.hosts.failing_servers import NAME, FailingServer
+from tests.hosts.machines import Machine
+from tests.hosts.test_failures import ADD, FORK, address, failing, wait_for_status
+from tests.hosts.test_remote import stopped, wait_for
+from tests.langgraph.postgresql.server import Server
+from tests.real_stores import copy_of
+
+__all__ = ["failing"]
+
+SHARE = """
+from viewer.records.hosts import change_pool
+change_pool(Location.objects.get(), Pool.objects.get(name="shared"))
+"""
+WAIT = """
+import time
+from django.db import DatabaseError, connection
+ends, found = time.monotonic() + 120, None
+while not found:
+    assert time.monotonic() < ends
+    time.sleep(0.1)
+    try:
+        found = CONDITION
+    except DatabaseError:
+        connection.close()
+"""
+
+
+class Cluster:
+    """A web server and two hosts of a pool, which see the same folder."""
+
+    def __init__(self, folder: Path, server: Server, failing: FailingServer) -> None:
+        self.standby_port = free_port()
+        url = f"{address(failing.port, self.standby_port)} target_session_attrs=read-write"
+        self.root = folder / "shared"
+        self.root.mkdir()
+        (self.root / "go").touch()
+        variables = {"DATABASE_URL": url, "CHECKPOINT_ROOTS": str(self.root), "CANCEL_GRACE_SECONDS": "60"}
+        self.machines = [
+            Machine(server, NAME, folder / name, variables=variables, pools=("shared",))
+            for name in ("web", "gpu-1", "gpu-2")
+        ]
+        self.web, self.first, self.second = self.machines
+
+    def begin(self) -> None:
+        """Start the workers, and wait until both have recognised the location, which the first one reads."""
+        self.web.run("result = None")
+        for host in (self.first, self.second):
+            host.start_worker()
+            wait_for(self.web, host.name)
+        store = copy_of("1.15.30/json", self.root)
+        self.web.run(ADD.replace("ROOT", repr(str(self.root))).replace("STORE", repr(str(store))) + SHARE)
+        self.wait("PoolMember.objects.filter(refusal__isnull=True).count() == 2")
+
+    def wait(self, condition: str) -> None:
+        """Return once an expression holds."""
+        self.web.run(WAIT.replace("CONDITION", condition))
+
+    def fork(self, branch: str) -> str:
+        return str(self.web.run(FORK.replace("BRANCH", repr(branch))))
+
+    @property
+    def marks(self) -> list[str]:
+        """The id of each job that was started, once per start."""
+        path = self.root / "marks"
+        return sorted(path.read_text().split()) if path.exists() else []
+
+    def host_of(self, job: str) -> str:
+        return str(self.web.run(f"result = Job.objects.get(pk={job!r}).host.name"))
+
+    def end(self) -> None:
+        for machine in self.machines:
+            machine.end()
+
+
+@pytest.fixture
+def cluster(failing: FailingServer, server: Server, tmp_path: Path) -> Iterator[Cluster]:
+    found = Cluster(tmp_path, server, failing)
+    found.begin()
+    yield found
+    found.end()
+
+
+def test_any_host_of_the_pool_runs_a_job_and_each_once(cluster: Cluster) -> None:
+    (cluster.root / "go").unlink()
+    jobs = [cluster.fork(f"fork-{number}") for number in range(8)]
+    # Each host has four slots, and none is free before the file exists.
+    cluster.wait("Job.objects.filter(status='running').count() == 8")
+    assert {cluster.host_of(job) for job in jobs} == {"gpu-1", "gpu-2"}
+    assert cluster.web.run("""
+from viewer.presentation.hosts import shown_hosts
+result = [one.running for one in shown_hosts()]
+""") == [4, 4]
+    (cluster.root / "go").touch()
+    for job in jobs:
+        wait_for_status(cluster.web, job, "succeeded")
+    assert cluster.marks == sorted(jobs)
+
+
+def test_a_job_is_started_nowhere_else_after_its_host_was_killed(cluster: Cluster) -> None:
+    """Whether it was killed before or after it started the runner: only the row of the job is known."""
+    (cluster.root / "go").unlink()
+    cluster.web.run("Host.objects.filter(name='gpu-2').update(is_drained=True)")
+    assert cluster.first.worker
+    # As if it had been killed between its claim and the start.
+    os.kill(cluster.first.worker.pid, signal.SIGSTOP)
+    claimed = cluster.web.run("""
+from django.utils import timezone
+location = Location.objects.select_related("project").get()
+job = Job(kind="fork", location=location, branch="claimed", project=location.project)
+job.status, job.started_at, job.host = "starting", timezone.now(), location.host
+job.save()
+result = str(job.pk)
+""")
+    cluster.first.end()
+    cluster.web.run("Host.objects.filter(name='gpu-2').update(is_drained=False)")
+    cluster.wait("Location.objects.get().host.name == 'gpu-2'")
+    queued = cluster.fork("queued")
+    (cluster.root / "go").touch()
+    wait_for_status(cluster.web, queued, "succeeded")
+    assert cluster.host_of(queued) == "gpu-2" and cluster.marks == [queued]
+    assert cluster.web.run(f"result = Job.objects.get(pk={claimed!r}).status") == "starting"
+    # Back again, it follows what it claimed, reads nothing, and takes jobs.
+    cluster.first.start_worker()
+    wait_for_status(cluster.web, claimed, "interrupted")
+    assert cluster.marks == [queued]
+    assert cluster.web.run("result = Location.objects.get().host.name") == "gpu-2"
+
+
+def test_a_host_that_was_cut_off_starts_nothing_that_another_one_took(cluster: Cluster) -> None:
+    with stopped(cluster.first):
+        cluster.wait("Location.objects.get().host.name == 'gpu-2'")
+        job = cluster.fork("one")
+        wait_for_status(cluster.web, job, "succeeded")
+    wait_for(cluster.web, "gpu-1")
+    other = cluster.fork("two")
+    wait_for_status(cluster.web, other, "succeeded")
+    assert cluster.host_of(job) == "gpu-2" and cluster.marks == sorted([job, other])
+    assert cluster.web.run("result = Location.objects.get().host.name") == "gpu-2"
+
+
+def test_a_job_whose_pool_was_left_waits_for_the_host_of_its_location(cluster: Cluster) -> None:
+    with stopped(cluster.first), stopped(cluster.second):
+        job = cluster.web.run("""
+from viewer.records.hosts import change_pool
+from viewer.records.queue import enqueue
+location = Location.objects.select_related("project").get()
+job = Job.objects.create(kind="fork", location=location, branch="one", project=location.project)
+enqueue(job)
+change_pool(location, None)
+result = str(job.pk)
+""")
+    wait_for_status(cluster.web, job, "succeeded")
+    assert cluster.host_of(job) == "gpu-1" and cluster.marks == [job]
+
+
+def test_a_drained_host_claims_nothing_and_the_others_do(cluster: Cluster) -> None:
+    cluster.web.run("Host.objects.filter(name='gpu-1').update(is_drained=True)")
+    jobs = [cluster.fork(f"fork-{number}") for number in range(3)]
+    for job in jobs:
+        wait_for_status(cluster.web, job, "succeeded")
+    assert {cluster.host_of(job) for job in jobs} == {"gpu-2"} and cluster.marks == sorted(jobs)
+    cluster.wait("Location.objects.get().host.name == 'gpu-2'")
+
+
+def test_after_a_failover_no_other_host_starts_what_may_have_been_started(
+    cluster: Cluster, failing: FailingServer
+) -> None:
+    """The standby has the job as queued, as the commit of the claim was lost."""
+    (cluster.root / "go").unlink()
+    cluster.web.run("Host.objects.update(is_drained=True)")
+    job = cluster.fork("one")
+    standby = FailingServer(failing, cluster.standby_port)
+    try:
+        standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
+        standby.execute("SELECT pg_reload_conf()")
+        cluster.web.run("Host.objects.filter(name='gpu-1').update(is_drained=False)")
+        wait_for_status(cluster.web, job, "running")
+        assert cluster.first.worker
+        # The host that runs it is silent while the other one could take it.
+        with stopped(cluster.first):
+            failing.kill()
+            standby.promote()
+            assert standby.execute("SELECT status FROM viewer_job", NAME) == [("queued",)]
+            standby.execute("UPDATE viewer_host SET is_drained = false", NAME)
+            cluster.wait("Location.objects.get().host.name == 'gpu-2'")
+            assert (
+                cluster.web.run("""
+from viewer.presentation.jobs.status import wait_of
+result = wait_of(Job.objects.get()).kind
+""")
+                == "person"
+            )
+        wait_for_status(cluster.web, job, "running")
+        (cluster.root / "go").touch()
+        wait_for_status(cluster.web, job, "succeeded")
+        assert cluster.host_of(job) == "gpu-1" and cluster.marks == [job]
+    finally:
+        cluster.end()
+        standby.end()
