@@ -104,7 +104,7 @@ def code_of(project: Project) -> ProjectCode:
     folder = Path(project.folder)
     repository, tree = _committed(folder, source_folders(folder))
     deadline = time.monotonic() + SECONDS
-    found, is_all = _sources_of(project)
+    found, is_all = sources_of(project)
     files, is_complete = _digests(found, folder, repository.commit if repository else "", deadline)
     is_complete = is_complete and is_all
     if repository is None or not tree:
@@ -113,9 +113,9 @@ def code_of(project: Project) -> ProjectCode:
     return ProjectCode(files, repository.commit, is_dirty, is_complete)
 
 
-def _sources_of(project: Project) -> tuple[list[Path], bool]:
+def sources_of(project: Project) -> tuple[list[Path], bool]:
     """The paths that may be sources of a project, and whether these are all."""
-    without = set(Location.objects.here().values_list("path", flat=True))
+    without = set(Location.objects.runnable_here().values_list("path", flat=True))
     folders = source_folders(Path(project.folder))
     walked = [files_below(folder, DECIDING, without) for folder in folders]
     own = Path(project.environment_file)
@@ -261,7 +261,7 @@ def changes_since(recorded: RecordedCode, project: Project) -> list[ChangedFile]
     """
     before = recorded.files
     like = next(iter(before.values()), recorded.commit)
-    found, is_all = _sources_of(project)
+    found, is_all = sources_of(project)
     now, is_complete = _digests(found, Path(project.folder), like, time.monotonic() + SECONDS)
     changes = {name: "changed" for name in before.keys() & now.keys() if before[name] != now[name]}
     if recorded.is_complete:
@@ -276,7 +276,7 @@ def difference(recorded: RecordedCode, project: Project, name: str) -> CodeDiffe
     folder, redact = Path(project.folder), redactor_of(project)
     digest = recorded.files.get(name, "")
     before = blob(folder, digest, MAX_SHOWN_BYTES) if digest else None
-    paths = (path for path in _sources_of(project)[0] if name_of(path, folder) == name)
+    paths = (path for path in sources_of(project)[0] if name_of(path, folder) == name)
     path = next(paths, None)
     after = content_at(path, MAX_SHOWN_BYTES) if path else None
     texts = [None if data is None else redact(data.decode(errors="replace")) for data in (before, after)]

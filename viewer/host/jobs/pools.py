@@ -7,12 +7,9 @@ and its newest checkpoints. The project has to have the same source and secrets.
 
 import hashlib
 import logging
-import os
 import re
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -20,6 +17,7 @@ from django.conf import settings
 from django.db import transaction
 
 from viewer.data_folder.locks import exclusive_transaction
+from viewer.host.jobs.code import MAX_FILES, name_of, sources_of
 from viewer.host.jobs.environment import runnable
 from viewer.host.locations.adding import permitted_path
 from viewer.host.locations.project_secrets import secrets_for
@@ -36,10 +34,6 @@ logger = logging.getLogger(__name__)
 
 # How many of the newest checkpoints have to be the same.
 COMPARED = 20
-# The files that decide what a run does.
-SOURCES = (".py", ".yaml", ".yml", ".toml")
-NOT_SOURCE = {"node_modules", "site-packages", "__pycache__"}
-MAX_FILES = 4_000
 # Servers at these addresses are on the machine itself, so they differ between machines.
 LOCAL = ("localhost", "127.", "::1", "/", "@")
 # What may name a server in files of the machine.
@@ -167,10 +161,13 @@ def _connection_values(text: str) -> dict[str, str]:
 
 
 def _project_digest(project: Project) -> str:
-    """A digest of the source and the secrets of a project. Raises OSError."""
+    """A digest of the source and the secrets of a project. Raises NotRecognised, OSError."""
+    found, is_all = sources_of(project)
+    if not is_all:
+        raise NotRecognised("pool.large_project", most=MAX_FILES)
     digest = hashlib.sha256(_secrets_digest(secrets_for(project), str(project.pk)))
-    for path in _sources(Path(project.folder)):
-        digest.update(f"\0{path.relative_to(project.folder)}\0".encode(errors="replace"))
+    for path in filter(Path.is_file, found):
+        digest.update(f"\0{name_of(path, Path(project.folder))}\0".encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
@@ -181,25 +178,6 @@ def _secrets_digest(secrets: tuple[str, ...], salt: str) -> bytes:
     if not secrets:
         return b""
     return hashlib.scrypt("\0".join(secrets).encode(), salt=salt.encode(), n=2**14, r=8, p=1)
-
-
-def _sources(folder: Path) -> Iterator[Path]:
-    """The files of source in a folder. Raises NotRecognised if there are too many."""
-    found = (Path(current) / name for current, names in _walked(folder) for name in names)
-    files = list(islice((path for path in found if path.suffix in SOURCES and path.is_file()), MAX_FILES + 1))
-    if len(files) > MAX_FILES:
-        raise NotRecognised("pool.large_project", most=MAX_FILES)
-    yield from sorted(files)
-
-
-def _walked(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    for current, folders, names in os.walk(folder):
-        folders[:] = [one for one in folders if not one.startswith(".") and one not in NOT_SOURCE]
-        # An environment is no source.
-        if "pyvenv.cfg" in names:
-            folders.clear()
-            continue
-        yield current, names
 
 
 # The worker of each host of a pool.
@@ -241,7 +219,8 @@ def take_over(location: Location, own: Host) -> bool:
 
 def refusal_to_run(location: Location) -> UserMessage | None:
     """Return why this machine must not start a job of a location that another one reads, if it must not."""
-    of_others = Location.objects.exclude(pool=None).exclude(host__in=Host.objects.here())
+    # Also if it is in no pool any more: only this machine may have the draft that the job starts from.
+    of_others = Location.objects.exclude(host__in=Host.objects.here())
     found = of_others.select_related("project", "host").filter(pk=location.pk).first()
     own = Host.own() if found else None
     return recognise(found, own).refusal if found and own else None
