@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.hosts.failing_servers import NAME, FailingServer
 from tests.hosts.machines import Machine
 from tests.hosts.test_failures import ADD, FORK, address, failing, wait_for_status
 from tests.hosts.test_remote import stopped, wait_for
-from tests.langgraph.postgresql.server import Server
+from tests.langgraph.postgresql.server import OWNER, Server
 from tests.real_stores import copy_of
 
 __all__ = ["failing"]
@@ -78,6 +79,8 @@ class Cluster:
         return str(self.web.run(f"result = Job.objects.get(pk={job!r}).host.name"))
 
     def end(self) -> None:
+        # Runners of a test that failed wait for it.
+        (self.root / "go").touch()
         for machine in self.machines:
             machine.end()
 
@@ -152,10 +155,11 @@ def test_a_job_whose_pool_was_left_waits_for_the_host_of_its_location(cluster: C
     with stopped(cluster.first), stopped(cluster.second):
         job = cluster.web.run("""
 from viewer.records.hosts import change_pool
-from viewer.records.queue import enqueue
+from viewer.records.queue import claimants
 location = Location.objects.select_related("project").get()
-job = Job.objects.create(kind="fork", location=location, branch="one", project=location.project)
-enqueue(job)
+by_any = claimants(location, None)
+assert "queued_in" in by_any
+job = Job.objects.create(kind="fork", location=location, branch="one", project=location.project, **by_any)
 change_pool(location, None)
 result = str(job.pk)
 """)
@@ -170,6 +174,53 @@ def test_a_drained_host_claims_nothing_and_the_others_do(cluster: Cluster) -> No
         wait_for_status(cluster.web, job, "succeeded")
     assert {cluster.host_of(job) for job in jobs} == {"gpu-2"} and cluster.marks == sorted(jobs)
     cluster.wait("Location.objects.get().host.name == 'gpu-2'")
+
+
+def test_two_hosts_that_claim_the_same_jobs_get_each_once(cluster: Cluster) -> None:
+    cluster.web.run("Host.objects.update(is_drained=True)")
+    jobs = [cluster.fork(f"fork-{number}") for number in range(20)]
+    claim = """
+from viewer.postgresql import rows_identity
+result = [str(job.pk) for job in Job.objects.order_by("created_at") if job.claim(rows_identity())]
+"""
+    with ThreadPoolExecutor(4) as threads:
+        hosts = [machine.another_process() for machine in (cluster.first, cluster.second) * 2]
+        claimed = [set(found) for found in threads.map(lambda host: host.run(claim), hosts)]
+        for host in hosts:
+            host.end()
+    assert sorted(job for found in claimed for job in found) == sorted(jobs)
+    of_first, of_second = claimed[0] | claimed[2], claimed[1] | claimed[3]
+    assert {cluster.host_of(job) for job in of_first} <= {"gpu-1"}
+    assert {cluster.host_of(job) for job in of_second} <= {"gpu-2"}
+
+
+def test_on_a_server_that_does_not_say_which_one_it_is_the_reading_host_runs_the_jobs(
+    cluster: Cluster, failing: FailingServer
+) -> None:
+    cluster.web.run("Host.objects.update(is_drained=True)")
+    known = cluster.fork("known")
+    failing.execute(f"REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC, {OWNER}", NAME)
+    failing.execute("CREATE ROLE substitute SUPERUSER LOGIN")
+    failing.execute(f"ALTER ROLE {OWNER} NOSUPERUSER")
+    cluster.web.run("Host.objects.update(is_drained=False)")
+    jobs = [cluster.fork(f"fork-{number}") for number in range(4)]
+    for job in jobs:
+        wait_for_status(cluster.web, job, "succeeded")
+    assert {cluster.host_of(job) for job in jobs} == {"gpu-1"}
+    cluster.web.run("""
+from viewer.records.hosts import change_pool
+change_pool(Location.objects.get(), None)
+""")
+    without = cluster.fork("without")
+    wait_for_status(cluster.web, without, "succeeded")
+    assert (
+        cluster.web.run(f"""
+from viewer.presentation.jobs.status import wait_of
+result = wait_of(Job.objects.get(pk={known!r})).kind
+""")
+        == "person"
+    )
+    assert cluster.marks == sorted([*jobs, without])
 
 
 def test_after_a_failover_no_other_host_starts_what_may_have_been_started(

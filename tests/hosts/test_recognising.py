@@ -12,17 +12,19 @@ from pytest_django import Settings
 from tests.jobs.conftest import MakeJob
 from tests.real_stores import copy_of
 from tests.terminal import Terminal
+from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.pools import poll_pools, recognise, take_over
-from viewer.host.jobs.starting import launch
+from viewer.host.jobs.starting import launch, request_of
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.sources import address_of, identity_here
 from viewer.host.registration import register
+from viewer.launching.start import move_start
 from viewer.messages.message import UserMessage
 from viewer.models import Host, Job, Location, Pool, PoolMember, Project
 from viewer.presentation.jobs.status import wait_of
 from viewer.records.hosts import PoolRefused, change_pool
-from viewer.records.queue import next_job
+from viewer.records.queue import claimants, next_job
 
 
 @pytest.fixture
@@ -136,6 +138,17 @@ def test_a_job_is_claimed_by_a_member_and_not_after_the_pool_was_left(
     assert Job.objects.get(pk=first.pk).runs_on == Host.own()
 
 
+def test_a_job_that_another_host_claims_meanwhile_is_left_to_it(
+    shared: Location, other: Host, make_job: MakeJob
+) -> None:
+    """Its runner has no lock on this machine, so it would look as if it had exited."""
+    job = make_job()
+    assert next_job() == job
+    Job.objects.update(status=Job.Status.STARTING, host=other)
+    ensure_finished(job)
+    assert Job.objects.get().status == Job.Status.STARTING
+
+
 def test_a_host_that_left_the_pool_claims_nothing(shared: Location, make_job: MakeJob) -> None:
     job = make_job()
     register("gpu-1", 4)
@@ -147,10 +160,41 @@ def test_a_claim_that_another_host_may_have_lost_waits_for_a_person(
 ) -> None:
     job = make_job()
     Job.objects.update(queued_in="the primary")
-    assert not job.claim(queued_in="the standby")
-    wait = wait_of(Job.objects.get())
-    assert wait and wait.needs_a_person and "may have started it" in wait.text
-    assert job.claim(queued_in="the primary")
+    for database in ("the standby", ""):
+        assert not job.claim(database)
+        wait = wait_of(Job.objects.get())
+        assert wait and wait.needs_a_person and "another host has started it" in wait.text
+    # Not even if the pool is left meanwhile, or another start time is chosen.
+    Location.objects.update(host=Host.own())
+    change_pool(Location.objects.get(), None)
+    assert move_start(job, None) and not job.claim("the standby")
+    assert job.claim("the primary")
+
+
+def test_a_job_that_one_host_may_claim_does_not_depend_on_the_database(
+    shared: Location, make_job: MakeJob
+) -> None:
+    """Only that host can have started it, and it knows whether it did."""
+    job = make_job()
+    Job.objects.update(queued_in="the primary", host=Host.own())
+    assert wait_of(Job.objects.get()) is not None and job.claim("the standby")
+
+
+def test_a_job_that_was_queued_before_its_location_joined_a_pool_stays_with_its_host(
+    location: Location, other: Host, make_job: MakeJob
+) -> None:
+    job = make_job()
+    change_pool(location, Pool.objects.get())
+    job.refresh_from_db()
+    assert job.host == location.host and job.claim("any")
+
+
+def test_without_a_pool_only_the_host_of_the_location_may_claim_a_job(location: Location, here: Host) -> None:
+    assert claimants(location, None) == {"host_id": location.host_id}
+    change_pool(location, Pool.objects.get())
+    shared = Location.objects.get()
+    # A database that does not say which one it is.
+    assert claimants(shared, None) == {"host_id": shared.host_id}
 
 
 def test_a_location_is_taken_over_once_its_host_is_away_or_drained(shared: Location, other: Host) -> None:
@@ -213,9 +257,28 @@ def test_a_fork_of_a_draft_is_of_the_host_that_has_it(
     checkpoint.source_key = f"{checkpoint.SCRATCH}{draft.pk}/thread/one"
     checkpoint.save()
     job = Job.objects.create(
-        kind=Job.Kind.FORK, location=shared, project=shared.project, branch="two", checkpoint=checkpoint
+        kind=Job.Kind.FORK,
+        location=shared,
+        project=shared.project,
+        branch="two",
+        checkpoint=checkpoint,
+        **claimants(shared, checkpoint),
     )
     assert job.host == other and next_job() is None and not job.claim()
+    # The web server that stored the request has another data folder.
+    job.request = {"checkpoint": {"id": "one", "source": "/elsewhere/scratch.db#one"}}
+    assert request_of(job)["checkpoint"]["source"] == checkpoint.source
+
+
+def test_a_draft_whose_host_has_left_the_pool_starts_nothing(shared: Location, make_job: MakeJob) -> None:
+    """What is at the path of the location on that host may be something else."""
+    job = make_job()
+    Job.objects.update(host=Host.own())
+    change_pool(shared, None)
+    job.refresh_from_db()
+    assert launch(job) is None and Job.objects.get().status == Job.Status.QUEUED
+    wait = wait_of(Job.objects.get())
+    assert wait and "gpu-2 has not reported yet" in wait.text
 
 
 def test_pages_and_the_terminal_show_and_change_the_pool(

@@ -30,7 +30,7 @@ from viewer.launching.tools import new_choices
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project, Run, accept_effects
-from viewer.records.queue import enqueue
+from viewer.records.queue import claimants, enqueue
 from viewer.records.runner_requests import REPEATABLE_EDITS, request_for
 
 # Reserves a branch for a job. Called in the transaction that stores the job's row.
@@ -132,6 +132,7 @@ def _queued(values: Mapping[str, Any], project: Project | None, key: UUID, optio
         "start_at": options.start_at,
         "limits": dict(options.limits),
         "request_digest": request_digest(values["request"], options),
+        **claimants(values["location"], values.get("checkpoint")),
     }
     # Asks the project's host, so before others have to wait.
     kept = {REPEATABLE_EDITS: kept_edits(values["request"], project)}

@@ -38,7 +38,7 @@ from viewer.launching.values import InvalidValue
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project, Sweep
-from viewer.records.queue import enqueue
+from viewer.records.queue import claimants, enqueue
 from viewer.records.runner_requests import request_for, request_for_score
 from viewer.records.sweep_scores import SCORE_SECONDS
 from viewer.records.tool_calls import recorded_tools
@@ -317,4 +317,5 @@ def _job(
         variation=fork.label[:300],
         # A microsecond apart, so that they sort in the order of the form.
         created_at=swept.created_at + timedelta(microseconds=number),
+        **claimants(checkpoint.location, checkpoint),
     )

@@ -213,7 +213,7 @@ class Job(Metered):
     idempotency_key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     kind = models.CharField(max_length=20, choices=Kind)
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="jobs")
-    # The host that claimed it and has its files; None before. No other host claims a queued job that has one.
+    # The host that claimed it and has its files. No other host claims a queued job that has one.
     host = models.ForeignKey(Host, null=True, blank=True, on_delete=models.SET_NULL, related_name="jobs")
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="jobs")
     checkpoint = models.ForeignKey(Checkpoint, null=True, on_delete=models.SET_NULL, related_name="jobs")
@@ -232,7 +232,8 @@ class Job(Metered):
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     # The earliest start. If empty, it starts as soon as a worker slot is free.
     start_at = models.DateTimeField(null=True, blank=True)
-    # The database in which it was queued (viewer/postgresql), which a standby or a restored backup is not.
+    # If any host of a pool may claim it, the database in which it was queued (viewer/postgresql), which a
+    # standby and a restored backup are not. It never changes.
     queued_in = models.CharField(max_length=100, blank=True, default="", db_default="")
     # When the job became due. A job with a start time starts only if this is set.
     became_due_at = models.DateTimeField(null=True, blank=True)
@@ -290,13 +291,6 @@ class Job(Metered):
         """The folder of its request, spool, log and lock."""
         return Path(settings.DATA_DIR) / "jobs" / str(self.id)
 
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        if self._state.adding and self.host_id is None and self.checkpoint and self.checkpoint.is_scratch:
-            # Only the host of a draft has its scratch store.
-            drafts = Job.objects.filter(pk=self.checkpoint.scratch_job)
-            self.host_id = drafts.values_list("host", flat=True).first()
-        super().save(*args, **kwargs)
-
     @property
     def runs_on(self) -> Host:
         """The host that claimed it; until then, that of its location."""
@@ -337,18 +331,19 @@ class Job(Metered):
         """Whether a question waited when this was first read. A page reads it several times."""
         return self.status == self.Status.RUNNING and self.questions.waiting().exists()
 
-    def claim(self, queued_in: str | None = None) -> bool:
+    def claim(self, database: str | None = None) -> bool:
         """Claim a queued job for this process, and record this machine as its host.
 
-        Return False if it was claimed before, was cancelled, is not due, or is another machine's. With
-        ``queued_in``, also if it is of a pool and was queued in another database than this one: the claim of
-        another host may have been lost.
+        Return False if it was claimed before, was cancelled, is not due, or is another machine's. With the
+        identity of this database, also if several hosts could claim it, and it was queued in another one: the
+        claim of another host may have been lost.
         """
         start = {"status": Job.Status.STARTING, "started_at": timezone.now(), "host": own_host_key()}
         due = Job.objects.due().here().filter(pk=self.pk)
-        if queued_in is not None:
-            of_one_host = models.Q(location__in=Location.objects.filter(pool=None))
-            due = due.filter(of_one_host | models.Q(queued_in=queued_in))
+        if database is not None:
+            in_no_pool = models.Q(queued_in="", location__in=Location.objects.filter(pool=None))
+            of_one_host = models.Q(host__isnull=False) | in_no_pool
+            due = due.filter(of_one_host | models.Q(queued_in=database) if database else of_one_host)
         claimed = due.update(**start)
         if claimed:
             self.refresh_from_db()

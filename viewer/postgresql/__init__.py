@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.db import connection
+from django.db import NotSupportedError, ProgrammingError, connection, transaction
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -47,16 +47,20 @@ def server_name() -> str:
 def rows_identity() -> str:
     """Return what identifies the rows: it differs on a standby that took over, and in a restored backup.
 
-    Empty for SQLite, whose file one machine has.
+    Empty for SQLite, whose file one machine has, and for a server that does not let its users read it.
     """
     if not is_used():
         return ""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT system_identifier || ':' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)"
-            " || ':' || 'viewer_job'::regclass::oid FROM pg_control_system()"
-        )
-        (found,) = cursor.fetchone()
+    try:
+        # A failed statement would end the transaction around it.
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT system_identifier || ':' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)"
+                " || ':' || 'viewer_job'::regclass::oid FROM pg_control_system()"
+            )
+            (found,) = cursor.fetchone()
+    except (ProgrammingError, NotSupportedError):
+        return ""
     return str(found)
 
 

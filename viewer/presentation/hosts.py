@@ -79,6 +79,12 @@ def refusals_at(location: Location) -> list[str]:
     return [f"{one.host.name}: {translate(one.refusal)}" for one in refused]
 
 
+def refusal_of(host: Host, location: Location) -> str:
+    """Return why one host runs nothing at a location, with its name; empty if it does."""
+    refused = location.members.filter(refusal__isnull=False, host=host).first()
+    return f"{host.name}: {translate(refused.refusal)}" if refused else ""
+
+
 def hosts_if_several() -> dict[int, ShownHost]:
     """Return all hosts by primary key; none if there is only one."""
     if Host.objects.count() < 2:

@@ -65,12 +65,15 @@ def change_pool(location: Location, pool: Pool | None) -> None:
     locations = list(location.with_same_project.select_related("host").select_for_update(of=("self",)))
     for one in locations if pool else ():
         assert pool is not None
-        if one.store_kind == Location.StoreKind.SQLITE:
+        if one.store_kind in (Location.StoreKind.SQLITE, Location.StoreKind.STATES):
             raise PoolRefused("pool.of_sqlite", path=one.path)
         if not one.host.pools.filter(pk=pool.pk).exists():
             raise PoolRefused("pool.no_member", host=one.host.name, pool=pool.name)
     PoolMember.objects.filter(location__in=locations).delete()
     Location.objects.filter(pk__in=[one.pk for one in locations]).update(pool=pool)
+    for one in locations:
+        # Jobs that were queued when only its host could claim them.
+        Job.objects.queued().filter(location=one, host=None, queued_in="").update(host=one.host)
 
 
 def pool_of(project: Project) -> Pool | None:

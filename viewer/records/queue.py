@@ -7,23 +7,37 @@ The rows of queued jobs are the queue, and the commit of a row wakes the workers
 
 from collections.abc import Collection
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from viewer import postgresql
-from viewer.models import Host, Job
+from viewer.models import Checkpoint, Host, Job, Location
+from viewer.postgresql import rows_identity
 from viewer.records.limits import reached_shared_limit
 
 # The warm-up only saves time and tokens, so the wait for it is limited.
 MAX_WARMUP = timedelta(seconds=90)
 
 
+def claimants(location: Location, checkpoint: Checkpoint | None) -> dict[str, Any]:
+    """Return the columns of a new job that say who may claim it: one host, or any of the location's pool.
+
+    If the database cannot be identified, it is the host that reads the location: after a failover, only the
+    host that may have claimed it before knows whether it did.
+    """
+    if checkpoint and checkpoint.is_scratch:
+        # Only the host of a draft has its scratch store.
+        drafts = Job.objects.filter(pk=checkpoint.scratch_job, host__isnull=False)
+        if host := drafts.values_list("host", flat=True).first():
+            return {"host_id": host}
+    queued_in = rows_identity() if location.pool_id else ""
+    return {"queued_in": queued_in} if queued_in else {"host_id": location.host_id}
+
+
 def enqueue(job: Job) -> None:
     """Let a worker start the job as soon as it may start. Its row has been stored or changed."""
-    if postgresql.is_used():
-        Job.objects.queued().filter(pk=job.pk).update(queued_in=postgresql.rows_identity())
     Job.objects.filter(pk=job.pk).mark_due()
 
 

@@ -155,7 +155,7 @@ def where(subject: Location | Job, hosts: Mapping[int, ShownHost] | str = "") ->
 
     A page with many passes all ``hosts``.
     """
-    host = subject.runs_on if isinstance(subject, Job) else subject.host
-    pool = subject.location.pool if isinstance(subject, Job) else subject.pool
+    location = subject.location if isinstance(subject, Job) else subject
     found = hosts_if_several() if isinstance(hosts, str) else hosts
-    return {"shown": found.get(host.pk), "pool": pool}
+    shown = found.get(subject.host_id or location.host_id)
+    return {"shown": shown, "pool": location.pool if shown else None}

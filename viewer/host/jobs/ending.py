@@ -20,6 +20,7 @@ from viewer.models import Checkpoint, Job, Run
 from viewer.models.runs import scratch_store_of
 from viewer.records.locations import is_indexed
 from viewer.records.prices import price_job
+from viewer.records.queue import claimants
 from viewer.records.run_rows import update_statuses
 from viewer.records.runner_requests import request_for_score
 from viewer.records.sweep_scores import SCORE_SECONDS, score_key
@@ -114,6 +115,7 @@ def queue_score(job: Job) -> Job | None:
             "branch": job.branch,
             "request": dict(request_for_score(end, function)),
             "limits": {"seconds": SCORE_SECONDS},
+            **claimants(end.location, end),
         },
     )
     return scoring

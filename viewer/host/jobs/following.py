@@ -44,8 +44,8 @@ def never() -> bool:
 def ensure_finished(job: Job, leaves: Callable[[], bool] = never) -> None:
     """Run a queued job or follow a running one until it has ended, or asks a question and ``leaves`` is true.
 
-    Returns immediately if another process runs or follows it, if it has ended, or if it has to wait for its
-    start time, for a limit, or for space on the disk. Never starts a job twice.
+    Returns immediately if another process or host runs or follows it, if it has ended, or if it has to wait
+    for its start time, for a limit, or for space on the disk. Never starts a job twice.
     """
     storage = storage_of(job)
     storage.create()
@@ -56,7 +56,9 @@ def ensure_finished(job: Job, leaves: Callable[[], bool] = never) -> None:
         is_queued = job.status == Job.Status.QUEUED
         may_start = is_queued and folder_fault() is None and reached_shared_limit(job) is None
         runner = launch(job) if may_start else None
-        if job.status in (Job.Status.STARTING, Job.Status.RUNNING):
+        is_under_way = job.status in (Job.Status.STARTING, Job.Status.RUNNING)
+        # Another host of its pool may have claimed it meanwhile. Its runner has no lock here.
+        if is_under_way and Job.objects.here().filter(pk=job.pk).exists():
             follow(job, runner, leaves)
 
 

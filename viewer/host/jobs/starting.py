@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from django.conf import settings
+from django.db import transaction
 
 from viewer.engines import engine_name, engine_of
 from viewer.engines.protocol import kind_of
@@ -47,6 +48,9 @@ def request_of(job: Job) -> Request:
         request = cast(Request, {**request, **permissions_of(job.project)})
     if job.limits:
         request["options"] = {**request.get("options", {}), "limits": job.limits}
+    if job.checkpoint and job.checkpoint.is_scratch and not is_stored(request):
+        # The process that made the request may have had another data folder.
+        request["checkpoint"] = {**request["checkpoint"], "source": job.checkpoint.source}
     if job.checkpoint and MARKER in job.checkpoint.source_key and not is_stored(request):
         # The row's id or path was redacted. Only the location has the real one.
         real = unredacted_source(job.checkpoint)
@@ -94,12 +98,15 @@ def launch(job: Job) -> RunnerProcess | None:
     was started before. A job that cannot start fails with the reason. The caller holds the job's follower
     lock.
     """
-    if refusal := refusal_to_run(job.location):
+    was_started = storage_of(job).was_started()
+    if not was_started and (refusal := refusal_to_run(job.location)):
         logger.warning("job %s is left to other hosts: %s", job.pk, refusal)
         return None
-    was_started = storage_of(job).was_started()
-    if not job.claim(queued_in=None if was_started else rows_identity()):
-        return None
+    # In one transaction, which a pooler sends to one server.
+    with transaction.atomic():
+        database = rows_identity() if job.queued_in else ""
+        if not job.claim(None if was_started else database):
+            return None
     if was_started:
         # The row is older than the run: a standby without the last commits took over, or a backup was
         # restored. So the caller follows the run, or records that it was interrupted.

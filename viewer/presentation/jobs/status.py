@@ -21,7 +21,7 @@ from viewer.messages.message import message_from
 from viewer.messages.translation import translate
 from viewer.models import Host, Job, Pool, Question
 from viewer.postgresql import rows_identity
-from viewer.presentation.hosts import away_text
+from viewer.presentation.hosts import away_text, refusal_of
 from viewer.records.hosts import hosts_that_may_start, is_away, is_here, is_stalled
 from viewer.records.limits import Limit, limit_in, midnight, reached_shared_limit, usage_of
 from viewer.records.queue import waits_for_cache_warmup
@@ -149,13 +149,13 @@ def wait_of(job: Job) -> Wait | None:
 
 
 def _for_a_person(job: Job) -> Wait | None:
-    if not job.location.pool or job.host or job.queued_in == rows_identity():
+    if job.host_id or not job.queued_in or job.queued_in == rows_identity():
         return None
     text = gettext(
-        "for you: its database was replaced after it was queued, so another host of the pool %(pool)s may"
-        " have started it. Check that, then start it manually."
+        "for you: its database was replaced after it was queued, and may lack that another host has started"
+        " it. If none has, cancel it and start another."
     )
-    return Wait(job, "person", text % {"pool": job.location.pool.name})
+    return Wait(job, "person", text)
 
 
 def _for_its_time(job: Job) -> Wait | None:
@@ -175,11 +175,14 @@ def _for_its_time(job: Job) -> Wait | None:
 
 
 def _for_its_host(job: Job) -> Wait | None:
-    if job.location.pool and not job.host:
+    if job.location.pool and job.host_id is None:
         return None if hosts_that_may_start(job) else _for_its_pool(job, job.location.pool)
     host = job.runs_on
     if is_away(host.pk):
         return Wait(job, "host", gettext("for %(host)s") % {"host": away_text(host)}, reverse("hosts"))
+    is_elsewhere = host.pk != job.location.host_id
+    if is_elsewhere and (refusal := refusal_of(host, job.location)):
+        return Wait(job, "host", gettext("for %(host)s") % {"host": refusal}, reverse("hosts"))
     if host.is_drained:
         text = gettext("for %(host)s, which takes no new jobs now") % {"host": host.name}
         return Wait(job, "host", text, reverse("hosts"))

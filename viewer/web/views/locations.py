@@ -61,7 +61,7 @@ def index(request: HttpRequest) -> HttpResponse:
     """Show every location with its counts, and the form that adds one."""
     ask(PrepareImport())
     context = {
-        "locations": Location.objects.with_counts(),
+        "locations": Location.objects.with_counts().select_related("pool"),
         **adding_context(request),
     }
     return render(request, "locations/list.html", context)

@@ -40,7 +40,7 @@ from viewer.web.views.locations import adding_context
 def home(request: HttpRequest) -> HttpResponse:
     """Show the page, or return only its contents to a page that refreshes."""
     ask(PrepareImport())
-    locations = list(Location.objects.with_counts())
+    locations = list(Location.objects.with_counts().select_related("pool"))
     context = {
         "attention": attention(),
         "locations": locations,
