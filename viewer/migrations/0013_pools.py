@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('viewer', '0011_host_faults'),
+        ('viewer', '0012_plans_of_searches'),
     ]
 
     operations = [
