@@ -20,7 +20,7 @@ from viewer.messages.message import UserFacingError
 MAX_OPTIONS, MAX_FIELDS, MAX_CHOICES = 20, 40, 500
 # The most references that lead to one schema, and levels of objects whose fields are shown one by one.
 MAX_HOPS, MAX_LEVELS = 20, 4
-# The steps of one check, the errors among which the best is found, and the longest value that a message shows.
+# The steps of one check, the errors of which the best is found, and the longest value that a message shows.
 MAX_STEPS, MAX_ERRORS, MAX_SHOWN = 10_000, 50, 300
 # The package writes the whole value into each error. So many characters of it count as a step.
 CHARACTERS_OF_A_STEP = 200
