@@ -13,7 +13,7 @@ from typing import Any
 import boto3
 
 from scripts.served_demo import free_port
-from tests.jobs.conftest import wait_until
+from tests.waiting import wait_until
 from viewer.cli.supervision import is_taken
 
 REGION = "us-east-1"

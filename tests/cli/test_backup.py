@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from tests.environments import environment_with
-from tests.jobs.conftest import wait_until
 from tests.real_stores import copy_of
 from tests.set_up.test_data_folder import ROOT, made, manage, refused
+from tests.waiting import wait_until
 from viewer.data_folder.backups import KEPT, version_number
 from viewer.messages.message import message_from
 from viewer.migrations import REPLACED

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page
 
 from scripts.served_demo import LINK, SITE_SETTINGS, ServedDemo, log_in, log_in_browser, started_demo
 from tests.demo import fork_in_a_browser
-from tests.jobs.conftest import wait_until
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.engine
 COMPLETE_SECONDS = 600

@@ -13,7 +13,7 @@ import pytest
 from offline_model.server import OfflineModel
 
 from scripts.demo import start_model
-from tests.jobs.conftest import wait_until
+from tests.waiting import wait_until
 
 DEMO = Path(__file__).resolve().parent.parent.parent / "demo"
 DRAFT = (

@@ -22,8 +22,8 @@ from scripts.served_demo import free_port
 from tests.deploy.files import DEPLOY, GIVEN, ROOT, Service, of_compose, of_kubernetes, of_systemd
 from tests.environments import environment_with
 from tests.hosts.machines import created_database
-from tests.jobs.conftest import wait_until
 from tests.langgraph.postgresql.server import OWNER, Server
+from tests.waiting import wait_until
 
 FORKLINE = [sys.executable, "-c", "from checkpoint_site.command import main; main()"]
 # Makes everything but the folders before ``--`` read-only for the command after it.

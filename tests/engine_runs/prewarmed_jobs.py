@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.jobs.conftest import wait_until
+from tests.waiting import wait_until
 from viewer.host.jobs import prewarm
 from viewer.host.jobs.environment import engine_of_project
 from viewer.models import Project

@@ -13,8 +13,9 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.engines.conftest import write_counts
-from tests.jobs.conftest import ROOT, wait_until
+from tests.jobs.conftest import ROOT
 from tests.terminal import Terminal
+from tests.waiting import wait_until
 from viewer.engines import engine_of
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location

@@ -16,8 +16,8 @@ from typing import Any
 import psycopg
 
 from scripts.served_demo import free_port
-from tests.jobs.conftest import wait_until
 from tests.langgraph.postgresql.server import OWNER, installed_program
+from tests.waiting import wait_until
 from viewer.cli.supervision import is_taken
 
 NAME = "forkline"

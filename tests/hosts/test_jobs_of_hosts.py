@@ -7,7 +7,8 @@ import psutil
 import pytest
 from django.utils import timezone
 
-from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
+from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status
+from tests.waiting import wait_until
 from viewer.host.jobs.orphans import orphaned_jobs
 from viewer.host.locations.copying import complete_some
 from viewer.host.locations.describing import locations_to_describe

@@ -15,8 +15,9 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.environments import environment_with
-from tests.jobs.conftest import ROOT, wait_until
+from tests.jobs.conftest import ROOT
 from tests.real_stores import copy_of
+from tests.waiting import wait_until
 from viewer.host import routing
 from viewer.host.registration import HostNameTaken, beat, register
 from viewer.host_requests import OpenLocation

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from tests.jobs.conftest import wait_until
 from tests.langgraph.databases import Database, packed
 from tests.real_stores import STORES, copy_of, write_checkpoint
+from tests.waiting import wait_until
 from viewer.host.locations import importing, observing
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location

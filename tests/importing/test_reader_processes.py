@@ -15,8 +15,8 @@ import pytest
 from pytest_django import Settings
 from zstandard import decompress
 
-from tests.jobs.conftest import wait_until
 from tests.real_stores import hashes_below, one_checkpoint
+from tests.waiting import wait_until
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location, prepare_import
 from viewer.host.reading import location_reader, pool

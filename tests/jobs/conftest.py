@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
+from tests.waiting import wait_until
 from viewer.host.jobs.environment import MARKER
 from viewer.host.jobs.following import ensure_finished
 from viewer.models import Checkpoint, Job, Location, Project, Run
@@ -26,14 +26,6 @@ WORKER = [sys.executable, "manage.py", "worker"]
 
 MakeJob = Callable[..., Job]
 StartWorker = Callable[..., "subprocess.Popen[bytes]"]
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
-    """Return once the condition holds. Fail if it does not in time."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.01)
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from django.utils import timezone
 from playwright.sync_api import Browser, Page
 
 from checkpoint_site.asgi import application
-from tests.jobs.conftest import wait_until
 from tests.live.server import Server
+from tests.waiting import wait_until
 from viewer.models import Job, JobEvent, Location
 from viewer.web.login_links import teammate
 

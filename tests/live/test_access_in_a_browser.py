@@ -4,8 +4,8 @@ import pytest
 from django.contrib.sessions.models import Session
 from playwright.sync_api import Page, expect
 
-from tests.jobs.conftest import wait_until
 from tests.live.server import Server
+from tests.waiting import wait_until
 from viewer.models import Job
 from viewer.web.login_links import teammate
 

@@ -7,8 +7,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
-from tests.jobs.conftest import wait_until
 from tests.live.server import Server
+from tests.waiting import wait_until
 from viewer.messages.message import plain_text
 from viewer.models import Job, JobEvent, Question, ReaderSettings
 

@@ -5,9 +5,9 @@ from django.db.models import F
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from tests.jobs.conftest import wait_until
 from tests.lineage.generated_runs import generated_run
 from tests.live.server import Server
+from tests.waiting import wait_until
 from viewer.models import Checkpoint, Job, Location, Run, StoredCopy
 
 pytestmark = pytest.mark.browser

@@ -14,7 +14,8 @@ import pytest
 
 from scripts.served_demo import free_port
 from tests.environments import environment_with
-from tests.jobs.conftest import ROOT, wait_until
+from tests.jobs.conftest import ROOT
+from tests.waiting import wait_until
 
 SERVER = [sys.executable, "-m", "checkpoint_site.server"]
 

@@ -9,8 +9,8 @@ import pytest
 
 from checkpoint_site.server import MAX_CONNECTIONS
 from checkpoint_site.settings import MAX_HEADER_BYTES
-from tests.jobs.conftest import wait_until
 from tests.serving.conftest import WebServer, server_with_limits, started_server
+from tests.waiting import wait_until
 
 # Long enough for a busy machine, far below the server's own limits.
 HEADER_SECONDS, BODY_SECONDS, UNREAD_SECONDS = 2, 3, 3

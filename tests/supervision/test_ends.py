@@ -17,7 +17,8 @@ import pytest
 
 from scripts.served_demo import LINK, free_port
 from tests.environments import environment_with
-from tests.jobs.conftest import ROOT, wait_until
+from tests.jobs.conftest import ROOT
+from tests.waiting import wait_until
 from viewer.host.jobs.processes import living
 
 UP = [sys.executable, "manage.py", "up"]

@@ -11,7 +11,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from forkline_runner.reporting import Questions, Reporter, Withdrawn, fitting
-from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks, status, wait_until
+from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks, status
+from tests.waiting import wait_until
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.questions import ingest

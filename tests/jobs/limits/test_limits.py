@@ -13,7 +13,8 @@ from django.db import connection
 from django.utils import timezone
 
 from forkline_runner.reporting import LimitCounter, Reporter
-from tests.jobs.conftest import MakeJob, StartWorker, marks, status, wait_until
+from tests.jobs.conftest import MakeJob, StartWorker, marks, status
+from tests.waiting import wait_until
 from viewer.cli.running import run_here
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import ensure_finished

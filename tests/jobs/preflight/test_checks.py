@@ -9,7 +9,8 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.jobs.conftest import FAKE_RUNNERS, marks, wait_until
+from tests.jobs.conftest import FAKE_RUNNERS, marks
+from tests.waiting import wait_until
 from viewer.host.jobs import preflight
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.preflight import fingerprint_of, preflight_checkpoint, preflight_new_run, run_check

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from tests.jobs.conftest import MakeJob, finished, wait_until
+from tests.jobs.conftest import MakeJob, finished
+from tests.waiting import wait_until
 from viewer.host.jobs import prewarm
 from viewer.host.jobs.prewarm import PrewarmPool
 from viewer.models import Project

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from pytest_django import Settings
 
-from tests.jobs.conftest import FAKE_RUNNERS, marks, wait_until
+from tests.jobs.conftest import FAKE_RUNNERS, marks
 from tests.jobs.prewarm.conftest import Warm, only
+from tests.waiting import wait_until
 from viewer.host.jobs import preflight
 from viewer.host.jobs.preflight import preflight_new_run
 from viewer.models import PreflightCheck, Project

@@ -8,8 +8,9 @@ import psutil
 import pytest
 from pytest_django import Settings
 
-from tests.jobs.conftest import MakeJob, finished, followed, marks, wait_until
+from tests.jobs.conftest import MakeJob, finished, followed, marks
 from tests.jobs.prewarm.conftest import Warm, is_warm, only, reported_by
+from tests.waiting import wait_until
 from viewer.host.jobs import prewarm, processes
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.processes import PrewarmedRunner, receive

@@ -11,8 +11,9 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
+from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status
 from tests.jobs.prewarm.conftest import Warm, is_warm, only
+from tests.waiting import wait_until
 from viewer.host.jobs import prewarm
 from viewer.host.jobs.prewarm import PrewarmPool, maintain
 from viewer.models import Job, Project

@@ -10,7 +10,8 @@ import psutil
 import pytest
 
 from tests.environments import environment_with
-from tests.jobs.conftest import ROOT, MakeJob, StartWorker, status, wait_until
+from tests.jobs.conftest import ROOT, MakeJob, StartWorker, status
+from tests.waiting import wait_until
 from viewer.models import Job
 from viewer.records.queue import enqueue
 

@@ -15,7 +15,8 @@ from pytest_django import Settings
 
 from checkpoint_site import environment
 from tests.environments import environment_with
-from tests.jobs.conftest import ROOT, wait_until
+from tests.jobs.conftest import ROOT
+from tests.waiting import wait_until
 from viewer.data_folder import identity
 from viewer.management.command import ForklineCommand
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import psutil
 from django.utils import timezone
 
-from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
+from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status
+from tests.waiting import wait_until
 from viewer.data_folder.workers import worker_is_up
 from viewer.host.jobs.events import insert, redactor_of, rows_of
 from viewer.host.jobs.files import storage_of

@@ -7,7 +7,8 @@ from typing import Any
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status, wait_until
+from tests.jobs.conftest import MakeJob, StartWorker, finished, marks, status
+from tests.waiting import wait_until
 from viewer.host.jobs.following import ensure_finished
 from viewer.launching.requests import LaunchOptions, is_same_request
 from viewer.launching.start import move_start, start_job

@@ -24,10 +24,10 @@ from pytest_django import Settings
 from tests.engine_runs.graphs import NODES, PROJECT, WarmGraphs
 from tests.engine_runs.prewarmed_jobs import PrewarmedJobs
 from tests.engine_runs.sides import Side
-from tests.jobs.conftest import wait_until
 from tests.langgraph.launching.documented_examples import EXAMPLES, Action, Example
 from tests.langgraph.launching.test_running import address, rows
 from tests.terminal import Terminal
+from tests.waiting import wait_until
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
 from viewer.models import Checkpoint, Location, Project, Question

@@ -18,8 +18,9 @@ from pytest_django import Settings
 from tests.engine_runs.graphs import NODES, PROJECT, STORE, digests
 from tests.engine_runs.prewarmed_jobs import PrewarmedJobs
 from tests.environments import environment_with
-from tests.jobs.conftest import ROOT, wait_until
+from tests.jobs.conftest import ROOT
 from tests.terminal import Terminal
+from tests.waiting import wait_until
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run

@@ -1,8 +1,8 @@
 """LangGraph's jobs start at their time and stop at their limits, as all jobs do."""
 
-from tests.jobs.conftest import wait_until
 from tests.langgraph.launching.test_running import address, ran, rows, threads, worker
 from tests.terminal import Terminal
+from tests.waiting import wait_until
 from viewer.launching.start import move_start
 from viewer.models import Job, Location
 

@@ -7,9 +7,9 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.engine_runs.graphs import digests
-from tests.jobs.conftest import wait_until
 from tests.langgraph.launching.test_running import address, ran, rows, threads, worker
 from tests.terminal import Terminal
+from tests.waiting import wait_until
 from viewer.engines import engine_of
 from viewer.models import Job, Location, PreflightCheck, Project, Sweep
 from viewer.records.bodies import stored_contents

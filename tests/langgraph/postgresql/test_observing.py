@@ -6,9 +6,9 @@ import pytest
 from psycopg import Connection
 from pytest_django import Settings
 
-from tests.jobs.conftest import wait_until
 from tests.langgraph.postgresql.server import READER, Server
 from tests.langgraph.postgresql.test_appended import add
+from tests.waiting import wait_until
 from viewer.host.locations import observing
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location

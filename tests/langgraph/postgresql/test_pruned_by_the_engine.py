@@ -5,11 +5,11 @@ from django.test import Client
 from pytest_django import Settings
 
 from tests.engine_runs.graphs import PROJECT, run_program
-from tests.jobs.conftest import wait_until
 from tests.langgraph.launching.test_running import address, worker
 from tests.langgraph.listing.test_stored_copies import detail
 from tests.langgraph.postgresql.test_running import DOGS, FAN, Database, Made, made, rows
 from tests.terminal import Terminal
+from tests.waiting import wait_until
 from viewer.launching.start import move_start
 from viewer.models import Job, Location
 

@@ -4,10 +4,10 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from tests.jobs.conftest import wait_until
 from tests.langgraph.launching.test_running import address, worker
 from tests.langgraph.postgresql.test_running import FAN, Database, Made, made, rows
 from tests.terminal import Terminal
+from tests.waiting import wait_until
 from viewer.models import Job, Location
 
 __all__ = ["made", "worker"]

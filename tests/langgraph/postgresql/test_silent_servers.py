@@ -19,8 +19,8 @@ import pytest
 from psycopg import Connection
 
 from tests.environments import environment_with
-from tests.jobs.conftest import wait_until
 from tests.langgraph.postgresql.server import PASSWORD, Server
+from tests.waiting import wait_until
 from viewer.host.locations.importing import import_location
 from viewer.models import Location
 

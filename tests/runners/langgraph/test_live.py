@@ -7,7 +7,7 @@ import pytest
 from offline_model.server import OfflineModel
 
 from tests.engine_runs.graphs import Graphs, checkpoints
-from tests.jobs.conftest import wait_until
+from tests.waiting import wait_until
 from viewer.host.jobs.spool import read_events
 
 

@@ -16,9 +16,9 @@ from pytest_django import DjangoDbBlocker
 from tests.engine_runs.checkpoints import after_task, crew_after, is_chain, tasks_called, written
 from tests.engine_runs.model import TestModel
 from tests.engine_runs.runs import KEY, PRESS, request_for
-from tests.jobs.conftest import wait_until
 from tests.jobs.prewarm.test_prewarmed_runners import memory_of
 from tests.runners.conftest import Engine
+from tests.waiting import wait_until
 from viewer.engines.plan import Edits
 from viewer.host.jobs import prewarm
 from viewer.host.jobs.files import LocalJobStorage

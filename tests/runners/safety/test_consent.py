@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
-from tests.jobs.conftest import wait_until
+from tests.waiting import wait_until
 from viewer.cli.running import run_here
 from viewer.engines.plan import Edits
 from viewer.host.jobs import preflight

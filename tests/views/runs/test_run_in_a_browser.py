@@ -8,10 +8,10 @@ from django.utils import timezone
 from playwright.sync_api import Browser, expect
 from pytest_django.live_server_helper import LiveServer
 
-from tests.jobs.conftest import wait_until
 from tests.lineage.generated_runs import generated_run
 from tests.views.browsing import Open, opening
 from tests.views.forking import checked
+from tests.waiting import wait_until
 from viewer.models import Checkpoint, Job, Run
 from viewer.presentation.run.visible import ROWS
 

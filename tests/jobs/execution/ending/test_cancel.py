@@ -4,8 +4,9 @@ import psutil
 import pytest
 from pytest_django import Settings
 
-from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks, status, wait_until
+from tests.jobs.conftest import MakeJob, StartWorker, finished, followed, marks, status
 from tests.terminal import Terminal
+from tests.waiting import wait_until
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.processes import living, tree_of

@@ -6,7 +6,8 @@ import pytest
 from django.db import connection
 
 from tests.file_bytes import bytes_of
-from tests.jobs.conftest import MakeJob, followed, wait_until
+from tests.jobs.conftest import MakeJob, followed
+from tests.waiting import wait_until
 from viewer.host.jobs.events import clean_up
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.questions import deliver

@@ -9,7 +9,8 @@ import pytest
 from django.db import IntegrityError, connection
 from django.test.utils import CaptureQueriesContext
 
-from tests.jobs.conftest import MakeJob, finished, wait_until
+from tests.jobs.conftest import MakeJob, finished
+from tests.waiting import wait_until
 from viewer.host.jobs.events import EventBatches, FollowerEvents, RedactedEvent, insert, redactor_of, rows_of
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.followed_job import MAX_PAUSE_SECONDS, POLL_SECONDS, Pace

@@ -14,8 +14,9 @@ from django.test import Client
 from pytest_django import Settings
 
 from checkpoint_site.logs import REPEATED_SECONDS, BriefFailures
-from tests.jobs.conftest import MakeJob, finished, marks, status, wait_until
+from tests.jobs.conftest import MakeJob, finished, marks, status
 from tests.terminal import Terminal
+from tests.waiting import wait_until
 from viewer.cli.running import run_here
 from viewer.data_folder.failures import DataFolderFailure
 from viewer.host.jobs.files import storage_of

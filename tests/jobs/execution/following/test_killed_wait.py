@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status, wait_until
+from tests.jobs.conftest import ROOT, MakeJob, StartWorker, marks, status
+from tests.waiting import wait_until
 from viewer.data_folder.workers import worker_is_up
 from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.orphans import end_orphan_processes, finish_orphans

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from tests.jobs.conftest import MakeJob, finished, followed, marks, status, wait_until
+from tests.jobs.conftest import MakeJob, finished, followed, marks, status
+from tests.waiting import wait_until
 from viewer.host.jobs.files import MAX_LOG_BYTES, storage_of
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.processes import tree_of

@@ -14,8 +14,9 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from tests.file_bytes import bytes_of
-from tests.jobs.conftest import FAKE_RUNNERS, MakeJob, wait_until
+from tests.jobs.conftest import FAKE_RUNNERS, MakeJob
 from tests.redaction.canaries import TEXTS, TOKENS
+from tests.waiting import wait_until
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.preflight import preflight_checkpoint, run_check
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run

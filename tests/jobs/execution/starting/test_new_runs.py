@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from tests.jobs.conftest import FAKE_RUNNERS, StartWorker, marks, status, wait_until
+from tests.jobs.conftest import FAKE_RUNNERS, StartWorker, marks, status
+from tests.waiting import wait_until
 from viewer.engines.runner_request import LocationTarget
 from viewer.host.jobs.following import ensure_finished
 from viewer.host_requests import JobRefused

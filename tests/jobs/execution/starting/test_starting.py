@@ -12,7 +12,8 @@ import pytest
 from django.db import connection
 
 from tests.environments import environment_with
-from tests.jobs.conftest import ROOT, MakeJob, StartWorker, finished, followed, marks, status, wait_until
+from tests.jobs.conftest import ROOT, MakeJob, StartWorker, finished, followed, marks, status
+from tests.waiting import wait_until
 from viewer.cli.running import run_here
 from viewer.data_folder.workers import worker_is_up
 from viewer.host.jobs.following import ensure_finished
