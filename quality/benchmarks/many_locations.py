@@ -1,7 +1,8 @@
 """Measures pages with 1,000,000 checkpoints of 1,000 locations in PostgreSQL.
 
 SQL copies the rows of one generated location; the texts of each copy contain a word that no other copy has.
-Only the first location has stored copies of its checkpoints, which none of these pages reads.
+Only the first location has stored copies of its checkpoints, which none of these pages reads. ``LOCATIONS``
+and ``LENGTH``, the checkpoints of a run, measure it at another size.
 """
 
 import os
@@ -101,7 +102,8 @@ def report(client: "Client", seconds: float) -> None:
     print()
     chance, runs = random.Random(1), list(Run.objects.values_list("pk", flat=True))
     chosen = Run.objects.filter(pk__in=chance.sample(runs, REQUESTS))
-    pages = {"home": ["/"] * REQUESTS, "a run": [one.get_absolute_url() for one in chosen]}
+    pages = {"home": ["/"] * REQUESTS, "locations": ["/locations/"] * REQUESTS}
+    pages |= {"a run": [one.get_absolute_url() for one in chosen]}
     for name, word in SEARCHES.items():
         words = [word.format(number=chance.randrange(1, LOCATIONS)) for _request in range(REQUESTS)]
         pages[f"search: {name}"] = [f"/search/?q={one}" for one in words]

@@ -1,6 +1,7 @@
 """Measures indexing and search over 100,000 checkpoints: time to the first results, and database growth."""
 
 import json
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from viewer.models import Location
 
-RUNS, LENGTH = 500, 200
+RUNS, LENGTH = 500, int(os.environ.get("LENGTH", "200"))
 REQUESTS = 7
 GOAL_MILLISECONDS = 200
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from viewer.messages.message import UserMessage
-from viewer.models.columns import UserMessageField
+from viewer.models.columns import UserMessageField, uuid_of
 from viewer.models.hosts import Host, Pool
 
 
@@ -120,6 +120,13 @@ class LocationQuerySet(models.QuerySet["Location"]):
         here = Host.objects.here()
         seen = PoolMember.objects.filter(host__in=here, location__pool__hosts__in=here, refusal__isnull=True)
         return self.filter(models.Q(host__in=here) | models.Q(pk__in=seen.values("location")))
+
+    def matching(self, text: str) -> LocationQuerySet:
+        """The location with this UUID, else those at this path, else those with this text in their path."""
+        if uid := uuid_of(text):
+            return self.filter(uid=uid)
+        same = self.filter(path=text)
+        return same if same.exists() else self.filter(path__icontains=text)
 
     def with_counts(self) -> LocationQuerySet:
         """Annotate each location with ``run_count``, ``checkpoint_count`` and ``problem_count``."""

@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from viewer.models import Checkpoint, Host, Job, Location, Run, SavedSearch
+from viewer.presentation.location_list import by_newest_run
 
 # Characters of a query, commands of one group, and the shortest text that is compared with names and ids.
 MAX_QUERY, MAX_COMMANDS, MIN_QUERY = 100, 6, 2
@@ -85,9 +86,15 @@ def _saved(text: str, user: int | None) -> Iterator[PaletteCommand]:
 
 
 def _location_commands(text: str, *, can_run: bool) -> Iterator[PaletteCommand]:
-    """The locations with these words and what can be done with them, the last imported first."""
-    shown = 0
-    for location in Location.objects.order_by("-imported_at")[:MAX_SEARCHED_LOCATIONS]:
+    """The locations with these words and what can be done with them, those with the newest runs first."""
+    locations, shown = Location.objects.all(), 0
+    labels = " ".join(label % {"location": ""} for label in _labels(can_run=can_run).values()).casefold()
+    for word in text.casefold().split():
+        # SQLite compares only ASCII letters without case.
+        if word.isascii() and word not in labels:
+            locations = locations.filter(path__icontains=word)
+    most = MAX_SEARCHED_LOCATIONS if text else MAX_COMMANDS
+    for location in by_newest_run(locations)[:most]:
         commands = _commands_of(location, can_run=can_run)[: None if text else 2]
         found = [one for one in commands if has_words(f"{one.label} {location.path}", text)]
         yield from found
@@ -96,20 +103,23 @@ def _location_commands(text: str, *, can_run: bool) -> Iterator[PaletteCommand]:
             return
 
 
+def _labels(*, can_run: bool) -> dict[str, str]:
+    """What is started from a location, by the name of its page."""
+    labels = {
+        "new-run": _("New run in %(location)s"),
+        "project": _("Project of %(location)s"),
+        "prune": _("Prune checkpoints of %(location)s"),
+    }
+    return labels if can_run else {}
+
+
 def _commands_of(location: Location, *, can_run: bool) -> list[PaletteCommand]:
     """The location's page, and what is started from there."""
-    commands = [PaletteCommand(location.name, location.get_absolute_url(), location.path)]
-    if can_run:
-        name = {"location": location.name}
-        pages = {
-            "new-run": _("New run in %(location)s"),
-            "project": _("Project of %(location)s"),
-            "prune": _("Prune checkpoints of %(location)s"),
-        }
-        commands += [
-            PaletteCommand(label % name, reverse(page, args=[location.uid])) for page, label in pages.items()
-        ]
-    return commands
+    name, labels = {"location": location.name}, _labels(can_run=can_run)
+    return [
+        PaletteCommand(location.name, location.get_absolute_url(), location.path),
+        *(PaletteCommand(label % name, reverse(page, args=[location.uid])) for page, label in labels.items()),
+    ]
 
 
 def _runs(text: str) -> Iterator[PaletteCommand]:

@@ -59,20 +59,17 @@ class Results:
         return self.count >= MAX_COUNTED
 
 
-def search(
-    filters: Filters,
-    locations: QuerySet[Location],
-    before: int | None = None,
-    most: int = RESULTS_A_PAGE,
-) -> Results:
-    """One page of what matches in these locations. Raises SearchRefused."""
+def search(filters: Filters, before: int | None = None, most: int = RESULTS_A_PAGE) -> Results:
+    """One page of what matches. Raises SearchRefused."""
     if filters.fault:
         raise SearchRefused(filters.fault)
     if words_in(filters.q):
-        return _texts(filters, locations, before, most)
+        return _texts(filters, before, most)
     if not filters or filters.q:
         return Results()
-    rows = checkpoints_matching(filters).filter(location__in=locations).order_by("-pk")
+    rows = checkpoints_matching(filters).order_by("-pk")
+    if filters.location:
+        rows = rows.filter(location__in=Location.objects.matching(filters.location))
     # One search counts and finds the page: without an index, it reads every row.
     newest = list(rows.values_list("pk", flat=True)[:MAX_COUNTED])
     pks = newest if before is None else rows.filter(pk__lt=before).values_list("pk", flat=True)
@@ -82,9 +79,9 @@ def search(
     return Results([SearchResult(found[pk]) for pk in chosen[:most] if pk in found], len(newest), last)
 
 
-def _texts(filters: Filters, locations: QuerySet[Location], before: int | None, most: int) -> Results:
+def _texts(filters: Filters, before: int | None, most: int) -> Results:
     index, words = search_index(), words_in(filters.q)
-    entries = entries_matching(filters).filter(location__in=_searchable(locations))
+    entries = _searchable(entries_matching(filters), filters.location)
     matches = index.find(words, entries, most + 1, before)
     is_whole = before is None and len(matches) <= most
     count = len(matches) if is_whole else index.count(words, entries, MAX_COUNTED)
@@ -101,12 +98,15 @@ def _texts(filters: Filters, locations: QuerySet[Location], before: int | None, 
     return Results(results, count, last)
 
 
-def _searchable(locations: QuerySet[Location]) -> list[int]:
-    """Those locations whose entries hold no secret that has become known since."""
-    searched = SearchedLocation.objects.filter(
-        location__in=locations, secrets_digest=F("location__secrets_digest")
-    )
-    return list(searched.values_list("pk", flat=True))
+def _searchable(entries: QuerySet[SearchEntry], location: str) -> QuerySet[SearchEntry]:
+    """Those of the filter's location, without those that may hold a secret that has become known since."""
+    current = SearchedLocation.objects.filter(secrets_digest=F("location__secrets_digest")).values("pk")
+    if location:
+        chosen = Location.objects.matching(location).filter(pk__in=current)
+        return entries.filter(location__in=list(chosen.values_list("pk", flat=True)))
+    # There are usually none, and the server compares each match with a list of all others.
+    hidden = list(Location.objects.exclude(pk__in=current).values_list("pk", flat=True))
+    return entries.exclude(location__in=hidden) if hidden else entries
 
 
 def marks_of(locations: QuerySet[Location]) -> dict[int, str]:

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from viewer.engines import all_engines
 from viewer.messages.message import UserMessage
-from viewer.models import Checkpoint, Job, SearchEntry, uuid_of
+from viewer.models import Checkpoint, Job, SearchEntry
 from viewer.validation import InvalidInput, day, number, whole_number
 
 # The words that a person searches for.
@@ -93,7 +93,8 @@ class Filters:
     A search with a value that is not valid finds nothing: ``fault`` says which.
 
     ``q`` are the words, ``since`` and ``until`` days, ``tokens`` and ``cost`` minimums of the run's
-    checkpoint and of the run, ``edited`` and ``unattended`` are "1" or empty.
+    checkpoint and of the run, ``edited`` and ``unattended`` are "1" or empty. ``location`` is a UUID, a path
+    or a part of one.
     """
 
     q: str = ""
@@ -151,14 +152,14 @@ def filters_from(values: Mapping[str, str]) -> Filters:
 
 
 def entries_matching(filters: Filters) -> QuerySet[SearchEntry]:
-    """The entries to which the filters apply, apart from the words."""
+    """The entries to which the filters apply, apart from the words and the location."""
     conditions = _conditions(filters, "checkpoint__") & _entry_conditions(filters)
     # Joins the checkpoint even without a condition on it: an entry may outlive it.
     return SearchEntry.objects.filter(conditions, checkpoint__row__gte=0)
 
 
 def checkpoints_matching(filters: Filters) -> QuerySet[Checkpoint]:
-    """The checkpoints to which the filters apply, apart from the words."""
+    """The checkpoints to which the filters apply, apart from the words and the location."""
     found = Checkpoint.objects.filter(_conditions(filters, ""))
     if any(getattr(filters, name) for name in _OF_ENTRIES):
         entries = SearchEntry.objects.filter(_entry_conditions(filters), checkpoint=OuterRef("pk"))
@@ -183,9 +184,6 @@ def _conditions(filters: Filters, prefix: str) -> Q:
         "engine_version": filters.version,
     }
     wanted = Q(**{f"{prefix}{name}": value for name, value in equal.items() if value})
-    if filters.location:
-        uid = uuid_of(filters.location)
-        wanted &= Q(**{f"{prefix}location__uid": uid}) if uid else Q(pk__in=())
     if (tokens := _value(filters, "tokens")) is not None:
         wanted &= Q(**{f"{prefix}tokens__gte": tokens})
     if (cost := _value(filters, "cost")) is not None:

@@ -128,6 +128,8 @@ inbox_urls = [
 search_urls = [
     # The query is the whole search (viewer/records/search_filters.py).
     path("search/", search.index, name="search"),
+    # ?location=<part of a path>
+    path("search/locations/", search.locations, name="search-locations"),
     path("palette/", search.palette, name="palette"),
     path("search/saved/", search.save, name="search-save"),
     path("search/saved/<int:pk>/remove/", search.remove, name="search-remove"),

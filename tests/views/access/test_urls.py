@@ -33,7 +33,7 @@ READ = {
         "preflight",
     ),
     *("jobs", "jobs-waiting", "job", "job-wait", "sweep", "inbox", "inbox-count", "question"),
-    *("inbox-waiting", "compare", "search", "palette"),
+    *("inbox-waiting", "compare", "search", "search-locations", "palette"),
     *("shares", "share-preview", "share-preview-rows", "share-preview-picture"),
     *("run-timeline", "job-timeline", "run-jump", "settings", "run-export", "compare-export", "stored-data"),
     *("checkpoint-history", "checkpoint-calls", "checkpoint-call"),

@@ -101,7 +101,7 @@ def _handle_search(options: Mapping[str, Any]) -> Output:
         raise CommandError(_("Name a word or an option to search for."))
     ask(IndexNow(INDEXING_SECONDS, costs=bool(filters.cost)))
     try:
-        found = search(filters, Location.objects.all(), most=options["limit"])
+        found = search(filters, most=options["limit"])
     except SearchRefused as error:
         raise CommandError(translate(error)) from None
     behind = progress()

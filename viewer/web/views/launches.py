@@ -22,6 +22,7 @@ from viewer.presentation.code import recorded_code
 from viewer.presentation.diff import difference, folded
 from viewer.presentation.jobs.status import amount
 from viewer.presentation.listing import headings, known_sort
+from viewer.presentation.location_list import offered
 from viewer.presentation.reproduction import command_of, reproduction_of
 from viewer.presentation.run.branches import branch_colours
 from viewer.presentation.sweeps import COLUMNS, compared, held_back, in_order, winners
@@ -316,7 +317,7 @@ def _new_run_context(page: NewRunPage) -> dict[str, Any]:
         "kind": kind_of(engine, page.entity),
         "engine": engine,
         "location": location,
-        "locations": [(one, str(one.uid) == target) for one in project.locations.all() if one.takes_runs],
+        "locations": [(one, str(one.uid) == target) for one in _write_targets(project, location, target)],
         "project": project,
         "address": address,
         "plan_address": reverse("new-run-plan", args=[location.uid]),
@@ -325,6 +326,14 @@ def _new_run_context(page: NewRunPage) -> dict[str, Any]:
         "engine_version": facts.engine_version,
         "roots": allowed_folders(location.host),
     }
+
+
+def _write_targets(project: Project, location: Location, target: str) -> list[Location]:
+    """Locations of the project to choose from, always with this one and the chosen one."""
+    choices = list(offered(project.locations.all()))
+    chosen = project.locations.filter(uid__in=[location.uid, uuid_of(target) or location.uid])
+    missing = [one for one in chosen if one not in choices]
+    return [one for one in (*missing, *choices) if one.takes_runs]
 
 
 def _location_of(uid: UUID) -> Location:

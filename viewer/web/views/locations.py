@@ -38,6 +38,7 @@ from viewer.models import Location, Problem
 from viewer.presentation.deletions import deleted_texts
 from viewer.presentation.hosts import hosts_if_several, refusals_at
 from viewer.presentation.jobs.status import workers_of
+from viewer.presentation.location_list import location_list
 from viewer.presentation.run_list import run_list
 from viewer.records.hosts import PoolRefused, change_pool, chosen_host
 from viewer.records.locations import is_indexed, keeps_files, removal_blocker
@@ -58,12 +59,9 @@ LAST_WHAT_IS_FOREIGN = Case(When(kind=Problem.Kind.FOREIGN, then=1), default=0)
 @viewer_allowed
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
-    """Show every location with its counts, and the form that adds one."""
+    """Show a page of the locations with their counts, and the form that adds one."""
     ask(PrepareImport())
-    context = {
-        "locations": Location.objects.with_counts().select_related("pool"),
-        **adding_context(request),
-    }
+    context = {"locations": location_list(request.GET), **adding_context(request)}
     return render(request, "locations/list.html", context)
 
 

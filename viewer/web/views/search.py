@@ -8,7 +8,7 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
+from django.urls import reverse, reverse_lazy
 from django.utils.cache import patch_vary_headers
 from django.utils.text import capfirst
 from django.utils.translation import gettext, pgettext_lazy
@@ -16,24 +16,44 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.engines import all_engines
-from viewer.models import Location, SavedSearch, SearchEntry, SearchFacet
+from viewer.models import Location, SavedSearch, SearchEntry, SearchFacet, uuid_of
+from viewer.presentation.location_list import MAX_OFFERED, offered
 from viewer.presentation.palette import commands_for
 from viewer.presentation.run.rows import trigger_label
 from viewer.records.permissions import can_run, viewer_allowed
 from viewer.records.search import Results, SearchRefused, progress, search
-from viewer.records.search_filters import COMPLETED, FAILED, PRUNED, WAITING, Filters, filters_from
+from viewer.records.search_filters import (
+    COMPLETED,
+    FAILED,
+    MAX_VALUE,
+    PRUNED,
+    WAITING,
+    Filters,
+    filters_from,
+)
 from viewer.web.login_links import number_in
 
 # The form of a search. Whatever it holds is valid: what cannot be understood does not filter.
 
 
 # Values in one list.
-MAX_OFFERED = 200
+MAX_VALUES = 200
 # The fields with a list of values, by their facet.
 _FACETS = {"agent": "agent", "unit": "unit", "model": "model", "version": "engine_version"}
 
+# Those of the text field, whose list follows what is typed.
+LOCATION_ATTRIBUTES = {
+    "spellcheck": "false",
+    "list": "location-values",
+    "hx-get": reverse_lazy("search-locations"),
+    "hx-trigger": "focus once, input changed delay:100ms",
+    "hx-target": "#location-values",
+    "hx-swap": "innerHTML",
+    "hx-sync": "this:replace",
+}
 
-def _text(label: Any, **attributes: str) -> forms.CharField:
+
+def _text(label: Any, **attributes: Any) -> forms.CharField:
     widget = forms.TextInput(attrs={"autocomplete": "off", "maxlength": "300", **attributes})
     return forms.CharField(label=label, required=False, widget=widget)
 
@@ -71,7 +91,7 @@ class SearchForm(forms.Form):
         super().__init__(initial={name: getattr(filters, name) for name in self.base_fields}, prefix=None)
         self.fields["unit"].label = units_text()
         self._choose("kind", SearchEntry.Kind.choices)
-        self._choose("location", [(str(one.uid), one.path) for one in Location.objects.all()])
+        self._choose_location()
         kinds = [kind for engine in all_engines() for kind in engine.kinds.values() if kind.name != "unknown"]
         self._choose("entity", [(kind.name, gettext(kind.label)) for kind in kinds])
         triggers = _values("trigger")
@@ -79,6 +99,18 @@ class SearchForm(forms.Form):
         self.lists = {name: _values(facet) for name, facet in _FACETS.items()}
         for name in self.lists:
             self.fields[name].widget.attrs["list"] = f"{name}-values"
+
+    def _choose_location(self) -> None:
+        """Offer all locations in a list, or if there are many, those with what is typed in their path."""
+        known = list(Location.objects.values_list("uid", "path")[: MAX_OFFERED + 1])
+        if len(known) <= MAX_OFFERED:
+            self._choose("location", [(str(uid), path) for uid, path in known])
+            return
+        if uid := uuid_of(str(self.initial["location"])):
+            path = Location.objects.filter(uid=uid).values_list("path", flat=True).first()
+            self.initial["location"] = path or uid
+        label = self.fields["location"].label
+        self.fields["location"] = _text(label, **LOCATION_ATTRIBUTES, placeholder=gettext("Part of the path"))
 
     def _choose(self, name: str, choices: list[tuple[str, Any]]) -> None:
         """Add these choices, and the present one even if it is not among them."""
@@ -100,7 +132,7 @@ def units_text() -> str:
 
 def _values(facet: str) -> list[str]:
     rows = SearchFacet.objects.filter(name=facet).order_by("value")
-    return list(rows.values_list("value", flat=True).distinct()[:MAX_OFFERED])
+    return list(rows.values_list("value", flat=True).distinct()[:MAX_VALUES])
 
 
 # Django's ModelForm has type parameters in its stubs only.
@@ -131,7 +163,7 @@ def index(request: HttpRequest) -> HttpResponse:
     position = number_in(request.GET.get("before", ""), max_digits=15)
     context = {"filters": filters, "results": Results(), "progress": progress()}
     try:
-        context |= {"results": search(filters, Location.objects.all(), position), "before": position}
+        context |= {"results": search(filters, position), "before": position}
     except SearchRefused as error:
         context["too_slow"] = error.message
     if is_part:
@@ -143,6 +175,15 @@ def index(request: HttpRequest) -> HttpResponse:
         response = render(request, "search/page.html", context)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
+
+
+@viewer_allowed
+@require_GET
+def locations(request: HttpRequest) -> HttpResponse:
+    """Return the paths of locations that have what was typed in their path."""
+    found = Location.objects.filter(path__icontains=request.GET.get("location", "")[:MAX_VALUE])
+    paths = dict.fromkeys(offered(found).values_list("path", flat=True))
+    return render(request, "locations/adding/_paths.html", {"paths": paths})
 
 
 @viewer_allowed

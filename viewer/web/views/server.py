@@ -22,6 +22,7 @@ from viewer.host_requests import ListDrafts, PrepareImport, ReadSizes, ask
 from viewer.models import DayLimits, Host, Job, Location, Project, Run
 from viewer.presentation.hosts import hosts_if_several, in_use_text, shown_hosts
 from viewer.presentation.jobs.status import usage_label
+from viewer.presentation.location_list import locations_at_home
 from viewer.presentation.run_list import attention, run_list
 from viewer.records.annotations import mark_of
 from viewer.records.drafts import drafts_of
@@ -40,14 +41,14 @@ from viewer.web.views.locations import adding_context
 def home(request: HttpRequest) -> HttpResponse:
     """Show the page, or return only its contents to a page that refreshes."""
     ask(PrepareImport())
-    locations = list(Location.objects.with_counts().select_related("pool"))
+    locations = locations_at_home()
     context = {
         "attention": attention(),
         "locations": locations,
         "runs": run_list(Run.objects.top_level(), request.GET, shows_location=True),
         "state": home_state(),
     }
-    if not locations:
+    if not locations.count:
         context |= adding_context(request)
     part = request.headers.get("HX-Target") == "home-contents"
     return render(request, f"home/{'_contents' if part else 'page'}.html", context)

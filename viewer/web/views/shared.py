@@ -213,7 +213,7 @@ def _search_page(request: HttpRequest, shared: Shared) -> Page:
     position = number_in(request.GET.get("before", ""), max_digits=15)
     context: dict[str, Any] = {"results": Results(), "conditions": conditions_of(shared.filters)}
     try:
-        context |= {"results": search(shared.filters, Location.objects.all(), position), "before": position}
+        context |= {"results": search(shared.filters, position), "before": position}
     except SearchRefused as error:
         context["too_slow"] = error.message
     return "shared/search.html", context
