@@ -498,13 +498,15 @@ class ListInputNames(Request[list[InputName]], frozen=True):
 class ReadSource(Request[Any], frozen=True):
     """Return what the source of an entry point shows about later steps, for the engine's ``plan``.
 
-    The type is the engine's ``source_type``.
+    The type is the engine's ``source_type``. With a ``commit`` of the folder's repository, the source is as
+    the commit has it; None if it cannot be read.
     """
 
     engine: str
     folder: str
     entry_point: str
     kind: str
+    commit: str = ""
 
 
 class ListCheckpointEvents(Request[list[EventGroup]], frozen=True):
@@ -626,6 +628,7 @@ class CheckCheckpoint(Request[CheckReply], frozen=True):
     entry_point: str
     again: bool = False
     only_stored: bool = False
+    commit: str = ""
 
 
 class CheckNewRun(Request[CheckReply], frozen=True):
@@ -646,6 +649,7 @@ class ListNextUnits(Request[list[dict[str, Any]]], frozen=True):
     project: int
     entry_point: str
     edits: Edits
+    commit: str = ""
 
 
 class ListNewEffects(Request[list[dict[str, Any]]], frozen=True):
@@ -654,6 +658,7 @@ class ListNewEffects(Request[list[dict[str, Any]]], frozen=True):
     checkpoint: int
     project: int
     entry_point: str
+    commit: str = ""
 
 
 # The code of projects
@@ -666,6 +671,13 @@ class ChangedFile(msgspec.Struct, frozen=True):
     change: str
 
 
+class ChangedCode(msgspec.Struct, frozen=True):
+    """The sources that have changed, and whether the project's repository has the recorded commit."""
+
+    files: list[ChangedFile]
+    has_commit: bool
+
+
 class CodeDifference(msgspec.Struct, frozen=True):
     """A source as it was and as it is, without secrets. None if it was or is not there, or cannot be read."""
 
@@ -673,11 +685,18 @@ class CodeDifference(msgspec.Struct, frozen=True):
     after: str | None
 
 
-class ListCodeChanges(Request[list[ChangedFile]], frozen=True):
+class ListCodeChanges(Request[ChangedCode], frozen=True):
     """Return the sources of a project that differ from the recorded code with this key."""
 
     project: int
     code: int
+
+
+class CheckCommit(Request[None], frozen=True):
+    """Check that the project's repository has a commit that can be checked out. Raises JobRefused."""
+
+    project: int
+    commit: str
 
 
 class ReadCodeDifference(Request[CodeDifference], frozen=True):

@@ -27,7 +27,17 @@ from viewer.engines import engine_of
 from viewer.engines.plan import Step, plain_steps
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.labels import loss_label, step_text
-from viewer.launching.options import ACCEPTANCE, CHECKPOINTS, EDITS, SCHEDULE, SETTINGS, TOOLS
+from viewer.launching.options import (
+    ACCEPTANCE,
+    CHECKPOINTS,
+    CODE,
+    EDITS,
+    PRESENT,
+    RECORDED,
+    SCHEDULE,
+    SETTINGS,
+    TOOLS,
+)
 from viewer.launching.preview import LaunchPreview, ask_next, in_project, preview_launch
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, messages_of
 from viewer.launching.requests import ForkRequest
@@ -100,7 +110,7 @@ def add_run_arguments(parser: CommandParser) -> None:
     add_options(parser, *EDITS, *SETTINGS)
     add_options(parser, *CHECKPOINTS)
     add_project_arguments(parser)
-    add_options(parser, *TOOLS, *ACCEPTANCE, *SCHEDULE)
+    add_options(parser, CODE, *TOOLS, *ACCEPTANCE, *SCHEDULE)
     parser.add_argument("--plan", action="store_true", help=_("Show the plan without starting anything."))
     add_wait_argument(parser)
 
@@ -132,6 +142,7 @@ def request_from(type_: type[R], checkpoint: Checkpoint, branch: str, options: M
         **choices_of(options, contents),
         branch=branch,
         edits=edits_of(options, contents),
+        uses_recorded_code=options["code"] == RECORDED,
     )
 
 
@@ -213,13 +224,22 @@ def _planned(preview: LaunchPreview) -> Output:
     views = tool_views(preview.recorded, request)
     tools = [line for view in views for line in tool_lines(view)]
     code = code_changes(request.checkpoint, request.project)
-    changes = [code.sentence, *(f"  {file.name} ({file.change})" for file in code.shown)] if code else []
+    changes = (
+        [
+            code.sentence,
+            code.commit_note if request.uses_recorded_code else "",
+            *(f"  {file.name} ({file.change})" for file in code.shown),
+        ]
+        if code
+        else []
+    )
     lines = [*known, *plan.then, *tools, *changes, "", _("Nothing has been started.")]
     document = _document("planned", preview.request.branch, steps)
     document["tools"] = [tool_document(view) for view in views]
     document["code"] = code and {
         "commit": code.code.commit,
         "is_dirty": code.code.is_dirty,
+        "runs": RECORDED if request.uses_recorded_code else PRESENT,
         "changes": [{"name": file.name, "change": file.change} for file in code.files],
     }
     document["then"] = [asdict(decision) for decision in plan.decisions]

@@ -91,7 +91,8 @@ class Options(TypedDict, total=False):
     breakpoints, ``*`` for every one. ``thread``: the one that a new run continues.
     ``into``: where a fork is published: new-thread or thread; nowhere without it. ``new_thread`` is the id of
     the thread that an earlier fork becomes.
-    ``tools``: what happens when the run calls a tool; without it, every tool is called.
+    ``commit``: the recorded commit that runs, in a clean checkout; without it, the code in the project's
+    folder. ``tools``: what happens when the run calls a tool; without it, every tool is called.
     """
 
     checkpoints: CheckpointSettings
@@ -107,6 +108,7 @@ class Options(TypedDict, total=False):
     thread: str
     into: str
     new_thread: str
+    commit: str
     tools: Tools
 
 

@@ -246,12 +246,6 @@ def _(request: asked.ListInputNames) -> list[Any]:
 
 
 @_answer.register
-def _(request: asked.ReadSource) -> Any:
-    engine = engine_named(request.engine)
-    return engine.read_source(Path(request.folder), request.entry_point, request.kind)
-
-
-@_answer.register
 def _(request: asked.ListCheckpointEvents) -> list[Any]:
     interpreter = Path(request.interpreter) if request.interpreter else None
     return list(engine_named(request.engine).checkpoint_events(interpreter))

@@ -431,4 +431,13 @@ TOOL = Option(
 )
 DRY_RUN = _switch("dry-run", _("Call no tool: answer with the recorded result of the same call, or refuse."))
 TOOLS = (TOOL, DRY_RUN)
+# The code in the project's folder, or the commit that was recorded with the checkpoint.
+PRESENT, RECORDED = "now", "recorded"
+CODE = _choice(
+    "code",
+    _("The code that runs: the project's folder as it is now, or the commit recorded with the checkpoint."),
+    (PRESENT, RECORDED),
+    PRESENT,
+    _("Code"),
+)
 AGAIN_STALE = _switch("again-stale", _("Run units with stale outputs again."))

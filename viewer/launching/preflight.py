@@ -11,6 +11,7 @@ from viewer.engines.protocol import Contents
 from viewer.host_requests import CheckCheckpoint, CheckNewRun, CheckReply, ask
 from viewer.launching.findings import effects_digest
 from viewer.launching.new_run import NewRunPreview, entry_point_of_run
+from viewer.launching.recorded_code import commit_of
 from viewer.launching.requests import CheckpointRequest
 from viewer.messages.message import UserMessage, message_from
 from viewer.models import Checkpoint, Location, PreflightCheck, Project, Run, accept_effects
@@ -20,6 +21,7 @@ def check_of_checkpoint(
     checkpoint: Checkpoint,
     project: Project,
     entry_point: str,
+    commit: str = "",
     *,
     again: bool = False,
     only_stored: bool = False,
@@ -29,8 +31,8 @@ def check_of_checkpoint(
     Does not wait for the check. With ``again``, a failed check is repeated. With ``only_stored``, no check is
     started, and an unsaved one is returned if there is none.
     """
-    reply = ask(CheckCheckpoint(checkpoint.pk, project.pk, entry_point, again, only_stored))
-    return _check(reply, checkpoint=checkpoint, project=project, entry_point=entry_point)
+    reply = ask(CheckCheckpoint(checkpoint.pk, project.pk, entry_point, again, only_stored, commit))
+    return _check(reply, checkpoint=checkpoint, project=project, entry_point=entry_point, commit=commit)
 
 
 def check_of_new_run(
@@ -68,12 +70,13 @@ def preflight_of(
     checkpoint, project, entry_point = request.checkpoint, request.project, request.entry_point
     if project is None:
         return None
-    stored = check_of_checkpoint(checkpoint, project, entry_point, only_stored=True)
+    commit = commit_of(request)
+    stored = check_of_checkpoint(checkpoint, project, entry_point, commit, only_stored=True)
     if not may_start:
         return stored
     if stored.new_effects and accepted_effects == effects_digest(stored):
         accept_effects(project, stored.new_effects, request.requested_by)
-    return check_of_checkpoint(checkpoint, project, entry_point, again=again)
+    return check_of_checkpoint(checkpoint, project, entry_point, commit, again=again)
 
 
 def preflight_of_new_run(

@@ -16,6 +16,7 @@ from viewer.engines.tool_calls import RecordedTools
 from viewer.host_requests import JobRefused, ListNextUnits, ReadSource, ask
 from viewer.launching import labels
 from viewer.launching.findings import CheckedLaunch, digest_of, find_redacted_parts
+from viewer.launching.recorded_code import commit_of, commit_refusals
 from viewer.launching.refusals import (
     Code,
     Refusal,
@@ -192,8 +193,11 @@ class LaunchPreview(CheckedLaunch):
 
     @property
     def options(self) -> Options:
-        """The options that the runner reads, with what happens when it calls tools."""
-        return with_tools(super(LaunchPreview, self).options, self.request, self.recorded)
+        """The options that the runner reads, with what happens when it calls tools, and the commit."""
+        chosen = with_tools(super(LaunchPreview, self).options, self.request, self.recorded)
+        if commit := commit_of(self.request):
+            chosen["commit"] = commit
+        return chosen
 
     @property
     def needs_preflight(self) -> bool:
@@ -272,6 +276,7 @@ def in_project(preview: P, project: Project) -> P:
     checks = [one for one in preview.checks if one.code != Code.PROJECT]
     request = replace(preview.request, project=project)
     checks += [*project_refusals(project, request.options), *event_refusals(request)]
+    checks += commit_refusals(request) if isinstance(request, CheckpointRequest) else []
     return replace(preview, request=request, checks=checks, away=away_host(project))
 
 
@@ -290,7 +295,8 @@ def source_refusals(request: CheckpointRequest) -> list[Refusal]:
     kind = _kind(request)
     found = checkpoint_refusals(request.checkpoint, request.entry_point, kind)
     found += settings_refusals(request.settings, kind)
-    return [*found, *project_refusals(request.project, request.options), *event_refusals(request)]
+    found += [*project_refusals(request.project, request.options), *commit_refusals(request)]
+    return [*found, *event_refusals(request)]
 
 
 def source_of(request: CheckpointRequest) -> Any:
@@ -299,7 +305,8 @@ def source_of(request: CheckpointRequest) -> Any:
         return None
     contents = request.contents
     engine = engine_of(contents).name
-    asked = ReadSource(engine, str(request.folder), request.entry_point, contents.kind)
+    commit = commit_of(request)
+    asked = ReadSource(engine, str(request.folder), request.entry_point, contents.kind, commit)
     return ask(asked, host=request.checkpoint.location.host_id)
 
 
@@ -350,7 +357,13 @@ def ask_next(request: ForkRequest) -> Asked:
     if refusals := source_refusals(request):
         return Asked(refused=" ".join(messages_of(refusals)), refusals=tuple(refusals))
     try:
-        asked = ListNextUnits(request.checkpoint.pk, request.project.pk, request.entry_point, request.edits)
+        asked = ListNextUnits(
+            request.checkpoint.pk,
+            request.project.pk,
+            request.entry_point,
+            request.edits,
+            commit_of(request),
+        )
         found = ask(asked)
     except JobRefused as refused:
         return Asked(refused=translate(refused))

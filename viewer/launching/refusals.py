@@ -25,6 +25,7 @@ class Code(StrEnum):
     CHECKPOINT = "checkpoint"
     HOST = "host"
     PROJECT = "project"
+    COMMIT = "commit"
     PLAN = "plan"
     BRANCH = "branch"
     ENTRY_POINT = "entry-point"

@@ -132,6 +132,8 @@ class CheckpointRequest(LaunchRequest):
     tools: Mapping[str, ToolChoice] = field(default_factory=dict)
     # No tool is called: each is answered with a recorded result, or refused.
     dry_run: bool = False
+    # Whether the commit that was recorded with the checkpoint runs, instead of the code in the folder.
+    uses_recorded_code: bool = False
 
     @property
     def engine(self) -> Engine[Any]:

@@ -15,6 +15,7 @@ from viewer.engines.runner_request import Request
 from viewer.host_requests import CheckProject, JobRefused, ListNewEffects, ask
 from viewer.launching.findings import Effects, effects_refusal
 from viewer.launching.preview import LaunchPreview, ask_next
+from viewer.launching.recorded_code import commit_of
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, away_host, plan_changed
 from viewer.launching.requests import (
     CheckpointRequest,
@@ -239,7 +240,9 @@ def check_effects(request: CheckpointRequest) -> None:
     if request.project is None:
         return
     try:
-        effects = ask(ListNewEffects(request.checkpoint.pk, request.project.pk, request.entry_point))
+        effects = ask(
+            ListNewEffects(request.checkpoint.pk, request.project.pk, request.entry_point, commit_of(request))
+        )
     except JobRefused as refused:
         raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
     if effects and not request.accepted.effects:

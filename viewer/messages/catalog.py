@@ -12,6 +12,26 @@ _ = gettext_noop
 
 CATALOG: dict[str, str] = {
     "unknown_code": _("Message %(code)s of another version of Forkline: %(values)s"),
+    # Why a recorded commit cannot be checked out.
+    "checkout.commit_missing": _("The project's repository no longer has the recorded commit %(commit)s."),
+    "checkout.folder_missing": _(
+        "The recorded commit %(commit)s does not have the project's folder %(folder)s."
+    ),
+    "checkout.git_failed": _("git could not read the recorded commit %(commit)s: %(error)s."),
+    "checkout.link_outside": _(
+        "The recorded commit cannot be checked out: its link %(path)s leads out of the repository."
+    ),
+    "checkout.names_clash": _(
+        "The recorded commit %(commit)s cannot be checked out: it has two files at %(path)s."
+    ),
+    "checkout.submodule": _(
+        "The recorded commit cannot be checked out: %(path)s is a submodule, whose files it does not have."
+    ),
+    "checkout.too_large": _("The recorded commit cannot be checked out: its files are larger than %(size)s."),
+    "checkout.too_many_files": _(
+        "The recorded commit cannot be checked out: it has more than %(max_count)d files."
+    ),
+    "checkout.unsafe_name": _("The recorded commit cannot be checked out: %(path)s is no name of a file."),
     # Why a job does not start, and how it ended; why a preflight check found nothing.
     "job.thread_continued": _(
         "The thread has continued since this was requested. Nothing was started: resume its last checkpoint."

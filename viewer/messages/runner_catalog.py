@@ -39,6 +39,10 @@ MESSAGES = {
     "runner.module_missing": _(
         "%(entry_point)s cannot be imported: there is no module %(module)s in the project or its environment."
     ),
+    "runner.present_code_imported": _(
+        "Python imports %(module)s from %(path)s when it starts, which is the present code of the project. "
+        "So the recorded commit cannot run alone. Remove the .pth file that imports it."
+    ),
     "runner.password_input": _(
         "The project's code asks for a password (%(prompt)s). Set it in the project's environment file "
         "instead."

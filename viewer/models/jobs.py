@@ -292,6 +292,11 @@ class Job(Metered):
         return Path(settings.DATA_DIR) / "jobs" / str(self.id)
 
     @property
+    def commit(self) -> str:
+        """The recorded commit that it runs; empty for the code in the project's folder."""
+        return str((self.request.get("options") or {}).get("commit") or "")
+
+    @property
     def runs_on(self) -> Host:
         """The host that claimed it; until then, that of its location."""
         return self.host or self.location.host

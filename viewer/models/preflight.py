@@ -124,6 +124,8 @@ class PreflightCheck(models.Model):
     # For a new run, which has no checkpoint: its root kind, and the store kind of its write target.
     entity = models.CharField(max_length=20, blank=True)
     store_kind = models.CharField(max_length=20, blank=True)
+    # The recorded commit whose code it checks; empty for the code in the project's folder.
+    commit = models.CharField(max_length=64, blank=True, db_default="")
     # The fingerprint of everything that the result depends on. A result is used while it is unchanged.
     fingerprint = models.CharField(max_length=200)
     status = models.CharField(max_length=20, choices=Status, default=Status.WAITING)

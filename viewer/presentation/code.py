@@ -6,17 +6,22 @@ from django.utils.translation import gettext, ngettext
 
 from viewer.formats import count_text
 from viewer.host_requests import ChangedFile, HostAway, ListCodeChanges, ask
-from viewer.models import Checkpoint, Job, Project, RecordedCode
+from viewer.launching.recorded_code import recorded_code
+from viewer.models import Checkpoint, Project, RecordedCode
 
 MAX_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
 class CodeChanges:
-    """The code that the job recorded, and the files that have changed since."""
+    """The code that the job recorded, and the files that have changed since.
+
+    ``has_commit``: whether the recorded commit can be run, as the project's repository has it.
+    """
 
     code: RecordedCode
     files: list[ChangedFile]
+    has_commit: bool = False
 
     @property
     def sentence(self) -> str:
@@ -31,6 +36,18 @@ class CodeChanges:
             len(self.files),
         )
         return text % {"count": count_text(len(self.files))}
+
+    @property
+    def commit_note(self) -> str:
+        """Why running the recorded commit may differ from the recorded run; empty if nothing is known."""
+        if self.code.is_dirty:
+            return gettext(
+                "The code differed from this commit when the run started, so the recorded state cannot be "
+                "reproduced exactly."
+            )
+        if self.code.is_dirty is None:
+            return gettext("It is not known whether the code differed from this commit when the run started.")
+        return ""
 
     @property
     def shown(self) -> list[ChangedFile]:
@@ -50,16 +67,7 @@ def code_changes(checkpoint: Checkpoint, project: Project | None) -> CodeChanges
     if code is None or project is None:
         return None
     try:
-        return CodeChanges(code, ask(ListCodeChanges(project.pk, code.pk)))
+        found = ask(ListCodeChanges(project.pk, code.pk))
     except HostAway:
         return None
-
-
-def recorded_code(checkpoint: Checkpoint, project: Project | None) -> RecordedCode | None:
-    """Return the code that the job recorded which wrote this checkpoint with this project."""
-    if project is None:
-        return None
-    jobs = Job.objects.filter(run=checkpoint.run_id, project=project, code__isnull=False)
-    wrote = jobs.filter(events__kind="checkpoint", events__data__id=checkpoint.checkpoint_id)
-    job = wrote.select_related("code").order_by("-started_at").first()
-    return job.code if job else None
+    return CodeChanges(code, found.files, found.has_commit)

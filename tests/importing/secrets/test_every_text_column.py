@@ -62,6 +62,7 @@ KEPT = {
     "Job.queued_in": "identifies the database",
     "Job.request_digest": DIGEST,
     "JobEvent.kind": "a code of ours",
+    "PreflightCheck.commit": "the id of a commit",
     "PreflightCheck.entity": "the name of an entry point's code",
     "PreflightCheck.entry_point": "the name of an entry point's code",
     "PreflightCheck.fingerprint": DIGEST,

@@ -1,8 +1,11 @@
 """The form of a fork says what has changed in the code since a job wrote the checkpoint."""
 
 import json
+import re
+import uuid
 from pathlib import Path
 
+import msgspec
 import pytest
 from django.test import Client
 from django.urls import reverse
@@ -10,9 +13,10 @@ from django.utils import timezone
 
 from tests.jobs.code.repositories import committed, git
 from viewer.cli import SUBCOMMANDS
-from viewer.host.jobs import code
+from viewer.host.jobs import code, preflight
+from viewer.host_requests import ReadSource, ask
 from viewer.management.command import LineParser
-from viewer.models import Checkpoint, Job, JobEvent, Location, RecordedCode
+from viewer.models import Checkpoint, Job, JobEvent, Location, PreflightCheck, RecordedCode
 
 SECRET = "sk-canary0123456789abcdefghij"
 
@@ -153,3 +157,95 @@ def test_the_plan_at_the_terminal_has_the_changes(checkpoint: Checkpoint, job: J
         {"name": "tools.py", "change": "changed"},
     ]
     assert "3 files changed since this ran." in output.lines
+
+
+# A launch with the recorded commit.
+
+
+def planned(client: Client, checkpoint: Checkpoint, kind: str = "fork", **fields: str) -> str:
+    address = reverse(f"{kind}-plan", args=[checkpoint.pk])
+    return client.post(address, {"branch": "again", **fields}).content.decode()
+
+
+@pytest.mark.parametrize("kind", ["fork", "resume"])
+def test_the_recorded_commit_is_offered(
+    runner: Client, checkpoint: Checkpoint, job: Job, folder: Path, kind: str
+) -> None:
+    edit(folder)
+    page = form_of(runner, checkpoint, kind)
+    assert job.code and f"The recorded commit {job.code.short_commit}" in page
+    assert "cannot be reproduced exactly" not in page
+    RecordedCode.objects.update(is_dirty=True)
+    assert "cannot be reproduced exactly" in form_of(runner, checkpoint, kind)
+    RecordedCode.objects.update(is_dirty=None)
+    assert "It is not known whether the code differed" in form_of(runner, checkpoint, kind)
+
+
+def test_a_commit_that_is_gone_is_not_offered(runner: Client, checkpoint: Checkpoint, job: Job) -> None:
+    RecordedCode.objects.update(commit="1" * 40)
+    assert 'id="code"' not in form_of(runner, checkpoint)
+    assert "no longer has the recorded commit 1111111" in planned(runner, checkpoint, code="recorded")
+
+
+def test_no_commit_runs_where_none_was_recorded(runner: Client, checkpoint: Checkpoint, folder: Path) -> None:
+    assert 'id="code"' not in form_of(runner, checkpoint)
+    assert "No commit was recorded for this checkpoint" in planned(runner, checkpoint, code="recorded")
+
+
+def test_another_value_chooses_nothing(runner: Client, checkpoint: Checkpoint, job: Job) -> None:
+    assert "Choose one of these: now, recorded." in planned(runner, checkpoint, code="HEAD")
+
+
+def started(client: Client, checkpoint: Checkpoint, **fields: str) -> Job:
+    """The job that the form starts. Its preflight check runs no engine here, and is taken as done."""
+    key = str(uuid.uuid4())
+    shown = re.findall(r'name="shown" value="(\w+)"', planned(client, checkpoint, **fields))
+    PreflightCheck.objects.update(status=PreflightCheck.Status.DONE, report={"is_complete": True}, error=None)
+    sent = {"branch": "again", "key": key, "shown": shown[0], **fields}
+    response = client.post(reverse("fork", args=[checkpoint.pk]), sent)
+    assert response.status_code == 302, response.content.decode()
+    return Job.objects.get(idempotency_key=key)
+
+
+def test_a_job_has_the_commit_that_was_chosen(
+    runner: Client, checkpoint: Checkpoint, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "start_in_background", lambda check: None)
+    recorded = started(runner, checkpoint, code="recorded")
+    assert job.code and recorded.commit == job.code.commit
+    assert PreflightCheck.objects.get(commit=job.code.commit)
+    page = runner.get(reverse("fork", args=[checkpoint.pk])).content.decode()
+    assert 'value="recorded" selected' not in page
+    present = started(runner, checkpoint, branch="present", code="now")
+    assert present.commit == ""
+    # A check of one code says nothing about the other.
+    assert PreflightCheck.objects.count() == 2
+    fingerprints = set(PreflightCheck.objects.values_list("fingerprint", flat=True))
+    assert len(fingerprints) == 2
+
+
+def test_read_only_users_start_no_commit(reader: Client, checkpoint: Checkpoint, job: Job) -> None:
+    for name in ("fork", "fork-plan"):
+        response = reader.post(reverse(name, args=[checkpoint.pk]), {"code": "recorded"})
+        assert response.status_code == 403
+
+
+def test_the_plan_is_that_of_the_commit(checkpoint: Checkpoint, job: Job, folder: Path) -> None:
+    task = 'ConditionalTask(description="Check it", condition=bool)'
+    (folder / "crew.py").write_text(f"def build():\n    return Crew(tasks=[{task}])\n")
+    asked = ReadSource("crewai", str(folder), "crew:build", "crew")
+    commit, before = committed(folder), ask(asked)
+    (folder / "crew.py").write_text("def build():\n    return None\n")
+    assert before and before != ask(asked)
+    assert ask(msgspec.structs.replace(asked, commit=commit)) == before
+    assert ask(msgspec.structs.replace(asked, commit="1" * 40)) is None
+
+
+def test_the_terminal_refuses_a_commit_that_is_gone(checkpoint: Checkpoint, job: Job, folder: Path) -> None:
+    RecordedCode.objects.update(commit="1" * 40)
+    parser = LineParser(prog="fork")
+    SUBCOMMANDS["fork"].add_arguments(parser)
+    named = f"{checkpoint.location.path}#{checkpoint.checkpoint_id}"
+    output = SUBCOMMANDS["fork"].handle(vars(parser.parse_args([named, "--code", "recorded"])))
+    assert output.status == 1 and "no longer has the recorded commit" in output.document["error"]
+    assert Job.objects.count() == 1

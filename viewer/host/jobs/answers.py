@@ -1,12 +1,14 @@
 """Answers the requests of ``viewer.host_requests`` about the code of projects, preflight checks and jobs."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from viewer import host_requests as asked
 from viewer.data_folder import workers
+from viewer.engines import engine_named
 from viewer.host.answers import _answer
-from viewer.host.jobs import code, preflight, prewarm, questions, retention
+from viewer.host.jobs import checkout, code, git, preflight, prewarm, questions, retention
 from viewer.host.jobs.environment import conflict_of, runnable
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.redact_again import redact_jobs_again
@@ -67,6 +69,7 @@ def _(request: asked.CheckCheckpoint) -> asked.CheckReply:
             Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint),
             Project.objects.get(pk=request.project),
             request.entry_point,
+            request.commit,
             again=request.again,
             only_stored=request.only_stored,
         )
@@ -95,20 +98,34 @@ def _reply(check: PreflightCheck) -> asked.CheckReply:
 def _(request: asked.ListNextUnits) -> list[dict[str, Any]]:
     checkpoint = Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint)
     project = Project.objects.get(pk=request.project)
-    return preflight.ask_next_units(checkpoint, project, request.entry_point, request.edits)
+    return preflight.ask_next_units(checkpoint, project, request.entry_point, request.edits, request.commit)
 
 
 @_answer.register
 def _(request: asked.ListNewEffects) -> list[dict[str, Any]]:
     checkpoint = Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint)
     project = Project.objects.get(pk=request.project)
-    return preflight.unaccepted_effects(checkpoint, project, request.entry_point)
+    return preflight.unaccepted_effects(checkpoint, project, request.entry_point, request.commit)
 
 
 @_answer.register
-def _(request: asked.ListCodeChanges) -> list[asked.ChangedFile]:
-    recorded = RecordedCode.objects.get(pk=request.code)
-    return code.changes_since(recorded, Project.objects.get(pk=request.project))
+def _(request: asked.ReadSource) -> Any:
+    if request.commit:
+        return code.source_at(request)
+    engine = engine_named(request.engine)
+    return engine.read_source(Path(request.folder), request.entry_point, request.kind)
+
+
+@_answer.register
+def _(request: asked.ListCodeChanges) -> asked.ChangedCode:
+    recorded, project = RecordedCode.objects.get(pk=request.code), Project.objects.get(pk=request.project)
+    has_commit = bool(recorded.commit) and git.has_commit(Path(project.folder), recorded.commit)
+    return asked.ChangedCode(code.changes_since(recorded, project), has_commit)
+
+
+@_answer.register
+def _(request: asked.CheckCommit) -> None:
+    checkout.check_commit(Project.objects.get(pk=request.project), request.commit)
 
 
 @_answer.register

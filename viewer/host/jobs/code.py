@@ -6,16 +6,19 @@ Only reads, and never more than the limits below.
 import logging
 import os
 import stat
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from django.db import transaction
 
-from viewer.engines import all_engines
+from viewer.engines import all_engines, engine_named
+from viewer.host.jobs.checkout import Checkout, check_out
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.git import (
     FILES,
@@ -29,7 +32,7 @@ from viewer.host.jobs.git import (
     repository_of,
     tree_of,
 )
-from viewer.host_requests import ChangedFile, CodeDifference
+from viewer.host_requests import ChangedFile, CodeDifference, JobRefused, ReadSource
 from viewer.models import Job, Location, Project, RecordedCode
 
 # The files below a project's folder.
@@ -99,11 +102,16 @@ class ProjectCode:
     is_complete: bool = True
 
 
-def code_of(project: Project) -> ProjectCode:
-    """Return the code of a project as it is now."""
+def code_of(project: Project, checkout: Checkout | None = None) -> ProjectCode:
+    """Return the code of a project as it is now, or as a checkout has it."""
     folder = Path(project.folder)
-    repository, tree = _committed(folder, source_folders(folder))
     deadline = time.monotonic() + SECONDS
+    if checkout:
+        own = checkout.of(folder)
+        found, is_all = sources_of(project, own)
+        files, is_complete = _digests(found, own, checkout.commit, deadline)
+        return ProjectCode(files, checkout.commit, is_dirty=False, is_complete=is_complete and is_all)
+    repository, tree = _committed(folder, source_folders(folder))
     found, is_all = sources_of(project)
     files, is_complete = _digests(found, folder, repository.commit if repository else "", deadline)
     is_complete = is_complete and is_all
@@ -113,10 +121,10 @@ def code_of(project: Project) -> ProjectCode:
     return ProjectCode(files, repository.commit, is_dirty, is_complete)
 
 
-def sources_of(project: Project) -> tuple[list[Path], bool]:
-    """The paths that may be sources of a project, and whether these are all."""
+def sources_of(project: Project, folder: Path | None = None) -> tuple[list[Path], bool]:
+    """The paths that may be sources of a project, or of its code in this folder, and if these are all."""
     without = set(Location.objects.runnable_here().values_list("path", flat=True))
-    folders = source_folders(Path(project.folder))
+    folders = source_folders(folder or Path(project.folder))
     walked = [files_below(folder, DECIDING, without) for folder in folders]
     own = Path(project.environment_file)
     return [path for paths, _ in walked for path in paths if path != own], all(is_all for _, is_all in walked)
@@ -221,16 +229,16 @@ def _digest_of(path: Path, size: int, length: int, _version: tuple[int, ...]) ->
 logger = logging.getLogger(__name__)
 
 
-def record(job: Job, project: Project) -> None:
-    """Record the project's code as it is now with the job. A failure is logged, and the job starts anyway.
+def record(job: Job, project: Project, checkout: Checkout | None = None) -> None:
+    """Record the project's code as it is now, or that of its checkout, with the job.
 
-    A name with a secret is left out.
+    A failure is logged, and the job starts anyway. A name with a secret is left out.
     """
     if job.kind == Job.Kind.PUBLISH:
         # None of the project's code runs.
         return
     try:
-        code = code_of(project)
+        code = code_of(project, checkout)
         files = {name: code.files[name] for name in _without_secrets(code.files, project)}
         with transaction.atomic():
             job.record_code(
@@ -245,6 +253,27 @@ def _without_secrets(names: Iterable[str], project: Project) -> list[str]:
     names = list(names)
     redacted = redactor_of(project)(names)
     return [name for name, shown in zip(names, redacted, strict=True) if name == shown]
+
+
+# What a source shows about later steps, as a commit has it.
+
+
+def source_at(request: ReadSource) -> Any:
+    """Return what the engine reads in an entry point's source at a commit; None if it cannot be read."""
+    try:
+        return _source_at(request)
+    except (JobRefused, OSError):
+        return None
+
+
+@lru_cache(maxsize=100)
+def _source_at(request: ReadSource) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        checkout = check_out(
+            Project(folder=request.folder), request.commit, Path(folder, "sources"), DECIDING
+        )
+        found = checkout.of(request.folder)
+        return engine_named(request.engine).read_source(found, request.entry_point, request.kind)
 
 
 # What has changed since a job ran.

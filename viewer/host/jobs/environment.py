@@ -10,6 +10,8 @@ from pathlib import Path
 from django.conf import settings
 
 from viewer.engines import DEFAULT, all_engines, engine_name, engine_named
+from viewer.host.jobs import spool
+from viewer.host.jobs.checkout import Checkout
 from viewer.host.locations.sources import server_variables
 from viewer.host.projects import read_values
 from viewer.host_requests import HostRefusal, JobRefused
@@ -112,10 +114,11 @@ CODE_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 SINGLE_VARIABLES = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONSTARTUP")
 
 
-def protected_paths(project: Project) -> list[str]:
+def protected_paths(project: Project, checkout: Checkout | None = None) -> list[str]:
     """The paths from which this project's runs may not import, shortest first.
 
-    For a SQLite store these are the file and its folder, unless that folder contains the project's code.
+    For a SQLite store these are the file and its folder, unless that folder contains the project's code. What
+    a commit has at a protected path is protected in its checkout as well.
     """
     code = {path for folder in code_folders(project) for path in _both(folder)}
     around = {above for folder in code for above in (folder, *folder.parents)}
@@ -126,6 +129,9 @@ def protected_paths(project: Project) -> list[str]:
             found.add(form)
             if store_kind in FILES and form.parent not in around:
                 found.add(form.parent)
+    if checkout:
+        # But not the checkout itself, which has the place of the whole working tree.
+        found |= {checkout.of(path) for path in found} - {checkout.path}
     return sorted(map(str, found), key=lambda path: (len(path), path))
 
 
@@ -194,8 +200,16 @@ def without_protected(variables: dict[str, str], project: Project) -> dict[str, 
     return clean
 
 
-def guard_list(project: Project) -> Path:
-    """Write the project's protected paths to a file that the import guard reads. Returns the file."""
+def guard_list(project: Project, checkout: Checkout | None = None) -> Path:
+    """Write the project's protected paths to a file that the import guard reads. Returns the file.
+
+    With a checkout, the file is next to it, and names the working tree from which nothing is imported.
+    """
+    if checkout:
+        replaced = {"working_tree": str(checkout.top), "checkout": str(checkout.path)}
+        path = checkout.path.with_name(spool.GUARD)
+        path.write_text(json.dumps({"protected": protected_paths(project, checkout), **replaced}))
+        return path
     folder = Path(settings.DATA_DIR) / "guard"
     folder.mkdir(exist_ok=True, mode=0o700)
     folder.chmod(0o700)
@@ -287,16 +301,26 @@ def inherited_variables(project: Project) -> dict[str, str]:
     return found
 
 
-def runner_environment(name: str, project: Project, *, is_preflight: bool = False) -> dict[str, str]:
+def runner_environment(
+    name: str, project: Project, checkout: Checkout | None = None, *, is_preflight: bool = False
+) -> dict[str, str]:
     """The complete environment of a runner. ``name`` is the id of its job, which marks all its processes.
 
     A preflight check gets placeholders for the values of the environment file, and no proxy with a password.
     """
     values, ours = file_values(project), inherited_variables(project)
     if is_preflight:
-        values = {**placeholders_for(values), PREFLIGHT: project.environment_file or "-"}
+        file = project.environment_file or "-"
+        # A commit may have an environment file as well.
+        files = [file, str(checkout.of(file))] if checkout else [file]
+        values = {**placeholders_for(values), PREFLIGHT: os.pathsep.join(files)}
         ours = {name: value for name, value in ours.items() if not _has_password(name, value)}
-    return {**_with_guard({**ours, **values}, project), **FIXED, **_engine_variables(), MARKER: name}
+    return {
+        **_with_guard({**ours, **values}, project, checkout),
+        **FIXED,
+        **_engine_variables(),
+        MARKER: name,
+    }
 
 
 def store_variables(location: Location | None) -> dict[str, str]:
@@ -319,11 +343,13 @@ def _engine_variables() -> dict[str, str]:
     return {name: value for one in all_engines() for name, value in one.runner.environment.items()}
 
 
-def _with_guard(variables: dict[str, str], project: Project) -> dict[str, str]:
+def _with_guard(
+    variables: dict[str, str], project: Project, checkout: Checkout | None = None
+) -> dict[str, str]:
     """The variables with the import guard, and without code folders inside a location."""
     clean = without_protected(variables, project)
     path = [str(GUARD_FOLDER), *([clean["PYTHONPATH"]] if clean.get("PYTHONPATH") else [])]
-    return {**clean, "PYTHONPATH": os.pathsep.join(path), GUARD: str(guard_list(project))}
+    return {**clean, "PYTHONPATH": os.pathsep.join(path), GUARD: str(guard_list(project, checkout))}
 
 
 def _has_password(name: str, value: str) -> bool:

@@ -14,9 +14,12 @@ from uuid import uuid4
 from django.conf import settings
 
 from viewer.data_folder.locks import FileLock
+from viewer.host.jobs.checkout import remove_committed
 from viewer.host.jobs.spool import (
     ANSWER,
+    CHECKOUT,
     EVENTS,
+    GUARD,
     LOCK,
     LOG,
     REQUEST,
@@ -93,6 +96,10 @@ class LocalJobStorage:
     def stored_copy(self) -> str:
         return str(self.path / STORED)
 
+    @property
+    def checkout(self) -> Path:
+        return self.path / CHECKOUT
+
     def read_events(self, offset: int) -> tuple[list[SpoolEvent], int]:
         return read_events(self.path, offset)
 
@@ -163,13 +170,14 @@ class LocalJobStorage:
             with open(clean, "w", encoding="utf-8") as file:
                 file.writelines(redact(chunk) for chunk in text_chunks(log))
             clean.replace(log)
-        for name in (EVENTS, REQUEST, RESERVED, STOP, STORED):
+        for name in (EVENTS, GUARD, REQUEST, RESERVED, STOP, STORED):
             (self.path / name).unlink(missing_ok=True)
         # Includes answers whose writing was interrupted.
         for answer in self.path.glob(ANSWER.format(number="*") + "*"):
             answer.unlink(missing_ok=True)
         # A killed runner leaves its copy of the checkpoint there, with the secrets.
         shutil.rmtree(self.path / SCRATCH, ignore_errors=True)
+        remove_committed(self.checkout)
 
     def scratch_store(self) -> ScratchStore | None:
         try:
@@ -268,6 +276,10 @@ class JobStorage(Protocol):
     def stored_copy(self) -> str:
         """The path at which the runner reads that copy."""
 
+    @property
+    def checkout(self) -> Path:
+        """The folder of a clean checkout, in which a job that runs a recorded commit has its project."""
+
     def read_events(self, offset: int) -> tuple[list[SpoolEvent], int]:
         """The complete events after ``offset`` bytes, and the offset behind them. Reads a limited amount."""
 
@@ -301,7 +313,10 @@ class JobStorage(Protocol):
         """Cut a log that has grown too long. The runner may continue to write."""
 
     def clean_up(self, redact: Callable[[str], str]) -> None:
-        """Redact the log and delete every other file. Called when no process of the job runs any more."""
+        """Redact the log and delete every other file, but for those that the run wrote to its checkout.
+
+        Called when no process of the job runs any more.
+        """
 
     def scratch_store(self) -> ScratchStore | None:
         """The job's scratch store; None if it has none."""

@@ -11,18 +11,21 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
+from typing import IO
 
-# Time and output limits of one command.
+# Time and output limits of one command, and the time in which it reads all files of a commit.
 SECONDS = 3.0
+SECONDS_FOR_ALL = 120.0
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
 # The modes of a tree's entries. A submodule has another one.
 FILES, LINK = ("100644", "100755"), "120000"
+EXECUTABLE = FILES[1]
 # Of the server's variables, git gets these.
 INHERITED = ("PATH", "HOME", "XDG_CONFIG_HOME")
 VARIABLES = {
@@ -56,14 +59,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """The working tree that contains a folder, and its current commit; empty without commits."""
+    """The working tree that contains a folder, and one of its commits; empty without commits."""
 
     top: Path
     commit: str
 
 
 def repository_of(folder: Path) -> Repository | None:
-    """Return the repository whose working tree contains the folder; None if there is none."""
+    """Return the repository whose working tree contains the folder, and its current commit; None without."""
     try:
         top = _git(folder, "rev-parse", "--show-toplevel").decode(errors="surrogateescape")
     except GitFailure:
@@ -78,8 +81,17 @@ def repository_of(folder: Path) -> Repository | None:
     return Repository(found, commit)
 
 
+def has_commit(folder: Path, commit: str) -> bool:
+    """Whether the folder's repository has this commit."""
+    try:
+        found = _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
+    except GitFailure:
+        return False
+    return found.decode().strip() == commit
+
+
 def tree_of(repository: Repository, folders: Sequence[Path]) -> dict[bytes, Entry]:
-    """Return the entries of the current commit below these folders, by their paths. Raises GitFailure.
+    """Return the entries of the repository's commit below these folders, by their paths. Raises GitFailure.
 
     A folder outside the working tree has no entries.
     """
@@ -114,6 +126,25 @@ def blob(folder: Path, name: str, limit: int) -> bytes | None:
     return data if blob_id(data, name) == name else None
 
 
+def blobs(repository: Repository, names: Iterable[str], limit: int) -> Iterator[bytes]:
+    """Yield the content of each of these blobs. Raises GitFailure.
+
+    That is so if one is missing, longer than ``limit``, or not what its id says.
+    """
+    names = list(names)
+    given = "".join(f"{name}\n" for name in names).encode()
+    with _running(repository.top, ("cat-file", "--batch"), given, SECONDS_FOR_ALL) as output:
+        for name in names:
+            found, _space, facts = output.readline(200).decode(errors="replace").rstrip("\n").partition(" ")
+            kind, _space, size = facts.partition(" ")
+            if found != name or kind != "blob" or not size.isdigit() or int(size) > limit:
+                raise GitFailure(f"{name} is missing, too large, or could not be read in time")
+            data = output.read(int(size) + 1)[:-1]
+            if blob_id(data, name) != name:
+                raise GitFailure(f"{name} is damaged")
+            yield data
+
+
 def blob_id(data: bytes, like: str = "") -> str:
     """Return the id that git gives to this content, computed as the id ``like`` was: SHA-1, or SHA-256."""
     compute = hashlib.sha256 if len(like) == 64 else hashlib.sha1
@@ -132,6 +163,21 @@ def _git(
     is_ok: Sequence[int] = (0,),
 ) -> bytes:
     """Return the output of a command that only reads. Raises GitFailure."""
+    with _running(folder, arguments, given, SECONDS, is_ok) as output:
+        data = output.read(limit + 1)
+        if len(data) > limit:
+            raise GitFailure(f"git {arguments[0]} printed too much")
+    return data
+
+
+@contextmanager
+def _running(
+    folder: Path, arguments: Sequence[str], given: bytes, seconds: float, is_ok: Sequence[int] = (0,)
+) -> Iterator[IO[bytes]]:
+    """Yield the output of a command that only reads. Raises GitFailure.
+
+    Kills the command if the block raises, or after these seconds.
+    """
     program = shutil.which("git")
     if program is None:
         raise GitFailure("git is not installed")
@@ -150,17 +196,20 @@ def _git(
             )
         except OSError as error:
             raise GitFailure(str(error)) from error
-    timer = Timer(SECONDS, _kill, [process])
+    timer = Timer(seconds, _kill, [process])
     timer.start()
-    with process:
-        assert process.stdout
-        output = process.stdout.read(limit + 1)
-        if len(output) > limit:
-            _kill(process)
-    timer.cancel()
-    if len(output) > limit or process.returncode not in is_ok:
+    try:
+        with process:
+            assert process.stdout
+            try:
+                yield process.stdout
+            except BaseException:
+                _kill(process)
+                raise
+    finally:
+        timer.cancel()
+    if process.returncode not in is_ok:
         raise GitFailure(f"git {arguments[0]} ended with {process.returncode}")
-    return output
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:

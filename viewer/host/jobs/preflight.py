@@ -21,6 +21,7 @@ from viewer.engines.plan import EditRefused, Edits
 from viewer.engines.protocol import kind_of
 from viewer.engines.runner_request import LocationTarget, Request
 from viewer.host.jobs import processes
+from viewer.host.jobs.checkout import check_out
 from viewer.host.jobs.code import files_below, source_folders
 from viewer.host.jobs.environment import runnable, runner_program, start_error
 from viewer.host.jobs.events import Redactor, redactor_of
@@ -47,11 +48,13 @@ SOURCES = (".py", ".yaml", ".yml", ".toml", ".json", ".env")
 LARGE_PROJECT_SECONDS = 600
 
 
-def fingerprint_of(checkpoint: Checkpoint | None, project: Project, entry_point: str, *more: str) -> str:
+def fingerprint_of(
+    checkpoint: Checkpoint | None, project: Project, entry_point: str, *more: str, commit: str = ""
+) -> str:
     """Return a hash of everything that a preflight check depends on.
 
     That is the checkpoint, the entry point, the interpreter and its packages, the environment file, the
-    sources of the project and the runner, and ``more``.
+    sources of the project, or the commit that has them, those of the runner, and ``more``.
     """
     parts = [
         str(VERSION),
@@ -64,7 +67,9 @@ def fingerprint_of(checkpoint: Checkpoint | None, project: Project, entry_point:
         *_marks(_runner_sources()),
     ]
     without = set(Location.objects.runnable_here().values_list("path", flat=True))
-    for folder in source_folders(Path(project.folder)):
+    if commit:
+        parts.append(f"commit {commit}")
+    for folder in [] if commit else source_folders(Path(project.folder)):
         parts += _source_marks(folder, without)
     if checkpoint:
         parts += [str(checkpoint.pk), checkpoint.source, checkpoint.fingerprint, checkpoint.state]
@@ -118,14 +123,15 @@ def start_check(check: PreflightCheck, kind: str = "preflight", edits: Edits | N
     """Start the runner, with placeholders instead of keys. Raises JobRefused, OSError."""
     project, storage = runnable(check.project), storage_of(check)
     checkpoint, request = check.checkpoint, _request(check, edits or Edits())
+    checkout = check_out(project, check.commit, storage.checkout) if check.commit else None
     request = cast(
         Request,
         {
             **request,
-            **permissions_of(project),
+            **permissions_of(project, checkout),
             "kind": kind,
             "job": str(check.pk),
-            "folder": project.folder,
+            "folder": str(checkout.of(project.folder)) if checkout else project.folder,
         },
     )
     if checkpoint and request["checkpoint"].get("stored"):
@@ -134,7 +140,9 @@ def start_check(check: PreflightCheck, kind: str = "preflight", edits: Edits | N
     storage.write_request(request)
     location = checkpoint.location if checkpoint else None
     engine = engine_name(location) if location else ""
-    return start_runner(storage, project, is_preflight=True, engine=engine, location=location)
+    return start_runner(
+        storage, project, is_preflight=True, engine=engine, location=location, checkout=checkout
+    )
 
 
 def _request(check: PreflightCheck, edits: Edits) -> Request:
@@ -315,6 +323,7 @@ def preflight_checkpoint(
     checkpoint: Checkpoint,
     project: Project,
     entry_point: str,
+    commit: str = "",
     *,
     again: bool = False,
     only_stored: bool = False,
@@ -324,8 +333,14 @@ def preflight_checkpoint(
     Does not wait for the check. With ``again``, a failed check is repeated. With ``only_stored``, no check is
     started, and an unsaved one is returned if there is none.
     """
-    subject = {"checkpoint": checkpoint, "project": project, "entry_point": entry_point}
-    return _check_for(subject, fingerprint_of(checkpoint, project, entry_point), again, only_stored)
+    subject = {
+        "checkpoint": checkpoint,
+        "project": project,
+        "entry_point": entry_point,
+        "commit": commit,
+    }
+    fingerprint = fingerprint_of(checkpoint, project, entry_point, commit=commit)
+    return _check_for(subject, fingerprint, again, only_stored)
 
 
 def preflight_new_run(
@@ -366,7 +381,9 @@ def _check_for(
     return check
 
 
-def unaccepted_effects(checkpoint: Checkpoint, project: Project, entry_point: str) -> list[dict[str, Any]]:
+def unaccepted_effects(
+    checkpoint: Checkpoint, project: Project, entry_point: str, commit: str = ""
+) -> list[dict[str, Any]]:
     """The effects of this checkpoint that nobody has accepted for the project. Waits for the runner.
 
     The runner imports nothing. Raises JobRefused if the effects cannot be listed.
@@ -374,17 +391,17 @@ def unaccepted_effects(checkpoint: Checkpoint, project: Project, entry_point: st
     kind = kind_of(engine_of(checkpoint.location), checkpoint.entity)
     if not kind.always_has_effects and (entry_point or kind.needs_entry_point):
         return []
-    return _asked(checkpoint, project, entry_point, "effects").new_effects
+    return _asked(checkpoint, project, entry_point, "effects", commit=commit).new_effects
 
 
 def ask_next_units(
-    checkpoint: Checkpoint, project: Project, entry_point: str, edits: Edits
+    checkpoint: Checkpoint, project: Project, entry_point: str, edits: Edits, commit: str = ""
 ) -> list[dict[str, Any]]:
     """What would run next after these edits, for each unit (``next_by_node`` of the report).
 
     Waits for the runner, which runs no unit. Nothing is stored. Raises JobRefused.
     """
-    report = _asked(checkpoint, project, entry_point, "next", edits).report
+    report = _asked(checkpoint, project, entry_point, "next", edits, commit).report
     for block in report.get("blocks") or []:
         raise JobRefused(message_from(block) or plain_text(""))
     if not report.get("is_complete", True):
@@ -393,10 +410,15 @@ def ask_next_units(
 
 
 def _asked(
-    checkpoint: Checkpoint, project: Project, entry_point: str, kind: str, edits: Edits | None = None
+    checkpoint: Checkpoint,
+    project: Project,
+    entry_point: str,
+    kind: str,
+    edits: Edits | None = None,
+    commit: str = "",
 ) -> PreflightCheck:
     """Run a check without storing it. Return it once its runner has ended. Raises JobRefused."""
-    check = PreflightCheck(checkpoint=checkpoint, project=project, entry_point=entry_point)
+    check = PreflightCheck(checkpoint=checkpoint, project=project, entry_point=entry_point, commit=commit)
     storage = storage_of(check)
     storage.create()
     try:

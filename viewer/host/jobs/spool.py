@@ -70,6 +70,8 @@ SCRATCH = "scratch"
 # Written when a limit that the run shares with others is reached: the data of a ``limit`` event.
 STOP = "stop"
 ANSWER = "answer-{number}.json"
+# The clean checkout in which a recorded commit runs, and what the import guard then reads.
+CHECKOUT, GUARD = "checkout", "guard.json"
 HIDDEN = "[hidden]"
 # Shorter texts are common words, which would be hidden everywhere.
 MIN_HIDDEN = 8

@@ -13,6 +13,7 @@ from viewer.engines import engine_name, engine_of
 from viewer.engines.protocol import kind_of
 from viewer.engines.runner_request import Permissions, Request
 from viewer.host.jobs import code, prewarm
+from viewer.host.jobs.checkout import Checkout, check_out
 from viewer.host.jobs.environment import (
     engine_of_project,
     protected_paths,
@@ -39,13 +40,14 @@ from viewer.redaction import MARKER
 logger = logging.getLogger(__name__)
 
 
-def request_of(job: Job) -> Request:
+def request_of(job: Job, checkout: Checkout | None = None) -> Request:
     """The stored request, completed for the runner: job id, project folder, permissions, limits, real ids."""
     folder = job.project.folder if job.project else ""
+    folder = str(checkout.of(folder)) if checkout else folder
     stored = {name: value for name, value in job.request.items() if name != REPEATABLE_EDITS}
     request = cast(Request, {**stored, "job": str(job.id), "folder": folder})
     if job.project:
-        request = cast(Request, {**request, **permissions_of(job.project)})
+        request = cast(Request, {**request, **permissions_of(job.project, checkout)})
     if job.limits:
         request["options"] = {**request.get("options", {}), "limits": job.limits}
     if job.checkpoint and job.checkpoint.is_scratch and not is_stored(request):
@@ -77,10 +79,10 @@ def _contents_to_score(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def permissions_of(project: Project) -> Permissions:
+def permissions_of(project: Project, checkout: Checkout | None = None) -> Permissions:
     """What a runner of this project is currently allowed to do."""
     return Permissions(
-        protected=protected_paths(project),
+        protected=protected_paths(project, checkout),
         accepted_effects=sorted(project.accepted_effects.keys()),
         entry_points=list(project.entry_points),
     )
@@ -115,10 +117,14 @@ def launch(job: Job) -> RunnerProcess | None:
     try:
         project = runnable(job.project)
         refuse_continued(job)
-        write_files(job)
-        code.record(job, project)
+        checkout = write_files(job, project)
+        code.record(job, project, checkout)
         runner = start_runner(
-            storage_of(job), project, engine=engine_name(job.location), location=job.location
+            storage_of(job),
+            project,
+            engine=engine_name(job.location),
+            location=job.location,
+            checkout=checkout,
         )
         job.record_process(runner.pid)
         return runner
@@ -148,15 +154,21 @@ def refuse_continued(job: Job) -> None:
         raise JobRefused("job.thread_continued")
 
 
-def write_files(job: Job) -> None:
-    """Write what the runner reads. Raises JobRefused, OSError."""
-    storage = storage_of(job)
+def write_files(job: Job, project: Project) -> Checkout | None:
+    """Write what the runner reads. Return the checkout of the commit that the job runs; None without one.
+
+    Raises JobRefused, OSError.
+    """
+    storage, checkout = storage_of(job), None
     storage.create()
-    storage.write_request(request_of(job))
+    if commit := job.commit:
+        checkout = check_out(project, commit, storage.checkout)
+    storage.write_request(request_of(job, checkout))
     if is_stored(job.request):
         if job.checkpoint is None:
             raise JobRefused("job.stored_copy_missing")
         storage.write_stored_copy(stored_bytes(job.checkpoint))
+    return checkout
 
 
 def start_runner(
@@ -166,16 +178,18 @@ def start_runner(
     is_preflight: bool = False,
     engine: str = "",
     location: Location | None = None,
+    checkout: Checkout | None = None,
 ) -> RunnerProcess:
     """Start a runner in a new session, holding the runner lock. Raises JobRefused, OSError.
 
     Forks a prewarmed process if there is one, else starts the project's interpreter. The working directory is
-    the project's folder, because runs read knowledge and write files relative to it. Without
+    the project's folder, because runs read knowledge and write files relative to it, or that folder in the
+    ``checkout``, which no prewarmed process knows. Without
     ``engine``, the engine of the project's locations is used. It is given the connection of a ``location``
     that is a database.
     """
     engine = engine or engine_of_project(project)
-    environment = runner_environment(storage.name, project, is_preflight=is_preflight)
+    environment = runner_environment(storage.name, project, checkout, is_preflight=is_preflight)
     try:
         environment |= store_variables(location)
     except NotConfigured as error:
@@ -185,23 +199,25 @@ def start_runner(
         raise JobRefused("job.already_running")
     log = storage.open_log()
     try:
+        command = [project.interpreter, str(runner_program(engine)), storage.runner_argument]
+        if checkout:
+            return _started(command, str(checkout.of(project.folder)), environment, log, lock)
         forked = prewarm.fork_runner(storage.runner_argument, project, engine, environment, lock, log)
         if forked is not None:
             return forked
         prewarm.request_prewarm(project, prewarm.SECONDS_AFTER_A_COLD_START)
-        command = [project.interpreter, str(runner_program(engine)), storage.runner_argument]
-        return _started(command, project, environment, log, lock)
+        return _started(command, project.folder, environment, log, lock)
     finally:
         os.close(log)
         os.close(lock)
 
 
 def _started(
-    command: Sequence[str], project: Project, environment: Mapping[str, str], log: int, lock: int
+    command: Sequence[str], folder: str, environment: Mapping[str, str], log: int, lock: int
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
-        cwd=project.folder,
+        cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=log,

@@ -7,6 +7,11 @@ Three layers, because code that runs later can change the import system:
 - an audit hook, which cannot be removed, checks the files of executed code, native libraries and compiled
   modules.
 
+A job that runs a recorded commit has a checkout instead of the project's working tree. The working tree is
+protected as well, but for the environment in it, and the checkout is allowed although it is in the data
+folder.
+Of an allowed and a protected folder that contain a path, the nearer one decides.
+
 The kernel resolves the path at every check. Only the results for folders are cached, by path, device and
 inode: a folder that is replaced, or becomes a link, has another inode and is checked again.
 
@@ -40,6 +45,9 @@ LOADERS: Any = (
 )
 _paths: set[str] = set()
 _identities: set[tuple[int, int]] = set()
+_allowed: set[str] = set()
+# The working tree that a checkout replaces, as written and with links resolved.
+_replaced: set[str] = set()
 # Modules that may only be imported from one file with one content: path and SHA-256.
 _pins: dict[str, tuple[str, str]] = {}
 # The protected path that contains a folder, or an empty string, by the folder's path, device and inode.
@@ -60,7 +68,11 @@ def install_from(environment: Mapping[str, str]) -> None:
         import json
 
         with open(name, encoding="utf-8") as file:
-            protect(json.load(file))
+            found = json.load(file)
+        if isinstance(found, dict):
+            replace(found["working_tree"], found["checkout"])
+            found = found["protected"]
+        protect(found)
 
 
 def protect(paths: Iterable[str]) -> None:
@@ -78,6 +90,35 @@ def protect(paths: Iterable[str]) -> None:
             del sys.path_importer_cache[entry]
 
 
+def replace(working_tree: str, checkout: str) -> None:
+    """Import from the checkout instead of the working tree, to which installed packages may refer."""
+    import sysconfig
+
+    installed = sysconfig.get_paths()
+    names = ("purelib", "platlib", "stdlib", "platstdlib", "scripts")
+    # The package of the runners may be in a working tree as well.
+    ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    for path in (checkout, ours, *(installed[name] for name in names if name in installed)):
+        _allowed.update(_forms(path))
+    _replaced.update(_forms(working_tree))
+    protect([working_tree])
+    real = _resolved(working_tree)
+    for number, entry in reversed(list(enumerate(sys.path))):
+        if covering(entry or os.getcwd()) in _replaced:
+            below = os.path.relpath(_resolved(os.path.abspath(entry)), real)
+            found = os.path.normpath(os.path.join(checkout, below))
+            sys.path[number : number + 1] = [found] if os.path.isdir(found) else []
+
+
+def replaced_module() -> tuple[str, str]:
+    """Return the name and file of a loaded module of the working tree that was replaced, or empty texts."""
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if isinstance(path, str) and covering(path) in _replaced:
+            return name, path
+    return "", ""
+
+
 def pin(name: str, path: str, digest: str) -> None:
     """Allow this module only from this file and with this SHA-256."""
     _pins[name] = (path, digest)
@@ -93,6 +134,8 @@ def covering(path: Any) -> str:
     except (OSError, TypeError, ValueError):
         return ""
     for form in forms:
+        if form in _allowed:
+            continue
         found = form if _is_protected(form) else _covering_folder(os.path.dirname(form))
         if found:
             return found
@@ -101,6 +144,13 @@ def covering(path: Any) -> str:
 
 def refused(name: str, path: Any) -> ImportRefused:
     """Return the error for a module at this path."""
+    if covering(path) in _replaced:
+        return ImportRefused(
+            f"{name} is not imported: {path} is the present code of the project, and a recorded commit runs."
+            " The commit may not have this module, or an installed package refers to the project's folder",
+            name=name,
+            path=str(path),
+        )
     return ImportRefused(
         f"{name} is not imported: {path} lies in {covering(path)}, which holds checkpoints or our own data",
         name=name,
@@ -237,7 +287,9 @@ def _covering_folder(folder: str) -> str:
     identity = _identity(folder)
     key = (folder, *identity) if identity else None
     if key is None or key not in _folders:
-        found = next((one for one in _with_parents(folder) if _is_protected(one)), "")
+        found = next((one for one in _with_parents(folder) if one in _allowed or _is_protected(one)), "")
+        if found in _allowed:
+            found = ""
         if key is None:
             return found
         _folders[key] = found

@@ -137,5 +137,5 @@ def _is_environment_file(path: str) -> bool:
     name = Path(path).name
     if name == ".env" or name.startswith(".env."):
         return True
-    given = os.environ.get(PREFLIGHT, "")
-    return name == Path(given).name and os.path.realpath(path) == os.path.realpath(given)
+    given = os.environ.get(PREFLIGHT, "").split(os.pathsep)
+    return any(name == Path(one).name and os.path.realpath(path) == os.path.realpath(one) for one in given)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import forkline_guard
 from forkline_runner.messages import Refused
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ def enter(folder: str) -> None:
     if not folder:
         return
     root = Path(folder)
+    name, path = forkline_guard.replaced_module()
+    if name:
+        raise Refused("runner.present_code_imported", module=name, path=path)
     try:
         os.chdir(root)
     except OSError as error:

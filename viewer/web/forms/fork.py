@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from viewer.engines.editable import MISSING, EditableOutput, StateEntry
 from viewer.engines.entry_points import RootKind
 from viewer.launching.edits import output_text
-from viewer.launching.options import AS_NODE, BRANCH, INTO, parse_fork_target
+from viewer.launching.options import AS_NODE, BRANCH, CODE, INTO, RECORDED, parse_fork_target
 from viewer.launching.requests import Accepted
 from viewer.launching.values import ValueKind
 from viewer.validation import MAX_CHARACTERS
@@ -101,6 +101,7 @@ class ForkForm(BranchForm):
     """The branch, and the units that ``again`` runs again and ``keep`` does not."""
 
     into = ChoiceField(INTO, "into", **{"class": "input", "aria-describedby": "into-hint"})
+    code = ChoiceField(CODE, "code")
     again = forms.Field(required=False, widget=forms.SelectMultiple)
     keep = forms.Field(required=False, widget=forms.SelectMultiple)
 
@@ -125,8 +126,12 @@ class ForkForm(BranchForm):
 
     def leave_only_entry_point(self) -> None:
         """Remove the fields that a resume does not have: all other values are empty."""
-        self.fields = {"entry_point": self.fields["entry_point"]}
+        self.fields = {name: self.fields[name] for name in ("entry_point", "code")}
         self.has_nodes = False
+
+    @property
+    def uses_recorded_code(self) -> bool:
+        return valid_values(self).get("code") == RECORDED
 
     @property
     def units_again(self) -> frozenset[str]:

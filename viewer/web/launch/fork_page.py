@@ -188,6 +188,10 @@ class ForkPage(CheckpointPage[LaunchPreview, Job]):
         """What has changed in the project's code since the checkpoint was written."""
         return code_changes(self.checkpoint, self.preview.request.project)
 
+    @property
+    def code_error(self) -> str:
+        return self.error_at("code")
+
     def launch(self) -> Job:
         return start(self.preview)
 
@@ -209,6 +213,7 @@ def fork_page(
         edits=parts.edits,
         into=parts.target.target,
         again_stale=parts.target.runs_stale_again,
+        uses_recorded_code=parts.target.uses_recorded_code,
         accepted=preflight.accepted_by_person,
         key=submission.key,
     )

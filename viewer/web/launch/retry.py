@@ -6,6 +6,7 @@ from typing import Any
 
 from django.utils.datastructures import MultiValueDict
 
+from viewer.launching.options import RECORDED
 from viewer.launching.requests import edits_not_kept, edits_to_repeat
 from viewer.launching.values import as_json, text_of
 from viewer.launching.values import kind_of as value_kind_of
@@ -51,6 +52,7 @@ def retry_of_fork(
     sent = {f"mode:{name}": "add" for name in kept["state"] if name not in (options.get("replace") or ())}
     sent["as_node"] = str(options.get("as_node") or "")
     sent["into"] = str(options.get("into") or "")
+    sent["code"] = RECORDED if options.get("commit") else ""
     for form in values:
         sent |= _values(form, kept["inputs" if form.group == "input" else form.group])
     for unit, edit in kept["outputs"].items():

@@ -16,9 +16,9 @@ from viewer.engines.protocol import kind_of
 from viewer.host_requests import CodeDifference, Prewarm, ReadCodeDifference, ReadInterpreter, ask
 from viewer.launching.findings import Findings
 from viewer.launching.preview import Asked, ask_next
+from viewer.launching.recorded_code import recorded_code
 from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run, Sweep, uuid_of
-from viewer.presentation.code import recorded_code
 from viewer.presentation.diff import difference, folded
 from viewer.presentation.jobs.status import amount
 from viewer.presentation.listing import headings, known_sort
