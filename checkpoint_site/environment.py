@@ -35,6 +35,7 @@ class Setting:
 DATABASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 # A bucket, and a prefix of its keys.
 BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_-][A-Za-z0-9._-]*){0,20}")
+TOKEN = re.compile(r"[!-~]{16,200}")
 # Characters of a variable, and the largest numbers of seconds and bytes. Larger ones cannot be computed.
 MAX_CHARACTERS = 10_000
 MAX_SECONDS, MAX_BYTES = 10**9, 2**50
@@ -205,6 +206,17 @@ def env_bucket(name: str, text: str) -> str:
     value = env_text(name, "", text, "none", "bucket").rstrip("/")
     if value and not BUCKET.fullmatch(value):
         raise InvalidSetting(f"{name} must be a bucket and a prefix, such as s3://copies/forkline.")
+    return value
+
+
+def env_token(name: str, text: str) -> str:
+    """Return the variable as a token that nobody guesses; empty if it is empty.
+
+    Raise InvalidSetting for anything else. The message does not quote it.
+    """
+    value = env_text(name, "", text, "none", "token")
+    if value and not TOKEN.fullmatch(value):
+        raise InvalidSetting(f"{name} must have at least 16 letters, digits or signs, and no blank.")
     return value
 
 

@@ -18,6 +18,8 @@ from django.http import FileResponse, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
 
+from viewer.web.metrics import count_request
+
 # Python runs one thread at a time. The others wait for the disk or for a slow import.
 PAGE_THREADS = 6
 # Those of them that each kind of visitor uses at the same time. Otherwise, anybody with a share link could
@@ -61,6 +63,12 @@ class Pages(ASGIHandler):
         await self.handle(scope, receive, send)
 
     async def run_get_response(self, request: HttpRequest) -> HttpResponseBase:
+        """Return the response, and count it."""
+        response = await self._admitted(request)
+        count_request(request, response)
+        return response
+
+    async def _admitted(self, request: HttpRequest) -> HttpResponseBase:
         """Return the response, with 503 to visitors if too many of them wait."""
         kind = visitor_of(request)
         if kind is None:

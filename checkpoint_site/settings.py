@@ -20,6 +20,7 @@ from checkpoint_site.environment import (
     env_origins,
     env_paths,
     env_text,
+    env_token,
     env_zone,
     private_umask,
     signing_key,
@@ -209,6 +210,12 @@ SHARING = env_flag(
     "SHARING",
     True,
     "Whether share links can be made and work. They show one object to somebody without a login.",
+)
+
+METRICS_TOKEN = env_token(
+    "METRICS_TOKEN",
+    "The token with which Prometheus reads `/metrics`: at least 16 letters, digits or other signs, without a"
+    " blank. Without it, there is no such page.",
 )
 
 PRICES_FILE = env_file(

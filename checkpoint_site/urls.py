@@ -13,7 +13,7 @@ from checkpoint_site.middleware.throttle import (
 from viewer.records.permissions import viewer_allowed
 from viewer.web.views import shared
 from viewer.web.views.reader import LoginByLink
-from viewer.web.views.server import health
+from viewer.web.views.server import health, show_metrics
 
 by_password = auth_views.LoginView.as_view(template_name="login/page.html")
 by_link = login_not_required(LoginByLink.as_view())
@@ -23,6 +23,7 @@ urlpatterns = [
     path("login/link/", throttled_login_links(by_link), name="login-link"),
     path("logout/", viewer_allowed(auth_views.LogoutView.as_view()), name="logout"),
     path("healthz", without_data(health), name="health"),
+    path("metrics", without_data(show_metrics), name="metrics"),
     # All that a share link leads to. ?at=<checkpoint id>&tab=<tab> and the like choose a part of its object.
     path("shared/<str:token>/", throttled_share_links(shared.show), name="shared"),
     path("shared/<str:token>/rows/", throttled_share_links(shared.rows), name="shared-rows"),

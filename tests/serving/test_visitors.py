@@ -64,6 +64,7 @@ def test_too_many_visitors_are_refused_and_nobody_with_a_login_is(own_server: We
         ("/nowhere/", Visitor.STRANGER, Visitor.STRANGER),
         ("/static/icon.svg", Visitor.STRANGER, None),
         ("/healthz", None, None),
+        ("/metrics", None, None),
     ],
 )
 def test_who_is_a_visitor(

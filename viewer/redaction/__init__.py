@@ -5,5 +5,23 @@ Other packages call ``texts`` and ``values``. ``json_bytes`` redacts JSON bytes 
 field's name means, and ``shapes`` what a value's form means.
 """
 
+import threading
+
 # The text that replaces a secret.
 MARKER = "[redacted]"
+
+
+class Hidden:
+    """The number of secrets that this process has replaced."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lock = threading.Lock()
+
+    def add(self, number: int) -> None:
+        """Count secrets, also from several threads."""
+        with self._lock:
+            self.count += number
+
+
+hidden = Hidden()

@@ -10,7 +10,7 @@ from typing import Any
 import re2
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from viewer.redaction import MARKER
+from viewer.redaction import MARKER, hidden
 
 # Patterns over UTF-8 bytes, matched in linear time, and the spans that they find.
 #
@@ -69,6 +69,7 @@ def without_spans(data: bytes, spans: Iterable[TextSpan]) -> bytes:
     for start, end in spans:
         parts += (data[position:start], _MARKER)
         position = end
+    hidden.add(len(parts) // 2)
     return b"".join((*parts, data[position:]))
 
 

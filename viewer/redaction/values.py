@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from viewer.redaction import MARKER
+from viewer.redaction import MARKER, hidden
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets, redact_text
 from viewer.redaction.names import Secrecy, is_secret_number, is_secret_text, secrecy_below, secrecy_of
 from viewer.redaction.pairs import NAME_FIELDS, VALUE_FIELDS, is_paired_secret
@@ -189,6 +189,7 @@ def _redacted(value: Any, texts: _TextRedactor, depth: int, secrecy: Secrecy = "
     """Return a field's value, redacted by the field's secrecy. ``depth``: levels of JSON inside texts."""
     if isinstance(value, str):
         if secrecy and is_secret_text(value, secrecy):
+            hidden.add(1)
             return MARKER
         return _redacted_text(value, texts, depth, secrecy)
     if isinstance(value, list):
@@ -205,7 +206,10 @@ def _redacted(value: Any, texts: _TextRedactor, depth: int, secrecy: Secrecy = "
         return result
     if isinstance(value, bool) or value is None:
         return value
-    return MARKER if is_secret_number(value, secrecy) or texts.known.is_number(value) else value
+    if is_secret_number(value, secrecy) or texts.known.is_number(value):
+        hidden.add(1)
+        return MARKER
+    return value
 
 
 def _redacted_text(text: str, texts: _TextRedactor, depth: int, secrecy: Secrecy) -> str:

@@ -76,8 +76,8 @@ SENT = {
 }
 # Login and logout, which show and change no data.
 LOGIN = {"login", "login-link", "logout"}
-# Health checks for monitoring, without a login.
-PUBLIC = {"health"}
+# Health checks and metrics for monitoring, without a login.
+PUBLIC = {"health", "metrics"}
 # What a share link leads to: without a login, but with a token. See tests/sharing/test_routes.py.
 BY_LINK = {"shared", "shared-rows", "shared-picture"}
 # Pages, without the partials that they fetch.

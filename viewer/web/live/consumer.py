@@ -32,6 +32,8 @@ MAX_SOCKETS = 200
 # How many share links are looked up at the same time. All sockets share four threads.
 MAX_THREADS = 2
 open_sockets: "WeakSet[PageConsumer]" = WeakSet()
+# All open sockets of this process.
+connected: "WeakSet[PageConsumer]" = WeakSet()
 # By event loop: a web process has one.
 threads: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]" = WeakKeyDictionary()
 
@@ -59,6 +61,7 @@ class PageConsumer(AsyncWebsocketConsumer):
         A page cannot read the reason of a socket that was never accepted.
         """
         await self.accept()
+        connected.add(self)
         self.waiting: asyncio.Queue[str | int] = asyncio.Queue(MAX_WAITING)
         code = await (self.refusal_of_link() if self.shows == "share" else self.refusal())
         if code is not None or self.feed is None:
@@ -160,6 +163,7 @@ class PageConsumer(AsyncWebsocketConsumer):
 
     async def disconnect(self, code: int) -> None:
         self.has_ended = True
+        connected.discard(self)
         open_sockets.discard(self)
         admission.unwatch(self)
         broadcast.leave(self)

@@ -11,11 +11,13 @@ from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
 from django.db import DatabaseError
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST, require_safe
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from viewer.data_folder.identity import problem_while_served
 from viewer.host_requests import ListDrafts, PrepareImport, ReadSizes, ask
@@ -31,6 +33,7 @@ from viewer.records.limits import limits_in, midnight, usage_of
 from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.options import DailyLimitsForm, limit_texts
 from viewer.web.live.feeds import home_state
+from viewer.web.metrics import registry
 from viewer.web.views.locations import adding_context
 
 # The home page: what needs a person, what runs, what failed, and every run.
@@ -109,6 +112,26 @@ def health(request: HttpRequest) -> HttpResponse:
         logger.error("not healthy: %s", problem)
     text = "unavailable" if problem else "ok"
     return HttpResponse(f"{text}\n", content_type="text/plain", status=503 if problem else 200)
+
+
+# Metrics for Prometheus.
+
+
+@login_not_required
+@require_safe
+def show_metrics(request: HttpRequest) -> HttpResponse:
+    """Return the metrics to who has the token. Without the setting METRICS_TOKEN, nothing is there."""
+    if not settings.METRICS_TOKEN:
+        raise Http404
+    if not constant_time_compare(
+        request.headers.get("Authorization", ""), f"Bearer {settings.METRICS_TOKEN}"
+    ):
+        refused = HttpResponse("The token is wrong.\n", content_type="text/plain", status=401)
+        refused["WWW-Authenticate"] = "Bearer"
+        return refused
+    if problem := problem_while_served():
+        return HttpResponse(f"{problem}\n", content_type="text/plain", status=503)
+    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
 # Daily limits, as the pages show them on which they are changed.
