@@ -239,7 +239,10 @@ def addresses(run: "Run", rows: "list[Checkpoint]", *, is_first: bool) -> Iterat
         if start:
             yield reverse(pattern.name or "", args=[known[start]])
         elif route.startswith("checkpoints/<int:pk>/"):
-            yield from (reverse(pattern.name or "", args=[row.pk]) for row in shown)
+            rests = calls_of if "<slug:call>" in route else no_calls
+            yield from (
+                reverse(pattern.name or "", args=[row.pk, *rest]) for row in shown for rest in rests(row)
+            )
         elif is_first and "<" not in route and not route.startswith("compare/"):
             yield reverse(pattern.name or "")
     for row in shown:
@@ -254,6 +257,22 @@ def addresses(run: "Run", rows: "list[Checkpoint]", *, is_first: bool) -> Iterat
             address = reverse("compare-export" if name else "compare")
             yield f"{address}?{urlencode([*sides, ('format', name), ('all', '1')])}"
         yield from shared_addresses(run, shown, sides)
+
+
+def no_calls(row: "Checkpoint") -> list[list[str]]:
+    """The rest of an address that names no call."""
+    return [[]]
+
+
+def calls_of(row: "Checkpoint") -> list[list[str]]:
+    """The names of two calls of a checkpoint, and one that it does not have."""
+    from viewer.host_requests import NotReadable
+    from viewer.presentation.calls import recorded_calls_of
+
+    names = ["nothing"]
+    with contextlib.suppress(NotReadable):
+        names += [call.name for call in recorded_calls_of(row)[:2]]
+    return [[name] for name in names]
 
 
 def shared_addresses(run: "Run", rows: "list[Checkpoint]", sides: list[tuple[str, str]]) -> Iterator[str]:
