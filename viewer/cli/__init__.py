@@ -19,6 +19,7 @@ MODULES = {
     "resume": "launches",
     "publish": "launches",
     "sweep": "sweeps",
+    "bulk": "sweeps",
     "run": "launches",
     "answer": "jobs",
     "cancel": "jobs",

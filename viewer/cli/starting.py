@@ -107,6 +107,11 @@ EARLY = {Code.PLAN, Code.BRANCH}
 def add_run_arguments(parser: CommandParser) -> None:
     """Add what ``fork`` and ``resume`` have in common."""
     add_checkpoint_argument(parser)
+    add_launch_arguments(parser)
+
+
+def add_launch_arguments(parser: CommandParser) -> None:
+    """Add the options of a fork or resume."""
     add_options(parser, *EDITS, *SETTINGS)
     add_options(parser, *CHECKPOINTS)
     add_project_arguments(parser)

@@ -1,7 +1,7 @@
 """What a person asks to be started, as plain data, and the names of forks and sweeps."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -169,6 +169,10 @@ class ResumeRequest(ForkRequest):
     kind: ClassVar[Job.Kind] = Job.Kind.RESUME
 
 
+# The requests from a checkpoint that run it, by the kind of their job.
+FORKS_AND_RESUMES: dict[str, type[ForkRequest]] = {Job.Kind.FORK: ForkRequest, Job.Kind.RESUME: ResumeRequest}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishRequest(LaunchRequest):
     """The publication of the fork that wrote this checkpoint to its scratch store.
@@ -255,11 +259,12 @@ def redactor_of(project: Project | None) -> Callable[[Any], Any]:
 # Names a fork for its edits, and the forks of a sweep for what differs. No secret is part of a name.
 
 
-def fork_branch(request: ForkRequest) -> str:
+def fork_branch(request: ForkRequest, also_taken: Collection[str] = ()) -> str:
     """Return a free branch name for the edits of a fork, such as ``year-2030`` or ``draft-edited``."""
     # A form that is sent twice names the same branch.
     own = Job.objects.filter(idempotency_key=request.key).values_list("branch", flat=True)
-    return name_for(list(_changes(request)), request.checkpoint.location.taken_branches - set(own))
+    taken = request.checkpoint.location.taken_branches - set(own)
+    return name_for(list(_changes(request)), taken.union(also_taken))
 
 
 def sweep_prefix(request: SweepRequest) -> str:

@@ -177,13 +177,12 @@ def sweep(preview: SweepPreview) -> Sweep:
     options = preview.options
     planned = [_planned(request, options, variation) for variation in preview.variations]
     try:
-        started = start_variations(
-            request.checkpoint,
-            request.project,
+        started = start_group(
             request.prefix,
             planned,
             request.key,
             request.options,
+            checkpoint=request.checkpoint,
             cache_warmup=request.cache_warmup,
             requested_by=request.requested_by,
             score=request.score,
@@ -222,12 +221,15 @@ def _variation_refusals(request: SweepRequest, variations: Sequence[Variation]) 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One fork of a sweep, as ``start_job`` expects it. ``label`` says which values it has."""
+    """One job of a sweep. ``label`` says what it varies or edits."""
 
     label: str
     branch: str
     request: Mapping[str, Any]
     plan: Sequence[Mapping[str, Any]]
+    checkpoint: Checkpoint
+    project: Project | None
+    kind: Job.Kind = Job.Kind.FORK
 
 
 def _planned(request: SweepRequest, common: Options, variation: Variation) -> Planned:
@@ -246,25 +248,26 @@ def _planned(request: SweepRequest, common: Options, variation: Variation) -> Pl
         options,
         variation.settings,
     )
-    return Planned(variation.label, variation.branch, job_request, plain_steps(steps))
+    plan = plain_steps(steps)
+    return Planned(variation.label, variation.branch, job_request, plan, request.checkpoint, request.project)
 
 
-def start_variations(
-    checkpoint: Checkpoint,
-    project: Project | None,
+def start_group(
     name: str,
-    forks: Sequence[Planned],
+    planned: Sequence[Planned],
     key: UUID,
     options: LaunchOptions = NO_OPTIONS,
+    checkpoint: Checkpoint | None = None,
     cache_warmup: str = "",
     requested_by: AbstractBaseUser | None = None,
     score: str = "",
 ) -> Sweep:
     """The sweep with its queued jobs, enqueued once all of them are committed.
 
-    ``options`` has the start time of each job, and the total limits. Returns the sweep that an earlier call
-    stored with the same key, if any. Only the first job warms up the prompt cache.
-    Raises JobRefused if the project cannot run, and BranchTaken if another job has one of the branches.
+    ``checkpoint`` is the one that all of them fork; None for jobs of several runs. ``options`` has the start
+    time of each job, and the total limits. Returns the sweep that an earlier call stored with the same key,
+    if any. Only the first job warms up the prompt cache.
+    Raises JobRefused if a project cannot run, and BranchTaken if another job has one of the branches.
     """
     values = {
         "name": name,
@@ -273,14 +276,14 @@ def start_variations(
         "requested_by": requested_by,
         "score": score,
     }
-    check_project(project, options)
-    assert project is not None, "Without one, the check is refused."
+    for project in dict.fromkeys(one.project for one in planned):
+        check_project(project, options)
     with exclusive_transaction(BRANCHES):
         swept, is_new = Sweep.objects.get_or_create(idempotency_key=key, defaults=values)
         if is_new:
             jobs = [
-                _job(swept, project, number, fork, options, cache_warmup if number == 1 else "")
-                for number, fork in enumerate(forks, 1)
+                _job(swept, number, one, options, cache_warmup if number == 1 else "")
+                for number, one in enumerate(planned, 1)
             ]
             transaction.on_commit(lambda: _enqueue_all(jobs))
     return swept
@@ -291,30 +294,27 @@ def _enqueue_all(jobs: Sequence[Job]) -> None:
         enqueue(job)
 
 
-def _job(
-    swept: Sweep, project: Project, number: int, fork: Planned, options: LaunchOptions, cache_warmup: str
-) -> Job:
-    checkpoint = swept.checkpoint
-    assert checkpoint is not None
-    refuse_taken(Job.Kind.FORK, checkpoint.location, checkpoint.run, fork.branch)
+def _job(swept: Sweep, number: int, one: Planned, options: LaunchOptions, cache_warmup: str) -> Job:
+    checkpoint = one.checkpoint
+    refuse_taken(one.kind, checkpoint.location, checkpoint.run, one.branch)
     run_options = {
-        **fork.request.get("options", {}),
+        **one.request.get("options", {}),
         **({"cache_warmup": cache_warmup} if cache_warmup else {}),
     }
     return Job.objects.create(
         idempotency_key=uuid5(swept.idempotency_key, str(number)),
-        kind=Job.Kind.FORK,
+        kind=one.kind,
         location=checkpoint.location,
         run=checkpoint.run,
         checkpoint=checkpoint,
-        project=project,
+        project=one.project,
         requested_by=swept.requested_by,
-        branch=fork.branch,
+        branch=one.branch,
         start_at=options.start_at,
-        request={**fork.request, "options": run_options},
-        plan=[dict(step) for step in fork.plan],
+        request={**one.request, "options": run_options},
+        plan=[dict(step) for step in one.plan],
         sweep=swept,
-        variation=fork.label[:300],
+        variation=one.label[:300],
         # A microsecond apart, so that they sort in the order of the form.
         created_at=swept.created_at + timedelta(microseconds=number),
         **claimants(checkpoint.location, checkpoint),

@@ -125,7 +125,7 @@ def variations_of(request: SweepRequest) -> Iterator[Variation]:
     combinations = product(*(one.values for one in dimensions))
     for number, combination in enumerate(combinations, 1):
         pairs = list(zip(dimensions, combination, strict=True))
-        edits, models = _edits_of(pairs, contents, request.as_node)
+        edits, models = edits_of_values(pairs, contents, request.as_node)
         plan = preview_plan(contents, edits, request.furthest, source=source)
         if request.again_stale and plan.stale:
             edits = replace(edits, again=frozenset(step.unit for step in plan.stale))
@@ -152,8 +152,8 @@ def _settings_of(pairs: Sequence[tuple[Dimension, Any]], common: RunSettings) ->
     )
 
 
-def _edits_of(
-    pairs: Sequence[tuple[Dimension, Any]], contents: Contents, as_node: str
+def edits_of_values(
+    pairs: Sequence[tuple[Dimension, Any]], contents: Contents, as_node: str = ""
 ) -> tuple[Edits, dict[str, str]]:
     """The edits and models of a combination. A value equal to the stored one is no edit."""
     inputs: dict[str, Any] = {}

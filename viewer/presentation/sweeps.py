@@ -101,6 +101,12 @@ def compared(group: Sweep, against: str = "") -> list[ComparedBranch]:
     return found
 
 
+def runs_of(group: Sweep) -> list[ComparedBranch]:
+    """Return the forks and resumes of several runs, from the rows of their jobs alone."""
+    jobs = group.branches.select_related("run", "location", "checkpoint__run", "host")
+    return [ComparedBranch(job, progress_of(job.plan)) for job in jobs]
+
+
 def in_order(branches: Sequence[ComparedBranch], sort: str) -> list[ComparedBranch]:
     """The branches in the order of a sorted column, ``-`` for the highest first; unknown values last."""
     column, is_high = sort.removeprefix("-"), sort.startswith("-")

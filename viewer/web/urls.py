@@ -86,6 +86,14 @@ checkpoint_urls = [
     path("checkpoints/<int:pk>/sweep/plan/", launches.plan_sweep, name="new-sweep-plan"),
 ]
 
+# ?run=<uid>&run=…&checkpoint=<pk>… are the selected ones.
+bulk_urls = [
+    path("bulk/fork/", launches.bulk, {"kind": "fork"}, name="bulk-fork"),
+    path("bulk/fork/plan/", launches.plan_bulk, {"kind": "fork"}, name="bulk-fork-plan"),
+    path("bulk/resume/", launches.bulk, {"kind": "resume"}, name="bulk-resume"),
+    path("bulk/resume/plan/", launches.plan_bulk, {"kind": "resume"}, name="bulk-resume-plan"),
+]
+
 compare_urls = [
     # ?a=<baseline>&b=<another>&b=<another>&row=<row> is the whole comparison.
     # viewer/presentation/comparison_references.py says what names a checkpoint.
@@ -149,6 +157,7 @@ urlpatterns = (
     location_urls
     + run_urls
     + checkpoint_urls
+    + bulk_urls
     + compare_urls
     + job_urls
     + host_urls

@@ -6,12 +6,15 @@ import pytest
 from django.utils import timezone
 
 from viewer.launching.requests import LaunchOptions
-from viewer.launching.sweep import Planned, start_variations
+from viewer.launching.sweep import Planned, start_group
 from viewer.models import Checkpoint, Job, JobEvent, Project, Sweep
 from viewer.presentation.jobs.status import wait_of
 from viewer.records.queue import next_job
 
-FORKS = [Planned(word, f"try/{word}", {"options": {}}, []) for word in ("a", "b", "c")]
+
+@pytest.fixture
+def forks(checkpoint: Checkpoint, project: Project) -> list[Planned]:
+    return [Planned(one, f"try/{one}", {"options": {}}, [], checkpoint, project) for one in ("a", "b", "c")]
 
 
 def ready() -> list[str]:
@@ -22,32 +25,32 @@ def ready() -> list[str]:
     return [job.branch for job in found]
 
 
-def test_without_a_warm_up_all_jobs_start_in_order(checkpoint: Checkpoint, project: Project) -> None:
-    start_variations(checkpoint, project, "try", FORKS, uuid.uuid4(), LaunchOptions(limits={"tokens": 9}))
+def test_without_a_warm_up_all_jobs_start_in_order(forks: list[Planned]) -> None:
+    start_group("try", forks, uuid.uuid4(), LaunchOptions(limits={"tokens": 9}))
     assert ready() == ["try/a", "try/b", "try/c"]
 
 
-def test_the_other_jobs_start_after_the_cache_warm_up(checkpoint: Checkpoint, project: Project) -> None:
+def test_the_other_jobs_start_after_the_cache_warm_up(forks: list[Planned]) -> None:
     key = uuid.uuid4()
-    group = start_variations(checkpoint, project, "try", FORKS, key, cache_warmup="shared_prefix")
-    assert start_variations(checkpoint, project, "again", FORKS, key) == group
+    group = start_group("try", forks, key, cache_warmup="shared_prefix")
+    assert start_group("again", forks, key) == group
     assert ready() == ["try/a"]
     first = Job.objects.get(branch="try/a")
     JobEvent.objects.create(job=first, seq=1, kind="cache_warmed", at=timezone.now())
     assert ready() == ["try/a", "try/b", "try/c"]
 
 
-def test_a_sweep_is_stored_completely_or_not_at_all(checkpoint: Checkpoint, project: Project) -> None:
+def test_a_sweep_is_stored_completely_or_not_at_all(checkpoint: Checkpoint, forks: list[Planned]) -> None:
     key = uuid.uuid4()
     # The key of its second job is used by another row.
     Job.objects.create(kind=Job.Kind.FORK, location=checkpoint.location, idempotency_key=uuid.uuid5(key, "2"))
     with pytest.raises(Exception, match=r"(?i)unique"):
-        start_variations(checkpoint, project, "try", FORKS, key)
+        start_group("try", forks, key)
     assert not Sweep.objects.exists() and Job.objects.count() == 1
 
 
-def test_the_waiting_jobs_say_what_they_wait_for(checkpoint: Checkpoint, project: Project) -> None:
-    group = start_variations(checkpoint, project, "try", FORKS, uuid.uuid4(), cache_warmup="parallel")
+def test_the_waiting_jobs_say_what_they_wait_for(forks: list[Planned]) -> None:
+    group = start_group("try", forks, uuid.uuid4(), cache_warmup="parallel")
     waits = [wait_of(job) for job in group.jobs.order_by("created_at")]
     assert [wait.kind for wait in waits if wait] == ["worker", "cache", "cache"]
     assert waits[1] and "warms the prompt cache" in waits[1].text

@@ -51,11 +51,16 @@ FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "shar
     "search-remove",
 }
 # GET shows these forms and changes nothing, POST sends them.
-FORMS = {"project", "new-run", "fork", "resume", "publish", "new-sweep", "annotation", "prune", "share"}
+FORMS = {"project", "new-run", "fork", "resume", "publish", "new-sweep", "annotation", "prune", "share"} | {
+    "bulk-fork",
+    "bulk-resume",
+}
 # Addresses that only accept forms.
 SENT = {
     *(
         "location-add",
+        "bulk-fork-plan",
+        "bulk-resume-plan",
         "location-path",
         "location-pool",
         "location-refresh",

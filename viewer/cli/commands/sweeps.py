@@ -1,36 +1,42 @@
-"""``forkline sweep``."""
+"""``forkline sweep`` and ``bulk``: each starts several jobs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from viewer.cli.edits import CHECKPOINT
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
-from viewer.cli.options import add_options, dimensions_of
+from viewer.cli.options import add_options, dimensions_of, launch_options_of
 from viewer.cli.output import Output, Subcommand, lines_of
 from viewer.cli.projects import add_project_arguments, project_for
 from viewer.cli.running import pending_document, questions_asked, run_here, waiting_lines, waiting_questions
 from viewer.cli.starting import (
     EARLY,
     WAITS_STATUS,
+    add_launch_arguments,
     add_wait_argument,
     checkpoint_values,
     contents_to_run,
     effects_in,
+    hints_of,
     is_well,
     refusal_lines,
+    request_from,
 )
 from viewer.engines.plan import plain_steps
+from viewer.launching.bulk import MAX_RUNS, BulkPreview, BulkRequest, Chosen, preview_bulk, start_bulk
 from viewer.launching.labels import step_text
 from viewer.launching.options import (
     ACCEPTANCE,
     AGAIN_STALE,
     BRANCH_PREFIX,
     DIMENSIONS,
+    MODEL,
     SCHEDULE,
     SCORE,
     SETTINGS,
@@ -39,8 +45,8 @@ from viewer.launching.options import (
     TOOLS,
 )
 from viewer.launching.preview import in_project
-from viewer.launching.refusals import Code, LaunchRefused
-from viewer.launching.requests import SweepRequest, sweep_prefix
+from viewer.launching.refusals import Code, LaunchRefused, Refusal
+from viewer.launching.requests import FORKS_AND_RESUMES, SweepRequest, sweep_prefix
 from viewer.launching.start import request_cancel
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
 from viewer.launching.tools import tool_document, tool_lines, tool_views
@@ -85,7 +91,7 @@ def _handle_sweep(options: Mapping[str, Any]) -> Output:
         return _sweep_refusal(preview, refused)
     jobs = list(started.branches)
     if options["wait"]:
-        _sweep_wait(jobs)
+        _wait_for(jobs)
     return _sweep_answer(started, preview, jobs, options["wait"])
 
 
@@ -110,7 +116,7 @@ def _sweep_refusal(preview: SweepPreview, refused: LaunchRefused) -> Output:
     return Output(document, refusal_lines(refused), status=1)
 
 
-def _sweep_wait(jobs: Sequence[Job]) -> None:
+def _wait_for(jobs: Sequence[Job]) -> None:
     """Wait until all have ended. Ctrl-C cancels them, and their status says so."""
     try:
         for job in jobs:
@@ -194,4 +200,118 @@ SWEEP = Subcommand(
     gettext_lazy("Fork a checkpoint several times, over values of an input, outputs or models."),
     _add_sweep_arguments,
     _handle_sweep,
+)
+
+
+# ``manage.py checkpoints bulk``.
+
+
+def _add_bulk_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "what",
+        choices=tuple(FORKS_AND_RESUMES),
+        help=_("Whether each is forked, or resumed on its own branch."),
+    )
+    parser.add_argument(
+        "checkpoints",
+        nargs="+",
+        type=CHECKPOINT,
+        metavar="LOCATION#ID",
+        help=_("A checkpoint of a location, or a checkpoint's file."),
+    )
+    add_launch_arguments(parser)
+    add_options(parser, MODEL, AGAIN_STALE)
+
+
+def _handle_bulk(options: Mapping[str, Any]) -> Output:
+    """The jobs, and their outcomes if they were waited for. Raises CommandError."""
+    names = list(dict.fromkeys(options["checkpoints"]))
+    request = BulkRequest(
+        kind=Job.Kind(options["what"]),
+        chosen=[_chosen(name, options) for name in names] if len(names) <= MAX_RUNS else [],
+        count=len(names),
+        key=uuid4(),
+        options=launch_options_of(options),
+    )
+    preview = preview_bulk(request)
+    if options["plan"]:
+        return _bulk_output(preview, [], _("Nothing has been started."))
+    try:
+        jobs = list(start_bulk(preview).branches)
+    except LaunchRefused as refused:
+        return _bulk_output(preview, [], *refusal_lines(refused), error=str(refused))
+    if options["wait"]:
+        _wait_for(jobs)
+    return _bulk_output(preview, jobs, waits=options["wait"])
+
+
+def _chosen(name: str, options: Mapping[str, Any]) -> Chosen:
+    """The checkpoint with its request. What makes the options invalid for it refuses it alone."""
+    checkpoint = None
+    try:
+        checkpoint = checkpoint_at(name)
+        is_fork = options["what"] == Job.Kind.FORK
+        branch = "" if is_fork else checkpoint.recorded_branch
+        request = request_from(FORKS_AND_RESUMES[options["what"]], checkpoint, branch, options)
+        location = checkpoint.location
+        project = location.project if options["plan"] else project_for(location, options)
+        request = replace(request, project=project, again_stale=options["again_stale"])
+    except CommandError as error:
+        return Chosen(name, checkpoint, refusals=[Refusal(Code.PLAN, str(error))])
+    return Chosen(name, checkpoint, request)
+
+
+def _bulk_output(
+    preview: BulkPreview, jobs: Sequence[Job], *ending: str, error: str = "", waits: bool = False
+) -> Output:
+    """A line and a document for each job or refused checkpoint, or for each that would start."""
+    lines, entries = [], []
+    started = {job.checkpoint_id: job for job in jobs}
+    for group in preview.groups:
+        lines += [] if jobs else [step_text(step.step) for step in group.steps]
+        for one in group.previews:
+            checkpoint = one.request.checkpoint
+            job = started.get(checkpoint.pk)
+            label = f"{status_label(job)}: " if job else ""
+            lines += [f"{label}{checkpoint.target} ({one.request.branch}{f', {job.pk}' if job else ''})"]
+            endings = [text for text in (translate(job.error), job.result) if text] if job else []
+            lines += [f"  {line}" for text in endings for line in lines_of(text)]
+            entry = _bulk_entry(checkpoint.target, job, job.status if job else "planned")
+            entries.append(entry | {"branch": one.request.branch, "plan": plain_steps(one.plan.steps)})
+    for member in preview.refused:
+        hints = hints_of(member.refusals)
+        message = " ".join([*member.messages, *hints])
+        lines += [f"{_('refused')}: {member.chosen.title}", f"  {message}"]
+        entry = _bulk_entry(member.chosen.title, None, "refused")
+        entries.append(entry | {"error": " ".join(member.messages), "hints": hints})
+    asked = [question for job in jobs for question in waiting_questions(job)] if waits else []
+    lines += [*waiting_lines(asked), *ending]
+    document = {
+        "group": str(jobs[0].sweep_id) if jobs else None,
+        "limits": dict(preview.request.options.limits),
+        "error": error or preview.error,
+        "runs": entries,
+        "questions": list(map(pending_document, asked)),
+    }
+    is_good = not (document["error"] or preview.refused) and all(map(is_well, jobs))
+    return Output(document, lines, status=WAITS_STATUS if asked else 0 if is_good else 1)
+
+
+def _bulk_entry(target: str, job: Job | None, status: str) -> dict[str, Any]:
+    return {
+        "target": target,
+        "job": str(job.pk) if job else None,
+        "status": status,
+        "branch": "",
+        "result": job.result if job else "",
+        "error": translate(job.error) if job else "",
+        "hints": [],
+        "plan": [],
+    }
+
+
+BULK = Subcommand(
+    gettext_lazy("Fork or resume several checkpoints at once, with the same edits."),
+    _add_bulk_arguments,
+    _handle_bulk,
 )

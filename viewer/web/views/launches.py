@@ -1,4 +1,4 @@
-"""The pages on which runs are started: forks, resumes, publications, new runs and sweeps."""
+"""The pages on which runs are started: forks, resumes, publications, new runs, sweeps, and several runs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ from viewer.host_requests import CodeDifference, Prewarm, ReadCodeDifference, Re
 from viewer.launching.findings import Findings
 from viewer.launching.preview import Asked, ask_next
 from viewer.launching.recorded_code import recorded_code
-from viewer.launching.requests import ForkRequest, ResumeRequest
+from viewer.launching.requests import FORKS_AND_RESUMES
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run, Sweep, uuid_of
 from viewer.presentation.diff import difference, folded
 from viewer.presentation.jobs.status import amount
@@ -25,10 +25,11 @@ from viewer.presentation.listing import headings, known_sort
 from viewer.presentation.location_list import offered
 from viewer.presentation.reproduction import command_of, reproduction_of
 from viewer.presentation.run.branches import branch_colours
-from viewer.presentation.sweeps import COLUMNS, compared, held_back, in_order, winners
+from viewer.presentation.sweeps import COLUMNS, compared, held_back, in_order, runs_of, winners
 from viewer.records.limits import limits_in
 from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.locations import allowed_folders
+from viewer.web.launch.bulk_page import BulkPage, bulk_page
 from viewer.web.launch.fork_page import ForkPage, fork_page
 from viewer.web.launch.new_run_page import NewRunPage, chosen_for, new_run_page
 from viewer.web.launch.page import LaunchPage, Preview, Started, Submission
@@ -130,9 +131,6 @@ def show_preflight(request: HttpRequest, pk: UUID) -> HttpResponse:
 # The pages of a fork and a resume.
 
 
-TYPES: dict[str, type[ForkRequest]] = {Job.Kind.FORK: ForkRequest, Job.Kind.RESUME: ResumeRequest}
-
-
 @require_http_methods(["GET", "POST"])
 def fork(request: HttpRequest, pk: int) -> HttpResponse:
     """The form of a fork. Sending it starts the job, once."""
@@ -197,7 +195,7 @@ def _fork_form(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
 
 def _fork_page(request: HttpRequest, checkpoint: Checkpoint, kind: str) -> ForkPage:
     retried = retried_job(request, checkpoint=checkpoint, kind=kind)
-    return fork_page(TYPES[kind], checkpoint, submission_of(request), retried)
+    return fork_page(FORKS_AND_RESUMES[kind], checkpoint, submission_of(request), retried)
 
 
 def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
@@ -340,6 +338,44 @@ def _location_of(uid: UUID) -> Location:
     return get_object_or_404(Location.objects.select_related("project"), uid=uid)
 
 
+# The page on which several runs are forked or resumed at once.
+
+
+@require_http_methods(["GET", "POST"])
+def bulk(request: HttpRequest, kind: str) -> HttpResponse:
+    """Show the plan of the selected runs. Sending the form starts all that can start, once."""
+    page = _bulk_page(request, kind)
+    if request.method == "POST":
+        if not uuid_of(request.POST.get("key", "")):
+            page.notice = str(INCOMPLETE)
+        elif started := page.start():
+            return redirect(started)
+    status = 422 if request.method == "POST" else 200
+    return render(request, "bulk/page.html", _bulk_context(page), status=status)
+
+
+@require_POST
+def plan_bulk(request: HttpRequest, kind: str) -> HttpResponse:
+    """The plan of the form. Nothing starts."""
+    template = "_plan.html" if request.headers.get("HX-Request") else "page.html"
+    context = _bulk_context(_bulk_page(request, kind)) | {"is_update": True}
+    return render(request, f"bulk/{template}", context)
+
+
+def _bulk_page(request: HttpRequest, kind: str) -> BulkPage:
+    sent = request.POST if request.method == "POST" else request.GET
+    return bulk_page(Job.Kind(kind), sent, submission_of(request))
+
+
+def _bulk_context(page: BulkPage) -> dict[str, Any]:
+    return {
+        "page": page,
+        "form": page.form,
+        "address": reverse(f"bulk-{page.kind}"),
+        "plan_address": reverse(f"bulk-{page.kind}-plan"),
+    }
+
+
 # The page on which a sweep is started, and the page of its forks.
 
 
@@ -375,7 +411,8 @@ def plan_sweep(request: HttpRequest, pk: int) -> HttpResponse:
 def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The forks of a sweep, with their outcomes, next to each other."""
     group = get_object_or_404(Sweep.objects.select_related("checkpoint__run", "requested_by"), pk=uid)
-    branches = compared(group, request.GET.get("against", ""))
+    is_of_runs = group.checkpoint_id is None
+    branches = runs_of(group) if is_of_runs else compared(group, request.GET.get("against", ""))
     wait = held_back(branches)
     is_under_way = wait is None and not all(one.has_ended for one in branches)
     refresh_seconds = HELD_SECONDS if wait else RUNNING_SECONDS if is_under_way else 0
@@ -389,6 +426,7 @@ def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
         "limits": limits,
         "winners": winners(branches),
     }
+    context["is_of_runs"] = is_of_runs
     context["scores"] = {"headings": headings(COLUMNS, sort, request.GET)}
     if template == "page.html":
         context["commands"] = _commands([one.job for one in branches])

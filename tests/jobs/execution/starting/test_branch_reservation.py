@@ -13,7 +13,7 @@ from django.db import IntegrityError, connection
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
 from viewer.launching.start import BranchTaken, start_job
-from viewer.launching.sweep import Planned, start_variations
+from viewer.launching.sweep import Planned, start_group
 from viewer.models import Checkpoint, Job, Project, Sweep
 
 ROUNDS, AT_ONCE = 30, 8
@@ -57,9 +57,11 @@ def test_a_sweep_and_a_fork_never_share_a_branch(checkpoint: Checkpoint) -> None
     assert project
 
     def vary(number: int) -> str:
-        planned = [Planned(word, f"tone-{number}/{word}", {}, []) for word in ("dry", "warm")]
+        planned = [
+            Planned(word, f"tone-{number}/{word}", {}, [], checkpoint, project) for word in ("dry", "warm")
+        ]
         try:
-            start_variations(checkpoint, project, "tone", planned, uuid4())
+            start_group("tone", planned, uuid4())
         except BranchTaken:
             return "taken"
         finally:
@@ -79,10 +81,9 @@ def test_a_sweep_and_a_fork_never_share_a_branch(checkpoint: Checkpoint) -> None
 
 
 def test_the_branches_of_a_sweep_are_distinct(checkpoint: Checkpoint) -> None:
+    planned = [Planned("a", "b", {}, [], checkpoint, checkpoint.location.project)] * 2
     with pytest.raises(BranchTaken):
-        start_variations(
-            checkpoint, checkpoint.location.project, "tone", [Planned("a", "b", {}, [])] * 2, uuid4()
-        )
+        start_group("tone", planned, uuid4())
     assert not Job.objects.exists() and not Sweep.objects.exists()
 
 

@@ -1,0 +1,366 @@
+"""Forks or resumes several runs at once, with the same edit. Each is a job as a single start makes it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from uuid import UUID
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import Count, F
+from django.utils.translation import gettext as _
+
+from viewer.engines import engine_of
+from viewer.engines.plan import Edits, plain_steps
+from viewer.engines.protocol import Contents, kind_of
+from viewer.formats import short_size
+from viewer.host_requests import HostRefusal, JobRefused, ListNewEffects, ask
+from viewer.launching.findings import effects_refusal
+from viewer.launching.labels import tool_choice_label
+from viewer.launching.options import changed_models, named_role, parse_model, stored_models
+from viewer.launching.preflight import preflight_of
+from viewer.launching.preview import LaunchPreview, StepView, preview_launch
+from viewer.launching.refusals import Code, LaunchRefused, Refusal, messages_of
+from viewer.launching.requests import (
+    Dimension,
+    ForkRequest,
+    LaunchOptions,
+    fork_branch,
+    kept_edits,
+)
+from viewer.launching.start import BranchTaken, check_effects, refusal_of, refuse_taken
+from viewer.launching.sweep import Planned, start_group
+from viewer.launching.values import INVALID, InvalidValue, parse_value
+from viewer.launching.variations import (
+    dimension_values,
+    editing_kind,
+    edits_of_values,
+    redacted_value,
+    short_value,
+)
+from viewer.messages.message import UserMessage
+from viewer.messages.translation import translate
+from viewer.models import Checkpoint, Job, Sweep
+from viewer.records.runner_requests import REPEATABLE_EDITS, request_for
+
+# The edit that all runs have, applied to what each checkpoint holds.
+
+# What it changes: an input or an entry of the state, or the model of one role or of all agents.
+VALUE, MODEL = "value", "model"
+
+
+@dataclass(frozen=True, slots=True)
+class CommonEdit:
+    """The new text of the value ``name``, or the new model of the role ``name``. No edit without ``part``."""
+
+    part: str = ""
+    name: str = ""
+    text: str = ""
+
+    @property
+    def label(self) -> str:
+        """What it changes, and the new value without secrets; empty if it changes nothing."""
+        if not self.part:
+            return ""
+        name = self.name if self.part == VALUE else self.name or _("model")
+        dimension = Dimension("input" if self.part == VALUE else MODEL, self.name, name, [self.text])
+        return f"{name}: {short_value(redacted_value(dimension, self.text))}"
+
+
+def edited(contents: Contents, edit: CommonEdit) -> tuple[Edits, dict[str, str]]:
+    """The edits and the models of a fork of this checkpoint. Raises LaunchRefused."""
+    try:
+        if edit.part == VALUE:
+            group, stored = dimension_values(contents)
+            if edit.name not in stored:
+                raise InvalidValue(_("It has no input or state entry %(name)s.") % {"name": edit.name})
+            value = parse_value(edit.text, editing_kind(stored[edit.name]))
+            dimension = Dimension(group, edit.name, edit.name, [value])
+            return edits_of_values([(dimension, value)], contents)
+        if edit.part == MODEL:
+            models = stored_models(contents)
+            role = named_role(edit.name, models)
+            if role not in models:
+                raise InvalidValue(_("This checkpoint has no agent %r.") % role)
+            return Edits(), changed_models({role: parse_model(edit.text)}, models)
+    except INVALID as invalid:
+        raise LaunchRefused([Refusal(Code.PLAN, translate(invalid))]) from None
+    return Edits(), {}
+
+
+# A request for several runs, and its preview.
+
+
+# Each run is planned when the page is shown, so the limit bounds the time that this takes.
+MAX_RUNS = 50
+# All of these checkpoints are decoded at once.
+MAX_BYTES = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A checkpoint from which a run is to start. Without a ``request``, ``refusals`` say why there is none.
+
+    ``title`` names the run, also if its row is gone.
+    """
+
+    title: str
+    checkpoint: Checkpoint | None = None
+    request: ForkRequest | None = None
+    refusals: Sequence[Refusal] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkRequest:
+    """Forks or resumes of the ``chosen`` checkpoints. One with the ``key`` of an earlier one starts nothing.
+
+    ``count`` is the number of runs that were selected; if there are too many, none is among the ``chosen``.
+    ``label`` describes the edit without secrets. ``options`` has the total limits.
+    """
+
+    kind: Job.Kind
+    chosen: Sequence[Chosen]
+    count: int
+    key: UUID
+    label: str = ""
+    options: LaunchOptions = field(default_factory=LaunchOptions)
+    requested_by: AbstractBaseUser | None = None
+    seen_plan: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One of the runs with the preview of its start, and the reasons why it does not start."""
+
+    chosen: Chosen
+    preview: LaunchPreview | None
+    refusals: Sequence[Refusal]
+
+    @property
+    def messages(self) -> list[str]:
+        return messages_of(self.refusals)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The runs with the same entry point and plan."""
+
+    previews: Sequence[LaunchPreview]
+
+    @property
+    def first(self) -> LaunchPreview:
+        return self.previews[0]
+
+    @property
+    def steps(self) -> list[StepView]:
+        return self.first.plan.shown
+
+    @property
+    def tools(self) -> dict[str, str]:
+        """What happens when one of the runs calls a tool, by the tool's name."""
+        return {view.tool: str(tool_choice_label(view.choice)) for one in self.previews for view in one.tools}
+
+
+@dataclass(frozen=True, slots=True)
+class BulkPreview:
+    """What starts, in groups, and what does not."""
+
+    request: BulkRequest
+    members: Sequence[Member]
+    # The number of earlier jobs of each checkpoint.
+    started_before: dict[int, int]
+
+    @property
+    def starting(self) -> list[LaunchPreview]:
+        """The previews of the runs that start."""
+        return [one.preview for one in self.members if one.preview and not one.refusals]
+
+    @property
+    def refused(self) -> list[Member]:
+        """The runs that do not start."""
+        return [one for one in self.members if one.refusals]
+
+    @property
+    def groups(self) -> list[Group]:
+        """The runs that start, by entry point and plan, the largest group first."""
+        found: dict[tuple[object, ...], list[LaunchPreview]] = {}
+        for one in self.starting:
+            project = one.request.project
+            steps = tuple((step.title, step.action) for step in one.plan.steps)
+            found.setdefault((project and project.pk, one.request.entry_point, steps), []).append(one)
+        return [Group(previews) for previews in sorted(found.values(), key=len, reverse=True)]
+
+    @property
+    def continued(self) -> int:
+        """How many resumes give their branch a second continuation."""
+        resumed = [one.request.checkpoint for one in self.starting if one.request.kind == Job.Kind.RESUME]
+        on_same_branch = Checkpoint.objects.filter(
+            parent__in=resumed, recorded_branch=F("parent__recorded_branch")
+        )
+        return on_same_branch.values("parent").distinct().count()
+
+    @property
+    def calls(self) -> int:
+        """The model calls that the previous runs needed for what runs."""
+        return sum(one.plan.calls for one in self.starting)
+
+    @property
+    def tokens(self) -> int:
+        return sum(one.plan.tokens for one in self.starting)
+
+    @property
+    def error(self) -> str:
+        """Why nothing can start; empty if something can."""
+        if self.request.count > MAX_RUNS:
+            message = _("%(count)d runs are selected. At most %(most)d can start at once.")
+            return message % {"count": self.request.count, "most": MAX_RUNS}
+        size = sum(one.chosen.checkpoint.size for one in self.members if one.chosen.checkpoint)
+        if size > MAX_BYTES:
+            message = _("The selected checkpoints have %(size)s. At most %(most)s can start at once.")
+            return message % {"size": short_size(size), "most": short_size(MAX_BYTES)}
+        return "" if self.starting else _("None of the selected runs can start.")
+
+    @property
+    def digest(self) -> str:
+        """A digest of what starts. A form sends the digest of the plan that it showed.
+
+        It changes when another request has started one of these in the meantime.
+        """
+        plans = [[one.request.checkpoint.pk, one.request.branch, one.plan_digest] for one in self.starting]
+        return sha256(json.dumps([plans, self.started_before], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def preview_bulk(request: BulkRequest) -> BulkPreview:
+    """Preview each run as its own form does. Nothing is started, and no preflight check is run."""
+    taken: set[tuple[int, int, str]] = set()
+    members = []
+    for one in request.chosen:
+        member = _previewed(one, {branch for location, _run, branch in taken if _is_at(one, location)})
+        if member.preview and not member.refusals:
+            place = _place(member.preview.request)
+            if place in taken:
+                message = UserMessage("branch.in_use", {"name": member.preview.request.branch})
+                member = replace(member, refusals=[Refusal(Code.CHECKPOINT, translate(message))])
+            taken.add(place)
+        members.append(member)
+    pks = [one.checkpoint.pk for one in request.chosen if one.checkpoint]
+    jobs = Job.objects.filter(checkpoint__in=pks).order_by().values_list("checkpoint").annotate(Count("pk"))
+    return BulkPreview(request, members, {int(pk or 0): count for pk, count in jobs})
+
+
+def _is_at(one: Chosen, location: int) -> bool:
+    return one.checkpoint is not None and one.checkpoint.location_id == location
+
+
+def _place(request: ForkRequest) -> tuple[int, int, str]:
+    """What only one of the runs can write to: a new branch of the location, or the branch of a run."""
+    checkpoint, is_fork = request.checkpoint, request.kind == Job.Kind.FORK
+    return checkpoint.location_id, 0 if is_fork else checkpoint.run_id, request.branch
+
+
+def _previewed(one: Chosen, taken: set[str]) -> Member:
+    request = one.request
+    if request is None:
+        return Member(one, None, one.refusals)
+    try:
+        if request.kind == Job.Kind.FORK and not request.branch:
+            request = replace(request, branch=fork_branch(request, taken))
+        preview = preview_launch(request)
+        preview = replace(preview, checks=[*preview.checks, *_other_refusals(preview)])
+        if preview.needs_preflight:
+            _add_consent(preview)
+    except HostRefusal as refused:
+        return Member(one, None, [Refusal(Code.START, translate(refused))])
+    return Member(one, preview, preview.refusals)
+
+
+def _other_refusals(preview: LaunchPreview) -> list[Refusal]:
+    """What the form of a single start finds out later, or what it asks for: here, both are refused."""
+    request = preview.request
+    checkpoint = request.checkpoint
+    try:
+        refuse_taken(request.kind, checkpoint.location, checkpoint.run, request.branch)
+    except BranchTaken as refused:
+        return [refusal_of(refused, request.kind)]
+    engine = engine_of(request.contents)
+    kind = kind_of(engine, request.contents.kind)
+    is_resume, edits = request.kind == Job.Kind.RESUME, request.edits
+    if is_resume and engine.editable(request.contents).questions and not edits.answers:
+        return [Refusal(Code.PLAN, _("It waits for an answer. Give it on its own form."))]
+    if kind.adds_to_state and not preview.plan.steps and (edits.state or edits.as_node):
+        message = _("Only the project's code knows what runs after this edit. Start it from its own form.")
+        return [Refusal(Code.PLAN, message)]
+    return []
+
+
+def _add_consent(preview: LaunchPreview) -> None:
+    """Add what a person has to accept first: of an earlier preflight check, else the effects."""
+    request = preview.request
+    check = preflight_of(request, may_start=False)
+    if check and check.has_ended and not check.is_outdated:
+        preview.add_findings(check)
+        return
+    if request.project is None or request.accepted.effects:
+        return
+    try:
+        effects = ask(ListNewEffects(request.checkpoint.pk, request.project.pk, request.entry_point))
+    except JobRefused as refused:
+        preview.checks.append(Refusal(Code.START, translate(refused)))
+        return
+    if effects:
+        preview.checks.append(effects_refusal())
+
+
+def start_bulk(preview: BulkPreview) -> Sweep:
+    """Queue all jobs in one transaction, once per request key. Raises LaunchRefused."""
+    request = preview.request
+    if earlier := _started(request):
+        return earlier
+    if request.seen_plan not in (None, preview.digest):
+        message = _("The plan has changed since it was shown. Check it, and press the button again.")
+        raise LaunchRefused([Refusal(Code.SEND_AGAIN, message)])
+    if preview.error:
+        raise LaunchRefused([Refusal(Code.START, preview.error)])
+    planned = []
+    for one in preview.starting:
+        if not one.findings and not one.away:
+            check_effects(one.request)
+        planned.append(_planned(one, request.label))
+    try:
+        return start_group(
+            request.label, planned, request.key, request.options, requested_by=request.requested_by
+        )
+    except JobRefused as refused:
+        if earlier := _started(request):
+            return earlier
+        raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused
+
+
+def _started(request: BulkRequest) -> Sweep | None:
+    """The jobs that this request has already started; None if there are none."""
+    return Sweep.objects.filter(idempotency_key=request.key).first()
+
+
+def _planned(preview: LaunchPreview, label: str) -> Planned:
+    request, steps = preview.request, preview.plan.steps
+    job_request = request_for(
+        request.checkpoint,
+        request.kind,
+        request.branch,
+        request.edits,
+        steps,
+        request.entry_point,
+        preview.options,
+        request.settings,
+    )
+    # For the form that retries the job.
+    kept = {REPEATABLE_EDITS: kept_edits(job_request, request.project)}
+    return Planned(
+        label,
+        request.branch,
+        {**job_request, **kept},
+        plain_steps(steps),
+        request.checkpoint,
+        request.project,
+        request.kind,
+    )

@@ -1,0 +1,280 @@
+"""The page on which several runs are forked or resumed at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid5
+
+from django import forms
+from django.http import QueryDict
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from viewer.host_requests import HostRefusal, ImportRun, ask
+from viewer.launching.bulk import (
+    MAX_RUNS,
+    MODEL,
+    VALUE,
+    BulkPreview,
+    BulkRequest,
+    Chosen,
+    CommonEdit,
+    edited,
+    preview_bulk,
+    start_bulk,
+)
+from viewer.launching.options import ALL_AGENTS, stored_models
+from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, messages_of
+from viewer.launching.requests import FORKS_AND_RESUMES, LaunchOptions
+from viewer.launching.variations import dimension_values
+from viewer.messages.translation import translate
+from viewer.models import Checkpoint, DayLimits, Job, Run, Sweep, uuid_of
+from viewer.presentation.jobs.status import usage_label
+from viewer.records.limits import limits_in, midnight, usage_of
+from viewer.records.locations import is_indexed
+from viewer.validation import MAX_CHARACTERS, InvalidInput, whole_number
+from viewer.web.forms.options import LimitsForm
+from viewer.web.launch.page import FieldError, Submission, errors_of, furthest, source_at
+
+# The form: one edit for all runs, and the total limits.
+
+
+MAX_NAME = 300
+
+
+class BulkForm(forms.Form):
+    """What changes in each fork."""
+
+    part = forms.ChoiceField(
+        label=_("Type"),
+        required=False,
+        choices=[
+            ("", _("none")),
+            (VALUE, _("An input or an entry of the state")),
+            (MODEL, _("Model")),
+        ],
+        widget=forms.Select(attrs={"id": "part", "class": "input"}),
+    )
+    name = forms.CharField(
+        label=_("Name, or the agent's role"),
+        required=False,
+        max_length=MAX_NAME,
+        widget=forms.TextInput(
+            attrs={"id": "name", "class": "input", "list": "names", "autocomplete": "off"}
+        ),
+    )
+    text = forms.CharField(
+        label=_("New value"),
+        required=False,
+        max_length=MAX_CHARACTERS,
+        strip=False,
+        widget=forms.Textarea(attrs={"id": "text", "class": "input", "rows": 2, "spellcheck": "false"}),
+    )
+    again_stale = forms.BooleanField(
+        label=_("Run these steps again in each branch"),
+        required=False,
+        widget=forms.CheckboxInput(attrs={"id": "again-stale"}),
+    )
+    dry_run = forms.BooleanField(
+        label=_("Dry run: call no tool. Recorded results answer, and other calls are refused."),
+        required=False,
+        widget=forms.CheckboxInput(attrs={"id": "dry-run"}),
+    )
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or {}
+        if values.get("part") == VALUE and not values.get("name"):
+            self.add_error("name", gettext("Name what changes."))
+        if values.get("part") == MODEL and not values.get("text", "").strip():
+            self.add_error("text", gettext("Name what changes."))
+        return values
+
+    @property
+    def edit_fields(self) -> list[forms.BoundField]:
+        """The fields of the edit."""
+        return [self[name] for name in ("part", "name", "text")]
+
+    @property
+    def edit(self) -> CommonEdit:
+        """The edit, as far as it is valid."""
+        values = self.cleaned_data if self.is_bound and self.is_valid() else {}
+        part, text = values.get("part", ""), values.get("text", "")
+        return CommonEdit(part, values.get("name", ""), text.strip() if part == MODEL else text)
+
+
+# The page.
+
+
+@dataclass(kw_only=True)
+class BulkPage:
+    """The form with the preview of its request. ``names`` are the values and roles that can be edited."""
+
+    kind: Job.Kind
+    form: BulkForm
+    limits: LimitsForm
+    preview: BulkPreview
+    runs: Sequence[str]
+    checkpoints: Sequence[str]
+    names: Sequence[str]
+    key: UUID
+    notice: str = ""
+    errors: list[FieldError] = field(default_factory=list)
+
+    @property
+    def is_fork(self) -> bool:
+        return self.kind == Job.Kind.FORK
+
+    @property
+    def can_start(self) -> bool:
+        return not (self.preview.error or self.errors)
+
+    @property
+    def daily_limits(self) -> list[str]:
+        """A sentence for each daily limit that the jobs count towards, with its usage."""
+        found = [f"{gettext('All jobs')}: {text}" for text in _usage(DayLimits.current(), Job.objects.all())]
+        for project in dict.fromkeys(one.request.project for one in self.preview.starting):
+            if project:
+                jobs = Job.objects.filter(project=project)
+                found += [f"{project.folder}: {text}" for text in _usage(project.limits, jobs)]
+        return found
+
+    def start(self) -> Sweep | None:
+        """Start what the plan shows. Return None if it was refused, as the page then shows."""
+        if self.errors:
+            return None
+        try:
+            return start_bulk(self.preview)
+        except LaunchRefused as refused:
+            self.notice = " ".join(messages_of(refused.refusals))
+            return None
+
+
+def _usage(limits: dict[str, Any], jobs: Any) -> list[str]:
+    used = usage_of(jobs, midnight()) if limits else {}
+    return [usage_label(one, used[one.measure]) for one in limits_in("day", limits)]
+
+
+def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPage:
+    """The page for the runs and checkpoints that ``sent`` names."""
+    data = submission.data
+    runs, checkpoints = _distinct(sent.getlist("run")), _distinct(sent.getlist("checkpoint"))
+    form, limits = BulkForm(data), LimitsForm(data)
+    errors = [error for one in (form, limits) for error in errors_of(one)]
+    count, names = len(runs) + len(checkpoints), set[str]()
+    selected = [*map(_of_run, runs), *map(_of_checkpoint, checkpoints)] if count <= MAX_RUNS else []
+    edit = form.edit if kind == Job.Kind.FORK else CommonEdit()
+    chosen = [_chosen(kind, one, form, edit, submission, names) for one in _each_once(selected)]
+    content = [
+        kind,
+        runs,
+        checkpoints,
+        sorted((name, sent.getlist(name)) for name in (*form.fields, *limits.fields)),
+    ]
+    request = BulkRequest(
+        kind=kind,
+        chosen=chosen,
+        count=count,
+        # The same content sent twice starts once; changed content is another request.
+        key=uuid5(submission.key, repr(content)),
+        label=edit.label,
+        options=LaunchOptions(limits=limits.limits),
+        requested_by=submission.user,
+        seen_plan=None if data is None else data.get("shown", ""),
+    )
+    return BulkPage(
+        kind=kind,
+        form=form,
+        limits=limits,
+        preview=preview_bulk(request),
+        runs=runs,
+        checkpoints=checkpoints,
+        names=sorted(names),
+        key=submission.key,
+        errors=errors,
+    )
+
+
+def _distinct(texts: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(texts))
+
+
+def _each_once(selected: Sequence[Chosen]) -> list[Chosen]:
+    """Each checkpoint once: a run may be selected beside its newest checkpoint."""
+    found = {one.checkpoint.pk if one.checkpoint else one.title: one for one in selected}
+    return list(found.values())
+
+
+def _gone(title: str) -> Chosen:
+    message = gettext("It was removed.")
+    return Chosen(title[:MAX_NAME], refusals=[Refusal(Code.CHECKPOINT, message)])
+
+
+def _of_run(text: str) -> Chosen:
+    """The run's newest checkpoint, from which the engine would continue it."""
+    uid = uuid_of(text)
+    run = Run.objects.select_related("location__project").filter(uid=uid).first() if uid else None
+    if run is None:
+        return _gone(text)
+    if is_indexed(run.location):
+        # Its checkpoints may not be listed yet.
+        ask(ImportRun(run.pk))
+        run.refresh_from_db()
+    rows = _checkpoints().filter(run=run)
+    rows = rows.filter(checkpoint_id=run.head) if run.head else rows
+    checkpoint = rows.exclude(source_key__startswith=Checkpoint.SCRATCH).order_by("-row").first()
+    if checkpoint is None:
+        message = gettext("No checkpoints yet")
+        return Chosen(str(run), refusals=[Refusal(Code.CHECKPOINT, message)])
+    return Chosen(str(run), checkpoint)
+
+
+def _of_checkpoint(text: str) -> Chosen:
+    try:
+        pk = whole_number(text, 1, 2**63 - 1)
+    except InvalidInput:
+        return _gone(text)
+    checkpoint = _checkpoints().filter(pk=pk).first()
+    return Chosen(str(checkpoint.run), checkpoint) if checkpoint else _gone(text)
+
+
+def _checkpoints() -> Any:
+    return Checkpoint.objects.select_related("location__project", "run__location", "stored_copy")
+
+
+def _chosen(
+    kind: Job.Kind, one: Chosen, form: BulkForm, edit: CommonEdit, submission: Submission, names: set[str]
+) -> Chosen:
+    """The run with its request, or the reasons why it has none. Adds what an edit could name to ``names``."""
+    checkpoint = one.checkpoint
+    if checkpoint is None:
+        return one
+    if refusals := copy_refusals(checkpoint):
+        return Chosen(one.title, checkpoint, refusals=refusals)
+    try:
+        source = source_at(checkpoint)
+        contents = source.contents
+        names |= {
+            *dimension_values(contents)[1],
+            *(role for role in stored_models(contents) if role != ALL_AGENTS),
+        }
+        edits, models = edited(contents, edit)
+        values = form.cleaned_data if form.is_bound and form.is_valid() else {}
+        request = FORKS_AND_RESUMES[kind](
+            checkpoint=checkpoint,
+            contents=contents,
+            furthest=furthest(checkpoint),
+            project=source.project,
+            folder=source.folder,
+            entry_point=source.entry_point(None),
+            branch="" if kind == Job.Kind.FORK else checkpoint.recorded_branch,
+            edits=edits,
+            models=models,
+            again_stale=bool(values.get("again_stale")),
+            dry_run=bool(values.get("dry_run")),
+            requested_by=submission.user,
+        )
+    except LaunchRefused as refused:
+        return Chosen(one.title, checkpoint, refusals=refused.refusals)
+    except HostRefusal as refused:
+        return Chosen(one.title, checkpoint, refusals=[Refusal(Code.START, translate(refused))])
+    return Chosen(one.title, checkpoint, request)
