@@ -94,6 +94,10 @@ def hostile_calls(store: Path) -> dict[str, list[list[str]]]:
             [target, "--vary", f'topic=["a\\n{FORGED}", "b"]', "--plan"],
             [target, "--vary", f"x\n{FORGED}=[1]", "--plan"],
         ],
+        "bulk": [
+            ["resume", target, f"{target}\n{FORGED}", "--plan"],
+            ["fork", target, "--input", f"x\n{FORGED}=1", "--plan"],
+        ],
         "run": [[str(store), "--project", f"{folder}/\n{FORGED}"], [f"file://x\n{FORGED}/y"]],
         "answer": [[f"x\n{FORGED}", "--text", "yes"]],
         "cancel": [[f"x\n{FORGED}"]],
