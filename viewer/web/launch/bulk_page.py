@@ -23,7 +23,7 @@ from viewer.launching.bulk import (
     preview_bulk,
     start_bulk,
 )
-from viewer.launching.options import AGAIN_STALE, ALL_AGENTS, stored_models
+from viewer.launching.options import ALL_AGENTS, stored_models
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, messages_of
 from viewer.launching.requests import FORKS_AND_RESUMES, LaunchOptions
 from viewer.launching.variations import dimension_values
@@ -71,7 +71,7 @@ class BulkForm(forms.Form):
         widget=forms.Textarea(attrs={"id": "text", "class": "input", "rows": 2, "spellcheck": "false"}),
     )
     again_stale = forms.BooleanField(
-        label=AGAIN_STALE.help,
+        label=_("Run units with stale outputs again."),
         required=False,
         widget=forms.CheckboxInput(attrs={"id": "again-stale"}),
     )
