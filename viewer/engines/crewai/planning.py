@@ -20,6 +20,7 @@ from viewer.engines.crewai.recorded_events import Event
 from viewer.engines.plan import Action, Decision, EditRefused, Edits, Outlook, Reason, Route, Step, Unit
 from viewer.messages.message import UserMessage
 from viewer.redaction import MARKER
+from viewer.validation import shortened
 
 # The prompt of an agent that runs without a crew.
 
@@ -232,7 +233,7 @@ def _refuse_unknown(units: Sequence[Unit], edits: Edits) -> None:
     known = {unit.id for unit in units}
     unknown = [name for name in (*edits.outputs, *edits.again, *edits.keep) if name not in known]
     if unknown:
-        raise EditRefused("edit.unknown_task", name=unknown[0])
+        raise EditRefused("edit.unknown_task", name=shortened(unknown[0]))
 
 
 def _refuse_what_cannot_hold(units: Sequence[Unit], edits: Edits) -> None:
