@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.core.paginator import Paginator
-from django.db.models import Case, F, Q, QuerySet, Value, When
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.expressions import OrderBy
 from django.db.models.functions import Coalesce, Lower
 from django.http import QueryDict
@@ -92,7 +92,9 @@ def _with_status(runs: QuerySet[Run], only: str) -> QuerySet[Run]:
             return runs.filter(Q(status=Run.Status.WAITING) | Q(pk__in=asking_runs()))
         case "live":
             return runs.filter(_is_live()).exclude(pk__in=asking_runs())
-        case "failed" | "completed":
+        case "failed":
+            return runs.filter(status=only).exclude(pk__in=running_runs()).exclude(Exists(_continuations()))
+        case "completed":
             return runs.filter(status=only).exclude(pk__in=running_runs())
         case "starred":
             return starred(runs)
@@ -115,6 +117,28 @@ def _is_live() -> Q:
 def running_runs() -> QuerySet[Job, int]:
     """Return the primary keys of runs with a running job."""
     return Job.objects.under_way().filter(run__isnull=False).order_by().values_list("run", flat=True)
+
+
+def _continuations() -> QuerySet[Job]:
+    """Return the forks and resumes that continue the end of a branch of ``OuterRef("pk")``, newest first.
+
+    Those that failed or were cancelled continue nothing.
+    """
+    failed = (Job.Status.FAILED, Job.Status.INTERRUPTED, Job.Status.CANCELLED)
+    jobs = Job.objects.filter(run=OuterRef("pk"), kind__in=(Job.Kind.FORK, Job.Kind.RESUME))
+    ends = Q(checkpoint__is_branch_head=True) | Q(
+        checkpoint__children__is_branch_head=True, created_at__gte=F("checkpoint__children__created_at")
+    )
+    return jobs.filter(ends).exclude(status__in=failed).order_by("-created_at")
+
+
+def _continued_by(runs: Sequence[Run]) -> dict[int, Job]:
+    """Return the job that continues each failed run, by the key of the run."""
+    failed = Run.objects.filter(pk__in=[run.pk for run in runs if run.status == Run.Status.FAILED])
+    newest = failed.annotate(job=Subquery(_continuations().values("pk")[:1])).exclude(job=None)
+    found = dict(newest.values_list("pk", "job"))
+    jobs = Job.objects.in_bulk(found.values())
+    return {run: jobs[job] for run, job in found.items() if job in jobs}
 
 
 def paused_runs() -> QuerySet[Run]:
@@ -169,6 +193,8 @@ class RunRow:
     inputs: tuple[RunInput, ...]
     # The annotation of the run.
     annotation: Annotation | None = None
+    # The job that continues it, if it failed.
+    continued_by: Job | None = None
 
     @property
     def status_label(self) -> str:
@@ -186,12 +212,14 @@ def rows_of(runs: Sequence[Run]) -> list[RunRow]:
     shown = Run.objects.filter(pk__in=[run.pk for run in runs])
     live = set(shown.being_written().values_list("pk", flat=True))
     differing, annotations = _differing_inputs(runs), annotations_of_runs(runs)
+    continued = _continued_by(runs) if any(run.status == Run.Status.FAILED for run in runs) else {}
     return [
         RunRow(
             run,
             status_of(run, running, asking, live),
             _inputs(run, differing[run.location_id, run.name]),
             annotations.get(run.pk),
+            continued.get(run.pk),
         )
         for run in runs
     ]
@@ -338,7 +366,7 @@ def _failures() -> tuple[list[RecentFailure], int]:
     """Return the newest failures, newest first, and their total number."""
     jobs = _failed_jobs()
     by_run = {job.run_id: job for job in reversed(jobs) if job.run_id}
-    failed = Run.objects.top_level().filter(status=Run.Status.FAILED).exclude(pk__in=running_runs())
+    failed = _with_status(Run.objects.top_level(), "failed")
     runs = list(failed.select_related("location")[:MAX_SHOWN])
     last = _last_checkpoints(runs)
     found = [(run.last_at, _failure_of(run, by_run.get(run.pk), last.get(run.pk))) for run in runs]
@@ -354,14 +382,17 @@ def _failure_of(run: Run, job: Job | None, checkpoint: Checkpoint | None) -> Rec
 
 
 def _failed_jobs() -> list[Job]:
-    """Return the failed jobs that no later job has repeated, newest first."""
+    """Return the failed jobs that no later job has repeated or continued, newest first."""
     newest = Job.objects.select_related("run", "location", "checkpoint", "project").order_by("-created_at")
-    repeated, found = set(), []
+    repeated, continued, found = set(), set(), []
     for job in newest[:MAX_JOBS]:
         same = (job.location_id, job.kind, job.checkpoint_id, str(job.request.get("entry_point") or ""))
-        if same not in repeated and job.status in (Job.Status.FAILED, Job.Status.INTERRUPTED):
+        is_done = same in repeated or (job.run_id, job.branch) in continued
+        if not is_done and job.status in (Job.Status.FAILED, Job.Status.INTERRUPTED):
             found.append(job)
         repeated.add(same)
+        if job.checkpoint and job.kind in (Job.Kind.FORK, Job.Kind.RESUME):
+            continued.add((job.run_id, job.checkpoint.recorded_branch))
     return found
 
 

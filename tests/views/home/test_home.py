@@ -104,6 +104,29 @@ def test_a_failed_job_is_listed_until_it_is_repeated(runner: Client, location: L
     assert "The model answered 429." not in text_of(runner)
 
 
+def test_a_failed_run_that_was_continued_is_no_failure_any_more(runner: Client, location: Location) -> None:
+    checkpoint = stored(location, CREW)
+    Checkpoint.objects.update(is_branch_head=True)
+    Run.objects.update(status=Run.Status.FAILED)
+    fork = make_job(location, run=checkpoint.run, checkpoint=checkpoint, branch="tea", status="failed")
+    assert "continued by" not in text_of(runner)
+    Job.objects.filter(pk=fork.pk).update(status="succeeded")
+    page = text_of(runner)
+    assert "continued by tea" in page and "No failed run is left to retry." in page
+    assert "No run matches." in runner.get(reverse("home"), {"only": "failed"}).content.decode()
+
+
+def test_a_failed_job_whose_branch_was_resumed_is_no_failure_any_more(
+    runner: Client, location: Location
+) -> None:
+    first, last = stored(location, CREW), stored(location, CREW)
+    failed: dict[str, Any] = {"run": first.run, "checkpoint": first, "status": Job.Status.FAILED}
+    make_job(location, kind=Job.Kind.RESUME, branch="main", error=plain_text("It answered 429."), **failed)
+    assert "It answered 429." in text_of(runner)
+    make_job(location, kind=Job.Kind.RESUME, branch="main", run=last.run, checkpoint=last, status="succeeded")
+    assert "It answered 429." not in text_of(runner)
+
+
 def test_a_failed_run_names_the_unit_that_failed(runner: Client, location: Location) -> None:
     checkpoint = stored(location, CREW)
     Checkpoint.objects.update(trigger="task_failed", subject="Draft the article", is_branch_head=True)
