@@ -22,7 +22,7 @@ class OfflineModel(ThreadingHTTPServer):
     ``delay``: seconds between two pieces of a streamed answer.
     ``requests``: the bodies of the completion requests, oldest first; ``keys``: their Authorization headers.
     ``gate``: answers wait while it is cleared. It is cleared at call number ``holds_from``, if that is set.
-    ``refusals``: texts, with the HTTP status that answers a request that contains one of them.
+    ``refusals``: texts, with the HTTP status that answers a request whose model or messages contain one.
     """
 
     daemon_threads = True
@@ -85,7 +85,7 @@ class OfflineModel(ThreadingHTTPServer):
 
     def refusal_of(self, request: dict[str, Any]) -> int | None:
         """Return the status that this request is refused with, or None."""
-        text = json.dumps(request["messages"])
+        text = json.dumps([request.get("model"), request["messages"]])
         return next((status for refused, status in self.refusals.items() if refused in text), None)
 
     def reset(self) -> None:

@@ -83,6 +83,7 @@ def hostile_calls(store: Path) -> dict[str, list[list[str]]]:
     return {
         "list": [[str(store)], [f"{store}\n{FORGED}"]],
         "info": [[target], [str(broken)], [f"{store}#{FORGED}\n{FORGED}"], [f"{target}\n{FORGED}"]],
+        "replay": [[target, "0123456789ab", "--plan"], [target, f"x\n{FORGED}", "--plan"]],
         "call": [[target], [target, f"x\n{FORGED}"], [f"{target}\n{FORGED}"]],
         "fork": [
             [target, "--branch", f"new\n{FORGED}", "--plan"],

@@ -29,19 +29,22 @@ from viewer.launching.options import Option
 from viewer.launching.requests import ForkRequest
 from viewer.management.command import LineParser
 from viewer.models import Checkpoint, Job, Location, Project, StoredCopy
-from viewer.records.bodies import stored_contents
+from viewer.presentation.calls import call_named, recorded_calls_of
+from viewer.records.bodies import stored_body, stored_contents
 from viewer.redaction import MARKER
+from viewer.stores.packing import compressed
 from viewer.validation import MAX_CHARACTERS, brief
 from viewer.web.launch.conversations import message_forms
 from viewer.web.launch.fork_page import fork_page
 from viewer.web.launch.new_run_page import chosen_for, new_run_page
-from viewer.web.launch.page import LaunchPage, Submission
+from viewer.web.launch.page import LaunchPage, StartingPoint, Submission
 from viewer.web.launch.publish_page import publish_page
+from viewer.web.launch.replay_page import replay_page
 from viewer.web.launch.sweep_page import sweep_page
 
 pytestmark = pytest.mark.django_db
 Sent = dict[str, Any]
-COMMANDS = ("fork", "sweep", "run", "publish")
+COMMANDS = ("fork", "sweep", "run", "publish", "replay")
 NAMES = {
     "a redacted secret": f"the {MARKER}",
     "a negative number": "-1",
@@ -153,6 +156,12 @@ FIELDS: Mapping[str, tuple[str, str, Callable[[str], Sent | None]] | None] = {
     # A form has a field for each entry of the state.
     "run state": None,
     "run thread": None,
+    "replay models": ("called", "", plain("models")),
+    "replay times": ("called", "", plain("times")),
+    # See test_a_message_is_refused_alike.
+    "replay message": None,
+    "replay tools": ("called", "", plain("tools")),
+    "replay parameters": ("called", "", plain("parameters")),
     "publish into": ("draft", "", plain("into")),
     "publish thread": ("draft", "", plain("thread")),
 }
@@ -185,6 +194,14 @@ def answered(text: str) -> Sent:
     return {"answer:0": text, "type:0": kind}
 
 
+CALL = {
+    "type": "llm_call_started",
+    "event_id": "called",
+    "emission_sequence": 1,
+    "timestamp": "2026-01-01T00:00:00",
+    "model": "o3",
+    "messages": [{"role": "user", "content": "Hello"}],
+}
 ENTRY_POINTS = {"crew": "crew:build", "flow": "flow:Desk", "waiting": "graphs:app"}
 RELATED = ("location__project", "run__location", "stored_copy")
 
@@ -192,7 +209,13 @@ RELATED = ("location__project", "run__location", "stored_copy")
 def checkpoint_of(target: str, location: Location, folder: Path) -> Checkpoint:
     """The checkpoint of a name that FIELDS uses."""
     assert location.project
-    if target in ("crew", "flow"):
+    if target == "called":
+        found = stored(location, CREW)
+        recorded = stored_body(found)
+        recorded["event_record"]["nodes"] |= {"1": {"event": CALL}}
+        found.stored_copy.data = compressed(json.dumps(recorded).encode())
+        found.stored_copy.save()
+    elif target in ("crew", "flow"):
         agents = [{"id": number, "role": f"Agent {number}", "llm": {"model": "o3"}} for number in "ab"]
         found = stored(location, {**CREW, "agents": agents} if target == "crew" else FLOW)
     else:
@@ -218,6 +241,8 @@ def terminal_error(command: str, target: str, checkpoint: Checkpoint, arguments:
     named = checkpoint.location.path
     if target in ENTRY_POINTS:
         arguments = ["--entrypoint", ENTRY_POINTS[target], *arguments]
+    if target == "called":
+        arguments = [recorded_calls_of(checkpoint)[0].name, *arguments]
     if command != "run":
         thread = f"{checkpoint.run.key}/" if target in ("waiting", "draft") else ""
         named += f"#{thread}{checkpoint.checkpoint_id}"
@@ -244,6 +269,11 @@ def page_of(command: str, checkpoint: Checkpoint, submission: Submission) -> Lau
         return fork_page(ForkRequest, checkpoint, submission, None)
     if command == "sweep":
         return sweep_page(checkpoint, submission, submission.key)
+    if command == "replay":
+        point = StartingPoint(checkpoint, stored_contents(checkpoint), location.project)
+        found = call_named(recorded_calls_of(checkpoint), recorded_calls_of(checkpoint)[0].name, checkpoint)
+        assert found
+        return replay_page(point, found.view, submission, None)
     if command == "publish":
         return publish_page(checkpoint, submission, "")
     chosen = chosen_for(location, location.project, {"entry_point": "crew:build"}, None, None)

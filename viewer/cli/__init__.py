@@ -12,6 +12,7 @@ MODULES = {
     "note": "annotations",
     "diff": "checkpoints",
     "call": "calls",
+    "replay": "calls",
     "search": "search",
     "export": "annotations",
     "shares": "annotations",

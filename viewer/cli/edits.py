@@ -157,15 +157,23 @@ def written_conversations(
         messages = editable.conversations.get(name)
         if messages is None:
             raise CommandError(_("--message: %(name)s is not a list of messages.") % {"name": name})
-        try:
-            edits = [edit for one in operations if (edit := _edit(one, messages))]
-        except InvalidValue as invalid:
-            raise CommandError(f"--message {name}: {invalid}") from None
+        edits = message_edits(operations, messages, f"--message {name}")
         stored = (editable.state or {}).get(name)
         found[name], error = written_messages(contents, stored, edits, by_id=name not in replaced)
         if error:
             raise CommandError(f"--message {name}: {error}")
     return found
+
+
+def message_edits(
+    operations: Any, messages: Sequence[EditableMessage], option: str = "--message"
+) -> list[MessageEdit]:
+    """The edits of messages that ``--message`` names: one operation, or a list. Raises CommandError."""
+    try:
+        given = operations if isinstance(operations, list) else [operations]
+        return [edit for one in given if (edit := _edit(one, messages))]
+    except InvalidValue as invalid:
+        raise CommandError(f"{option}: {invalid}") from None
 
 
 def _edit(given: Any, messages: Sequence[EditableMessage]) -> MessageEdit | None:

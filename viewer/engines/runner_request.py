@@ -143,18 +143,50 @@ class Scoring(TypedDict, total=False):
     contents: dict[str, Any]
 
 
-class Request(Permissions, TypedValues, Scoring):
+class ReplayedCall(TypedDict):
+    """What is sent to a model, as a person has edited it. Deleted from the job's row when the job has ended.
+
+    ``messages`` have a role, a text, and optionally a name, tools (name, args, id) and answers (the id of a
+    tool call). ``tools`` have a name, a description and a schema.
+    """
+
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    parameters: dict[str, Any]
+
+
+class ReplayModels(TypedDict):
+    """Which models are called, and each how often. ``model`` and ``agent`` are those of the recorded call.
+
+    ``recorded`` is the name of the call in its checkpoint.
+    """
+
+    models: list[str]
+    times: int
+    recorded: str
+    model: str
+    agent: str
+
+
+class Replaying(TypedDict, total=False):
+    """Of a replay: the edited call, and the models."""
+
+    call: ReplayedCall
+    replay: ReplayModels
+
+
+class Request(Permissions, TypedValues, Scoring, Replaying):
     """What a runner does. ``inputs``, ``outputs`` and ``state`` hold only what was edited.
 
     A new run (kind ``run``) has all its inputs, and a checkpoint with an empty id and source. ``preflight``
     checks and runs nothing. ``effects`` only lists the effects, and imports nothing. ``next`` asks what
     an edited state would run next. ``publish`` writes an earlier fork, whose checkpoint is in a scratch
     store, to the location. ``score`` calls a function of the project with a checkpoint's contents, and
-    writes nothing.
+    writes nothing. ``replay`` sends a recorded model call to models of the project, and writes nothing.
     """
 
     job: str
-    kind: Literal["resume", "fork", "run", "publish", "score", "preflight", "effects", "next"]
+    kind: Literal["resume", "fork", "run", "publish", "score", "replay", "preflight", "effects", "next"]
     checkpoint: CheckpointSource
     location: LocationTarget
     entity: str

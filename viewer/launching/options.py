@@ -20,7 +20,7 @@ from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.tool_calls import ToolChoice
-from viewer.launching.values import InvalidValue
+from viewer.launching.values import InvalidValue, parse_json, parse_object
 from viewer.redaction import MARKER
 from viewer.validation import PAIR, InvalidInput, OptionType
 
@@ -29,6 +29,13 @@ Parsed = TypeVar("Parsed")
 MAX_LIMIT = 10**12
 MAX_MODEL_CHARACTERS = 200
 MAX_BREAKPOINTS = 200
+# The most calls that one replay makes.
+MAX_REPLAYED_CALLS = 20
+# The parameters that a replay can set: those that change an answer, and not where a model is.
+REPLAY_PARAMETERS = (
+    *("temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "seed", "stop"),
+    *("stop_sequences", "frequency_penalty", "presence_penalty", "reasoning_effort"),
+)
 MAX_FUNCTION_CHARACTERS = 200
 # The key of a run's models for every agent.
 ALL_AGENTS = "*"
@@ -152,6 +159,47 @@ def parse_tool_choice(text: str) -> ToolChoice:
     except ValueError:
         choices = ", ".join(choice.value for choice in ToolChoice)
         raise InvalidValue(gettext("Choose one of these: %(choices)s.") % {"choices": choices}) from None
+
+
+def parse_models(text: str) -> tuple[str, ...]:
+    """The models to which a call is sent, each once. Commas or lines separate them. Raises InvalidValue."""
+    names = (name.strip() for line in text.splitlines() for name in line.split(","))
+    return tuple(dict.fromkeys(parse_model(name) for name in names if name))
+
+
+def parse_times(text: str) -> int:
+    """How often each model is called. Raises InvalidInput."""
+    return validation.whole_number(text, 1, MAX_REPLAYED_CALLS)
+
+
+def parse_offered_tools(text: str) -> list[dict[str, Any]]:
+    """The tools that a model may request. Raises InvalidInput and InvalidValue."""
+    tools = parse_json(text) if text.strip() else []
+    if not isinstance(tools, list) or not all(isinstance(one, dict) and _is_tool(one) for one in tools):
+        raise InvalidValue(
+            gettext('Tools are a JSON list, such as [{"name": "…", "description": "…", "schema": {}}].')
+        )
+    return tools
+
+
+def _is_tool(tool: Mapping[str, Any]) -> bool:
+    schema, text = tool.get("schema"), tool.get("description", "")
+    has_name = isinstance(tool.get("name"), str) and bool(tool["name"])
+    return has_name and isinstance(text, str) and (schema is None or isinstance(schema, dict))
+
+
+def parse_parameters(text: str) -> dict[str, Any]:
+    """The parameters of a model call. Raises InvalidInput and InvalidValue.
+
+    Others, such as an address, would send the project's key elsewhere.
+    """
+    parameters = parse_object(text) if text.strip() else {}
+    if unknown := [name for name in parameters if name not in REPLAY_PARAMETERS]:
+        raise InvalidValue(
+            gettext("%(name)s cannot be set for a replay. These can: %(names)s.")
+            % {"name": unknown[0], "names": ", ".join(REPLAY_PARAMETERS)}
+        )
+    return parameters
 
 
 # The models of a checkpoint's agents.
@@ -441,3 +489,46 @@ CODE = _choice(
     _("Code"),
 )
 AGAIN_STALE = _switch("again-stale", _("Run units with stale outputs again."))
+
+REPLAY_MODELS = Option(
+    name="models",
+    metavar="A,B",
+    label=_("Models"),
+    help=_("The models to which the call is sent; by default the recorded one."),
+    notation=AS_TYPED,
+    parse=parse_models,
+)
+TIMES = Option(
+    name="times",
+    metavar="N",
+    label=_("Times"),
+    help=_("How often each model is called."),
+    parse=parse_times,
+    kind="number",
+)
+REPLAY_TOOLS = Option(
+    name="tools",
+    metavar="JSON|@FILE",
+    label=_("Tools"),
+    help=_("The tools that are offered, as a JSON list. Requested calls are shown, never executed."),
+    notation=AS_TYPED,
+    parse=parse_offered_tools,
+)
+PARAMETERS = Option(
+    name="parameters",
+    metavar="JSON|@FILE",
+    label=_("Parameters"),
+    help=_("The parameters of the call, such as temperature, as a JSON object."),
+    notation=AS_TYPED,
+    parse=parse_parameters,
+)
+REPLAY_MESSAGE = _texts(
+    "message",
+    "JSON|@FILE",
+    _(
+        'An edit of a message, or a list of them: {"edit": 2, "content": "…"}, {"remove": 2} or '
+        '{"add": "user", "content": "…", "before": 2}. 2 is a position from 1.'
+    ),
+    AS_TYPED,
+)
+REPLAY_OPTIONS = (REPLAY_MODELS, TIMES, REPLAY_MESSAGE, REPLAY_TOOLS, PARAMETERS)

@@ -36,6 +36,7 @@ class Code(StrEnum):
     TARGET = "target"
     PUBLISH = "publish"
     SCORE = "score"
+    REPLAY = "replay"
     EVENTS = "events"
     INPUTS = "inputs"
     START = "start"

@@ -12,10 +12,11 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.utils.crypto import salted_hmac
 
 from viewer.engines import engine_named, engine_of, engine_with
-from viewer.engines.editable import NO_SETTINGS, RunSettings
+from viewer.engines.editable import NO_SETTINGS, EditableMessage, RunSettings
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, Engine
+from viewer.engines.recorded_calls import RecordedCall
 from viewer.engines.runner_request import CheckpointSettings, Options
 from viewer.engines.tool_calls import ToolChoice
 from viewer.host_requests import HostAway, Redact, ask
@@ -183,6 +184,28 @@ class PublishRequest(LaunchRequest):
     checkpoint: Checkpoint
     into: str
     thread: str = ""
+
+    @property
+    def engine(self) -> Engine[Any]:
+        return engine_of(self.checkpoint.location)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRequest(LaunchRequest):
+    """The replay of a recorded model call, with these messages, tools and parameters.
+
+    Each of the ``replay_models`` is called ``times`` times. ``confirmed`` is the number of calls that a
+    person has confirmed in a form; None without a form.
+    """
+
+    checkpoint: Checkpoint
+    call: RecordedCall
+    messages: Sequence[EditableMessage]
+    tools: Sequence[Mapping[str, Any]] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    replay_models: tuple[str, ...] = ()
+    times: int = 1
+    confirmed: int | None = None
 
     @property
     def engine(self) -> Engine[Any]:

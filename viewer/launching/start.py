@@ -23,6 +23,7 @@ from viewer.launching.requests import (
     LaunchOptions,
     LaunchRequest,
     PublishRequest,
+    ReplayRequest,
     is_same_request,
     kept_edits,
     request_digest,
@@ -213,7 +214,7 @@ def earlier_job(request: LaunchRequest, job_request: Request) -> Job | None:
 
 
 def queued(
-    request: ForkRequest | PublishRequest,
+    request: ForkRequest | PublishRequest | ReplayRequest,
     kind: Job.Kind,
     job_request: Request,
     plan: Sequence[Mapping[str, Any]],

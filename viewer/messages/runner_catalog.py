@@ -299,6 +299,11 @@ MESSAGES = {
         "Only the last checkpoint of a thread can be resumed. Fork this one instead: a fork leaves the "
         "thread as it is."
     ),
+    "langgraph.no_client": _(
+        "No client for the model %(model)s was found: the project's code makes no chat model, and its "
+        "environment lacks the package langchain, which makes one by its name."
+    ),
+    "langgraph.model_unusable": _("The model %(model)r cannot be used here: %(kind)s: %(error)s"),
     "langgraph.nothing_follows": _(
         "Nothing has run: no node follows. Choose an earlier checkpoint, edit the state so that an edge "
         "leads on, or choose another node under “As node” (--as-node): --ask-next shows what follows each."

@@ -182,13 +182,13 @@ class RecordedCode(models.Model):
 
 
 # The keys of a request whose values a person typed.
-EDITS = ("inputs", "outputs", "state", "configurable", "context", "answers")
+EDITS = ("inputs", "outputs", "state", "configurable", "context", "answers", "call")
 
 logger = logging.getLogger("forkline.jobs")
 
 
 class Job(Metered):
-    """A fork, resume, new run or publication. It starts at most once; only a person starts another."""
+    """A launch of one of these kinds. It starts at most once; only a person starts another."""
 
     class Kind(models.TextChoices):
         RESUME = "resume", _("Resume")
@@ -196,6 +196,7 @@ class Job(Metered):
         RUN = "run", _("New run")
         PUBLISH = "publish", _("Publish")
         SCORE = "score", _("Score")
+        REPLAY = "replay", _("Replay")
 
     class Status(models.TextChoices):
         QUEUED = "queued", _("queued")

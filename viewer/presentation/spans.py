@@ -222,7 +222,7 @@ def _ended(span: Span, event: JobEvent) -> Span:
 
 
 # Kinds of jobs that run no unit of work.
-WITHOUT_UNITS = (Job.Kind.PUBLISH, Job.Kind.SCORE)
+WITHOUT_UNITS = (Job.Kind.PUBLISH, Job.Kind.SCORE, Job.Kind.REPLAY)
 
 
 def why_job_is_empty(job: Job) -> str:

@@ -11,6 +11,8 @@ from viewer.engines.runner_request import (
     LocationTarget,
     Options,
     OutputEdit,
+    ReplayedCall,
+    ReplayModels,
     Request,
     StepRequest,
     StoreKind,
@@ -119,6 +121,16 @@ def request_for_score(checkpoint: Checkpoint, function: str) -> Request:
     request = _request_without_edits(checkpoint)
     request["kind"] = "score"
     request["function"] = function
+    return request
+
+
+def request_for_replay(
+    checkpoint: Checkpoint, call: ReplayedCall, replay: ReplayModels, entry_point: str
+) -> Request:
+    """The request that sends a recorded model call, as edited, to models of the project."""
+    request = _request_without_edits(checkpoint)
+    request["kind"], request["entry_point"] = "replay", entry_point
+    request["call"], request["replay"] = call, replay
     return request
 
 

@@ -72,6 +72,8 @@ checkpoint_urls = [
     path("checkpoints/<int:pk>/calls/", calls.index, name="checkpoint-calls"),
     # <name of a call> (viewer/engines/recorded_calls.py)
     path("checkpoints/<int:pk>/calls/<slug:call>/", calls.show, name="checkpoint-call"),
+    path("checkpoints/<int:pk>/calls/<slug:call>/replay/", calls.replay, name="replay"),
+    path("checkpoints/<int:pk>/calls/<slug:call>/replay/plan/", calls.plan_replay, name="replay-plan"),
     path("checkpoints/<int:pk>/graph/", checkpoints.draw_graph, name="checkpoint-graph"),
     path("checkpoints/<int:pk>/fork/", launches.fork, name="fork"),
     path("checkpoints/<int:pk>/fork/plan/", launches.plan_fork, name="fork-plan"),

@@ -51,9 +51,9 @@ FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "shar
     "search-remove",
 }
 # GET shows these forms and changes nothing, POST sends them.
-FORMS = {"project", "new-run", "fork", "resume", "publish", "new-sweep", "annotation", "prune", "share"} | {
-    "bulk-fork",
-    "bulk-resume",
+FORMS = {
+    *("project", "new-run", "fork", "resume", "publish", "replay", "new-sweep"),
+    *("annotation", "prune", "share", "bulk-fork", "bulk-resume"),
 }
 # Addresses that only accept forms.
 SENT = {
@@ -73,6 +73,7 @@ SENT = {
         "fork-plan",
         "resume-plan",
         "new-sweep-plan",
+        "replay-plan",
     ),
     *("new-run-plan", "compare-score"),
     *("search-save", "search-remove"),

@@ -1,20 +1,46 @@
-"""``forkline call``: the model calls of a checkpoint in the terminal."""
+"""``forkline call`` and ``replay``: the model calls of a checkpoint, and one that is made again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
+from viewer.cli.edits import message_edits, parsed, read_text
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
+from viewer.cli.options import add_options, launch_options_of
 from viewer.cli.output import Output, Subcommand
-from viewer.engines.recorded_calls import CallMessage
+from viewer.cli.projects import add_project_arguments, project_for, source_of
+from viewer.cli.starting import add_wait_argument, contents_to_run, outcome_of, refusal
+from viewer.engines.recorded_calls import CallMessage, RecordedCall
 from viewer.formats import count_text, duration, money
 from viewer.host_requests import NotReadable
+from viewer.launching.options import (
+    PARAMETERS,
+    REPLAY_MODELS,
+    REPLAY_OPTIONS,
+    REPLAY_TOOLS,
+    SCHEDULE,
+    Option,
+)
+from viewer.launching.refusals import Code, LaunchRefused
+from viewer.launching.replay import (
+    ReplayPreview,
+    call_messages,
+    call_parameters,
+    call_tools,
+    edited_call_messages,
+    preview_replay,
+    replay,
+)
+from viewer.launching.requests import ReplayRequest
+from viewer.launching.values import parse_json
 from viewer.messages.translation import translate
+from viewer.models import Checkpoint
 from viewer.presentation.calls import CallView, call_views, recorded_calls_of
+from viewer.presentation.replays import ReplayedAnswer, new_answers
 from viewer.validation import NAME
 
 # Characters of an answer in the list.
@@ -34,17 +60,27 @@ def _add_arguments(parser: CommandParser) -> None:
 
 def _handle(options: Mapping[str, Any]) -> Output:
     """The redacted calls, after an import of the location. Raises CommandError."""
-    row = checkpoint_at(options["checkpoint"])
-    try:
-        views = call_views(recorded_calls_of(row), row)
-    except NotReadable as error:
-        raise CommandError(translate(error.message)) from error
+    views = _views(checkpoint_at(options["checkpoint"]))
     if not options["call"]:
         return Output({"calls": [_document(view) for view in views]}, list(_list_lines(views)))
-    found = next((view for view in views if view.call.name == options["call"]), None)
-    if found is None:
-        raise CommandError(_("The checkpoint does not record the call %s.") % options["call"])
+    found = _named(views, options["call"])
     return Output(_document(found, is_whole=True), list(_lines(found)))
+
+
+def _views(checkpoint: Checkpoint) -> list[CallView]:
+    """The calls of a checkpoint. Raises CommandError if it cannot be read."""
+    try:
+        return call_views(recorded_calls_of(checkpoint), checkpoint)
+    except NotReadable as error:
+        raise CommandError(translate(error.message)) from error
+
+
+def _named(views: Sequence[CallView], name: str) -> CallView:
+    """The call of this name. Raises CommandError."""
+    found = next((view for view in views if view.call.name == name), None)
+    if found is None:
+        raise CommandError(_("The checkpoint does not record the call %s.") % name)
+    return found
 
 
 def _document(view: CallView, *, is_whole: bool = False) -> dict[str, Any]:
@@ -151,4 +187,124 @@ CALL = Subcommand(
     gettext_lazy("List the model calls of a checkpoint, or show one: its messages, answer, tokens and cost."),
     _add_arguments,
     _handle,
+)
+
+
+# ``forkline replay``.
+
+
+def _add_replay_arguments(parser: CommandParser) -> None:
+    add_checkpoint_argument(parser)
+    parser.add_argument("call", type=NAME, metavar="CALL", help=_("The name of a call."))
+    add_options(parser, *REPLAY_OPTIONS)
+    add_project_arguments(parser)
+    add_options(parser, *SCHEDULE)
+    parser.add_argument("--plan", action="store_true", help=_("Show the plan without starting anything."))
+    add_wait_argument(parser)
+
+
+def _handle_replay(options: Mapping[str, Any]) -> Output:
+    """The job, and its answers if it was waited for. Raises CommandError for invalid arguments."""
+    checkpoint = checkpoint_at(options["checkpoint"])
+    view = _named(_views(checkpoint), options["call"])
+    values = _replay_values(view.call, options)
+    _folder, entry_point = source_of(checkpoint.location, contents_to_run(checkpoint), options)
+    request = ReplayRequest(
+        checkpoint=checkpoint,
+        project=checkpoint.location.project if options["plan"] else project_for(checkpoint.location, options),
+        entry_point=entry_point,
+        call=view.call,
+        options=launch_options_of(options),
+        **values,
+    )
+    preview = preview_replay(request)
+    lines = [preview.sentence, f"{_('Recorded call')}: {_facts(view) or _('not recorded')}"]
+    if options["plan"]:
+        return _replay_planned(preview, lines)
+    try:
+        job = replay(preview)
+    except LaunchRefused as refused:
+        found = refusal(checkpoint.recorded_branch, [], refused)
+        return Output({**found.document, "calls": preview.calls, "answers": []}, found.lines, found.status)
+    found = outcome_of(job, [], options["wait"])
+    answers = list(new_answers(job))
+    document = {**found.document, "calls": preview.calls, "answers": list(map(_answer_document, answers))}
+    shown = [line for answer in answers for line in _answer_lines(answer)]
+    return Output(document, [*lines, *found.lines, *shown], found.status)
+
+
+def _replay_values(call: RecordedCall, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The edited call and the models, as fields of a request. Raises CommandError."""
+
+    def value(option: Option[Any], stored: Any) -> Any:
+        text = options[option.name]
+        return stored if text is None else parsed(f"--{option.name}", option.parse, read_text(text))
+
+    recorded = (call.model,) if call.model else ()
+    messages = call_messages(call)
+    edits = [
+        edit
+        for text in options["message"]
+        for edit in message_edits(parsed("--message", parse_json, read_text(text)), messages)
+    ]
+    return {
+        "messages": edited_call_messages(messages, edits),
+        "tools": value(REPLAY_TOOLS, call_tools(call)),
+        "parameters": value(PARAMETERS, call_parameters(call)),
+        "replay_models": value(REPLAY_MODELS, recorded) or recorded,
+        "times": options["times"] or 1,
+    }
+
+
+def _replay_planned(preview: ReplayPreview, lines: list[str]) -> Output:
+    # The request has no project yet: only a start confirms one.
+    checks = [one for one in preview.checks if one.code not in (Code.PROJECT, Code.HOST)]
+    error = " ".join(one.message for one in checks)
+    document = {
+        "status": "refused" if checks else "planned",
+        "calls": preview.calls,
+        "models": list(preview.request.replay_models),
+        "error": error,
+    }
+    return Output(
+        document, [*lines, *filter(None, [error]), _("Nothing has been started.")], status=int(bool(checks))
+    )
+
+
+def _answer_document(answer: ReplayedAnswer) -> dict[str, Any]:
+    return {
+        "model": answer.model,
+        "attempt": answer.attempt,
+        "seconds": answer.seconds,
+        "tokens": answer.tokens or None,
+        "cost": answer.cost.amount,
+        "error": answer.error or None,
+        "answer": _message_document(answer.message) if answer.message else None,
+    }
+
+
+def _tokens_text(tokens: int) -> str:
+    return ngettext("%(count)s token", "%(count)s tokens", tokens) % {"count": count_text(tokens)}
+
+
+def _answer_lines(answer: ReplayedAnswer) -> Iterator[str]:
+    facts = [
+        answer.model,
+        str(answer.attempt),
+        duration(answer.seconds) if answer.seconds is not None else "",
+        _tokens_text(answer.tokens) if answer.tokens else "",
+        money(answer.cost.amount) if answer.cost.amount is not None else "",
+    ]
+    yield ""
+    yield ", ".join(fact for fact in facts if fact)
+    if answer.message:
+        yield from _message_lines(answer.message)
+    elif answer.error:
+        yield f"! {answer.error}"
+
+
+REPLAY = Subcommand(
+    gettext_lazy("Make a recorded model call again, edited, with one or more models of the project."),
+    _add_replay_arguments,
+    _handle_replay,
 )

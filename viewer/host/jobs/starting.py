@@ -50,6 +50,8 @@ def request_of(job: Job, checkout: Checkout | None = None) -> Request:
         request = cast(Request, {**request, **permissions_of(job.project, checkout)})
     if job.limits:
         request["options"] = {**request.get("options", {}), "limits": job.limits}
+    if job.kind == Job.Kind.REPLAY:
+        return request
     if job.checkpoint and job.checkpoint.is_scratch and not is_stored(request):
         # The process that made the request may have had another data folder.
         request["checkpoint"] = {**request["checkpoint"], "source": job.checkpoint.source}

@@ -175,8 +175,8 @@ def add_text(progress: Progress, text: str, agent: str) -> None:
 # The events of a job's page as rows. Streamed text is one row until another event follows.
 
 
-# Events that other parts of the page show: the plan, and how the job ended.
-NOT_SHOWN = frozenset({"steps", "preflight", "ended"})
+# Events that other parts of the page show: the plan, the answers of a replay, and how the job ended.
+NOT_SHOWN = frozenset({"steps", "preflight", "call_replayed", "ended"})
 FAILED = "failed"
 # The detail that a row shows when it is expanded.
 DETAILS = {

@@ -306,12 +306,22 @@ SCORES: dict[str, str | Promise] = {
     Status.CANCELLED: _("Scoring {branch} was cancelled"),
     Status.INTERRUPTED: _("Scoring {branch} was interrupted"),
 }
+REPLAYS: dict[str, str | Promise] = {
+    Status.QUEUED: _("Waiting to replay a model call of {branch}"),
+    Status.STARTING: _("Starting to replay a model call of {branch}"),
+    Status.RUNNING: _("Replaying a model call of {branch}"),
+    Status.SUCCEEDED: _("Replayed a model call of {branch}"),
+    Status.FAILED: _("Replaying a model call of {branch} failed"),
+    Status.CANCELLED: _("Replaying a model call of {branch} was cancelled"),
+    Status.INTERRUPTED: _("Replaying a model call of {branch} was interrupted"),
+}
 SENTENCES = {
     Job.Kind.FORK: FORKS,
     Job.Kind.RESUME: RESUMES,
     Job.Kind.RUN: RUNS,
     Job.Kind.PUBLISH: PUBLICATIONS,
     Job.Kind.SCORE: SCORES,
+    Job.Kind.REPLAY: REPLAYS,
 }
 STOPPED: dict[str, str | Promise] = {
     Job.Kind.FORK: _("The fork to {branch} stopped at a limit"),
@@ -319,6 +329,7 @@ STOPPED: dict[str, str | Promise] = {
     Job.Kind.RUN: _("The run of {name} stopped at a limit"),
     Job.Kind.PUBLISH: _("Publishing {branch} stopped at a limit"),
     Job.Kind.SCORE: _("Scoring {branch} stopped at a limit"),
+    Job.Kind.REPLAY: _("Replaying a model call of {branch} stopped at a limit"),
 }
 AT_BREAKPOINT: dict[str, str | Promise] = {
     Job.Kind.FORK: _("The fork to {branch} is waiting at a breakpoint"),
@@ -331,6 +342,7 @@ ASKING: dict[str, str | Promise] = {
     Job.Kind.RUN: _("The run of {name} is waiting for an answer"),
     Job.Kind.PUBLISH: _("Publishing {branch} is waiting for an answer"),
     Job.Kind.SCORE: _("Scoring {branch} is waiting for an answer"),
+    Job.Kind.REPLAY: _("Replaying a model call of {branch} is waiting for an answer"),
 }
 INCOMPLETE: dict[str, str | Promise] = {
     Job.Kind.FORK: _("Forked to {branch}, but checkpoints are missing"),
@@ -338,6 +350,7 @@ INCOMPLETE: dict[str, str | Promise] = {
     Job.Kind.RUN: _("Completed {name}, but checkpoints are missing"),
     Job.Kind.PUBLISH: _("Published {branch}, but checkpoints are missing"),
     Job.Kind.SCORE: _("Scored {branch}, but checkpoints are missing"),
+    Job.Kind.REPLAY: _("Replayed a model call of {branch}, but checkpoints are missing"),
 }
 # What happens next, or what a person can do.
 HINTS: dict[str, str | Promise] = {

@@ -30,6 +30,8 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     if request["kind"] in ("preflight", "effects"):
         return _check(request, scratch, reporter)
     _report_start(reporter)
+    if request["kind"] == "replay":
+        return _replay(request, reporter)
     original.refuse_other_location(request)
     if request["kind"] == "run":
         return _run_from_the_start(request, reporter)
@@ -100,6 +102,14 @@ def _run_from_the_start(request: Request, reporter: Reporter) -> str:
     from forkline_crewai import runs
 
     return runs.run_new(request, reporter)
+
+
+def _replay(request: Request, reporter: Reporter) -> str:
+    project.enter(request["folder"])
+    _isolate()
+    from forkline_crewai import replay
+
+    return replay.replay_call(request, reporter)
 
 
 def _report_start(reporter: Reporter) -> str:

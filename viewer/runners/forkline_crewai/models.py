@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from crewai import LLM
@@ -140,8 +141,10 @@ def _refuse_unknown(chosen: Mapping[str, str], found: set[str]) -> None:
         raise Refused("crewai.model_agent_unknown", agent=unknown[0])
 
 
-def with_model(former: Any, model: str) -> Any:
-    """Return a model of this name with the former one's settings. Raises Refused if it cannot be used.
+def with_model(former: Any, model: str, settings: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """Return a model of this name with the former one's settings, and then with these.
+
+    Raises Refused if it cannot be used.
 
     The key comes from the environment: another provider gets neither the former model's key nor its address.
     """
@@ -149,11 +152,12 @@ def with_model(former: Any, model: str) -> Any:
     if is_own and not isinstance(former, str):
         # A class of the project: only it knows its settings.
         changed = copy.copy(former)
-        changed.model = model
+        for name, value in {**settings, "model": model}.items():
+            setattr(changed, name, value)
         return changed
     try:
         made = LLM(model=model)
-        return LLM(model=model, **_settings_for(made, former))
+        return LLM(model=model, **{**_settings_for(made, former), **settings})
     except Exception as error:
         raise Refused("crewai.model_unusable", model=model, kind=type(error).__name__, error=error) from error
 

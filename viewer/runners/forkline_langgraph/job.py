@@ -172,6 +172,10 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     if request["kind"] in PREFLIGHT_KINDS:
         return check(request, scratch, reporter)
     report_start(reporter)
+    if request["kind"] == "replay":
+        from forkline_langgraph import replay
+
+        return replay.replay_call(request, reporter)
     opening.refuse_other_location(request)
     # They import the engine, which may have been missing or too old.
     from forkline_langgraph import publishing, runs

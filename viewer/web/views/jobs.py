@@ -22,6 +22,7 @@ from viewer.models import Checkpoint, DayLimits, Job, Question, Run
 from viewer.presentation.hosts import hosts_if_several
 from viewer.presentation.jobs.pages import job_list, shown_job
 from viewer.presentation.jobs.status import wait_of, waiting
+from viewer.presentation.replays import answers_of
 from viewer.presentation.reproduction import command_of, reproduction_of, script_of
 from viewer.presentation.run.head import jump_target
 from viewer.presentation.run_list import paused_runs
@@ -108,6 +109,7 @@ def show(request: HttpRequest, pk: UUID) -> HttpResponse:
         "event_list": shown.event_list,
         "questions": job.questions.select_related("answered_by").order_by("number"),
         "engine": engine_of(job.location),
+        "answers": answers_of(job),
         **_reproduction(job),
     }
     return render(request, "jobs/page.html", context)

@@ -25,7 +25,10 @@ class LoopbackModel(BaseChatModel):
 
     def _opened(self, messages: list[BaseMessage], **more: Any) -> Any:
         asked = [{"role": ROLES[one.type], "content": one.content} for one in messages]
-        body = json.dumps({"model": "offline", "messages": asked, **more}).encode()
+        return self._sent({"model": "offline", "messages": asked, **more})
+
+    def _sent(self, request: dict[str, Any]) -> Any:
+        body = json.dumps(request).encode()
         headers = {"Content-Type": "application/json", "Authorization": "Bearer offline"}
         return urlopen(Request(f"{os.environ['OPENAI_BASE_URL']}/chat/completions", body, headers))
 

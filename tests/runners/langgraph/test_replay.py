@@ -1,0 +1,66 @@
+"""A recorded model call is made again with the chat models of a LangGraph project."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.engine_runs.graphs import Graphs
+from tests.engine_runs.model import TestModel, model_server
+from tests.engine_runs.replays import MESSAGES, TOOL, as_replay
+
+GRAPH = "replaying:make_graph"
+
+
+@pytest.fixture
+def model(graphs: Graphs) -> Iterator[TestModel]:
+    with model_server() as server:
+        graphs.variables = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "offline"}
+        yield server
+
+
+def test_the_projects_client_is_called_with_each_name(graphs: Graphs, model: TestModel) -> None:
+    request = graphs.request("run", GRAPH)
+    replay = as_replay(
+        request, "loopback-1", "loopback-2", times=2, parameters={"seed": 7, "stop_sequences": ["end"]}
+    )
+    run = graphs.completed(replay)
+
+    answers = run.of("call_replayed")
+    assert [(one["model"], one["attempt"], bool(one["text"])) for one in answers] == [
+        ("loopback-1", 1, True),
+        ("loopback-2", 1, True),
+        ("loopback-1", 2, True),
+        ("loopback-2", 2, True),
+    ]
+    assert [one["model"] for one in model.requests] == ["loopback-1", "loopback-2"] * 2
+    assert all((one["seed"], one["stop"]) == (7, ["end"]) for one in model.requests)
+    assert [message["role"] for message in model.requests[0]["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+    ]
+    assert run.of("model_completed")[-1]["total_tokens"] == 48
+    # No node has run.
+    assert graphs.nodes() == [] and not run.of("checkpoint")
+
+
+def test_a_requested_tool_is_reported_and_not_executed(graphs: Graphs, model: TestModel) -> None:
+    model.calls_tools = True
+    replay = as_replay(graphs.request("run", GRAPH), "loopback-1", messages=MESSAGES[:2], tools=[TOOL])
+    (answer,) = graphs.completed(replay).of("call_replayed")
+    (tool,) = answer["tools"]
+    assert (tool["name"], tool["arguments"]) == ("search_archive", {"words": "words"})
+    assert len(model.requests) == 1
+
+
+def test_a_limit_ends_the_calls(graphs: Graphs, model: TestModel) -> None:
+    replay = as_replay(graphs.request("run", GRAPH), "loopback-1", times=5)
+    run = graphs.run({**replay, "options": {"limits": {"tokens": 20}}})
+    assert run.end["status"] == "cancelled" and len(model.requests) == 2
+
+
+def test_without_a_client_the_refusal_says_what_is_missing(graphs: Graphs, model: TestModel) -> None:
+    run = graphs.run(as_replay(graphs.request("run", "graphs:fan"), "openai:gpt-4.1"))
+    assert run.end["status"] == "failed" and "openai:gpt-4.1" in run.end["error"]
+    assert model.requests == []

@@ -1,0 +1,100 @@
+"""Replays a model call with LangChain's chat models: those that the project makes, or new ones."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.language_models import BaseChatModel
+
+from forkline_langgraph import entry_points
+from forkline_langgraph.events import Calls
+from forkline_runner.messages import Refused
+from forkline_runner.replay import Answer, messages_of, parameters_of, replay, tools_of
+
+if TYPE_CHECKING:
+    from forkline_runner.reporting import Reporter
+    from viewer.engines.runner_request import Request
+
+# The fields that hold the name of a model.
+NAME_FIELDS = ("model_name", "model", "model_id")
+
+
+def replay_call(request: Request, reporter: Reporter) -> str:
+    """Call the models, and report their answers. Return an empty result. Raises Refused before any call."""
+    entry_points.enter_project(request["folder"])
+    with ExitStack() as stack:
+        if request["entry_point"]:
+            stack.enter_context(entry_points.graph_of(request, "replay"))
+        return replay(request, reporter, partial(_client, request, _project_models(), Calls(reporter)))
+
+
+def _project_models() -> list[BaseChatModel]:
+    """Return the chat models that the project's code has made, wherever it holds them."""
+    # The class itself: a proxy of another library may pretend to be a model.
+    return [one for one in gc.get_objects() if issubclass(type(one), BaseChatModel)]
+
+
+def _client(
+    request: Request, known: list[BaseChatModel], reporting: Calls, name: str
+) -> Callable[[], Answer]:
+    try:
+        model: Any = _model(known, name, request["replay"]["model"])
+        if tools := tools_of(request):
+            model = model.bind_tools(tools)
+        if parameters := parameters_of(request):
+            model = model.bind(**parameters)
+    except Refused:
+        raise
+    except Exception as error:
+        raise Refused(
+            "langgraph.model_unusable", model=name, kind=type(error).__name__, error=error
+        ) from error
+
+    def send() -> Answer:
+        message = model.invoke(messages_of(request), config={"callbacks": [reporting]})
+        calls = getattr(message, "tool_calls", None) or []
+        tools = [{"name": one["name"], "arguments": one["args"], "id": one.get("id") or ""} for one in calls]
+        return Answer(_text(message.content), tools)
+
+    return send
+
+
+def _model(known: list[BaseChatModel], name: str, recorded: str) -> BaseChatModel:
+    """Return the project's model of this name, else its client with this name, else a new client.
+
+    ``provider:name`` always makes a new client, unless the project has one of that name.
+    """
+    if (own := next((one for one in known if _name_of(one) == name), None)) is not None:
+        return own
+    # A provider reports a dated name: gpt-4.1-2025-04-14.
+    former = next((one for one in known if _name_of(one) and recorded.startswith(_name_of(one))), None)
+    if former is not None and name == recorded:
+        return former
+    if former is None and len(known) == 1:
+        former = known[0]
+    if former is not None and ":" not in name:
+        field = next(one for one in NAME_FIELDS if one in type(former).model_fields)
+        return former.model_copy(update={field: name})
+    try:
+        from langchain.chat_models import init_chat_model
+    except ImportError as error:
+        raise Refused("langgraph.no_client", model=name) from error
+    made: BaseChatModel = init_chat_model(name)
+    return made
+
+
+def _name_of(model: BaseChatModel) -> str:
+    return next((found for one in NAME_FIELDS if isinstance(found := getattr(model, one, None), str)), "")
+
+
+def _text(content: Any) -> str:
+    """Return the text of a message, without parts such as images."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = (part if isinstance(part, str) else part.get("text") for part in parts)
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
