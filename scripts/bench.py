@@ -22,6 +22,7 @@ MEASUREMENTS = (
     "serving",
     "idle",
     "several_machines",
+    "fifty_people",
     "many_locations",
 )
 

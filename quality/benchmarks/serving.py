@@ -2,6 +2,8 @@
 
 import asyncio
 import http.client
+import random
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -34,10 +36,10 @@ def measure(dashboard: Served) -> None:
     site, cookie, addresses = dashboard.site, cookie_of(dashboard.link), addresses_of_pages()
     server = web_server()
     report("after its start", server)
-    read(site, cookie, addresses, WARM_UP_REQUESTS)
+    request_times(site, cookie, addresses, WARM_UP_REQUESTS)
     report(f"after {WARM_UP_REQUESTS} requests", server)
     for again in ("", ", again"):
-        read(site, cookie, addresses, REQUESTS)
+        request_times(site, cookie, addresses, REQUESTS)
         report(f"after {REQUESTS} more{again}", server)
     for again in ("", ", again"):
         asyncio.run(read_at_once(site, cookie, addresses))
@@ -54,15 +56,27 @@ def addresses_of_pages() -> list[str]:
     return pages + [f"{run.get_absolute_url()}?checkpoint={row.pk}" for row in checkpoints]
 
 
-def read(site: str, cookie: str, addresses: Sequence[str], count: int) -> None:
-    """Request pages one after the other on one connection."""
+def request_times(
+    site: str, cookie: str, addresses: Sequence[str], count: int, every: float = 0.0
+) -> list[float]:
+    """Request pages on one connection, one in ``every`` seconds at most. Return the seconds of each."""
+    taken = []
     connection = http.client.HTTPConnection(urlsplit(site).netloc, timeout=300)
+    # Not all people click at the same time.
+    time.sleep(random.uniform(0, every))
     for number in range(count):
+        began = time.monotonic()
         connection.request("GET", addresses[number % len(addresses)], headers={"Cookie": cookie})
         answer = connection.getresponse()
         answer.read()
         assert answer.status == 200, (answer.status, addresses[number % len(addresses)])
+        taken.append(time.monotonic() - began)
+        if every:
+            # The server closes idle connections.
+            connection.close()
+            time.sleep(max(0.0, every - taken[-1]))
     connection.close()
+    return taken
 
 
 async def read_at_once(site: str, cookie: str, addresses: Sequence[str]) -> None:
@@ -76,7 +90,7 @@ async def read_at_once(site: str, cookie: str, addresses: Sequence[str]) -> None
             await open_sockets.enter_async_context(client)
         with ThreadPoolExecutor(CLIENTS) as clients:
             reading = [
-                loop.run_in_executor(clients, read, site, cookie, addresses, REQUESTS_OF_A_CLIENT)
+                loop.run_in_executor(clients, request_times, site, cookie, addresses, REQUESTS_OF_A_CLIENT)
                 for _ in range(CLIENTS)
             ]
             await asyncio.gather(*reading)

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from quality.benchmarks.many_pages import cookie_of, processes, queued_jobs, start, watch, web_server
+from quality.benchmarks.many_pages import cookie_of, processes, queued_jobs, start, watch
 from quality.cluster.database import Server, used_server
 from quality.served import served
 from quality.tables import print_heading, print_row
@@ -49,16 +49,21 @@ def report_starts(measured: Sequence[tuple[float, float]]) -> None:
         print_row(name, f"{median(values):.0f}", f"{quantiles(values, n=20)[-1]:.0f}", f"{goal} ms")
 
 
+def postgresql_processes(server: Server) -> list[psutil.Process]:
+    """Return the processes of the server, one for each connection."""
+    postmaster = psutil.Process(int((server.data / "postmaster.pid").read_text().split()[0]))
+    return [postmaster, *postmaster.children()]
+
+
 @contextmanager
 def sampled_memory(server: Server) -> Iterator[dict[str, int]]:
     """Yield the most memory in bytes of each part within the block. Shared pages count once."""
     most: dict[str, int] = {}
     ended = threading.Event()
-    postmaster = psutil.Process(int((server.data / "postmaster.pid").read_text().split()[0]))
     parts: dict[str, Any] = {
-        "web server": lambda: [web_server()],
+        "web server": lambda: processes("checkpoint_site.server"),
         "worker": lambda: processes("worker"),
-        "PostgreSQL": lambda: [postmaster, *postmaster.children()],
+        "PostgreSQL": lambda: postgresql_processes(server),
     }
 
     def sample() -> None:
