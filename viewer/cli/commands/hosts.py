@@ -7,13 +7,15 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.finding import location_elsewhere
+from viewer.cli.edits import LOCATION
+from viewer.cli.finding import location_elsewhere, typed_path
 from viewer.cli.output import Output, Subcommand
 from viewer.formats import moment_text
 from viewer.messages.translation import translate
 from viewer.models import Host, Location, Pool
 from viewer.presentation.hosts import ShownHost, in_use_text, shown_hosts
 from viewer.records.hosts import PoolRefused, change_pool
+from viewer.stores.addresses import name_in
 from viewer.validation import NAME, one_line
 
 
@@ -31,12 +33,16 @@ def _add_hosts_arguments(parser: CommandParser) -> None:
     )
     change.add_argument(
         "--pool",
+        type=LOCATION,
         nargs=2,
         metavar=("POOL", "LOCATION"),
         help=_("Let the hosts of this pool run the jobs of a location, its project and its other locations."),
     )
     change.add_argument(
-        "--no-pool", metavar="LOCATION", help=_("Let only its host run the jobs of this location.")
+        "--no-pool",
+        type=LOCATION,
+        metavar="LOCATION",
+        help=_("Let only its host run the jobs of this location."),
     )
 
 
@@ -57,7 +63,8 @@ def _handle_hosts(options: Mapping[str, Any]) -> Output:
 
 
 def _change_pool(name: str, text: str) -> None:
-    location = location_elsewhere(text) or Location.objects.here().filter(path=text).first()
+    path = text if name_in(text) else str(typed_path(text).expanduser().resolve())
+    location = location_elsewhere(text) or Location.objects.here().filter(path=path).first()
     pool = Pool.objects.filter(name=name).first()
     if location is None:
         raise CommandError(_("%s is not a location.") % one_line(text))
