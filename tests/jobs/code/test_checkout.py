@@ -154,6 +154,11 @@ def test_a_link_out_of_the_repository_is_refused(folder: Path, target: str) -> N
     assert refusal(folder, committed(folder)) == "checkout.link_outside"
 
 
+def test_a_link_to_the_folder_of_an_unfinished_checkout_is_refused(folder: Path) -> None:
+    (folder / "link").symlink_to("../checkout.new/main.py")
+    assert refusal(folder, committed(folder, main__py="first\n")) == "checkout.link_outside"
+
+
 def test_nothing_is_written_through_a_link(folder: Path) -> None:
     committed(folder, main__py="first\n")
     outside = folder.parent / "outside"
@@ -232,3 +237,19 @@ def test_what_a_run_wrote_stays_when_the_rest_is_removed(folder: Path) -> None:
     (found.path / "data.json").unlink()
     remove_committed(found.path)
     assert not found.path.exists()
+
+
+def test_links_that_a_run_made_stay_and_none_is_followed(folder: Path, tmp_path: Path) -> None:
+    found = checked_out(folder, committed(folder, main__py="first\n"))
+    (found.path / "latest").symlink_to("run-3")
+    remove_committed(found.path)
+    assert [path.name for path in found.path.iterdir()] == ["latest"]
+
+    store = tmp_path / "store"
+    (store / "empty").mkdir(parents=True)
+    (store / "one.json").write_text("{}")
+    os.utime(store / "one.json", (subject.WRITTEN_AT, subject.WRITTEN_AT))
+    shutil.rmtree(found.path)
+    found.path.symlink_to(store)
+    remove_committed(found.path)
+    assert {path.name for path in store.iterdir()} == {"empty", "one.json"}

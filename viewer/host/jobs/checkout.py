@@ -6,6 +6,7 @@ objects are read (``viewer.host.jobs.git``), and the files are written here, as 
 
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -30,8 +31,8 @@ from viewer.models import Project
 MAX_FILES = 50_000
 MAX_BYTES = 2 * 1024**3
 MAX_FILE_BYTES = 256 * 1024**2
-# The modification time of each file that a checkout writes, in seconds since the epoch: 1 January 2000.
-# Files with another one were written by a run.
+# The modification time of each file and link that a checkout writes, in seconds since the epoch: 1 January
+# 2000. Those with another one were written by a run.
 WRITTEN_AT = 946_684_800
 
 
@@ -67,15 +68,17 @@ def check_out(project: Project, commit: str, path: Path, endings: tuple[str, ...
         new.mkdir(mode=0o700)
         try:
             _write(repository, chosen if endings else entries, new)
-            _refuse_links_out_of(new, (name for name, one in entries.items() if one.mode == LINK))
+            new.rename(path)
+            # A link may name the folder itself, so this is checked under its final name.
+            _refuse_links_out_of(path, (name for name, one in entries.items() if one.mode == LINK))
         except BaseException:
-            shutil.rmtree(new, ignore_errors=True)
+            for left in (new, path):
+                shutil.rmtree(left, ignore_errors=True)
             raise
     except GitFailure as error:
         raise JobRefused("checkout.git_failed", commit=commit[:7], error=str(error)) from error
     except (FileExistsError, NotADirectoryError) as error:
         raise JobRefused("checkout.names_clash", commit=commit[:7], path=str(error.filename)) from error
-    new.rename(path)
     if not found.of(project.folder).is_dir():
         raise JobRefused("checkout.folder_missing", commit=commit[:7], folder=project.folder)
     return found
@@ -129,6 +132,7 @@ def _write(repository: Repository, entries: Mapping[bytes, Entry], folder: Path)
         path = folder / os.fsdecode(name)
         if entry.mode == LINK:
             path.symlink_to(os.fsdecode(data))
+            os.utime(path, (WRITTEN_AT, WRITTEN_AT), follow_symlinks=False)
             continue
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         with open(os.open(path, flags, 0o700 if entry.mode == EXECUTABLE else 0o600), "wb") as file:
@@ -151,11 +155,15 @@ def _refuse_links_out_of(folder: Path, names: Iterable[bytes]) -> None:
 def remove_committed(path: Path) -> None:
     """Remove a checkout, but for the files that a run has written there or changed."""
     shutil.rmtree(path.with_name(f"{path.name}.new"), ignore_errors=True)
+    if path.is_symlink():
+        # A run has replaced it: what it leads to is not ours.
+        return
     for current, folders, names in os.walk(path, topdown=False):
         for name in (*names, *folders):
             found = Path(current, name)
             with suppress(OSError):
-                if found.is_symlink() or (name in names and found.stat().st_mtime == WRITTEN_AT):
+                status = found.lstat()
+                if not stat.S_ISDIR(status.st_mode) and status.st_mtime == WRITTEN_AT:
                     found.unlink()
         # Fails if something is left.
         with suppress(OSError):
