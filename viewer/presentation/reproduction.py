@@ -9,6 +9,7 @@ from typing import Any
 from viewer.engines import engine_of
 from viewer.engines.plan import Reason
 from viewer.engines.reproduction import Reproduction
+from viewer.launching.options import CODE, RECORDED
 from viewer.launching.requests import edits_not_kept, edits_to_repeat
 from viewer.models import Job
 
@@ -110,6 +111,8 @@ def _project(job: Job) -> Iterator[str]:
             yield from ("--python", job.project.interpreter)
     if entry_point := job.request.get("entry_point"):
         yield from ("--entrypoint", str(entry_point))
+    if job.commit:
+        yield from (f"--{CODE.name}", RECORDED)
 
 
 def _json(value: Any) -> str:

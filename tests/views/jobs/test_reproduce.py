@@ -63,6 +63,17 @@ def test_the_command_repeats_what_was_chosen_for_units_and_tools(job: Job) -> No
     assert ("--tool", "send_mail=refuse") in pairs and "--dry-run" in words
 
 
+def test_the_command_runs_the_commit_that_the_job_ran(job: Job) -> None:
+    def words() -> list[str]:
+        what = reproduction_of(job)
+        assert what
+        return shlex.split(command_of(job, what))
+
+    assert "--code" not in words()
+    job.request["options"]["commit"] = "1" * 40
+    assert ("--code", "recorded") in pairwise(words())
+
+
 def test_the_script_holds_the_edits_and_parses(client: Client, job: Job) -> None:
     script = shown(client, job, "script")
     ast.parse(script)
