@@ -1,13 +1,16 @@
 """A recorded model call is made again with CrewAI's models."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.engine_runs import runs as children
 from tests.engine_runs.replays import MESSAGES, TOOL, as_replay
 from tests.engine_runs.runs import new_run_request
 from tests.runners.conftest import Engine
+from viewer.host.jobs.spool import STOP
 
 MODEL = "openai/gpt-4o-mini"
 CREW = "press_crew:make_crew"
@@ -81,6 +84,18 @@ def test_a_limit_ends_the_calls(engine: Engine, request_of_crew: dict[str, Any])
     run = engine.run({**replay, "options": {"limits": {"tokens": 20}}})
     assert run.end["status"] == "cancelled"
     assert len(engine.model.requests) == 2 and len(run.of("call_replayed")) == 2
+
+
+def test_a_shared_limit_ends_the_calls_of_a_model_that_reports_nothing(
+    engine: Engine, request_of_crew: dict[str, Any]
+) -> None:
+    replay = as_replay({**request_of_crew, "entry_point": "press_parts:with_silent_model"}, "silent", times=5)
+    assert [one["text"] for one in engine.completed(replay).of("call_replayed")] == ["silent"] * 5
+    folder = engine.job()
+    folder.mkdir()
+    (folder / STOP).write_text(json.dumps({"whose": "project", "measure": "tokens", "max_amount": 10}))
+    run = children.run(engine.python, engine.model, folder, replay)
+    assert run.end["status"] == "cancelled" and not run.of("call_replayed")
 
 
 def test_a_call_can_be_replayed_without_an_entry_point(

@@ -42,6 +42,9 @@ def replay(request: Request, reporter: Reporter, client_of: Callable[[str], Call
     is_answered = False
     for attempt in range(1, wanted["times"] + 1):
         for model, send in clients:
+            if reporter.limits:
+                # A model of the project's own class may report nothing when it is called.
+                reporter.limits.check(reporter, "model_started", {})
             began, answer, error = time.monotonic(), Answer(""), ""
             try:
                 answer = send()

@@ -115,6 +115,19 @@ def with_own_model() -> Crew:
     return crew
 
 
+class SilentModel(BaseLLM):
+    """A model that the engine does not hear of."""
+
+    def call(self, messages: Any, *rest: Any, **named: Any) -> Any:
+        return "silent"
+
+
+def with_silent_model() -> Crew:
+    crew = plain()
+    crew.agents[1].llm = SilentModel(model="silent")
+    return crew
+
+
 def impatient() -> Crew:
     crew = plain()
     crew.agents[1].llm = model(timeout=0.5, max_retries=0)
