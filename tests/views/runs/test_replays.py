@@ -71,10 +71,15 @@ def sent(checkpoint: Checkpoint, **fields: str) -> dict[str, str]:
 
 def with_secret(checkpoint: Checkpoint, text: str) -> None:
     """Have the messages of the calls contain this text."""
+    with_messages(checkpoint, [{"role": "user", "content": text}])
+
+
+def with_messages(checkpoint: Checkpoint, messages: list[dict[str, str]]) -> None:
+    """Have the calls send these messages."""
     body = stored_body(checkpoint)
     for node in body["event_record"]["nodes"].values():
         if node["event"]["type"].startswith("llm_call"):
-            node["event"]["messages"] = [{"role": "user", "content": text}]
+            node["event"]["messages"] = messages
     checkpoint.stored_copy.data = compressed(json.dumps(body).encode())
     checkpoint.stored_copy.save()
 
@@ -223,6 +228,25 @@ def test_the_page_shows_the_answers_next_to_the_recorded_one(reader: Client, cal
     assert "Recorded call" in html and "Replay again" not in html
     page = reader.get(reverse("checkpoint-call", args=[called.pk, call.name])).content.decode()
     assert job.get_absolute_url() in page
+
+
+def test_messages_that_are_too_long_for_a_form_are_sent_as_recorded(
+    runner: Client, called: Checkpoint
+) -> None:
+    with_messages(called, [{"role": "user", "content": f"number {number}"} for number in range(1200)])
+    html = runner.get(address_of(called)).content.decode()
+    assert "too long for this form" in html and "messages:call-0-text" not in html
+    fields = {name: text for name, text in sent(called).items() if not name.startswith("messages:")}
+    assert runner.post(address_of(called), fields).status_code == 302
+    assert len(Job.objects.get().request["call"]["messages"]) == 1200
+
+
+def test_the_messages_have_no_heading_of_an_entry_of_a_state(runner: Client, called: Checkpoint) -> None:
+    html = runner.get(address_of(called)).content.decode()
+    assert html.count('aria-labelledby="replay-messages-title"') == 1 and "list of messages" not in html
+    fields = sent(called) | {"add-message": "call"}
+    part = runner.post(address_of(called, "replay-plan"), fields, headers={"HX-Request": "true"})
+    assert "New message" in part.content.decode() and "list of messages" not in part.content.decode()
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from viewer.models import Job
 from viewer.presentation.calls import CallView
 from viewer.web.forms.fields import OptionField, valid_values
 from viewer.web.forms.options import LimitsForm, StartTimeForm, limit_texts
-from viewer.web.launch.conversations import ConversationPart, message_forms
+from viewer.web.launch.conversations import ConversationPart, fits_form, message_forms
 from viewer.web.launch.edits import first_error
 from viewer.web.launch.page import LaunchPage, StartingPoint, Submission
 from viewer.web.launch.retry import Retry
@@ -95,6 +95,11 @@ class ReplayPage(LaunchPage[ReplayPreview, Job]):
         return self.preview.request
 
     @property
+    def edits_messages(self) -> bool:
+        """Whether the messages are short enough to be edited here. Otherwise, they are sent as they are."""
+        return bool(self.conversation.forms.messages) or not self.request.messages
+
+    @property
     def other_parts(self) -> int:
         """The number of parts of recorded messages that are not text. A replay does not send them."""
         return sum(message.other_parts for message in self.recorded.call.messages)
@@ -118,7 +123,8 @@ def replay_page(
     form, timing = ReplayForm(data, base), StartTimeForm(data)
     limits = LimitsForm(data, initial=limit_texts(retried.limits) if retried else None)
     values = valid_values(form)
-    conversation = ConversationPart(message_forms(data, "call", base.messages), "messages", None, True)
+    edited = base.messages if fits_form(base.messages) else []
+    conversation = ConversationPart(message_forms(data, "call", edited), "messages", None, True)
     request = ReplayRequest(
         checkpoint=point.checkpoint,
         call=call,
