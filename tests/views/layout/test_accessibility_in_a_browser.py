@@ -15,7 +15,7 @@ from tests.views.access.test_urls import ALL, BY_LINK, LOGIN, PUBLIC, addresses_
 from tests.views.axe import faults_of, findings
 from tests.views.browsing import Open, opening
 from tests.views.forking import checked, checked_new_run
-from viewer.models import Checkpoint, Location, Run
+from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 from viewer.presentation.calls import recorded_calls_of
 from viewer.web.login_links import teammate
 
@@ -69,6 +69,31 @@ def test_model_calls(open_page: Open, crew_run: Run, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     address = reverse("checkpoint-call", args=[last.pk, recorded_calls_of(last)[0].name])
     for shown in (reverse("checkpoint-calls", args=[last.pk]), address):
+        page.goto(shown)
+        open_everything(page)
+        assert findings(page) == ""
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_replays(open_page: Open, crew_run: Run, width: int) -> None:
+    last = crew_run.checkpoints.filter(branch="main").latest("row")
+    call = recorded_calls_of(last)[0].name
+    job = Job.objects.create(
+        kind=Job.Kind.REPLAY,
+        location=last.location,
+        run=last.run,
+        checkpoint=last,
+        status=Job.Status.SUCCEEDED,
+        request={"replay": {"recorded": call, "models": ["gpt-4o"], "times": 1}},
+    )
+    answers = ({"text": "A new answer.", "tools": []}, {"text": "", "tools": [], "error": "RateLimitError"})
+    for number, answer in enumerate(answers, 1):
+        data = {"model": "gpt-4o", "attempt": number, "seconds": 0.5, **answer}
+        JobEvent.objects.create(job=job, seq=number, kind="call_replayed", at=job.created_at, data=data)
+    page = open_page("/")
+    page.set_viewport_size({"width": width, "height": 4000})
+    for shown in (reverse("replay", args=[last.pk, call]), job.get_absolute_url()):
         page.goto(shown)
         open_everything(page)
         assert findings(page) == ""
