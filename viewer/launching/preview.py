@@ -208,9 +208,9 @@ class LaunchPreview(CheckedLaunch):
 
     @property
     def plan_digest(self) -> str:
-        """A digest of the plan. A form sends the digest of the plan that it showed."""
+        """A digest of the plan and its commit. A form sends the digest of the plan that it showed."""
         steps = "\n".join(f"{step.unit} {step.action}" for step in self.plan.steps)
-        return sha256(steps.encode()).hexdigest()[:16]
+        return sha256(f"{commit_of(self.request)}\n{steps}".encode()).hexdigest()[:16]
 
     @property
     def redacted_digest(self) -> str:

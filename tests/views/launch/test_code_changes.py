@@ -224,6 +224,34 @@ def test_a_job_has_the_commit_that_was_chosen(
     assert len(fingerprints) == 2
 
 
+def test_another_commit_than_the_one_that_was_shown_starts_nothing(
+    runner: Client, checkpoint: Checkpoint, job: Job, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "start_in_background", lambda check: None)
+    page = planned(runner, checkpoint, code="recorded")
+    shown = re.findall(r'name="shown" value="(\w+)"', page)
+    PreflightCheck.objects.update(status=PreflightCheck.Status.DONE, report={"is_complete": True}, error=None)
+    RecordedCode.objects.update(commit=committed(folder, tools__py="other = 1\n"))
+    planned(runner, checkpoint, code="recorded")
+    PreflightCheck.objects.update(status=PreflightCheck.Status.DONE, report={"is_complete": True}, error=None)
+    sent = {"branch": "again", "key": str(uuid.uuid4()), "shown": shown[0]}
+    for chosen in ("recorded", "now"):
+        runner.post(reverse("fork", args=[checkpoint.pk]), {**sent, "code": chosen})
+    assert Job.objects.count() == 1
+
+
+def test_a_retry_of_a_commit_never_runs_the_present_code_instead(
+    runner: Client, checkpoint: Checkpoint, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "start_in_background", lambda check: None)
+    retried = started(runner, checkpoint, code="recorded")
+    Job.objects.filter(pk=retried.pk).update(status=Job.Status.FAILED, branch="other")
+    # As if the record had been removed, or its host did not answer.
+    Job.objects.filter(pk=job.pk).update(code=None)
+    page = runner.get(reverse("fork", args=[checkpoint.pk]), {"retry": str(retried.pk)}).content.decode()
+    assert 'value="recorded" selected' in page
+
+
 def test_read_only_users_start_no_commit(reader: Client, checkpoint: Checkpoint, job: Job) -> None:
     for name in ("fork", "fork-plan"):
         response = reader.post(reverse(name, args=[checkpoint.pk]), {"code": "recorded"})
