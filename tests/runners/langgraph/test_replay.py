@@ -54,6 +54,13 @@ def test_a_requested_tool_is_reported_and_not_executed(graphs: Graphs, model: Te
     assert len(model.requests) == 1
 
 
+def test_a_dated_name_is_not_that_of_another_model(graphs: Graphs, model: TestModel) -> None:
+    request = graphs.request("run", "replaying:make_graph_of_several")
+    graphs.completed(as_replay(request, "loopback-1-mini-2025-04-14"))
+    graphs.completed(as_replay(request, "loopback-1-0613"))
+    assert [one["model"] for one in model.requests] == ["loopback-1-mini", "loopback-1"]
+
+
 def test_a_limit_ends_the_calls(graphs: Graphs, model: TestModel) -> None:
     replay = as_replay(graphs.request("run", GRAPH), "loopback-1", times=5)
     run = graphs.run({**replay, "options": {"limits": {"tokens": 20}}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -70,8 +71,7 @@ def _model(known: list[BaseChatModel], name: str, recorded: str) -> BaseChatMode
     """
     if (own := next((one for one in known if _name_of(one) == name), None)) is not None:
         return own
-    # A provider reports a dated name: gpt-4.1-2025-04-14.
-    former = next((one for one in known if _name_of(one) and recorded.startswith(_name_of(one))), None)
+    former = next((one for one in known if _is_dated(recorded, _name_of(one))), None)
     if former is not None and name == recorded:
         return former
     if former is None and len(known) == 1:
@@ -85,6 +85,11 @@ def _model(known: list[BaseChatModel], name: str, recorded: str) -> BaseChatMode
         raise Refused("langgraph.no_client", model=name) from error
     made: BaseChatModel = init_chat_model(name)
     return made
+
+
+def _is_dated(recorded: str, name: str) -> bool:
+    """Return whether it is this name, or that with a date, as providers report it: gpt-4.1-2025-04-14."""
+    return bool(name) and re.fullmatch(rf"{re.escape(name)}(-[\d-]+)?", recorded) is not None
 
 
 def _name_of(model: BaseChatModel) -> str:

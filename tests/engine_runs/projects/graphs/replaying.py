@@ -55,3 +55,13 @@ def make_graph() -> Any:
     graph.add_node("write", write)
     graph.add_edge(START, "write")
     return graph.compile()
+
+
+def make_graph_of_several() -> Any:
+    """A graph with models whose names begin alike."""
+    names = ("loopback", "loopback-1", "loopback-1-mini", "loopback-1", "loopback")
+    models = [NamedModel(model_name=name) for name in names]
+    graph = StateGraph(State)
+    graph.add_node("write", lambda state: {"notes": [one.model_name for one in models]})
+    graph.add_edge(START, "write")
+    return graph.compile()
