@@ -31,7 +31,9 @@ CATALOG: dict[str, str] = {
     "checkout.too_many_files": _(
         "The recorded commit cannot be checked out: it has more than %(max_count)d files."
     ),
-    "checkout.unsafe_name": _("The recorded commit cannot be checked out: %(path)s is no name of a file."),
+    "checkout.unsafe_name": _(
+        "The recorded commit cannot be checked out: %(path)s is not a valid file name."
+    ),
     # Why a job does not start, and how it ended; why a preflight check found nothing.
     "job.thread_continued": _(
         "The thread has continued since this was requested. Nothing was started: resume its last checkpoint."
