@@ -160,6 +160,11 @@ def text_value(text: str, most: int) -> str:
     return text
 
 
+def storable(text: str) -> str:
+    """Return the text with U+FFFD for what no row holds, so that a search for it finds nothing."""
+    return UNSTORABLE.sub("\ufffd", text)
+
+
 def named_path(text: str, most: int = MAX_PATH) -> str:
     """The text of a path, of which nothing but its length is known."""
     if not text.strip() or len(text) > most:

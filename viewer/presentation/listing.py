@@ -10,6 +10,8 @@ from django.db.models.expressions import Combinable, OrderBy
 from django.http import QueryDict
 from django.utils.functional import Promise
 
+from viewer.validation import storable
+
 MAX_QUERY = 200
 # By the value in the address.
 Statuses = Mapping[str, str | Promise]
@@ -79,7 +81,7 @@ class Listing(Generic[M]):
 
 def filter_in(address: QueryDict, statuses: Statuses, columns: Iterable[Column], sort: str) -> Filter:
     """Return the filter of an address, whose unknown values are ignored. ``sort`` is the usual order."""
-    only, query, label = (str(address.get(name, "")) for name in ("only", "q", "label"))
+    only, query, label = (storable(str(address.get(name, ""))) for name in ("only", "q", "label"))
     return Filter(
         only=only if only in statuses else "",
         query=query.strip()[:MAX_QUERY],

@@ -14,7 +14,7 @@ from django.utils import timezone
 from viewer.engines import all_engines
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Job, SearchEntry
-from viewer.validation import InvalidInput, day, number, whole_number
+from viewer.validation import InvalidInput, day, number, storable, whole_number
 
 # The words that a person searches for.
 
@@ -147,8 +147,7 @@ def filters_from(values: Mapping[str, str]) -> Filters:
     """The filters among these values. Unknown names are ignored."""
     found = {field.name: str(values.get(field.name, "")).strip() for field in fields(Filters)}
     cut = {name: value[: MAX_QUERY if name == "q" else MAX_VALUE] for name, value in found.items()}
-    clean = {name: value.replace("\0", "").encode("utf-8", "replace").decode() for name, value in cut.items()}
-    return Filters(**clean)
+    return Filters(**{name: storable(value) for name, value in cut.items()})
 
 
 def entries_matching(filters: Filters) -> QuerySet[SearchEntry]:

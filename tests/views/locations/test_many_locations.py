@@ -17,6 +17,7 @@ from tests.views.browsing import opening
 from viewer.messages.message import UserMessage
 from viewer.models import Location, Problem, Run
 from viewer.presentation.location_list import MAX_OFFERED
+from viewer.records.search_filters import filters_from
 
 COUNT = 2 * MAX_OFFERED + 5
 
@@ -116,6 +117,20 @@ def test_odd_paths_are_no_errors(runner: Client, db: None, text: str) -> None:
     for address in ("/locations/", "/search/locations/", "/search/", "/palette/"):
         answer = runner.get(address, {"q": text, "location": text}, follow=True)
         assert answer.status_code == 200 and b"<script>alert" not in answer.content
+
+
+@pytest.mark.parametrize("typed", ["%00", "team%00 07", "%ED%A0%80"])
+def test_what_no_path_holds_finds_no_location(runner: Client, db: None, typed: str) -> None:
+    make_locations(MAX_OFFERED + 1)
+    assert "No location matches." in text_of(runner, f"/locations/?q={typed}")
+    assert "<option" not in text_of(runner, f"/search/locations/?location={typed}")
+
+
+@pytest.mark.parametrize("typed", ["\0", "team\0 07", "\ud800"])
+def test_a_search_below_what_no_path_holds_finds_no_location(db: None, typed: str) -> None:
+    make_locations(8)
+    Location.objects.create(path="/data/what?")
+    assert not Location.objects.matching(filters_from({"location": typed}).location).exists()
 
 
 def test_the_palette_finds_a_location_without_new_runs(runner: Client, db: None) -> None:

@@ -31,6 +31,7 @@ from viewer.records.search_filters import (
     Filters,
     filters_from,
 )
+from viewer.validation import storable
 from viewer.web.login_links import number_in
 
 # The form of a search. Whatever it holds is valid: what cannot be understood does not filter.
@@ -181,7 +182,8 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_GET
 def locations(request: HttpRequest) -> HttpResponse:
     """Return the paths of locations that have what was typed in their path."""
-    found = Location.objects.filter(path__icontains=request.GET.get("location", "")[:MAX_VALUE])
+    typed = storable(request.GET.get("location", "")[:MAX_VALUE])
+    found = Location.objects.filter(path__icontains=typed)
     paths = dict.fromkeys(offered(found).values_list("path", flat=True))
     return render(request, "locations/adding/_paths.html", {"paths": paths})
 
