@@ -66,6 +66,14 @@ def test_what_is_refused_says_why_and_the_others_start(bulk: Any, checkpoints: l
     assert {one["status"] for one in document["runs"]} == {"refused"} and Job.objects.count() == 2
 
 
+def test_a_checkpoint_with_two_names_starts_once(bulk: Any, checkpoints: list[Checkpoint]) -> None:
+    first = checkpoints[0]
+    file = Path(first.location.path, first.source_key)
+    status, document = bulk("fork", first.target, str(file))
+    assert status == 0 and len(document["runs"]) == 1
+    assert [job.checkpoint for job in Job.objects.all()] == [first]
+
+
 def test_a_model_is_refused_where_there_is_no_such_agent(bulk: Any, checkpoints: list[Checkpoint]) -> None:
     status, document = bulk("fork", *(one.target for one in checkpoints), "--model", "Agent 1=o3", "--plan")
     assert status == 1 and [one["status"] for one in document["runs"]] == ["planned", "refused"]

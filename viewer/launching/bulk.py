@@ -1,7 +1,7 @@
 """Forks or resumes several runs at once, with the same edit. Each is a job as a single start makes it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from uuid import UUID
@@ -111,6 +111,21 @@ class Chosen:
     refusals: Sequence[Refusal] = ()
 
 
+def each_once(chosen: Iterable[Chosen]) -> list[Chosen]:
+    """Each checkpoint once: one may have two names, or be the newest of a run that is selected as well."""
+    found = {one.checkpoint.pk if one.checkpoint else one.title: one for one in chosen}
+    return list(found.values())
+
+
+def size_error(chosen: Iterable[Chosen]) -> str:
+    """Why these checkpoints are too large to be decoded at once; empty if they are not."""
+    size = sum(one.checkpoint.size for one in chosen if one.checkpoint)
+    if size <= MAX_BYTES:
+        return ""
+    message = _("The selected checkpoints have %(size)s. At most %(most)s can start at once.")
+    return message % {"size": short_size(size), "most": short_size(MAX_BYTES)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkRequest:
     """Forks or resumes of the ``chosen`` checkpoints. One with the ``key`` of an earlier one starts nothing.
@@ -215,10 +230,8 @@ class BulkPreview:
         if self.request.count > MAX_RUNS:
             message = _("%(count)d runs are selected. At most %(most)d can start at once.")
             return message % {"count": self.request.count, "most": MAX_RUNS}
-        size = sum(one.chosen.checkpoint.size for one in self.members if one.chosen.checkpoint)
-        if size > MAX_BYTES:
-            message = _("The selected checkpoints have %(size)s. At most %(most)s can start at once.")
-            return message % {"size": short_size(size), "most": short_size(MAX_BYTES)}
+        if error := size_error(self.request.chosen):
+            return error
         return "" if self.starting else _("None of the selected runs can start.")
 
     @property

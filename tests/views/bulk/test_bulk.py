@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from tests.forms.samples import task
 from tests.views.forking import CREW, FLOW, SECRET, checked, create_location, stored
-from viewer.launching.bulk import MAX_RUNS
+from viewer.launching.bulk import MAX_BYTES, MAX_RUNS
 from viewer.messages.message import UserMessage
 from viewer.models import AcceptedEffect, Checkpoint, Job, Location, Project, Run, Sweep
 from viewer.web.login_links import teammate
@@ -153,6 +153,19 @@ def test_too_many_runs_are_refused_before_any_is_planned(client: Client, person:
     assert f"At most {MAX_RUNS} can start at once." in text.decode()
     for hostile in ({"run": ["x", "' OR 1"]}, {"checkpoint": ["-1", "9" * 40, "\0"]}, {}):
         assert client.get(reverse("bulk-resume"), hostile).status_code == 200
+
+
+def test_too_large_checkpoints_are_refused_before_any_is_decoded(
+    client: Client, person: User, checkpoints: list[Checkpoint]
+) -> None:
+    Checkpoint.objects.update(size=MAX_BYTES // 2)
+    all_three, two = (
+        client.get(reverse("bulk-fork"), chosen(some)).content.decode()
+        for some in (checkpoints, checkpoints[:2])
+    )
+    # The names of the values that the checkpoints hold are offered only if they were decoded.
+    assert "can start at once." in all_three and '<option value="topic">' not in all_three
+    assert "can start at once." not in two and '<option value="topic">' in two
 
 
 def test_locations_of_different_projects_start_together_and_a_secret_is_in_no_name(

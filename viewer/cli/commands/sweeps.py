@@ -29,7 +29,15 @@ from viewer.cli.starting import (
     request_from,
 )
 from viewer.engines.plan import plain_steps
-from viewer.launching.bulk import MAX_RUNS, BulkPreview, BulkRequest, Chosen, preview_bulk, start_bulk
+from viewer.launching.bulk import (
+    MAX_RUNS,
+    BulkPreview,
+    BulkRequest,
+    Chosen,
+    each_once,
+    preview_bulk,
+    start_bulk,
+)
 from viewer.launching.labels import step_text
 from viewer.launching.options import (
     ACCEPTANCE,
@@ -228,7 +236,7 @@ def _handle_bulk(options: Mapping[str, Any]) -> Output:
     names = list(dict.fromkeys(options["checkpoints"]))
     request = BulkRequest(
         kind=Job.Kind(options["what"]),
-        chosen=[_chosen(name, options) for name in names] if len(names) <= MAX_RUNS else [],
+        chosen=each_once(_chosen(name, options) for name in names) if len(names) <= MAX_RUNS else [],
         count=len(names),
         key=uuid4(),
         options=launch_options_of(options),

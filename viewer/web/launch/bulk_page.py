@@ -19,8 +19,10 @@ from viewer.launching.bulk import (
     BulkRequest,
     Chosen,
     CommonEdit,
+    each_once,
     edited,
     preview_bulk,
+    size_error,
     start_bulk,
 )
 from viewer.launching.options import ALL_AGENTS, stored_models
@@ -161,9 +163,11 @@ def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPa
     form, limits = BulkForm(data), LimitsForm(data)
     errors = [error for one in (form, limits) for error in errors_of(one)]
     count, names = len(runs) + len(checkpoints), set[str]()
-    selected = [*map(_of_run, runs), *map(_of_checkpoint, checkpoints)] if count <= MAX_RUNS else []
+    chosen = [*map(_of_run, runs), *map(_of_checkpoint, checkpoints)] if count <= MAX_RUNS else []
+    chosen = each_once(chosen)
     edit = form.edit if kind == Job.Kind.FORK else CommonEdit()
-    chosen = [_chosen(kind, one, form, edit, submission, names) for one in _each_once(selected)]
+    if not size_error(chosen):
+        chosen = [_chosen(kind, one, form, edit, submission, names) for one in chosen]
     content = [
         kind,
         runs,
@@ -196,12 +200,6 @@ def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPa
 
 def _distinct(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(texts))
-
-
-def _each_once(selected: Sequence[Chosen]) -> list[Chosen]:
-    """Each checkpoint once: a run may be selected beside its newest checkpoint."""
-    found = {one.checkpoint.pk if one.checkpoint else one.title: one for one in selected}
-    return list(found.values())
 
 
 def _gone(title: str) -> Chosen:
@@ -238,7 +236,8 @@ def _of_checkpoint(text: str) -> Chosen:
 
 
 def _checkpoints() -> Any:
-    return Checkpoint.objects.select_related("location__project", "run__location", "stored_copy")
+    # Stored copies are loaded once their sizes are known.
+    return Checkpoint.objects.select_related("location__project", "run__location")
 
 
 def _chosen(
