@@ -119,17 +119,22 @@ def running_runs() -> QuerySet[Job, int]:
     return Job.objects.under_way().filter(run__isnull=False).order_by().values_list("run", flat=True)
 
 
-def _continuations() -> QuerySet[Job]:
-    """Return the forks and resumes that continue the end of a branch of ``OuterRef("pk")``, newest first.
+# The statuses of jobs that continue nothing.
+_GIVEN_UP = (Job.Status.FAILED, Job.Status.INTERRUPTED, Job.Status.CANCELLED)
 
-    Those that failed or were cancelled continue nothing.
-    """
-    failed = (Job.Status.FAILED, Job.Status.INTERRUPTED, Job.Status.CANCELLED)
-    jobs = Job.objects.filter(run=OuterRef("pk"), kind__in=(Job.Kind.FORK, Job.Kind.RESUME))
+
+def _continuing() -> QuerySet[Job]:
+    """Return the forks and resumes of the end of a branch, without those that failed or were cancelled."""
+    jobs = Job.objects.filter(kind__in=(Job.Kind.FORK, Job.Kind.RESUME))
     ends = Q(checkpoint__is_branch_head=True) | Q(
         checkpoint__children__is_branch_head=True, created_at__gte=F("checkpoint__children__created_at")
     )
-    return jobs.filter(ends).exclude(status__in=failed).order_by("-created_at")
+    return jobs.filter(ends).exclude(status__in=_GIVEN_UP)
+
+
+def _continuations() -> QuerySet[Job]:
+    """Return the jobs that continue the end of a branch of ``OuterRef("pk")``, newest first."""
+    return _continuing().filter(run=OuterRef("pk")).order_by("-created_at")
 
 
 def _continued_by(runs: Sequence[Run]) -> dict[int, Job]:
@@ -384,14 +389,17 @@ def _failure_of(run: Run, job: Job | None, checkpoint: Checkpoint | None) -> Rec
 def _failed_jobs() -> list[Job]:
     """Return the failed jobs that no later job has repeated or continued, newest first."""
     newest = Job.objects.select_related("run", "location", "checkpoint", "project").order_by("-created_at")
-    repeated, continued, found = set(), set(), []
-    for job in newest[:MAX_JOBS]:
+    jobs, repeated, continued, found = newest[:MAX_JOBS], set(), set(), []
+    continuing = set(_continuing().filter(pk__in=[job.pk for job in jobs]).values_list("pk", flat=True))
+    for job in jobs:
         same = (job.location_id, job.kind, job.checkpoint_id, str(job.request.get("entry_point") or ""))
         is_done = same in repeated or (job.run_id, job.branch) in continued
         if not is_done and job.status in (Job.Status.FAILED, Job.Status.INTERRUPTED):
             found.append(job)
         repeated.add(same)
-        if job.checkpoint and job.kind in (Job.Kind.FORK, Job.Kind.RESUME):
+        # A resume writes to its branch, of which its checkpoint is not the end any more.
+        is_resume = job.kind == Job.Kind.RESUME and job.status not in _GIVEN_UP
+        if job.checkpoint and (is_resume or job.pk in continuing):
             continued.add((job.run_id, job.checkpoint.recorded_branch))
     return found
 

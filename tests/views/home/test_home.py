@@ -127,6 +127,23 @@ def test_a_failed_job_whose_branch_was_resumed_is_no_failure_any_more(
     assert "It answered 429." not in text_of(runner)
 
 
+@pytest.mark.parametrize(
+    ("is_at_end", "status", "is_listed"),
+    [(True, "succeeded", False), (True, "cancelled", True), (False, "succeeded", True)],
+)
+def test_only_a_fork_of_the_end_that_was_not_cancelled_continues_a_failed_job(
+    runner: Client, location: Location, is_at_end: bool, status: str, is_listed: bool
+) -> None:
+    first, last = stored(location, CREW), stored(location, CREW)
+    Checkpoint.objects.filter(pk=first.pk).update(is_branch_head=False)
+    Checkpoint.objects.filter(pk=last.pk).update(is_branch_head=True)
+    failed: dict[str, Any] = {"run": last.run, "checkpoint": last, "status": Job.Status.FAILED}
+    make_job(location, kind=Job.Kind.RESUME, branch="main", error=plain_text("It answered 429."), **failed)
+    forked = last if is_at_end else first
+    make_job(location, branch="tea", run=forked.run, checkpoint=forked, status=status)
+    assert ("It answered 429." in text_of(runner)) == is_listed
+
+
 def test_a_failed_run_names_the_unit_that_failed(runner: Client, location: Location) -> None:
     checkpoint = stored(location, CREW)
     Checkpoint.objects.update(trigger="task_failed", subject="Draft the article", is_branch_head=True)
