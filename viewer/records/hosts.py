@@ -7,6 +7,7 @@ from django.db import transaction
 
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Host, Job, Location, Pool, PoolMember, Project
+from viewer.validation import MAX_DIGITS
 
 
 def is_here(host: int) -> bool:
@@ -17,7 +18,9 @@ def is_here(host: int) -> bool:
 
 def chosen_host(text: str | None) -> Host | None:
     """Return the host with this primary key, else this machine's, else one that answers, if there is any."""
-    named = Host.objects.filter(pk=text).first() if text and text.isdecimal() else None
+    # Python converts no number with thousands of digits.
+    is_number = text is not None and text.isdecimal() and len(text) <= MAX_DIGITS
+    named = Host.objects.filter(pk=text).first() if is_number else None
     return named or Host.own() or Host.objects.live().first() or Host.objects.first()
 
 

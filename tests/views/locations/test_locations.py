@@ -13,7 +13,7 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from tests.real_stores import STORES
-from viewer.models import Location, Problem
+from viewer.models import Location, Pool, Problem
 
 Imported = Callable[[str], Location]
 
@@ -266,6 +266,22 @@ def test_pickled_threads_show_how_to_store_them_in_a_database(
     (tmp_path / "agent/.langgraph_api/.langgraph_checkpoint.1.pckl").write_bytes(b"cos\nsystem\n.")
     page = runner.get(reverse("locations-found")).content.decode()
     assert "./checkpointer.py:create_checkpointer" in page and "never loads" in page
+
+
+@pytest.mark.parametrize("key", ["x", "9" * 30, "9" * 5000, "-1", "\0"])
+def test_a_pool_that_does_not_exist_changes_nothing(
+    runner: Client, crew_location: Location, key: str
+) -> None:
+    pool = Pool.objects.create(name="shared")
+    Location.objects.update(pool=pool)
+    answer = runner.post(reverse("location-pool", args=[crew_location.uid]), {"pool": key})
+    assert answer.status_code == 404
+    assert Location.objects.get().pool == pool
+
+
+@pytest.mark.parametrize("key", ["x", "9" * 30, "9" * 5000])
+def test_a_host_that_does_not_exist_is_ignored(runner: Client, crew_location: Location, key: str) -> None:
+    assert runner.get("/locations/", {"host": key}).status_code == 200
 
 
 def test_the_field_completes_paths(runner: Client, settings: Settings, tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ from viewer.records.hosts import PoolRefused, change_pool, chosen_host
 from viewer.records.locations import is_indexed, keeps_files, removal_blocker
 from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.locations import LocationForm, RulesForm, allowed_folders
+from viewer.web.login_links import number_in
 
 # Locations: the list, one location, adding, refreshing and removing.
 
@@ -155,7 +156,7 @@ def share(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Put a location, with its project, into a pool of its host, or into none."""
     location = get_object_or_404(Location.objects.select_related("host"), uid=uid)
     key = request.POST.get("pool", "")
-    pool = get_object_or_404(location.host.pools, pk=key) if key.isdecimal() else None
+    pool = get_object_or_404(location.host.pools, pk=number_in(key)) if key else None
     try:
         change_pool(location, pool)
     except PoolRefused as refused:
