@@ -270,7 +270,7 @@ def start_group(
     Raises JobRefused if a project cannot run, and BranchTaken if another job has one of the branches.
     """
     values = {
-        "name": name,
+        "name": name[:300],
         "checkpoint": checkpoint,
         "limits": dict(options.limits),
         "requested_by": requested_by,

@@ -13,6 +13,7 @@ from tests.views.forking import CREW, FLOW, SECRET, checked, create_location, st
 from viewer.launching.bulk import MAX_BYTES, MAX_RUNS
 from viewer.messages.message import UserMessage
 from viewer.models import AcceptedEffect, Checkpoint, Job, Location, Project, Run, Sweep
+from viewer.web.launch.bulk_page import MAX_NAME
 from viewer.web.login_links import teammate
 
 OTHER = {**CREW, "checkpoint_kickoff_event_id": "other", "id": "33333333-3333-4333-8333-333333333333"}
@@ -153,6 +154,26 @@ def test_too_many_runs_are_refused_before_any_is_planned(client: Client, person:
     assert f"At most {MAX_RUNS} can start at once." in text.decode()
     for hostile in ({"run": ["x", "' OR 1"]}, {"checkpoint": ["-1", "9" * 40, "\0"]}, {}):
         assert client.get(reverse("bulk-resume"), hostile).status_code == 200
+
+
+def test_an_edit_without_its_type_starts_nothing(
+    client: Client, person: User, checkpoints: list[Checkpoint]
+) -> None:
+    form = sent(client, "fork", checkpoints, name="topic", text="tea")
+    answer = client.post(reverse("bulk-fork"), form)
+    assert answer.status_code == 422 and not Job.objects.exists()
+    assert 'id="part-error"' in answer.content.decode()
+
+
+def test_the_name_of_a_role_may_be_as_long_as_the_name_of_the_group(
+    client: Client, person: User, location: Location
+) -> None:
+    role = "r" * MAX_NAME
+    one = stored(location, {**CREW, "agents": [{"id": "a", "role": role, "llm": "gpt-4o"}]})
+    form = sent(client, "fork", [one], part="model", name=role, text="o3")
+    assert client.post(reverse("bulk-fork"), form).status_code == 302
+    # PostgreSQL refuses a longer one.
+    assert len(Sweep.objects.get().name) == 300
 
 
 def test_too_large_checkpoints_are_refused_before_any_is_decoded(

@@ -85,6 +85,9 @@ class BulkForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
+        if "part" in values and not values["part"] and (values.get("name") or values.get("text")):
+            # Otherwise the forks would start without the edit.
+            self.add_error("part", gettext("Choose what to vary first."))
         if values.get("part") == VALUE and not values.get("name"):
             self.add_error("name", gettext("Name what changes."))
         if values.get("part") == MODEL and not values.get("text", "").strip():
