@@ -103,7 +103,9 @@ def compared(group: Sweep, against: str = "") -> list[ComparedBranch]:
 
 def runs_of(group: Sweep) -> list[ComparedBranch]:
     """Return the forks and resumes of several runs, from the rows of their jobs alone."""
-    jobs = group.branches.select_related("run", "location", "checkpoint__run", "host")
+    jobs = group.branches.select_related(
+        "run", "location", "project", "checkpoint__location", "checkpoint__run", "host"
+    )
     return [ComparedBranch(job, progress_of(job.plan)) for job in jobs]
 
 

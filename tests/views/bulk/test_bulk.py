@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from tests.forms.samples import task
@@ -61,6 +63,19 @@ def test_one_plan_groups_the_runs_and_starts_each_as_a_job(
     assert [step["action"] for step in jobs[0].plan] == ["again", "again", "runs"]
     page = client.get(group.get_absolute_url()).content.decode()
     assert "topic-tea-3" in page and page.count("status-queued") == 3
+
+
+def test_the_page_of_more_runs_needs_no_more_queries(
+    client: Client, person: User, checkpoints: list[Checkpoint]
+) -> None:
+    counts = []
+    for some in (checkpoints[:1], checkpoints[1:]):
+        address = client.post(reverse("bulk-fork"), sent(client, "fork", some))["Location"]
+        client.get(address)
+        with CaptureQueriesContext(connection) as queries:
+            client.get(address)
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
 
 
 def test_it_starts_once_however_often_it_is_sent(
