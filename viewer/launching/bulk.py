@@ -28,6 +28,7 @@ from viewer.launching.requests import (
     LaunchOptions,
     fork_branch,
     kept_edits,
+    redactor_of,
 )
 from viewer.launching.start import BranchTaken, check_effects, refusal_of, refuse_taken
 from viewer.launching.sweep import Planned, start_group
@@ -41,7 +42,7 @@ from viewer.launching.variations import (
 )
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Job, Sweep
+from viewer.models import Checkpoint, Job, Project, Sweep
 from viewer.records.runner_requests import REPEATABLE_EDITS, request_for
 
 # The edit that all runs have, applied to what each checkpoint holds.
@@ -58,14 +59,16 @@ class CommonEdit:
     name: str = ""
     text: str = ""
 
-    @property
-    def label(self) -> str:
-        """What it changes, and the new value without secrets; empty if it changes nothing."""
+    def label(self, projects: Iterable[Project | None]) -> str:
+        """What it changes, and the new value without secrets, also of these projects; empty for no edit."""
         if not self.part:
             return ""
         name = self.name if self.part == VALUE else self.name or _("model")
         dimension = Dimension("input" if self.part == VALUE else MODEL, self.name, name, [self.text])
-        return f"{name}: {short_value(redacted_value(dimension, self.text))}"
+        shown = redacted_value(dimension, self.text)
+        for project in dict.fromkeys(projects):
+            shown = redactor_of(project)(shown)
+        return f"{name}: {short_value(shown)}" if isinstance(shown, str) else name
 
 
 def edited(contents: Contents, edit: CommonEdit) -> tuple[Edits, dict[str, str]]:
@@ -131,14 +134,14 @@ class BulkRequest:
     """Forks or resumes of the ``chosen`` checkpoints. One with the ``key`` of an earlier one starts nothing.
 
     ``count`` is the number of runs that were selected; if there are too many, none is among the ``chosen``.
-    ``label`` describes the edit without secrets. ``options`` has the total limits.
+    ``edit`` names the group. ``options`` has the total limits.
     """
 
     kind: Job.Kind
     chosen: Sequence[Chosen]
     count: int
     key: UUID
-    label: str = ""
+    edit: CommonEdit = CommonEdit()
     options: LaunchOptions = field(default_factory=LaunchOptions)
     requested_by: AbstractBaseUser | None = None
     seen_plan: str | None = None
@@ -337,15 +340,13 @@ def start_bulk(preview: BulkPreview) -> Sweep:
         raise LaunchRefused([Refusal(Code.SEND_AGAIN, message)])
     if preview.error:
         raise LaunchRefused([Refusal(Code.START, preview.error)])
-    planned = []
+    label, planned = request.edit.label(one.request.project for one in preview.starting), []
     for one in preview.starting:
         if not one.findings and not one.away:
             check_effects(one.request)
-        planned.append(_planned(one, request.label))
+        planned.append(_planned(one, label))
     try:
-        return start_group(
-            request.label, planned, request.key, request.options, requested_by=request.requested_by
-        )
+        return start_group(label, planned, request.key, request.options, requested_by=request.requested_by)
     except JobRefused as refused:
         if earlier := _started(request):
             return earlier

@@ -1,6 +1,7 @@
 """Several runs are forked or resumed from one page, each at most once."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -221,6 +222,21 @@ def test_locations_of_different_projects_start_together_and_a_secret_is_in_no_na
     page = client.get(group.get_absolute_url()).content.decode()
     kept = [page, group.name, *(f"{job.branch} {job.variation} {job.plan}" for job in jobs)]
     assert not [one for one in kept if SECRET in one]
+
+
+def test_a_secret_of_the_project_that_is_typed_as_a_value_is_in_no_name(
+    client: Client, person: User, checkpoints: list[Checkpoint], tmp_path: Path
+) -> None:
+    # Nothing but the project's file tells that it is a secret. A shortened text would not be recognised.
+    secret = "correct-horse-battery-staple-" * 4
+    variables = tmp_path / "project.env"
+    variables.write_text(f"DESK_PASSWORD={secret}\n")
+    Project.objects.update(environment_file=str(variables))
+    form = sent(client, "fork", checkpoints, part="value", name="topic", text=secret)
+    assert client.post(reverse("bulk-fork"), form).status_code == 302
+    group = Sweep.objects.get()
+    assert group.name.startswith("topic: ")
+    assert not [one for one in (group.name, *(job.variation for job in group.branches)) if "horse" in one]
 
 
 def test_reached_limits_hold_back_the_rest(

@@ -183,7 +183,7 @@ def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPa
         count=count,
         # The same content sent twice starts once; changed content is another request.
         key=uuid5(submission.key, repr(content)),
-        label=edit.label,
+        edit=edit,
         options=LaunchOptions(limits=limits.limits),
         requested_by=submission.user,
         seen_plan=None if data is None else data.get("shown", ""),
