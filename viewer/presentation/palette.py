@@ -89,9 +89,9 @@ def _location_commands(text: str, *, can_run: bool) -> Iterator[PaletteCommand]:
     """The locations with these words and what can be done with them, those with the newest runs first."""
     locations, shown = Location.objects.all(), 0
     labels = " ".join(label % {"location": ""} for label in _labels(can_run=can_run).values()).casefold()
-    for word in text.casefold().split():
+    for word in text.split():
         # SQLite compares only ASCII letters without case.
-        if word.isascii() and word not in labels:
+        if word.isascii() and word.casefold() not in labels:
             locations = locations.filter(path__icontains=word)
     most = MAX_SEARCHED_LOCATIONS if text else MAX_COMMANDS
     for location in by_newest_run(locations)[:most]:

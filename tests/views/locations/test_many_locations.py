@@ -140,6 +140,11 @@ def test_the_palette_finds_a_location_without_new_runs(runner: Client, db: None)
     assert f"{made[3].get_absolute_url()}prune/" in text_of(runner, "/palette/?q=prune+003")
 
 
+def test_the_palette_finds_letters_whose_other_case_is_ascii(runner: Client, db: None) -> None:
+    made = Location.objects.create(path="/data/straße")
+    assert made.get_absolute_url() in text_of(runner, "/palette/?q=straße")
+
+
 def test_a_new_run_offers_the_chosen_location_and_those_with_new_runs(
     runner: Client, location: Location
 ) -> None:

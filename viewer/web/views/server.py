@@ -120,7 +120,7 @@ def health(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_safe
 def show_metrics(request: HttpRequest) -> HttpResponse:
-    """Return the metrics to who has the token. Without the setting METRICS_TOKEN, nothing is there."""
+    """Return the metrics to a client that sends the token. Without METRICS_TOKEN, there is no such page."""
     if not settings.METRICS_TOKEN:
         raise Http404
     if not constant_time_compare(
