@@ -4,6 +4,7 @@ import io
 import logging
 import re
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import pytest
 from django.contrib.auth.models import User
@@ -45,6 +46,18 @@ def test_only_a_hash_of_the_token_is_stored(run_link: str) -> None:
     stored = " ".join(str(value) for value in vars(link).values())
     assert token_of(run_link) not in stored and len(link.token_hash) == 64
     assert not works(run_link.replace(token_of(run_link), link.token_hash))
+
+
+def test_a_search_in_a_path_never_shows_a_location_that_was_added_later(crew_run: Run) -> None:
+    path = crew_run.location.path
+    link = share("search", urlencode({"location": path}))
+    part = share("search", urlencode({"location": path[:-1]}))
+    by_uid = share("search", urlencode({"location": crew_run.location.uid}))
+    assert works(link) and works(part) and works(by_uid)
+    Location.objects.create(path=f"{path}-secret")
+    assert works(link) and works(by_uid) and not works(part)
+    crew_run.location.delete()
+    assert not works(link)
 
 
 def test_a_link_expires_after_a_week(run_link: str) -> None:

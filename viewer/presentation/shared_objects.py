@@ -134,7 +134,7 @@ class Shared:
 
     subject: Subject
     title: str
-    # The keys of its locations; none for a search, which finds whatever its maker may see.
+    # The keys of its locations; none for a search in all or in one UUID.
     locations: tuple[int, ...] = ()
     run: Run | None = None
     checkpoint: Checkpoint | None = None
@@ -221,9 +221,12 @@ def _search(subject: Subject) -> Shared | None:
     filters = filters_from({name: values[0] for name, values in query.items()})
     if not filters:
         return None
-    return Shared(
-        Subject(Kind.SEARCH, filters.query), filters.q or _("Filtered checkpoints"), filters=filters
-    )
+    subject, title = Subject(Kind.SEARCH, filters.query), filters.q or _("Filtered checkpoints")
+    if not filters.location or uuid_of(filters.location):
+        return Shared(subject, title, filters=filters)
+    # A part of a path may be that of other locations later, which the maker of a link did not choose.
+    found = Location.objects.matching(filters.location).values_list("pk", flat=True)
+    return Shared(subject, title, tuple(found), filters=filters)
 
 
 def _job(subject: Subject) -> Shared | None:
