@@ -19,8 +19,8 @@ def is_here(host: int) -> bool:
 def chosen_host(text: str | None) -> Host | None:
     """Return the host with this primary key, else this machine's, else one that answers, if there is any."""
     # Python converts no number with thousands of digits.
-    is_number = text is not None and text.isdecimal() and len(text) <= MAX_DIGITS
-    named = Host.objects.filter(pk=text).first() if is_number else None
+    key = text if text and text.isdecimal() and len(text) <= MAX_DIGITS else None
+    named = Host.objects.filter(pk=key).first() if key else None
     return named or Host.own() or Host.objects.live().first() or Host.objects.first()
 
 
