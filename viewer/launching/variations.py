@@ -17,7 +17,7 @@ from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.edits import decoded, parse_output
 from viewer.launching.options import ALL_AGENTS, parse_model
 from viewer.launching.preview import PlanPreview, preview_plan, source_of
-from viewer.launching.requests import Dimension, SweepRequest
+from viewer.launching.requests import Dimension, SweepRequest, redactor_of
 from viewer.launching.values import (
     ValueKind,
     canonical,
@@ -123,20 +123,31 @@ def variations_of(request: SweepRequest) -> Iterator[Variation]:
     source = source_of(request)
     contents, dimensions = request.contents, request.dimensions
     combinations = product(*(one.values for one in dimensions))
-    for number, combination in enumerate(combinations, 1):
+    shown_combinations = product(*_shown_values(request))
+    for number, (combination, shown) in enumerate(zip(combinations, shown_combinations, strict=True), 1):
         pairs = list(zip(dimensions, combination, strict=True))
         edits, models = edits_of_values(pairs, contents, request.as_node)
         plan = preview_plan(contents, edits, request.furthest, source=source)
         if request.again_stale and plan.stale:
             edits = replace(edits, again=frozenset(step.unit for step in plan.stale))
             plan = preview_plan(contents, edits, request.furthest, source=source)
-        shown = [(one, redacted_value(one, value)) for one, value in pairs]
-        varied = [value for one, value in shown if len(one.values) > 1]
+        varied = [value for one, value in zip(dimensions, shown, strict=True) if len(one.values) > 1]
         branch = _branch(request.prefix, varied, number, branches)
         branches.add(branch)
-        label = ", ".join(f"{one.label}: {short_value(value)}" for one, value in shown)
+        named = zip(dimensions, shown, strict=True)
+        label = ", ".join(f"{one.label}: {short_value(value)}" for one, value in named)
         settings = _settings_of(pairs, request.settings)
         yield Variation(number, label, branch, edits, models, settings, plan)
+
+
+def _shown_values(request: SweepRequest) -> Sequence[Sequence[Any]]:
+    """The values of each dimension without secrets, also those of the project.
+
+    All of them are redacted while the project's host, which alone knows its secrets, does not answer.
+    """
+    values = [[redacted_value(one, value) for value in one.values] for one in request.dimensions]
+    shown: list[list[Any]] | None = redactor_of(request.project)(values)
+    return shown or [[MARKER] * len(one) for one in values]
 
 
 def _settings_of(pairs: Sequence[tuple[Dimension, Any]], common: RunSettings) -> RunSettings:

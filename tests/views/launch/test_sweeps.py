@@ -1,6 +1,7 @@
 """The form of variations and the page of a sweep."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.views.forking import CREW, checked
-from viewer.models import Checkpoint, Job, JobEvent, Sweep
+from viewer.models import Checkpoint, Job, JobEvent, Project, Sweep
 from viewer.records.queue import waits_for_cache_warmup
 
 AGENTS = [
@@ -37,6 +38,22 @@ def sent(client: Client, checkpoint: Checkpoint, **changes: Any) -> dict[str, An
     filled = {"key": key[1], "branch": "tone", "entry_point": "crew:build"}
     named = {name.replace("__", ":").replace("_", "-", 1): value for name, value in changes.items()}
     return filled | named
+
+
+def test_a_secret_of_the_project_that_is_typed_as_a_value_is_in_no_name(
+    client: Client, person: User, checkpoint: Checkpoint, tmp_path: Path
+) -> None:
+    # Nothing but the project's file tells that it is a secret. A shortened text would not be recognised.
+    secret = "correct-horse-battery-staple-" * 4
+    variables = tmp_path / "project.env"
+    variables.write_text(f"DESK_PASSWORD={secret}\n")
+    Project.objects.update(environment_file=str(variables))
+    checked(Checkpoint.objects.get())
+    form = sent(client, checkpoint, vary_input__topic=f"AI\n{secret}")
+    assert client.post(vary(checkpoint), form).status_code == 302
+    jobs = Sweep.objects.get().branches
+    assert [job.branch for job in jobs] == ["tone/ai", "tone/2"]
+    assert not [job for job in jobs if "horse" in job.branch + job.variation]
 
 
 def test_each_combination_is_a_branch_of_one_sweep(
