@@ -272,6 +272,7 @@ def start_group(
     values = {
         "name": name[:300],
         "checkpoint": checkpoint,
+        "is_of_runs": checkpoint is None,
         "limits": dict(options.limits),
         "requested_by": requested_by,
         "score": score,

@@ -80,12 +80,16 @@ class JobQuerySet(models.QuerySet["Job"]):
 
 
 class Sweep(models.Model):
-    """The forks of one form. Each is a job, and so is the scoring of its end; all share the limits."""
+    """The forks of one form. Each is a job, and so is the scoring of its end; all share the limits.
+
+    With ``is_of_runs``, they are forks or resumes of several runs, and ``checkpoint`` is None.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     idempotency_key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=300)
     checkpoint = models.ForeignKey(Checkpoint, null=True, on_delete=models.SET_NULL, related_name="sweeps")
+    is_of_runs = models.BooleanField(default=False, db_default=False)
     # As in Job.limits, for all its jobs together.
     limits = models.JSONField(default=dict, blank=True)
     # The project's function that scores the end result of each branch, as module:function; empty for none.

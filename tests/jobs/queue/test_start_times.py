@@ -156,6 +156,7 @@ def test_a_form_that_is_sent_again_finds_its_ended_job(checkpoint: Checkpoint) -
         "configurable": {},
         "context": {},
         "answers": {},
+        "call": {},
     }
     assert job.request == {"inputs": {"topic": None}, "outputs": {"task-1": None}, "branch": "x"}
     assert is_same_request(job, request, terms)

@@ -56,6 +56,15 @@ def test_a_secret_of_the_project_that_is_typed_as_a_value_is_in_no_name(
     assert not [job for job in jobs if "horse" in job.branch + job.variation]
 
 
+def test_a_sweep_whose_checkpoint_was_deleted_is_still_shown_as_one(
+    client: Client, person: User, checkpoint: Checkpoint
+) -> None:
+    sweep = Sweep.objects.create(name="tone", checkpoint=checkpoint)
+    checkpoint.delete()
+    page = client.get(sweep.get_absolute_url()).content.decode()
+    assert "Several runs" not in page and "Sweep tone" in page
+
+
 def test_each_combination_is_a_branch_of_one_sweep(
     client: Client, person: User, checkpoint: Checkpoint
 ) -> None:

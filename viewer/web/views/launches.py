@@ -411,8 +411,7 @@ def plan_sweep(request: HttpRequest, pk: int) -> HttpResponse:
 def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The forks of a sweep, with their outcomes, next to each other."""
     group = get_object_or_404(Sweep.objects.select_related("checkpoint__run", "requested_by"), pk=uid)
-    is_of_runs = group.checkpoint_id is None
-    branches = runs_of(group) if is_of_runs else compared(group, request.GET.get("against", ""))
+    branches = runs_of(group) if group.is_of_runs else compared(group, request.GET.get("against", ""))
     wait = held_back(branches)
     is_under_way = wait is None and not all(one.has_ended for one in branches)
     refresh_seconds = HELD_SECONDS if wait else RUNNING_SECONDS if is_under_way else 0
@@ -426,7 +425,6 @@ def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
         "limits": limits,
         "winners": winners(branches),
     }
-    context["is_of_runs"] = is_of_runs
     context["scores"] = {"headings": headings(COLUMNS, sort, request.GET)}
     if template == "page.html":
         context["commands"] = _commands([one.job for one in branches])

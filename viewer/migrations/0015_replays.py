@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("viewer", "0015_commit_of_checks"),
+        ("viewer", "0014_commit_of_checks"),
     ]
 
     operations = [
