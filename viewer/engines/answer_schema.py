@@ -22,7 +22,7 @@ MAX_OPTIONS, MAX_FIELDS, MAX_CHOICES = 20, 40, 500
 MAX_HOPS, MAX_LEVELS = 20, 4
 # The steps of one check, the errors of which the best is found, and the longest value that a message shows.
 MAX_STEPS, MAX_ERRORS, MAX_SHOWN = 10_000, 50, 300
-# The package writes the whole value into each error. So many characters of it count as a step.
+# jsonschema copies the whole value into each error. This many characters of it count as one step.
 CHARACTERS_OF_A_STEP = 200
 # The kind of value for each type of a JSON schema. Others are typed as JSON.
 KINDS = {"string": "text", "integer": "whole_number", "number": "number", "boolean": "yes_no"}

@@ -252,25 +252,22 @@ def preview_bulk(request: BulkRequest) -> BulkPreview:
     taken: set[tuple[int, int, str]] = set()
     members = []
     for one in request.chosen:
-        member = _previewed(one, {branch for location, _run, branch in taken if _is_at(one, location)})
+        location = one.checkpoint.location_id if one.checkpoint else None
+        member = _previewed(one, {branch for at, _run, branch in taken if at == location})
         if member.preview and not member.refusals:
-            place = _place(member.preview.request)
-            if place in taken:
+            written = _written_branch(member.preview.request)
+            if written in taken:
                 message = UserMessage("branch.in_use", {"name": member.preview.request.branch})
                 member = replace(member, refusals=[Refusal(Code.CHECKPOINT, translate(message))])
-            taken.add(place)
+            taken.add(written)
         members.append(member)
     pks = [one.checkpoint.pk for one in request.chosen if one.checkpoint]
     jobs = Job.objects.filter(checkpoint__in=pks).order_by().values_list("checkpoint").annotate(Count("pk"))
     return BulkPreview(request, members, {int(pk or 0): count for pk, count in jobs})
 
 
-def _is_at(one: Chosen, location: int) -> bool:
-    return one.checkpoint is not None and one.checkpoint.location_id == location
-
-
-def _place(request: ForkRequest) -> tuple[int, int, str]:
-    """What only one of the runs can write to: a new branch of the location, or the branch of a run."""
+def _written_branch(request: ForkRequest) -> tuple[int, int, str]:
+    """Location, run and branch that only one of the runs can write to. A fork's new branch has run 0."""
     checkpoint, is_fork = request.checkpoint, request.kind == Job.Kind.FORK
     return checkpoint.location_id, 0 if is_fork else checkpoint.run_id, request.branch
 

@@ -227,7 +227,7 @@ def test_locations_of_different_projects_start_together_and_a_secret_is_in_no_na
 def test_a_secret_of_the_project_that_is_typed_as_a_value_is_in_no_name(
     client: Client, person: User, checkpoints: list[Checkpoint], tmp_path: Path
 ) -> None:
-    # Nothing but the project's file tells that it is a secret. A shortened text would not be recognised.
+    # Only the project's environment file identifies this secret. Once shortened, it would not be found.
     secret = "correct-horse-battery-staple-" * 4
     variables = tmp_path / "project.env"
     variables.write_text(f"DESK_PASSWORD={secret}\n")

@@ -43,7 +43,7 @@ def sent(client: Client, checkpoint: Checkpoint, **changes: Any) -> dict[str, An
 def test_a_secret_of_the_project_that_is_typed_as_a_value_is_in_no_name(
     client: Client, person: User, checkpoint: Checkpoint, tmp_path: Path
 ) -> None:
-    # Nothing but the project's file tells that it is a secret. A shortened text would not be recognised.
+    # Only the project's environment file identifies this secret. Once shortened, it would not be found.
     secret = "correct-horse-battery-staple-" * 4
     variables = tmp_path / "project.env"
     variables.write_text(f"DESK_PASSWORD={secret}\n")

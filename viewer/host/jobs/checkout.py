@@ -141,7 +141,7 @@ def _write(repository: Repository, entries: Mapping[bytes, Entry], folder: Path)
 
 
 def _refuse_links_out_of(folder: Path, names: Iterable[bytes]) -> None:
-    """Raise JobRefused if a link leads out of the folder, by itself or through other links."""
+    """Raise JobRefused if a link leads out of the folder, directly or through other links."""
     real = Path(os.path.realpath(folder))
     for name in names:
         path = folder / os.fsdecode(name)
@@ -156,7 +156,7 @@ def remove_committed(path: Path) -> None:
     """Remove a checkout, but for the files that a run has written there or changed."""
     shutil.rmtree(path.with_name(f"{path.name}.new"), ignore_errors=True)
     if path.is_symlink():
-        # A run has replaced it: what it leads to is not ours.
+        # A run has replaced it. Do not delete what it points to.
         return
     for current, folders, names in os.walk(path, topdown=False):
         for name in (*names, *folders):

@@ -174,7 +174,7 @@ def _project_digest(project: Project) -> str:
 
 @lru_cache(maxsize=100)
 def _secrets_digest(secrets: tuple[str, ...], salt: str) -> bytes:
-    """A digest that is slow to guess. Not keyed: each host may have a key of its own."""
+    """A digest that is slow to brute-force. It has no key, because the hosts may not share one."""
     if not secrets:
         return b""
     return hashlib.scrypt("\0".join(secrets).encode(), salt=salt.encode(), n=2**14, r=8, p=1)
