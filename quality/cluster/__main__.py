@@ -127,7 +127,7 @@ class Cluster:
     def kill_one(self, target: str) -> None:
         """Kill one process of this kind, and start it again."""
         if target == "runner":
-            # It may exit at this moment, and there may be none.
+            # It may exit at this moment, and there may be none: then another process is killed next.
             with suppress(psutil.Error, IndexError):
                 random.choice(self.runners()).kill()
                 self.kills[target] += 1
@@ -188,7 +188,7 @@ def main() -> int:
             timer.daemon = True
             timer.start()
         opens_at = time.monotonic() + CUT_AFTER + CUT_SECONDS
-        for _number in range(KILLS):
+        while cluster.kills.total() < KILLS:
             time.sleep(random.uniform(*PAUSE_SECONDS))
             cluster.restart_ended()
             cluster.kill_one(random.choice(TARGETS))
