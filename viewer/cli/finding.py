@@ -14,6 +14,7 @@ from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from viewer.cli.edits import CHECKPOINT
+from viewer.cli.projects import project_for
 from viewer.formats import count_text
 from viewer.host_requests import (
     ImportCounts,
@@ -51,14 +52,17 @@ def imported_location(path: str | Path) -> Location:
     return location
 
 
-def imported(path: str | Path) -> tuple[Location, ImportResult]:
+def imported(path: str | Path, *, permits_code: bool = False) -> tuple[Location, ImportResult]:
     """The location at a path, and the result of its import. Reports on stderr what takes long.
 
     Raises CommandError if it cannot be opened, or if nothing of it was ever read. A new location is then not
-    added, nor if the command is ended before anything is stored.
+    added, nor if the command is ended before anything is stored. With ``permits_code``, the project of a
+    saver is confirmed.
     """
     try:
         with ended_by_sigterm(), reported(path) as report, newly_opened(path) as location:
+            if permits_code and location.store_kind == Location.StoreKind.SAVER:
+                project_for(location, dict.fromkeys(("project", "python", "env_file")))
             summary = ask(ImportLocation(location.pk), report)
             location.refresh_from_db()
             if summary.read_error and not location.checkpoints.exists():

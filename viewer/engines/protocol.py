@@ -371,6 +371,13 @@ class ProjectReader(Protocol):
     def is_entry_point(self, text: str) -> bool:
         """Whether a text can name an entry point."""
 
+    def saver_of(self, folder: Path, named: str) -> str:
+        """The ``module:name`` of a project's checkpoint saver: the named one, or that of its configuration.
+
+        Empty if there is none, or if the engine has no savers.
+        """
+        return ""
+
     def input_names(self, folder: Path, entry_point: str, kind: str) -> tuple[InputName, ...]:
         """The inputs that an entry point's source names."""
 

@@ -22,6 +22,7 @@ from viewer.host_requests import CheckProjectPaths, ProjectPaths
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.redaction.names import is_secret_text, secrecy_of
 from viewer.redaction.patterns import has_known_format, is_mixed, is_placeholder, is_words
+from viewer.stores.addresses import saver_in
 from viewer.validation import content_of, is_storable
 
 # The folder that a project's imports resolve from, found by reading its source. Nothing is imported.
@@ -241,6 +242,8 @@ class ProposedProject:
 
 def propose_project(location_path: Path, engine: str = DEFAULT) -> ProposedProject:
     """Return the project around a location, for a person to confirm. Only reads files."""
+    if folder := saver_in(str(location_path))[0]:
+        location_path = Path(folder) / PROJECT_FILES[0]
     marked = _marked_folder(location_path)
     project = marked or location_path.absolute().parent
     folder = import_folder(project, location_path.absolute())

@@ -31,6 +31,7 @@ from viewer.launching.refusals import (
 )
 from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, ForkRequest
 from viewer.launching.tools import ToolView, tool_views, with_tools
+from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project
 from viewer.records.tool_calls import recorded_tools
@@ -263,6 +264,10 @@ def preview_launch(request: ForkRequest) -> LaunchPreview:
         preview.redacted_parts = find_redacted_parts(contents, request.edits, plan.steps)
         if preview.redacted_parts and not preview.accepts_redacted:
             preview.checks.append(redacted_refusal(preview.redacted_parts))
+    if request.checkpoint.location.is_only_read:
+        is_draft = request.checkpoint.is_scratch or is_fork
+        if not is_draft or request.into:
+            preview.checks.append(Refusal(Code.PUBLISH, translate(UserMessage("saver.no_runs"))))
     if is_fork:
         preview.checks += branch_refusals(request.branch, request.checkpoint.location.taken_branches)
     elif _kind(request).resumes_last_only and not request.checkpoint.is_last:

@@ -13,6 +13,8 @@ from viewer.launching.options import PUBLISH_INTO, SCRATCH
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, away_host, project_refusals
 from viewer.launching.requests import PublishRequest
 from viewer.launching.start import earlier_job, queued
+from viewer.messages.message import UserMessage
+from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, JobEvent
 from viewer.records.bodies import stored_contents
 from viewer.records.lineage.branch_names import free_name
@@ -77,6 +79,8 @@ def _refusal(checkpoint: Checkpoint, kind: RootKind, into: str) -> str:
     job = Job.objects.filter(pk=checkpoint.scratch_job).first() if checkpoint.is_scratch else None
     if not checkpoint.is_scratch or into not in dict(kind.fork_targets) or into == SCRATCH:
         return _("Only a draft, which is a fork in Forkline only, can be published.")
+    if checkpoint.location.is_only_read:
+        return translate(UserMessage("saver.no_runs"))
     if checkpoint.location.replaced_by:
         return _("The location was replaced after it was added, so nothing is written to it.")
     if job is not None and not job.has_ended:

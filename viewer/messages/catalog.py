@@ -208,6 +208,7 @@ CATALOG: dict[str, str] = {
     "pool.no_checkpoints": _("It has no checkpoints yet by which another host could recognise it."),
     "pool.no_member": _("%(host)s is not in the pool %(pool)s. Start its worker with --pool %(pool)s first."),
     "pool.not_compared": _("%(host)s has not reported yet what it has there."),
+    "pool.of_saver": _("%(path)s is a checkpoint saver. Only the host that added it can read it."),
     "pool.of_sqlite": _(
         "%(path)s is a SQLite file, which several machines must not write to. Use a folder or PostgreSQL."
     ),
@@ -346,6 +347,14 @@ CATALOG: dict[str, str] = {
     "postgresql.statement_failed": _("The server could not execute a statement (error %(code)s)."),
     "postgresql.tables_changed": _("The tables changed while they were read. Try again."),
     "postgresql.timed_out": _("A statement took more than %(most)d seconds. Try again."),
+    # What can be wrong with a checkpoint saver.
+    "saver.answer_too_large": _("The checkpoint saver returned too much at once."),
+    "saver.ended": _("The process that reads the checkpoint saver has ended. Try again."),
+    "saver.not_permitted": _(
+        "Reading a checkpoint saver runs the project's code. Choose its project, and permit that."
+    ),
+    "saver.not_started": _("The project's interpreter could not be started: %(why)s."),
+    "saver.timed_out": _("The checkpoint saver did not respond within %(most)d seconds."),
     # Why no job starts on a host.
     "host.disk_full": _("No job starts: hardly any space is left on the disk of %(path)s. Free some."),
     "host.not_writable": _("No job starts: %(path)s cannot be written. Check its owner and its disk."),

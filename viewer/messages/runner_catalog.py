@@ -310,6 +310,20 @@ MESSAGES = {
     ),
     "langgraph.nothing_left": _("Nothing is left to run in this thread."),
     "langgraph.nothing_waits": _("No interrupt waits for an answer at this checkpoint."),
+    "saver.failed": _("The checkpoint saver raised %(kind)s."),
+    "saver.malformed": _("The checkpoint saver returned something that is no list of checkpoints."),
+    "saver.no_saver": _("%(saver)s is no checkpoint saver and returns none, but %(found)s."),
+    "saver.no_runs": _(
+        "A checkpoint saver is only read: fork one of its checkpoints, and keep the fork as a draft."
+    ),
+    "saver.not_copied": _(
+        "The thread has values that are encrypted or pickled, so it cannot be copied from a checkpoint saver."
+    ),
+    "saver.only_read": _(
+        "The project's code called %(method)s of a checkpoint saver, which Forkline only reads."
+    ),
+    "saver.own_serializer": _("The checkpoint saver does not let its serializer be replaced."),
+    "saver.too_many": _("The checkpoint saver has more than %(most)d checkpoints."),
     "langgraph.only_sqlite": _("Only a thread in a SQLite store can be run."),
     "langgraph.opaque_value": _("A value that cannot be decoded cannot be edited."),
     "langgraph.plan_differs": _(

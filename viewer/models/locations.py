@@ -151,7 +151,10 @@ _CHANGED_BY_OTHERS = (
 
 
 class Location(models.Model):
-    """A folder, SQLite file or PostgreSQL database that a person has added. Forkline only reads it."""
+    """A folder, SQLite file, PostgreSQL database or checkpoint saver that a person has added.
+
+    Forkline only reads it.
+    """
 
     class StoreKind(models.TextChoices):
         JSON = "json", _("JSON folder")
@@ -159,10 +162,15 @@ class Location(models.Model):
         # States that an engine stores without checkpoints.
         STATES = "states", _("SQLite file of states")
         POSTGRESQL = "postgresql", _("PostgreSQL database")
+        # A checkpoint saver, which the code of its project opens.
+        SAVER = "saver", _("checkpoint saver")
 
     class ImportState(models.TextChoices):
         REQUESTED = "requested", _("being imported")
         CANCELLED = "cancelled", _("cancelled")
+
+    # Kinds whose path leads to no folder or file.
+    WITHOUT_PATH = (StoreKind.POSTGRESQL, StoreKind.SAVER)
 
     # Derived from the path, so that links stay valid with a new data folder.
     uid = models.UUIDField(unique=True, editable=False)
@@ -170,7 +178,8 @@ class Location(models.Model):
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="locations")
     # The hosts that may run its jobs as well, and read it if this one is away.
     pool = models.ForeignKey(Pool, null=True, blank=True, on_delete=models.SET_NULL, related_name="locations")
-    # ``postgresql:NAME`` for a database, whose connection is only in the settings of its host.
+    # ``postgresql:NAME`` for a database, whose connection is only in the settings of its host, and
+    # ``saver:FOLDER:module:name`` for a saver.
     path = models.CharField(max_length=1000)
     # The name of the engine that wrote it (a folder of viewer/engines).
     engine = models.CharField(max_length=50, default="crewai")
@@ -317,21 +326,30 @@ class Location(models.Model):
     @property
     def is_local(self) -> bool:
         """Whether it is a folder or file on this machine."""
-        return self.store_kind != self.StoreKind.POSTGRESQL
+        return self.store_kind not in self.WITHOUT_PATH
 
     @property
     def takes_runs(self) -> bool:
         """Whether runs can write checkpoints to it."""
-        return self.store_kind != self.StoreKind.STATES
+        return self.store_kind not in (self.StoreKind.STATES, self.StoreKind.SAVER)
+
+    @property
+    def is_only_read(self) -> bool:
+        """Whether no run continues a thread there, and no fork is published to it."""
+        return self.store_kind == self.StoreKind.SAVER
 
     @property
     def name(self) -> str:
         if self.store_kind == self.StoreKind.POSTGRESQL:
             return self.path.partition(":")[2]
+        if self.store_kind == self.StoreKind.SAVER:
+            return ":".join(self.path.rsplit(":", 2)[1:])
         return Path(self.path).name
 
     @property
     def parent_name(self) -> str:
+        if self.store_kind == self.StoreKind.SAVER:
+            return Path(self.path.rsplit(":", 2)[0]).name
         return "PostgreSQL" if self.store_kind == self.StoreKind.POSTGRESQL else Path(self.path).parent.name
 
 

@@ -70,6 +70,8 @@ def change_pool(location: Location, pool: Pool | None) -> None:
         assert pool is not None
         if one.store_kind in (Location.StoreKind.SQLITE, Location.StoreKind.STATES):
             raise PoolRefused("pool.of_sqlite", path=one.path)
+        if one.store_kind == Location.StoreKind.SAVER:
+            raise PoolRefused("pool.of_saver", path=one.path)
         if not one.host.pools.filter(pk=pool.pk).exists():
             raise PoolRefused("pool.no_member", host=one.host.name, pool=pool.name)
     PoolMember.objects.filter(location__in=locations).delete()

@@ -42,6 +42,30 @@ class DatabaseFile:
     identity: Identity | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SaverAddress:
+    """The Unix socket of the process that reads a project's checkpoint saver."""
+
+    socket: str
+
+
+# The prefix of the path of a location that is a project's checkpoint saver.
+SAVER_PREFIX = "saver:"
+
+
+def path_of_saver(folder: str, saver: str) -> str:
+    """The path of the location of a saver ``module:name`` of the project in a folder."""
+    return f"{SAVER_PREFIX}{folder}:{saver}"
+
+
+def saver_in(path: str) -> tuple[str, str]:
+    """The folder and the ``module:name`` in the path of a saver's location; empty for any other path."""
+    if not path.startswith(SAVER_PREFIX):
+        return "", ""
+    folder, module, name = [*path.removeprefix(SAVER_PREFIX).rsplit(":", 2), "", ""][:3]
+    return folder, f"{module}:{name}"
+
+
 # The prefix of a location's path. The name that the setting gives the database follows.
 PREFIX = "postgresql:"
 # A URI that was handled as a path has one slash instead of two.

@@ -27,10 +27,10 @@ from typing import Literal, Protocol, Self
 
 from viewer.messages.message import UserMessage
 from viewer.redaction.known_secrets import KnownSecrets
-from viewer.stores.addresses import DatabaseFile, ServerAddress
+from viewer.stores.addresses import DatabaseFile, SaverAddress, ServerAddress
 from viewer.stores.model_calls import ModelCall
 
-StoreKind = Literal["json", "sqlite", "states", "postgresql"]
+StoreKind = Literal["json", "sqlite", "states", "postgresql", "saver"]
 ProblemKind = Literal["writing", "broken", "refused", "foreign", "unavailable"]
 
 
@@ -260,7 +260,7 @@ class StoreFormat(Protocol):
 
     def indexed_store(
         self,
-        database: Path | DatabaseFile | ServerAddress,
+        database: Path | DatabaseFile | ServerAddress | SaverAddress,
         limits: ReadLimits,
         formats: "Sequence[StoreFormat]",
         known: KnownSecrets,

@@ -95,6 +95,7 @@ class LangGraph(Engine[Contents]):
     entry_point_title = staticmethod(project_source.title_of)
     entry_point_labels = project_source.LABELS
     is_entry_point = staticmethod(project_source.is_entry_point)
+    saver_of = staticmethod(project_source.saver_of)
     input_names = staticmethod(project_source.input_names)
 
 

@@ -105,6 +105,14 @@ def named_entry_points(folder: Path) -> dict[str, str]:
     return found
 
 
+def saver_of(folder: Path, named: str) -> str:
+    """The checkpoint saver with this name, else the one in ``langgraph.json``; empty if there is none."""
+    value = configuration(folder).get("checkpointer")
+    path = value.get("path") if isinstance(value, dict) else value
+    text = named or (path if isinstance(path, str) else "")
+    return _importable(text)
+
+
 def _importable(named: str) -> str:
     """``module:graph`` for ``./src/module.py:graph``; empty if that is not an importable name."""
     module, _colon, graph = named.strip().rpartition(":")

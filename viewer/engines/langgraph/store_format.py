@@ -9,7 +9,7 @@ import msgspec
 from viewer.engines.langgraph import identifiers
 from viewer.engines.langgraph.threads.rows import ENGINE, FIRST_BRANCH, KIND, SOURCES, Metadata
 from viewer.redaction.known_secrets import KnownSecrets
-from viewer.stores.addresses import DatabaseFile, ServerAddress
+from viewer.stores.addresses import DatabaseFile, SaverAddress, ServerAddress
 from viewer.stores.errors import Foreign
 from viewer.stores.protocol import Entry, IndexedStore, ReadLimits, RecordedIds, Snapshot, StoreFormat
 
@@ -49,15 +49,15 @@ class LangGraphFormat(StoreFormat):
 
     def indexed_store(
         self,
-        database: Path | DatabaseFile | ServerAddress,
+        database: Path | DatabaseFile | ServerAddress | SaverAddress,
         limits: ReadLimits,
         formats: Sequence[StoreFormat],
         known: KnownSecrets,
     ) -> IndexedStore:
-        """The tables of a checkpoint saver in a database."""
+        """The tables of a checkpoint saver in a database, or a project's saver itself."""
         from viewer.engines.langgraph.threads.store import LangGraphStore
 
-        return LangGraphStore(_tables_in(database, limits), formats, known)
+        return LangGraphStore(_tables_in(database, limits, known), formats, known)
 
     def snapshot_of(self, body: bytes, entry: Entry, ids: RecordedIds) -> Snapshot:
         """The snapshot of a redacted JSON text. Raises Foreign, or msgspec.DecodeError."""
@@ -86,12 +86,18 @@ class LangGraphFormat(StoreFormat):
         )
 
 
-def _tables_in(database: Path | DatabaseFile | ServerAddress, limits: ReadLimits) -> "Tables":
+def _tables_in(
+    database: Path | DatabaseFile | ServerAddress | SaverAddress, limits: ReadLimits, known: KnownSecrets
+) -> "Tables":
     """The tables of a checkpoint saver. Imports a database library, which only a reader process may do."""
     if isinstance(database, ServerAddress):
         from viewer.engines.langgraph.threads.postgresql import PostgresqlTables
 
         return PostgresqlTables(database, limits)
+    if isinstance(database, SaverAddress):
+        from viewer.engines.langgraph.threads.saver import SaverTables
+
+        return SaverTables(database, limits, known)
     from viewer.engines.langgraph.threads.sqlite import SqliteTables
 
     return SqliteTables(database, limits)

@@ -123,7 +123,7 @@ def protected_paths(project: Project, checkout: Checkout | None = None) -> list[
     code = {path for folder in code_folders(project) for path in _both(folder)}
     around = {above for folder in code for above in (folder, *folder.parents)}
     found = {*_both(Path(settings.DATA_DIR))}
-    of_files = Location.objects.runnable_here().exclude(store_kind=Location.StoreKind.POSTGRESQL)
+    of_files = Location.objects.runnable_here().exclude(store_kind__in=Location.WITHOUT_PATH)
     for path, store_kind in of_files.values_list("path", "store_kind"):
         for form in _both(Path(path)):
             found.add(form)
@@ -328,7 +328,7 @@ def store_variables(location: Location | None) -> dict[str, str]:
 
     It is in no file and no request: it may hold a password. Raises NotConfigured.
     """
-    if location is None or location.is_local:
+    if location is None or location.store_kind != Location.StoreKind.POSTGRESQL:
         return {}
     return {STORE_VARIABLE: json.dumps(server_variables(location))}
 

@@ -27,6 +27,7 @@ from viewer.host.jobs.environment import runnable, runner_program, start_error
 from viewer.host.jobs.events import Redactor, redactor_of
 from viewer.host.jobs.files import JobStorage, preflight_storages, storage_of
 from viewer.host.jobs.processes import LostRunner, RunnerProcess, outcome_of_exit
+from viewer.host.jobs.savers import copy_from_saver
 from viewer.host.jobs.spool import SpoolEvent
 from viewer.host.jobs.starting import permissions_of, start_runner
 from viewer.host_requests import HostRefusal, JobRefused
@@ -137,6 +138,7 @@ def start_check(check: PreflightCheck, kind: str = "preflight", edits: Edits | N
     if checkpoint and request["checkpoint"].get("stored"):
         storage.write_stored_copy(stored_bytes(checkpoint))
         request["checkpoint"]["source"] = storage.stored_copy
+    copy_from_saver(storage, request, checkpoint)
     storage.write_request(request)
     location = checkpoint.location if checkpoint else None
     engine = engine_name(location) if location else ""

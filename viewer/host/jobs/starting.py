@@ -27,6 +27,7 @@ from viewer.host.jobs.events import clean_up, redactor_of
 from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.pools import refusal_to_run
 from viewer.host.jobs.processes import RunnerProcess
+from viewer.host.jobs.savers import copy_from_saver, is_in_saver
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import NotConfigured, unredacted_source
@@ -165,7 +166,12 @@ def write_files(job: Job, project: Project) -> Checkout | None:
     storage.create()
     if commit := job.commit:
         checkout = check_out(project, commit, storage.checkout)
-    storage.write_request(request_of(job, checkout))
+    request = request_of(job, checkout)
+    if job.kind == Job.Kind.RESUME and job.checkpoint and is_in_saver(job.checkpoint):
+        raise JobRefused("saver.no_runs")
+    if job.kind == Job.Kind.FORK:
+        copy_from_saver(storage, request, job.checkpoint)
+    storage.write_request(request)
     if is_stored(job.request):
         if job.checkpoint is None:
             raise JobRefused("job.stored_copy_missing")

@@ -11,16 +11,24 @@ from django.db import IntegrityError, connection, transaction
 from django.utils.translation import gettext as _
 
 from viewer import postgresql
-from viewer.engines import DEFAULT, ENGINES, store_format_named
+from viewer.engines import DEFAULT, ENGINES, all_engines, store_format_named
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.sources import address_at, address_of_database, import_lock
 from viewer.host.reading.location_reader import LocationReader, open_reader
 from viewer.host_requests import UnknownLocation, WouldBeLost
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Location, StoredCopy
+from viewer.models import Checkpoint, Location, Project, StoredCopy
 from viewer.records import bucket
 from viewer.records.locations import NotLocal, is_indexed, path_of, removal_blocker
-from viewer.stores.addresses import Identity, is_uri, name_in, path_of_database
+from viewer.stores.addresses import (
+    SAVER_PREFIX,
+    Identity,
+    is_uri,
+    name_in,
+    path_of_database,
+    path_of_saver,
+    saver_in,
+)
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry
@@ -46,6 +54,8 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
     """
     if name := _database_name(str(path)):
         return _open_database(name)
+    if str(path).startswith(SAVER_PREFIX):
+        return _open_saver(str(path).removeprefix(SAVER_PREFIX), roots)
     found = permitted_path(path, roots)
     known = Location.objects.here().filter(path=str(found)).first()
     if known is not None and not known.identity:
@@ -102,6 +112,34 @@ def _open_database(name: str) -> Location:
     except LocationUnreadable as error:
         raise UnknownLocation(translate(error)) from None
     return Location.objects.here().get_or_create(path=path, defaults=defaults)[0]
+
+
+def _open_saver(text: str, roots: Sequence[Path] | None) -> Location:
+    """The location of a project's saver, added if it is new: ``FOLDER`` or ``FOLDER:module:name``.
+
+    Nothing is imported: a person first permits to run the project's code. Raises UnknownLocation.
+    """
+    folder, saver = text, ""
+    if text.count(":") >= 2 and not Path(text).is_dir():
+        folder, saver = saver_in(f"{SAVER_PREFIX}{text}")
+    found = permitted_path(folder, roots)
+    if not found.is_dir():
+        raise UnknownLocation(_("%(path)s is not a folder.") % {"path": found})
+    for engine in all_engines():
+        if named := engine.saver_of(found, saver):
+            defaults = {
+                "store_kind": Location.StoreKind.SAVER,
+                "engine": engine.name,
+                "project": Project.objects.here().filter(folder=str(found)).first(),
+            }
+            path = path_of_saver(str(found), named)
+            return Location.objects.here().get_or_create(path=path, defaults=defaults)[0]
+    raise UnknownLocation(
+        _(
+            "No checkpoint saver was found: name it as saver:FOLDER:module:name, or in the entry "
+            "“checkpointer” of langgraph.json."
+        )
+    )
 
 
 def _recognised_engine(reader: LocationReader) -> str:
@@ -178,7 +216,7 @@ def overlaps(location: Location) -> Iterator[str]:
     if not location.is_local:
         return
     path, others = Path(location.path), Location.objects.here().exclude(pk=location.pk)
-    for other in others.exclude(store_kind=Location.StoreKind.POSTGRESQL).values_list("path", flat=True):
+    for other in others.exclude(store_kind__in=Location.WITHOUT_PATH).values_list("path", flat=True):
         names = {"path": path, "other": other}
         if Path(other).is_relative_to(path):
             yield (

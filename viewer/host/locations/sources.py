@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,14 @@ def read_limits() -> ReadLimits:
 def address_of(location: Location) -> LocationAddress:
     """The address of a location, pinned to the identity that was added, without links below the roots.
 
-    Raises LocationUnreadable for a database that is not in the settings.
+    Raises LocationUnreadable for a database that is not in the settings, and a saver that may not be opened.
     """
     identity = Identity.parse(identity_here(location))
     secrets = secrets_for(location.project)
-    server = None
+    server = saver = None
+    if location.store_kind == Location.StoreKind.SAVER:
+        # Only savers need the environment of a project, which the modules of jobs know.
+        saver = import_module("viewer.host.jobs.savers").saver_address(location)
     if location.store_kind == Location.StoreKind.POSTGRESQL:
         server = server_address(name_in(location.path))
     return LocationAddress(
@@ -56,6 +60,7 @@ def address_of(location: Location) -> LocationAddress:
         server,
         settings.DATA_DIR,
         location.store_kind,
+        saver,
     )
 
 

@@ -43,7 +43,7 @@ from viewer.host.reading.wire import (
 from viewer.messages.message import UserMessage
 from viewer.redaction import MARKER
 from viewer.redaction.known_secrets import known_secrets
-from viewer.stores.addresses import Identity, ServerAddress
+from viewer.stores.addresses import Identity, SaverAddress, ServerAddress
 from viewer.stores.errors import LocationLimitExceeded, LocationReplaced, LocationUnreadable, too_slow
 from viewer.stores.folder_cursor import FolderCursor
 from viewer.stores.json_folder import JsonFolder
@@ -65,7 +65,8 @@ MAX_SKIPPED = 8
 class LocationAddress:
     """Where a location is, and how it is read.
 
-    ``path`` leads to a folder or file, unless the location is a database of a ``server``. ``identity`` is
+    ``path`` leads to a folder or file, unless the location is a database of a ``server`` or a
+    project's ``saver``. ``identity`` is
     the recorded identity of that folder or file, if any. ``secrets`` are redacted in all texts. ``engine``
     is the name of the engine that wrote the checkpoints; if it is empty, each entry is read by the first
     engine that recognises it. ``own`` is Forkline's data folder, which is not read. ``store_kind`` is the
@@ -81,6 +82,7 @@ class LocationAddress:
     server: ServerAddress | None = None
     own: Path | None = None
     store_kind: str = ""
+    saver: SaverAddress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +106,8 @@ class LocationReader:
     """An open location."""
 
     def __init__(self, address: LocationAddress, found: Found | None, readers: Readers) -> None:
-        self.kind = _kind_of(found)
-        # None for a database of a server, whose name the settings determine.
+        self.kind = _kind_of(address, found)
+        # None for a database of a server, whose name the settings determine, and for a saver.
         self.identity = found.identity if found else None
         self.limits = address.limits
         self._address, self._found, self._readers = address, found, readers
@@ -256,8 +258,8 @@ def open_reader(address: LocationAddress) -> Iterator[LocationReader]:
         engines=packages(address.engine),
         kind=address.store_kind,
     )
-    if address.server is not None:
-        message = msgspec.structs.replace(message, server=address.server)
+    if address.server is not None or address.saver is not None:
+        message = msgspec.structs.replace(message, server=address.server, saver=address.saver)
         with readers_on(message, None) as readers:
             yield LocationReader(address, None, readers)
         return
@@ -282,9 +284,9 @@ def open_reader(address: LocationAddress) -> Iterator[LocationReader]:
         yield LocationReader(address, found, readers)
 
 
-def _kind_of(found: Found | None) -> StoreKind:
+def _kind_of(address: LocationAddress, found: Found | None) -> StoreKind:
     if found is None:
-        return "postgresql"
+        return "postgresql" if address.saver is None else "saver"
     return "json" if found.is_folder else "sqlite"
 
 

@@ -36,7 +36,7 @@ from viewer.host.reading.wire import (
     framed,
 )
 from viewer.redaction.known_secrets import known_secrets
-from viewer.stores.addresses import DatabaseFile, Identity, ServerAddress
+from viewer.stores.addresses import DatabaseFile, Identity, SaverAddress, ServerAddress
 from viewer.stores.errors import LocationLimitExceeded, LocationUnreadable
 from viewer.stores.json_folder import JsonFolder
 from viewer.stores.packing import Packed
@@ -137,8 +137,8 @@ class Reader:
         if self._store is None:
             message = self._open_message()
             formats = [store_format_in(package) for package in message.engines]
-            if message.server is not None:
-                self._store = self._opened_database(message.server, message, formats)
+            if (database := message.server or message.saver) is not None:
+                self._store = self._opened_database(database, message, formats)
             elif message.name:
                 self._store = self._opened_file(message, formats)
             else:
@@ -174,7 +174,7 @@ class Reader:
         raise reason
 
     def _opened_database(
-        self, database: DatabaseFile | ServerAddress, message: Open, formats: list[StoreFormat]
+        self, database: DatabaseFile | ServerAddress | SaverAddress, message: Open, formats: list[StoreFormat]
     ) -> Store:
         """The store of the first engine whose tables are in this database. Raises LocationUnreadable."""
         known = known_secrets(message.secrets)

@@ -11,7 +11,7 @@ from typing import IO
 import msgspec
 
 from viewer.messages.message import UserMessage
-from viewer.stores.addresses import ServerAddress
+from viewer.stores.addresses import SaverAddress, ServerAddress
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, IndexedRun, ReadLimits, ReadProblem, Snapshot, StoreKind
 
@@ -28,6 +28,7 @@ class Open(msgspec.Struct, array_like=True, tag="open"):
     the file's identity. ``scratch`` is a folder for a copy of the file. ``secrets`` are redacted in all
     texts, and never written to disk. ``engines`` are the packages whose store formats are tried, in order.
     ``server`` is set instead of a folder for a database of a server. It is never written to disk or logged.
+    ``saver`` is set instead for a checkpoint saver of a project.
     ``skipped`` are the rows that have ended a reader of this store, as ``IndexedStore.announce`` named them.
     ``kind`` is the recorded kind of an SQLite file; empty if it has to be found.
     """
@@ -39,6 +40,7 @@ class Open(msgspec.Struct, array_like=True, tag="open"):
     secrets: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     server: ServerAddress | None = None
+    saver: SaverAddress | None = None
     skipped: tuple[str, ...] = ()
     kind: str = ""
 

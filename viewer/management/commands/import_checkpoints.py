@@ -26,14 +26,19 @@ class Command(ForklineCommand):
             "location",
             type=LOCATION,
             metavar="LOCATION",
-            help=_("A folder of checkpoints, an SQLite file, or postgresql:NAME."),
+            help=_("A folder of checkpoints, an SQLite file, postgresql:NAME, or saver:FOLDER."),
+        )
+        parser.add_argument(
+            "--permit-code",
+            action="store_true",
+            help=_("Permit running the code of the project whose checkpoint saver the location is."),
         )
         parser.add_argument("--json", action="store_true", help=_("Print one JSON document, nothing else."))
 
     def handle(self, *args: Any, **options: Any) -> None:
         prepare_data_folder()
         finish_orphans()
-        counts = _imported(options["location"])
+        counts = _imported(options["location"], permits_code=options["permit_code"])
         if options["json"]:
             self.say_json(counts)
         else:
@@ -42,9 +47,9 @@ class Command(ForklineCommand):
             sys.exit(1)
 
 
-def _imported(path: str) -> dict[str, Any]:
+def _imported(path: str, *, permits_code: bool) -> dict[str, Any]:
     """The counts at the location, and what is new. Raises CommandError."""
-    location, summary = imported(path)
+    location, summary = imported(path, permits_code=permits_code)
     if summary.read_error:
         raise CommandError(f"{location.path}: {translate(summary.read_error)}")
     # Of an indexed location, an import lists runs. Their checkpoints are listed when a run is opened.

@@ -41,6 +41,11 @@ def refuse_other_location(request: Request) -> None:
     path = Path(request["location"]["path"])
     if is_database(path):
         return
+    if request["location"]["store_kind"] == "saver":
+        # The runner reads a copy of the thread.
+        if request["kind"] in ("run", "publish") or (request.get("options") or {}).get("into"):
+            raise Refused("saver.no_runs")
+        return
     if request["location"]["store_kind"] != "sqlite":
         raise Refused("langgraph.only_sqlite")
     if path.resolve() != path:

@@ -143,7 +143,8 @@ def _surroundings(
     kind = kind_of(engine, checkpoint.entity)
     return {
         "is_runnable": _is_runnable(checkpoint, contents),
-        "is_resumable": not kind.resumes_last_only or checkpoint.is_last,
+        "is_resumable": (not kind.resumes_last_only or checkpoint.is_last)
+        and (checkpoint.is_scratch or not checkpoint.location.is_only_read),
         "published": published_as(checkpoint),
         "annotations": annotated_parts(run, checkpoint),
         "called_runs": run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk"),

@@ -34,7 +34,7 @@ class Tables(Protocol):
     """
 
     @property
-    def kind(self) -> Literal["sqlite", "postgresql"]:
+    def kind(self) -> Literal["sqlite", "postgresql", "saver"]:
         """What rows record as the kind of the store."""
 
     @property

@@ -88,7 +88,7 @@ class LangGraphStore:
         self.announce: Callable[[str], None] = lambda row: None
 
     @property
-    def kind(self) -> Literal["sqlite", "postgresql"]:
+    def kind(self) -> Literal["sqlite", "postgresql", "saver"]:
         return self._tables.kind
 
     @property

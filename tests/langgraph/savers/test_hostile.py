@@ -1,0 +1,168 @@
+"""What a project's code may return or do instead of listing checkpoints, and what is never done."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.langgraph.conftest import opened
+from viewer.host.locations.adding import open_location
+from viewer.host.locations.importing import import_location
+from viewer.host_requests import UnknownLocation
+from viewer.models import Location, Project
+from viewer.records.bodies import stored_contents
+
+Add = Callable[..., Location]
+
+LISTED = """
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+
+ID = "1f1e53d4-98d2-65b6-8003-a1b88b75de50"
+
+def tuple_of(number=0, **changed):
+    checkpoint = {"v": 1, "id": ID, "channel_values": {"a": 1}, "channel_versions": {"a": 1}}
+    config = {"configurable": {"thread_id": f"t{number}", "checkpoint_ns": "", "checkpoint_id": ID}}
+    found = dict(config=config, checkpoint=checkpoint, metadata={"source": "loop", "step": 3},
+        parent_config=None, pending_writes=[])
+    return CheckpointTuple(**{**found, **changed})
+
+class Saver(BaseCheckpointSaver):
+    def get_tuple(self, config):
+        return next(iter(self.list(config)), None)
+
+    def list(self, config, *, filter=None, before=None, limit=None):
+"""
+
+IN_MEMORY = """
+from typing import TypedDict
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+
+class State(TypedDict):
+    topic: str
+
+saver = InMemorySaver()
+graph = StateGraph(State)
+graph.add_node("write", lambda state: {"topic": state["topic"] + "!"})
+graph.add_edge(START, "write")
+compiled = graph.compile(checkpointer=saver)
+compiled.invoke({"topic": "cats"}, {"configurable": {"thread_id": "memory"}})
+"""
+
+ASYNC = """
+from contextlib import asynccontextmanager
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+@asynccontextmanager
+async def saver():
+    async with AsyncSqliteSaver.from_conn_string("{database}") as made:
+        await made.setup()
+        yield made
+"""
+
+
+def error_of(location: Location) -> str:
+    error = import_location(location).read_error
+    return error.code if error else ""
+
+
+def test_nothing_is_imported_before_a_person_permits_it(project: Add, tmp_path: Path) -> None:
+    mark = tmp_path / "imported"
+    location = project(f"open({str(mark)!r}, 'w')", is_confirmed=False)
+    assert error_of(location) == "saver.not_permitted"
+    assert not mark.exists()
+    row = location.project
+    assert row is not None
+    row.confirm(None)
+    assert error_of(location) == "runner.entry_point_name_missing"
+    assert mark.exists()
+    mark.unlink()
+    row.change(interpreter=row.interpreter, environment_file="", entry_points=["other:graph"])
+    assert error_of(Location.objects.get()) == "saver.not_permitted" and not mark.exists()
+
+
+def test_a_saver_in_memory_that_its_module_fills_is_read(project: Add) -> None:
+    location = project(IN_MEMORY)
+    assert error_of(location) == ""
+    checkpoints = opened(location, "memory").checkpoints.order_by("checkpoint_id")
+    assert [row.step for row in checkpoints] == [-1, 0, 1]
+    assert stored_contents(checkpoints[2]).channels["topic"] == "cats!"  # type: ignore[attr-defined]
+
+
+def test_an_asynchronous_factory_creates_no_tables(project: Add, tmp_path: Path) -> None:
+    database = tmp_path / "empty.db"
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE other (id)")
+    assert error_of(project(ASYNC.format(database=database))) == "saver.failed"
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("other",)]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("raise ValueError('password')", "saver.failed"),
+        ("return iter([None])", "saver.failed"),
+        ("yield tuple_of(config={'configurable': {}})", "saver.failed"),
+        ("self.put({}, {}, {}, {})", "saver.only_read"),
+        ("import os; os._exit(3)", "saver.ended"),
+        ("import sys; sys.exit(3)", "saver.ended"),
+        ("while True: yield tuple_of()", "saver.too_many"),
+        ("yield tuple_of(config={'configurable': {'thread_id': 'x' * 2**27}})", "saver.answer_too_large"),
+    ],
+)
+def test_a_saver_that_fails_is_a_read_error(project: Add, body: str, code: str) -> None:
+    location = project(f"{LISTED}        {body}\n\nsaver = Saver()\n")
+    assert error_of(location) == code
+    assert "password" not in str(location.read_error)
+
+
+def test_checkpoints_that_are_listed_twice_count_once(project: Add) -> None:
+    location = project(f"{LISTED}        return iter([tuple_of()] * 3)\n\nsaver = Saver()\n")
+    assert error_of(location) == ""
+    assert opened(location, "t0").checkpoints.count() == 1
+
+
+def test_objects_are_not_loaded(project: Add, tmp_path: Path) -> None:
+    mark = tmp_path / "called"
+    source = (
+        IN_MEMORY
+        + f"""
+import ormsgpack
+named = ormsgpack.packb(["os", "mkdir", [{str(mark)!r}]])
+data = ormsgpack.packb(ormsgpack.Ext(1, named))
+for key in list(saver.blobs):
+    if key[2] == "topic":
+        saver.blobs[key] = ("msgpack", data)
+"""
+    )
+    location = project(source)
+    assert error_of(location) == ""
+    newest = opened(location, "memory").checkpoints.order_by("checkpoint_id").last()
+    assert newest is not None
+    assert "mkdir" in str(stored_contents(newest).channels["topic"])  # type: ignore[attr-defined]
+    assert not mark.exists()
+
+
+def test_secrets_of_the_environment_file_are_redacted(project: Add, tmp_path: Path) -> None:
+    secret = "kd83-Tz0q-Vu71-Lm5x"
+    (tmp_path / "keys.env").write_text(f"SERVICE_TOKEN={secret}\n")
+    location = project(IN_MEMORY.replace("cats", secret), is_confirmed=False)
+    row = Project.objects.get()
+    row.environment_file = str(tmp_path / "keys.env")
+    row.confirm(None)
+    row.save()
+    location = Location.objects.get()
+    assert error_of(location) == ""
+    for checkpoint in opened(location, "memory").checkpoints.all():
+        assert secret not in str(stored_contents(checkpoint).body)
+
+
+def test_names_of_savers_are_checked(tmp_path: Path, db: None) -> None:
+    (tmp_path / "langgraph.json").write_text('{"checkpointer": {"path": "./src/store.py:saver"}}')
+    assert open_location(f"saver:{tmp_path}", [tmp_path]).path == f"saver:{tmp_path}:store:saver"
+    for text in ("/etc", f"{tmp_path}:os;x:y", f"{tmp_path}/../..:a:b", "", "\0:a:b", f"{tmp_path}/no:a:b"):
+        with pytest.raises(UnknownLocation):
+            open_location(f"saver:{text}", [tmp_path])

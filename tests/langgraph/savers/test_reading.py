@@ -1,0 +1,50 @@
+"""A checkpoint saver of a project is read like a database with the same rows."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.imported import imported_location
+from tests.langgraph.conftest import copied, opened
+from viewer.host.locations.importing import import_location
+from viewer.models import Checkpoint, Location
+from viewer.records.bodies import stored_contents
+
+COLUMNS = ("checkpoint_id", "parent__checkpoint_id", "branch", "trigger", "step", "run__key", "entity")
+
+
+def listed(location: Location) -> list[tuple[object, ...]]:
+    """Return columns of all checkpoints, after all runs were opened."""
+    for key in location.runs.top_level().values_list("key", flat=True):
+        opened(location, key)
+    return sorted(location.checkpoints.values_list(*COLUMNS), key=repr)
+
+
+def test_saver_lists_what_its_database_has(recorded: Location, tmp_path: Path) -> None:
+    summary = import_location(recorded)
+    assert summary.read_error is None
+    (tmp_path / "other").mkdir()
+    file = imported_location(copied("lg12", tmp_path / "other"))
+    assert listed(recorded) == listed(file)
+    statuses = [dict(one.runs.values_list("key", "status")) for one in (recorded, file)]
+    assert statuses[0] == statuses[1]
+
+
+def test_contents_are_those_of_the_database(recorded: Location, tmp_path: Path) -> None:
+    import_location(recorded)
+    (tmp_path / "other").mkdir()
+    file = imported_location(copied("lg12", tmp_path / "other"))
+    listed(recorded), listed(file)
+    assert recorded.checkpoints.count() > 30
+    for checkpoint in recorded.checkpoints.all():
+        other = file.checkpoints.get(source_key=checkpoint.source_key)
+        assert body_of(checkpoint) == body_of(other), checkpoint.source_key
+
+
+def body_of(checkpoint: Checkpoint) -> Mapping[str, Any]:
+    """Return the decoded body without what a saver lacks: paths of tasks, types and numbers of writes."""
+    found = stored_contents(checkpoint).body
+    writes = [
+        {**write, "task_path": "", "type": "", "index": min(write["index"], 0)} for write in found["writes"]
+    ]
+    return {name: value for name, value in found.items() if name != "task_names"} | {"writes": writes}

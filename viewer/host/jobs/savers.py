@@ -1,0 +1,188 @@
+"""The processes that read the checkpoint savers of projects, one for each location.
+
+Such a process runs the project's code in its interpreter, so it starts only if a person has permitted that.
+It ends with this process, after some minutes, and if the permission or the project changes.
+"""
+
+import atexit
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from django.conf import settings
+
+from viewer.engines import engine_named
+from viewer.engines.runner_request import Request
+from viewer.host.jobs.environment import runnable, runner_environment
+from viewer.host.jobs.files import JobStorage
+from viewer.host_requests import JobRefused
+from viewer.messages.catalog import CATALOG
+from viewer.messages.message import UserMessage
+from viewer.models import Checkpoint, Location
+from viewer.stores.addresses import SaverAddress, saver_in
+from viewer.stores.errors import LocationUnreadable
+
+PROGRAM = "saver_runner.py"
+SECONDS_TO_END = 1
+# How long a thread may take to be copied.
+COPY_SECONDS = 120
+_lock = threading.Lock()
+
+
+@dataclass(eq=False)
+class SaverProcess:
+    """A process that serves the socket in a folder of its own until the pipe ``end`` is closed."""
+
+    started_with: Any
+    child: subprocess.Popen[bytes]
+    folder: Path
+    end: int
+
+    def close(self) -> None:
+        """End the process."""
+        with suppress(OSError):
+            os.close(self.end)
+        self.child.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self.child.wait(timeout=SECONDS_TO_END)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_processes: dict[int, SaverProcess] = {}
+
+
+def saver_address(location: Location) -> SaverAddress:
+    """The socket of the process that reads a location's saver, started if necessary.
+
+    Raises LocationUnreadable if its project may not run.
+    """
+    if location.project_id is not None:
+        # Another process may have changed the project, or the permission.
+        location.refresh_from_db(fields=["project"])
+    with _lock:
+        try:
+            project = runnable(location.project)
+            _folder, saver = saver_in(location.path)
+            started_with = (project.folder, saver, *project.code[:2], runner_environment("", project))
+        except JobRefused as refused:
+            _end(location.pk)
+            if location.project is None or not location.project.is_confirmed:
+                raise LocationUnreadable("saver.not_permitted") from None
+            raise LocationUnreadable(refused.message) from None
+        known = _processes.get(location.pk)
+        if known is None or known.started_with != started_with or known.child.poll() is not None:
+            _end(location.pk)
+            try:
+                known = _processes[location.pk] = _started(location, started_with)
+            except OSError as error:
+                raise LocationUnreadable("saver.not_started", why=error.strerror or str(error)) from None
+    return SaverAddress(str(known.folder / "saver"))
+
+
+def is_in_saver(checkpoint: Checkpoint) -> bool:
+    """Whether only the project's checkpoint saver has the checkpoint."""
+    return checkpoint.location.is_only_read and not checkpoint.is_scratch
+
+
+def copy_from_saver(storage: JobStorage, request: Request, checkpoint: Checkpoint | None) -> None:
+    """Have the runner read a copy of the thread, if the checkpoint is in a project's saver.
+
+    Raises JobRefused, OSError.
+    """
+    if checkpoint is None or not is_in_saver(checkpoint) or request["checkpoint"].get("stored"):
+        return
+    key = request["checkpoint"]["source"].rpartition("#")[2]
+    _copy_thread(checkpoint.location, key, storage.stored_copy)
+    request["checkpoint"]["source"] = f"{storage.stored_copy}#{key}"
+
+
+def _copy_thread(location: Location, key: str, target: str) -> None:
+    """Write the thread of a checkpoint to a new SQLite file, as the engine's own saver would.
+
+    Raises JobRefused, OSError.
+    """
+    project = runnable(location.project)
+    _folder, saver = saver_in(location.path)
+    command = [project.interpreter, str(_program(location)), "copy", project.folder, saver, key, target]
+    Path(target).unlink(missing_ok=True)
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            cwd=project.folder,
+            env=runner_environment("", project),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            timeout=COPY_SECONDS,
+            # It has the real values.
+            umask=0o077,
+        )
+    except subprocess.TimeoutExpired:
+        raise JobRefused("saver.timed_out", most=COPY_SECONDS) from None
+    if done.returncode:
+        raise JobRefused(_reason(done.stdout))
+
+
+def _reason(output: bytes) -> UserMessage:
+    """The message in the last line that a process has printed."""
+    try:
+        found = msgspec.json.decode(output.splitlines()[-1], type=UserMessage)
+    except (IndexError, msgspec.MsgspecError, UnicodeError):
+        return UserMessage("saver.ended")
+    return found if found.code in CATALOG else UserMessage("saver.malformed")
+
+
+def _program(location: Location) -> Path:
+    return Path(engine_named(location.engine).runner.program).with_name(PROGRAM)
+
+
+def _end(key: int) -> None:
+    if (process := _processes.pop(key, None)) is not None:
+        process.close()
+
+
+def _started(location: Location, started_with: Any) -> SaverProcess:
+    """Start a process, which answers once it has imported the project. Raises OSError."""
+    project_folder, saver, interpreter, _file, environment = started_with
+    folder = Path(tempfile.mkdtemp(prefix="forkline-"))
+    reading, end = os.pipe()
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(folder / "saver"))
+            listener.listen()
+            child = subprocess.Popen(
+                [interpreter, str(_program(location)), "serve", project_folder, saver, str(reading)],
+                cwd=project_folder,
+                env=environment,
+                stdin=listener.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                umask=settings.USERS_UMASK,
+                pass_fds=(reading,),
+            )
+    except OSError:
+        os.close(end)
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        os.close(reading)
+    return SaverProcess(started_with, child, folder, end)
+
+
+@atexit.register
+def end_savers() -> None:
+    """End all processes."""
+    with _lock:
+        for key in list(_processes):
+            _end(key)
