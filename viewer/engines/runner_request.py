@@ -20,7 +20,7 @@ class CheckpointSource(CheckpointReference, total=False):
     stored: bool
 
 
-StoreKind = Literal["json", "sqlite", "postgresql"]
+StoreKind = Literal["json", "sqlite", "postgresql", "saver"]
 
 
 class LocationTarget(TypedDict):
