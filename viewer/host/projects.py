@@ -242,8 +242,8 @@ class ProposedProject:
 
 def propose_project(location_path: Path, engine: str = DEFAULT) -> ProposedProject:
     """Return the project around a location, for a person to confirm. Only reads files."""
-    if folder := saver_in(str(location_path))[0]:
-        location_path = Path(folder) / PROJECT_FILES[0]
+    if of_saver := saver_in(str(location_path))[0]:
+        location_path = Path(of_saver) / PROJECT_FILES[0]
     marked = _marked_folder(location_path)
     project = marked or location_path.absolute().parent
     folder = import_folder(project, location_path.absolute())

@@ -22,6 +22,7 @@ from viewer.presentation.sweeps import members_of
 from viewer.records.lineage.drawing import draw_picture
 from viewer.records.lineage.graphs import Chain, Link, collapse, literal_label
 from viewer.records.search_filters import Filters, filters_from
+from viewer.stores.addresses import saver_in
 
 # Replaces the paths of this machine in what is shown through a share link.
 
@@ -35,6 +36,8 @@ def paths_of(locations: Iterable[Location]) -> list[str]:
     for location in locations:
         if location.is_local:
             found |= {location.path, *_above(location.path)}
+        if saver_folder := saver_in(location.path)[0]:
+            found |= {location.path, saver_folder}
         if location.project:
             found |= {location.project.folder, location.project.interpreter}
     return sorted((path for path in found if len(path) > 1), key=len, reverse=True)

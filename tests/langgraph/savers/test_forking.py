@@ -13,7 +13,10 @@ from tests.langgraph.savers.conftest import SQLITE
 from tests.terminal import Terminal
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
+from viewer.host.locations.write_targets import write_target_at, write_target_of
+from viewer.host_requests import UnknownLocation
 from viewer.models import Job, Location, Project
+from viewer.presentation.shared_objects import paths_of, without_paths
 from viewer.records.bodies import stored_contents
 
 
@@ -64,3 +67,17 @@ def test_a_thread_is_not_resumed(threads: Location, terminal: Terminal) -> None:
     )
     assert "only read" in refused["error"]
     assert not Job.objects.exists()
+
+
+def test_no_run_writes_to_a_saver(threads: Location) -> None:
+    project = threads.project
+    assert project is not None
+    with pytest.raises(UnknownLocation):
+        write_target_of(threads, project)
+    with pytest.raises(UnknownLocation):
+        write_target_at(threads.path, project)
+    assert not Job.objects.exists()
+
+
+def test_a_path_of_the_saver_is_hidden_on_shared_pages(threads: Location) -> None:
+    assert without_paths(threads.path, paths_of([threads])) == "[path]"

@@ -63,10 +63,12 @@ from viewer.launching.requests import (
     fork_branch,
 )
 from viewer.launching.sweep import score
+from viewer.messages.message import UserMessage
+from viewer.messages.translation import translate
 from viewer.models import Job, Location, Project
 from viewer.presentation.comparison_sides import score_in
 from viewer.records.runner_requests import FIRST_BRANCH
-from viewer.stores.addresses import is_uri, name_in
+from viewer.stores.addresses import SAVER_PREFIX, is_uri, name_in
 from viewer.validation import CODE_NAME
 
 # ``manage.py checkpoints fork``.
@@ -145,6 +147,8 @@ def _handle_run(options: Mapping[str, Any]) -> Output:
     named = options["location"]
     if is_uri(named):
         raise CommandError(_("Name a database as postgresql:NAME, after its name in the settings."))
+    if named.startswith(SAVER_PREFIX):
+        raise CommandError(translate(UserMessage("saver.no_runs")))
     other = location_elsewhere(named)
     path = named if other or name_in(named) else str(typed_path(named).expanduser().absolute())
     known: Location | None

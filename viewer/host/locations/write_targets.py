@@ -12,11 +12,12 @@ from viewer.host.locations.adding import is_same, permitted_path
 from viewer.host.locations.sources import address_at
 from viewer.host.reading.location_reader import open_reader
 from viewer.host_requests import UnknownLocation, WriteTarget
+from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Location, Project
 from viewer.records.hosts import pool_of
 from viewer.records.locations import NotLocal, path_of
-from viewer.stores.addresses import is_uri, name_in
+from viewer.stores.addresses import SAVER_PREFIX, is_uri, name_in
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.safe_open import found_at
 
@@ -31,6 +32,8 @@ def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = 
     """
     if is_uri(text) or name_in(text):
         raise UnknownLocation(_("Add a database as a location before runs write to it."))
+    if text.startswith(SAVER_PREFIX):
+        raise UnknownLocation(translate(UserMessage("saver.no_runs")))
     try:
         named = path_of(text)
     except NotLocal as error:
@@ -59,6 +62,8 @@ def write_target_at(text: str, project: Project, roots: Sequence[Path] | None = 
 
 def write_target_of(location: Location, project: Project) -> WriteTarget:
     """The write target of a location. Raises UnknownLocation, also if its path leads elsewhere now."""
+    if location.is_only_read:
+        raise UnknownLocation(translate(UserMessage("saver.no_runs")))
     if not location.is_local:
         return WriteTarget(location.path, location.store_kind)
     target = write_target_at(location.path, project)

@@ -138,7 +138,7 @@ class _Guard:
         """Change the classes that exist, and those that the project's code will define."""
         from langgraph.checkpoint.base import BaseCheckpointSaver
 
-        def changed(cls: type, **options: Any) -> None:
+        def changed(cls: type[Any], /, **options: Any) -> None:
             super(BaseCheckpointSaver, cls).__init_subclass__(**options)
             self._change(cls)
 
@@ -423,13 +423,13 @@ def _copy(reader: SaverReader, key: str, target: Path) -> None:
                 namespace, checkpoint, parent, _size, metadata, _writes_of = row
                 own = (thread, namespace, checkpoint)
                 body = bytes_of(one.checkpoint)
-                values = (*own, parent or None, "msgpack", body, metadata)
-                file.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+                stored = (*own, parent or None, "msgpack", body, metadata)
+                file.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)", stored)
                 _refuse_opaque(body)
                 for task, index, channel, _length, data in _writes(one, 2**40):
                     _refuse_opaque(data)
-                    values = (*own, task, index, channel, "msgpack", data)
-                    file.execute("INSERT OR REPLACE INTO writes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+                    written = (*own, task, index, channel, "msgpack", data)
+                    file.execute("INSERT OR REPLACE INTO writes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", written)
 
 
 def _refuse_opaque(data: bytes) -> None:
