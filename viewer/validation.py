@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from viewer.messages.message import UserFacingError, UserMessage
 
@@ -256,7 +257,22 @@ def _host_name(text: str) -> str:
     return text
 
 
+def _collector(text: str) -> str:
+    """The address of OTLP over HTTP, with the usual path if it names none."""
+    wanted = UserMessage("validation.collector", {"example": "http://localhost:4318"})
+    try:
+        parts = urlsplit(one_line_text(text))
+        is_http = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        is_http = False
+    # Keys belong in variables: an address is printed.
+    if not is_http or "@" in parts.netloc or parts.query or parts.fragment or not text.isascii():
+        raise InvalidInput(text, wanted)
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") or "/v1/traces"))
+
+
 NAME = OptionType("text", one_line_text)
+COLLECTOR = OptionType("collector", _collector)
 HOST_NAME = OptionType("host", _host_name)
 # Empty for none.
 CODE_NAME = OptionType("text", lambda text: one_line_text(text, MAX_PATH, may_be_empty=True))

@@ -33,7 +33,8 @@ class Span:
     step that the span was part of. ``checkpoint`` is the id of the newest checkpoint before the span; if the
     engine does not know that, ``events_before`` is the number of events recorded before the span.
     ``unit_id`` names a unit in the events of jobs, if only these record its failed attempts. ``call_id`` is
-    the id of the recorded model call.
+    the id of the recorded model call. ``arguments`` of a tool are a mapping, or the text that the model
+    wrote; None if they are not recorded.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Span:
     events_before: int | None = None
     unit_id: str = ""
     call_id: str = ""
+    arguments: Any = field(default=None, repr=False)
 
     @property
     def seconds(self) -> float:

@@ -440,6 +440,7 @@ CATALOG: dict[str, str] = {
     "validation.number_to": _("a number of %(most)s or less"),
     "validation.day": _("a day such as 2026-01-31"),
     "validation.host_name": _("a name of at most %(most)d letters, digits, dots, hyphens and underscores"),
+    "validation.collector": _("the HTTP address of a collector, such as %(example)s, without a password"),
     "validation.one_line": _("one line of 1 to %(most)d characters"),
     "validation.one_line_or_empty": _("one line of at most %(most)d characters"),
     "validation.text": _("a text in UTF-8 of at most %(most)d characters"),

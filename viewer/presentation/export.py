@@ -282,12 +282,32 @@ def code_block(value: Any) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
+def as_otlp(run: Run) -> str:
+    """The run as OpenTelemetry spans, one request in OTLP's JSON on each line."""
+    from viewer.presentation import export_spans
+
+    return export_spans.as_lines(run, has_content=False)
+
+
+def as_otlp_with_messages(run: Run) -> str:
+    """The same with the messages of model calls, and the arguments and results of tools."""
+    from viewer.presentation import export_spans
+
+    return export_spans.as_lines(run, has_content=True)
+
+
+# The formats that a collector accepts, each with whether it has messages.
+OTLP = {"otlp": False, "otlp-messages": True}
 FORMATS: Mapping[str, Format[Run]] = {
     "html": Format(_("HTML page"), "html", "text/html", as_html),
     "markdown": Format(_("Markdown"), "md", "text/markdown", as_markdown),
     "json": Format(_("JSON"), "json", "application/json", as_json),
     "dot": Format(_("DOT for Graphviz"), "dot", "text/vnd.graphviz", lineage_dot),
     "svg": Format(_("SVG picture"), "svg", "image/svg+xml", lineage_svg),
+    "otlp": Format(_("OpenTelemetry spans"), "otlp.jsonl", "application/x-ndjson", as_otlp),
+    "otlp-messages": Format(
+        _("OpenTelemetry spans with messages"), "otlp.jsonl", "application/x-ndjson", as_otlp_with_messages
+    ),
 }
 
 

@@ -8,19 +8,19 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.edits import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, read_stdin
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
-from viewer.cli.output import Output, Subcommand, lines_of
-from viewer.models import Annotation, ShareLink
+from viewer.cli.output import Output, Subcommand, lines_of, one_line
+from viewer.models import Annotation, Run, ShareLink
 from viewer.presentation.comparison_references import reference_to
-from viewer.presentation.export import FORMATS, file_name
+from viewer.presentation.export import FORMATS, OTLP, file_name
 from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, subject_of
 from viewer.presentation.shared_objects import Shared, Subject, find_shared
 from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
 from viewer.records.permissions import can_share
-from viewer.validation import OPTIONAL_NAME, TEXT
+from viewer.validation import COLLECTOR, OPTIONAL_NAME, TEXT, shortened
 from viewer.web.login_links import owner
 
 # ``manage.py checkpoints note``: shows and changes names, stars, labels and notes.
@@ -232,12 +232,23 @@ def _add_export_arguments(parser: CommandParser) -> None:
             "The new file to write (default: named after the run, in this folder); - for standard output."
         ),
     )
+    parser.add_argument(
+        "--to",
+        type=COLLECTOR,
+        metavar="URL",
+        help=_(
+            "Send OpenTelemetry spans to a collector instead, such as http://localhost:4318. "
+            "Headers and certificates come from the variables OTEL_EXPORTER_OTLP_…"
+        ),
+    )
 
 
 def _handle_export(options: Mapping[str, Any]) -> Output:
     """Write the file, which must not exist, or return its text for standard output. Raises CommandError."""
     run, wanted = checkpoint_at(options["checkpoint"]).run, FORMATS[options["format"]]
     document = {"run": run.key, "format": options["format"]}
+    if options["to"] is not None:
+        return _sent(run, options, document)
     if options["output"] == "-":
         text = wanted.write(run)
         return Output({**document, "text": text}, [], file=text)
@@ -250,6 +261,25 @@ def _handle_export(options: Mapping[str, Any]) -> Output:
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from None
     return Output({**document, "file": str(path.absolute())}, [_("Wrote %(path)s.") % {"path": path}])
+
+
+def _sent(run: Run, options: Mapping[str, Any], document: Mapping[str, Any]) -> Output:
+    """Send the spans of the run to a collector. Raises CommandError."""
+    if options["format"] not in OTLP or options["output"] is not None:
+        raise CommandError(
+            _("--to needs --format %(formats)s, and no --output.") % {"formats": " | ".join(OTLP)}
+        )
+    from viewer.presentation import export_spans
+
+    address = options["to"]
+    try:
+        sent = export_spans.send(run, address, has_content=OTLP[options["format"]])
+    except export_spans.NotSent as error:
+        values = {"address": address, "reason": shortened(one_line(str(error)))}
+        raise CommandError(_("%(address)s has not accepted the spans: %(reason)s") % values) from None
+    line = ngettext("Sent %(count)d span to %(address)s.", "Sent %(count)d spans to %(address)s.", sent)
+    values = {"count": sent, "address": address}
+    return Output({**document, "sent": sent, "address": address}, [line % values])
 
 
 EXPORT = Subcommand(

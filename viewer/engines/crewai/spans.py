@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from viewer.engines.contents import short_title
 from viewer.engines.crewai.contents import Contents
-from viewer.engines.crewai.recorded_events import FAILED, Event
+from viewer.engines.crewai.recorded_events import FAILED, Event, arguments_in
 from viewer.engines.crewai.store_format import restarts
 from viewer.engines.recorded_calls import CallMessage
 from viewer.engines.spans import (
@@ -101,6 +101,7 @@ def _span(event: Event, number: int, record: _Record) -> Span:
         error=end.text if end and status == "failed" else "",
         events_before=number,
         call_id=event.id if kind == "model" else "",
+        arguments=arguments_in(event.arguments) if kind == "tool" else None,
     )
 
 

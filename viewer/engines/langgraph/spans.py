@@ -111,7 +111,7 @@ def _calls(unit: Span, task: Task, before: Contents) -> Iterator[Span]:
             if message.role == "assistant":
                 found.append(_model_call(span_id, unit, message, one, prompt))
             elif message.role == "tool":
-                found.append(_tool(span_id, unit, message))
+                found.append(_tool(span_id, unit, message, prompt))
             prompt = (*prompt, call_message(message))
     return _shared(unit, found)
 
@@ -127,18 +127,21 @@ def _model_call(
     return replace(span, label=call.model, call=call) if call else span
 
 
-def _tool(span_id: str, unit: Span, message: ChatMessage) -> Span:
+def _tool(span_id: str, unit: Span, message: ChatMessage, prompt: tuple[CallMessage, ...]) -> Span:
+    requested = (tool for one in reversed(prompt) for tool in one.tools if tool.id == message.answers_call)
+    call = next(requested, None)
     status: SpanStatus = "failed" if message.is_error else "done"
     answer, error = ("", message.text) if message.is_error else (message.text, "")
     return replace(
         unit,
         id=span_id,
         kind="tool",
-        label=message.name,
+        label=message.name or (call.name if call else ""),
         parent=unit.id,
         status=status,
         answer=answer,
         error=error,
+        arguments=call.arguments if call else None,
     )
 
 
