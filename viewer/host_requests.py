@@ -699,6 +699,16 @@ class CheckCommit(Request[None], frozen=True):
     commit: str
 
 
+class CompareCode(Request[str], frozen=True):
+    """Return what identifies a project's code if it differs from the recorded code with this key, or may.
+
+    Empty if it is the same. Without a key, no code was recorded, so it may differ.
+    """
+
+    project: int
+    code: int | None
+
+
 class ReadCodeDifference(Request[CodeDifference], frozen=True):
     """Return a source of a project as the recorded code with this key has it, and as it is now."""
 

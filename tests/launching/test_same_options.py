@@ -140,6 +140,8 @@ FIELDS: Mapping[str, tuple[str, str, Callable[[str], Sent | None]] | None] = {
     "fork code": ("crew", "", plain("code")),
     "fork branch": ("crew", "", plain("branch")),
     "fork into": ("crew", "", plain("into")),
+    # A form has a link for each location.
+    "fork on": None,
     "sweep branch": ("crew", "", plain("branch")),
     "sweep vary": ("crew", "topic=", listed("vary-input:topic")),
     "sweep vary-answer": ("waiting", "", listed("vary-answer")),

@@ -70,9 +70,11 @@ def stored(location: Location, entity: dict[str, Any]) -> Checkpoint:
     return Checkpoint.objects.get(checkpoint_id=name)
 
 
-def checked(checkpoint: Checkpoint, entry_point: str = "crew:build", **report: Any) -> PreflightCheck:
+def checked(
+    checkpoint: Checkpoint, entry_point: str = "crew:build", project: Project | None = None, **report: Any
+) -> PreflightCheck:
     """Return a finished preflight check of a run with this report, which is empty by default."""
-    project = checkpoint.location.project
+    project = project or checkpoint.location.project
     assert project
     fingerprint = fingerprint_of(checkpoint, project, entry_point)
     check, _is_new = PreflightCheck.objects.get_or_create(
@@ -108,12 +110,14 @@ def is_startable(text: str) -> bool:
     return "disabled" not in button[0]
 
 
-def filled(client: Client, checkpoint: Checkpoint, name: str = "fork", **changes: Any) -> dict[str, Any]:
+def filled(
+    client: Client, checkpoint: Checkpoint, name: str = "fork", query: str = "", **changes: Any
+) -> dict[str, Any]:
     """Return what a browser would send for the page, with these changes; ``a__b`` means ``a:b``.
 
     Losses are accepted.
     """
-    text = client.get(page(checkpoint, name)).content.decode()
+    text = client.get(page(checkpoint, name) + query).content.decode()
     text = re.sub(r'<input(?![^>]* checked)[^>]* type="radio"[^>]*>', "", text)
     found = dict(re.findall(r'<input[^>]* name="([^"]+)"[^>]* value="([^"]*)"', text))
     found |= dict(re.findall(r'<textarea[^>]* name="([^"]+)"[^>]*>\n([^<]*)</textarea>', text))

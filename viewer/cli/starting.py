@@ -40,11 +40,11 @@ from viewer.launching.options import (
 )
 from viewer.launching.preview import LaunchPreview, ask_next, in_project, preview_launch
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, messages_of
-from viewer.launching.requests import ForkRequest
+from viewer.launching.requests import ACCEPT_ALL, ForkRequest
 from viewer.launching.start import EffectsRefused, start
 from viewer.launching.tools import tool_document, tool_lines, tool_views
 from viewer.messages.translation import translate
-from viewer.models import AcceptedEffect, Checkpoint, Job, Question
+from viewer.models import AcceptedEffect, Checkpoint, Job, Location, Question
 from viewer.presentation.code import code_changes
 from viewer.presentation.jobs.status import hint, limit_label, status_label, warnings_of
 from viewer.records.bodies import stored_contents
@@ -60,6 +60,7 @@ HINTS: dict[Code, str | Promise] = {
     Code.ENTRY_POINT: gettext_lazy(
         "Name the project's folder with --project, and what runs with --graph or --entrypoint."
     ),
+    Code.CODE: gettext_lazy("Accept it with --accept-code."),
     Code.HOST: gettext_lazy("Queue it with --queue."),
     Code.PROJECT: gettext_lazy("Name another project with --project, or its interpreter with --python."),
     Code.EFFECTS: gettext_lazy(
@@ -139,11 +140,24 @@ def contents_to_run(checkpoint: Checkpoint) -> Contents:
     return stored_contents(checkpoint)
 
 
-def request_from(type_: type[R], checkpoint: Checkpoint, branch: str, options: Mapping[str, Any]) -> R:
-    """The request, without a project. Raises CommandError for invalid arguments."""
+def request_from(
+    type_: type[R],
+    checkpoint: Checkpoint,
+    branch: str,
+    options: Mapping[str, Any],
+    on: Location | None = None,
+) -> R:
+    """The request, without a project unless it runs ``on`` another host.
+
+    Raises CommandError for invalid arguments.
+    """
     contents = contents_to_run(checkpoint)
+    values = checkpoint_values(on or checkpoint.location, checkpoint, contents, options)
+    if on:
+        accepted = replace(values["accepted"], code=ACCEPT_ALL if options["accept_code"] else "")
+        values |= {"project": on.project, "on": on, "accepted": accepted}
     return type_(
-        **checkpoint_values(checkpoint, contents, options),
+        **values,
         **choices_of(options, contents),
         branch=branch,
         edits=edits_of(options, contents),
@@ -152,10 +166,13 @@ def request_from(type_: type[R], checkpoint: Checkpoint, branch: str, options: M
 
 
 def checkpoint_values(
-    checkpoint: Checkpoint, contents: Contents, options: Mapping[str, Any]
+    location: Location, checkpoint: Checkpoint, contents: Contents, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The fields of every request from a checkpoint, without a project. Raises CommandError."""
-    folder, entry_point = source_of(checkpoint.location, contents, options)
+    """The fields of every request that runs a checkpoint at a location, without a project.
+
+    Raises CommandError.
+    """
+    folder, entry_point = source_of(location, contents, options)
     return {
         "checkpoint": checkpoint,
         "contents": contents,
@@ -177,9 +194,10 @@ def started(request: ForkRequest, options: Mapping[str, Any]) -> Output:
         return refusal(request.branch, steps, LaunchRefused(early))
     if options["plan"]:
         return _planned(preview)
-    project = project_for(request.checkpoint.location, options)
+    if preview.request.project is None:
+        preview = in_project(preview, project_for(request.checkpoint.location, options))
     try:
-        job = start(in_project(preview, project))
+        job = start(preview)
     except LaunchRefused as refused:
         return refusal(request.branch, steps, refused)
     return outcome_of(job, steps, options["wait"])
@@ -225,7 +243,7 @@ def _planned(preview: LaunchPreview) -> Output:
     contents = preview.request.contents
     known = [step_text(step) for step in steps] or [_(kind_of(engine_of(contents), contents.kind).no_steps)]
     # The request has no project yet: only a start confirms one.
-    request = replace(preview.request, project=preview.request.checkpoint.location.project)
+    request = replace(preview.request, project=preview.request.location.project)
     views = tool_views(preview.recorded, request)
     tools = [line for view in views for line in tool_lines(view)]
     code = code_changes(request.checkpoint, request.project)

@@ -27,6 +27,9 @@ OWNERS: dict[str, tuple[Any, Any]] = {
     "question": (Question, Coalesce("job__host", "job__location__host")),
 }
 
+# Requests about a run from a checkpoint in a project.
+OF_PROJECT = (asked.CheckCheckpoint, asked.ListNewEffects)
+
 
 def answer(
     request: asked.Request[Reply], report: asked.Report | None = None, host: int | None = None
@@ -56,6 +59,9 @@ def host_of(request: asked.Request[Any]) -> int | None:
             if model is Checkpoint and (drafted := _host_of_draft(key)):
                 # Only this host has its scratch store. It sees the project as well, which is in its pool.
                 return drafted
+            if model is Checkpoint and isinstance(request, OF_PROJECT):
+                # The project's host starts from the stored copy, if the location is another host's.
+                continue
             found.add(model.objects.values_list(way, flat=True).get(pk=key))
     if len(found) > 1:
         raise asked.JobRefused("job.other_host")

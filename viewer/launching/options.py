@@ -388,6 +388,10 @@ INTO = _choice(
     SCRATCH,
     _("When it has ended"),
 )
+ON = _text(
+    "on", "HOST:LOCATION", _("Run on another host that has the project, and write to its location."), AS_TYPED
+)
+ACCEPT_CODE = _switch("accept-code", _("Run on another host although its code differs, or may differ."))
 PUBLISH_INTO = _choice(
     "into",
     _("A new thread, or the one that was forked: this moves its head."),

@@ -16,6 +16,7 @@ from viewer.engines.tool_calls import RecordedTools
 from viewer.host_requests import JobRefused, ListNextUnits, ReadSource, ask
 from viewer.launching import labels
 from viewer.launching.findings import CheckedLaunch, digest_of, find_redacted_parts
+from viewer.launching.other_host import OtherHostCheck, check_other_host
 from viewer.launching.recorded_code import commit_of, commit_refusals
 from viewer.launching.refusals import (
     Code,
@@ -186,6 +187,7 @@ class LaunchPreview(CheckedLaunch):
     plan: PlanPreview
     redacted_parts: list[str] = field(default_factory=list)
     recorded: RecordedTools = field(default_factory=RecordedTools)
+    other_host: OtherHostCheck = field(default_factory=OtherHostCheck)
 
     @property
     def tools(self) -> list[ToolView]:
@@ -203,15 +205,19 @@ class LaunchPreview(CheckedLaunch):
     @property
     def needs_preflight(self) -> bool:
         """Whether a preflight check is useful: no other refusal is final."""
-        passable = {Code.BRANCH, Code.REDACTED_PARTS}
+        passable = {Code.BRANCH, Code.REDACTED_PARTS, Code.CODE}
         is_known = self.request.project is not None and self.away is None
         return is_known and all(one.code in passable for one in self.checks)
 
     @property
     def plan_digest(self) -> str:
-        """A digest of the plan and its commit. A form sends the digest of the plan that it showed."""
+        """A digest of the plan, its commit and the copy that another host starts from.
+
+        A form sends the digest of the plan that it showed.
+        """
         steps = "\n".join(f"{step.unit} {step.action}" for step in self.plan.steps)
-        return sha256(f"{commit_of(self.request)}\n{steps}".encode()).hexdigest()[:16]
+        text = f"{commit_of(self.request)}\n{self.other_host.copy}\n{steps}"
+        return sha256(text.encode()).hexdigest()[:16]
 
     @property
     def redacted_digest(self) -> str:
@@ -256,6 +262,8 @@ def preview_launch(request: ForkRequest) -> LaunchPreview:
     away = away_host(request.project)
     preview = LaunchPreview(request=request, plan=plan, away=away, recorded=recorded)
     preview.checks = source_refusals(request)
+    preview.other_host = check_other_host(request)
+    preview.checks += preview.other_host.refusals
     if not request.checkpoint.has_no_copy:
         preview.checks += [Refusal(Code.PLAN, message) for message in plan.refusals]
     edits = request.edits
@@ -269,7 +277,7 @@ def preview_launch(request: ForkRequest) -> LaunchPreview:
         if not is_draft or request.into:
             preview.checks.append(Refusal(Code.PUBLISH, translate(UserMessage("saver.no_runs"))))
     if is_fork:
-        preview.checks += branch_refusals(request.branch, request.checkpoint.location.taken_branches)
+        preview.checks += branch_refusals(request.branch, request.location.taken_branches)
     elif _kind(request).resumes_last_only and not request.checkpoint.is_last:
         message = _("Only the last checkpoint of a thread can be resumed. Fork this one instead.")
         preview.checks.append(Refusal(Code.CHECKPOINT, message))
@@ -312,7 +320,8 @@ def source_of(request: CheckpointRequest) -> Any:
     engine = engine_of(contents).name
     commit = commit_of(request)
     asked = ReadSource(engine, str(request.folder), request.entry_point, contents.kind, commit)
-    return ask(asked, host=request.checkpoint.location.host_id)
+    host = request.project.host_id if request.project else request.checkpoint.location.host_id
+    return ask(asked, host=host)
 
 
 def redacted_refusal(parts: Sequence[str]) -> Refusal:

@@ -6,24 +6,14 @@ from viewer.host_requests import CheckCommit, HostAway, JobRefused, ask
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import CheckpointRequest
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Job, Project, RecordedCode
-
-
-def recorded_code(checkpoint: Checkpoint, project: Project | None) -> RecordedCode | None:
-    """Return the code that the job recorded which wrote this checkpoint with this project."""
-    if project is None:
-        return None
-    jobs = Job.objects.filter(run=checkpoint.run_id, project=project, code__isnull=False)
-    wrote = jobs.filter(events__kind="checkpoint", events__data__id=checkpoint.checkpoint_id)
-    job = wrote.select_related("code").order_by("-started_at").first()
-    return job.code if job else None
+from viewer.models import RecordedCode
 
 
 def commit_of(request: CheckpointRequest) -> str:
     """Return the commit that this request runs; empty for the code in the project's folder."""
     if not request.uses_recorded_code:
         return ""
-    code = recorded_code(request.checkpoint, request.project or request.checkpoint.location.project)
+    code = RecordedCode.of(request.checkpoint, request.project or request.checkpoint.location.project)
     return code.commit if code else ""
 
 

@@ -34,6 +34,7 @@ class Code(StrEnum):
     PREFLIGHT = "preflight"
     VARIATIONS = "variations"
     TARGET = "target"
+    CODE = "code"
     PUBLISH = "publish"
     SCORE = "score"
     REPLAY = "replay"

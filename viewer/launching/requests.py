@@ -64,13 +64,14 @@ ACCEPT_ALL = "*"
 class Accepted:
     """What a person accepted before the start.
 
-    ``redacted_parts`` and ``losses`` are the digest that the preview showed, or ``ACCEPT_ALL``.
+    ``redacted_parts``, ``losses`` and ``code`` are the digest that the preview showed, or ``ACCEPT_ALL``.
     ``effects`` accepts all effects of the checkpoint for the project.
     """
 
     redacted_parts: str = ""
     losses: str = ""
     effects: bool = False
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +146,8 @@ class CheckpointRequest(LaunchRequest):
 class ForkRequest(CheckpointRequest):
     """A fork with these edits, on a new branch. ``again_stale`` has all stale steps run again.
 
-    ``into`` is the fork target to which it is published when it has ended; empty for none.
+    ``into`` is the fork target to which it is published when it has ended; empty for none. ``on`` is a
+    location of another host, on which it runs in the project of that location, and to which it writes.
     """
 
     kind: ClassVar[Job.Kind] = Job.Kind.FORK
@@ -153,6 +155,12 @@ class ForkRequest(CheckpointRequest):
     edits: Edits = field(default_factory=Edits)
     again_stale: bool = False
     into: str = ""
+    on: Location | None = None
+
+    @property
+    def location(self) -> Location:
+        """The location to which it writes."""
+        return self.on or self.checkpoint.location
 
     @property
     def run_options(self) -> Options:
@@ -286,7 +294,7 @@ def fork_branch(request: ForkRequest, also_taken: Collection[str] = ()) -> str:
     """Return a free branch name for the edits of a fork, such as ``year-2030`` or ``draft-edited``."""
     # A form that is sent twice names the same branch.
     own = Job.objects.filter(idempotency_key=request.key).values_list("branch", flat=True)
-    taken = request.checkpoint.location.taken_branches - set(own)
+    taken = request.location.taken_branches - set(own)
     return name_for(list(_changes(request)), taken.union(also_taken))
 
 

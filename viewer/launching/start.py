@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -33,7 +33,7 @@ from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project, Run, accept_effects
 from viewer.records.queue import claimants, enqueue
-from viewer.records.runner_requests import REPEATABLE_EDITS, request_for
+from viewer.records.runner_requests import ACCEPTED, REPEATABLE_EDITS, request_for
 
 # Reserves a branch for a job. Called in the transaction that stores the job's row.
 
@@ -188,7 +188,10 @@ def start(preview: LaunchPreview) -> Job:
         request.entry_point,
         preview.options,
         request.settings,
+        request.on,
     )
+    if request.on:
+        job_request = cast(Request, {**job_request, ACCEPTED: preview.other_host.accepted})
     if earlier := earlier_job(request, job_request):
         return earlier
     if request.seen_plan not in (None, preview.plan_digest):
@@ -221,6 +224,8 @@ def queued(
 ) -> Job:
     """Store and return the job of a request from a checkpoint. Raises LaunchRefused."""
     try:
+        if isinstance(request, ForkRequest) and request.on:
+            return _start_on_other_host(request, job_request, plan)
         return start_job(
             request.checkpoint,
             request.project,
@@ -234,6 +239,22 @@ def queued(
         )
     except JobRefused as refused:
         raise LaunchRefused([refusal_of(refused, kind)]) from refused
+
+
+def _start_on_other_host(
+    request: ForkRequest, job_request: Request, plan: Sequence[Mapping[str, Any]]
+) -> Job:
+    """The queued job of a fork on another host. It gets its run with its first checkpoint there."""
+    values = {
+        "kind": request.kind,
+        "location": request.on,
+        "checkpoint": request.checkpoint,
+        "requested_by": request.requested_by,
+        "branch": job_request["branch"],
+        "request": dict(job_request),
+        "plan": [dict(step) for step in plan],
+    }
+    return _queued(values, request.project, request.key, request.options)
 
 
 def check_effects(request: CheckpointRequest) -> None:

@@ -197,6 +197,22 @@ CATALOG: dict[str, str] = {
     "host.path_refused": _(
         "%(path)s is outside the folders that may be opened there (CHECKPOINT_ROOTS): %(roots)s"
     ),
+    # Why no fork of a checkpoint starts on another host.
+    "other_host.code_differs": _(
+        "The project's code on this host is not what was accepted. Nothing was started: compare it again."
+    ),
+    "other_host.copy_changed": _(
+        "The stored copy of the checkpoint is not the one that was chosen. Nothing was started: "
+        "fork it again."
+    ),
+    "other_host.needs_source": _(
+        "A run of this engine reads the checkpoint at its location, so it can only run on that host."
+    ),
+    "other_host.no_copy": _("No copy of this checkpoint is stored, so another host cannot start from it."),
+    "other_host.redacted_copy": _(
+        "The stored copy of this checkpoint lacks what was redacted, and secrets do not leave their host."
+        " Fork it on its own host, or choose another checkpoint."
+    ),
     # Why a host of a pool runs nothing at a location, or why a location cannot be in a pool.
     "pool.large_project": _(
         "The project has more than %(most)d files of source, so other hosts cannot compare it."

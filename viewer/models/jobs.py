@@ -181,6 +181,22 @@ class RecordedCode(models.Model):
         digest = sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
         return cls.objects.get_or_create(digest=digest, defaults=values)[0]
 
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, project: Project | None) -> RecordedCode | None:
+        """Return the code that the job recorded which wrote this checkpoint with this project.
+
+        A project of another host is compared with the code of the checkpoint's own project.
+        """
+        own = checkpoint.location
+        if project and project.host_id != own.host_id:
+            project = own.project
+        if project is None:
+            return None
+        jobs = Job.objects.filter(run=checkpoint.run_id, project=project, code__isnull=False)
+        wrote = jobs.filter(events__kind="checkpoint", events__data__id=checkpoint.checkpoint_id)
+        job = wrote.select_related("code").order_by("-started_at").first()
+        return job.code if job else None
+
 
 # Jobs: launches that a person has requested.
 
@@ -340,6 +356,11 @@ class Job(Metered):
     def is_waiting_for_an_answer(self) -> bool:
         """Whether a question waited when this was first read. A page reads it several times."""
         return self.status == self.Status.RUNNING and self.questions.waiting().exists()
+
+    @property
+    def is_on_other_host(self) -> bool:
+        """Whether it forks a checkpoint of another location, which another host reads."""
+        return self.checkpoint is not None and self.checkpoint.location_id != self.location_id
 
     def claim(self, database: str | None = None) -> bool:
         """Claim a queued job for this process, and record this machine as its host.

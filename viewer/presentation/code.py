@@ -6,7 +6,6 @@ from django.utils.translation import gettext, ngettext
 
 from viewer.formats import count_text
 from viewer.host_requests import ChangedFile, HostAway, ListCodeChanges, ask
-from viewer.launching.recorded_code import recorded_code
 from viewer.models import Checkpoint, Project, RecordedCode
 
 MAX_SHOWN = 20
@@ -61,9 +60,10 @@ class CodeChanges:
 def code_changes(checkpoint: Checkpoint, project: Project | None) -> CodeChanges | None:
     """Return what has changed in this project since the checkpoint was written.
 
-    None if no job of this project wrote it, if none of its code was recorded, or if the host is away.
+    The project may be that of another host on which the checkpoint is forked. None if no job of the
+    checkpoint's project wrote it, if none of its code was recorded, or if the host is away.
     """
-    code = recorded_code(checkpoint, project)
+    code = RecordedCode.of(checkpoint, project)
     if code is None or project is None:
         return None
     try:

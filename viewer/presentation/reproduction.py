@@ -61,7 +61,7 @@ def command_of(job: Job, what: Reproduction) -> str:
     It names no branch: a fork gets a new one, since the name that the job had is taken.
     """
     target = what.location if job.checkpoint is None else job.checkpoint.target
-    words = [COMMAND, what.kind, target, *_edits(what), *_choices(job), *_project(job)]
+    words = [COMMAND, what.kind, target, *_edits(what), *_choices(job), *_place(job)]
     return shlex.join(words)
 
 
@@ -104,8 +104,11 @@ def _choices(job: Job) -> Iterator[str]:
         yield from ("--thread", str(options["thread"]))
 
 
-def _project(job: Job) -> Iterator[str]:
-    if job.project:
+def _place(job: Job) -> Iterator[str]:
+    """The location of another host, or the project."""
+    if job.is_on_other_host:
+        yield from ("--on", f"{job.location.host.name}:{job.location.path}")
+    elif job.project:
         yield from ("--project", job.project.folder)
         if job.project.interpreter:
             yield from ("--python", job.project.interpreter)

@@ -400,7 +400,7 @@ def _failed_jobs() -> list[Job]:
         # A resume writes to its branch, of which its checkpoint is not the end any more.
         is_resume = job.kind == Job.Kind.RESUME and job.status not in _GIVEN_UP
         if job.checkpoint and (is_resume or job.pk in continuing):
-            continued.add((job.run_id, job.checkpoint.recorded_branch))
+            continued.add((job.checkpoint.run_id, job.checkpoint.recorded_branch))
     return found
 
 

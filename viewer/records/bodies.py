@@ -1,17 +1,19 @@
 """The contents of a checkpoint, from its stored copy, or read by the host at its source."""
 
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from typing import Any
 
 import zstandard
 from django.conf import settings
 
 from viewer.engines import engine_of
-from viewer.engines.protocol import Contents
+from viewer.engines.protocol import Contents, kind_of
 from viewer.host_requests import NotReadable, ReadBodies, ReadBody, ask
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location, StoredCopy
 from viewer.records import bucket
+from viewer.redaction import MARKER
 from viewer.redaction.json_bytes import decoded
 
 # Maximum memory in bytes of the decoded values of one checkpoint.
@@ -44,6 +46,27 @@ def _compressed(checkpoint: Checkpoint) -> tuple[bytes, UserMessage | None]:
     elif copy.fingerprint:
         reason = UserMessage("import.deleted_at_source")
     return bucket.read(copy), reason
+
+
+def copy_to_send(checkpoint: Checkpoint) -> bytes:
+    """The JSON of the stored copy from which another host starts a run. Raises NotReadable.
+
+    Nothing may have been redacted in it.
+    """
+    if kind_of(engine_of(checkpoint.location), checkpoint.entity).needs_source:
+        raise NotReadable("other_host.needs_source")
+    copy = getattr(checkpoint, "stored_copy", None)
+    if copy is None or copy.fingerprint or not copy.has_body:
+        raise NotReadable("other_host.no_copy")
+    data = zstandard.ZstdDecompressor().decompress(bucket.read(copy))
+    if MARKER.encode() in data or MARKER in checkpoint.source_key:
+        raise NotReadable("other_host.redacted_copy")
+    return data
+
+
+def copy_digest(data: bytes) -> str:
+    """The digest that identifies the JSON of a copy."""
+    return sha256(data).hexdigest()
 
 
 def _is_shown_from_source(checkpoint: Checkpoint, copy: StoredCopy) -> bool:

@@ -17,7 +17,7 @@ from viewer.engines.runner_request import (
     StepRequest,
     StoreKind,
 )
-from viewer.models import Checkpoint, Job
+from viewer.models import Checkpoint, Job, Location
 from viewer.records.bodies import stored_contents
 
 
@@ -30,6 +30,10 @@ class HasStoreKind(Protocol):
 
 # The key of a stored request that holds the edits without secrets, for a retry. No runner gets it.
 REPEATABLE_EDITS = "kept"
+
+
+# The key of a stored request with what a start on another host accepted. No runner gets it.
+ACCEPTED = "accepted"
 
 
 # The name that the engine gives to the branch of a new run.
@@ -45,13 +49,17 @@ def request_for(
     entry_point: str = "",
     options: Options | None = None,
     settings: RunSettings = NO_SETTINGS,
+    target: Location | None = None,
 ) -> Request:
     """The request of a fork or resume, to be stored with its job. ``request_of`` completes it for the runner.
 
-    ``edits.outputs`` holds a text for each unit, or an ``OutputEdit`` if the output is JSON.
+    ``edits.outputs`` holds a text for each unit, or an ``OutputEdit`` if the output is JSON. ``target`` is
+    the location on another host to which a fork writes. It starts from the stored copy there.
     """
     request = _request_without_edits(checkpoint)
-    if checkpoint.state == Checkpoint.State.PRUNED:
+    if target is not None:
+        request["location"] = LocationTarget(path=target.path, store_kind=store_kind_of(target))
+    if target is not None or checkpoint.state == Checkpoint.State.PRUNED:
         request["checkpoint"]["stored"] = True
     if kind == Job.Kind.FORK:
         request["kind"], request["branch"] = "fork", branch

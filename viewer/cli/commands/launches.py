@@ -37,6 +37,7 @@ from viewer.formats import count_text
 from viewer.host_requests import ListEntryPointKinds, ListNamedEntryPoints, ask
 from viewer.launching.new_run import new_run, preview_new_run
 from viewer.launching.options import (
+    ACCEPT_CODE,
     ACCEPT_LOSSES,
     BRANCH,
     CACHE_WARMUP,
@@ -45,6 +46,7 @@ from viewer.launching.options import (
     INTO,
     MODEL,
     NEW_THREAD_NAME,
+    ON,
     PUBLISH_INTO,
     QUEUE,
     SCHEDULE,
@@ -52,6 +54,7 @@ from viewer.launching.options import (
     THREAD,
     parse_fork_target,
 )
+from viewer.launching.other_host import other_locations
 from viewer.launching.publish import PublishPreview, preview_publish, publish
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.requests import (
@@ -65,7 +68,7 @@ from viewer.launching.requests import (
 from viewer.launching.sweep import score
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
-from viewer.models import Job, Location, Project
+from viewer.models import Checkpoint, Job, Location, Project
 from viewer.presentation.comparison_sides import score_in
 from viewer.records.runner_requests import FIRST_BRANCH
 from viewer.stores.addresses import SAVER_PREFIX, is_uri, name_in
@@ -85,12 +88,13 @@ def _add_fork_arguments(parser: CommandParser) -> None:
             gettext_lazy("LangGraph: show what would run next for each --as-node, without starting anything.")
         ),
     )
-    add_options(parser, BRANCH, INTO)
+    add_options(parser, BRANCH, INTO, ON, ACCEPT_CODE)
 
 
 def _handle_fork(options: Mapping[str, Any]) -> Output:
     checkpoint = checkpoint_at(options["checkpoint"])
-    request = request_from(ForkRequest, checkpoint, options["branch"] or "", options)
+    on = _other_location(checkpoint, options) if options["on"] else None
+    request = request_from(ForkRequest, checkpoint, options["branch"] or "", options, on)
     if not request.branch:
         request = replace(request, branch=fork_branch(request))
     if options["ask_next"]:
@@ -99,6 +103,18 @@ def _handle_fork(options: Mapping[str, Any]) -> Output:
     into = parsed("--into", partial(parse_fork_target, kind=kind), options["into"])
     request = replace(request, into=into)
     return started(request, options)
+
+
+def _other_location(checkpoint: Checkpoint, options: Mapping[str, Any]) -> Location:
+    """The location of another host that ``--on`` names. Raises CommandError."""
+    known = other_locations(checkpoint)
+    found = next((one for one in known if options["on"] == f"{one.host.name}:{one.path}"), None)
+    if found is None:
+        message = _("It can be forked at these locations of other hosts: %s")
+        raise CommandError(message % (", ".join(f"{one.host.name}:{one.path}" for one in known) or "-"))
+    if any(options[name] for name in ("project", "python", "env_file")):
+        raise CommandError(_("--on runs in the project of that location. Name no other one."))
+    return found
 
 
 FORK = Subcommand(

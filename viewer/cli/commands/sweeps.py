@@ -108,7 +108,7 @@ def _sweep_request(options: Mapping[str, Any]) -> SweepRequest:
     checkpoint = checkpoint_at(options["checkpoint"])
     contents = contents_to_run(checkpoint)
     request = SweepRequest(
-        **checkpoint_values(checkpoint, contents, options),
+        **checkpoint_values(checkpoint.location, checkpoint, contents, options),
         prefix=options["branch"] or "",
         dimensions=dimensions_of(options, contents),
         again_stale=options["again_stale"],

@@ -129,6 +129,12 @@ def _(request: asked.CheckCommit) -> None:
 
 
 @_answer.register
+def _(request: asked.CompareCode) -> str:
+    recorded = RecordedCode.objects.filter(pk__in=[request.code]).first()
+    return code.difference_digest(recorded, Project.objects.get(pk=request.project))
+
+
+@_answer.register
 def _(request: asked.ReadCodeDifference) -> asked.CodeDifference:
     recorded = RecordedCode.objects.get(pk=request.code)
     return code.difference(recorded, Project.objects.get(pk=request.project), request.name)

@@ -3,6 +3,7 @@
 Only reads, and never more than the limits below.
 """
 
+import json
 import logging
 import os
 import stat
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -298,6 +300,22 @@ def changes_since(recorded: RecordedCode, project: Project) -> list[ChangedFile]
     if is_all and is_complete:
         changes |= dict.fromkeys(before.keys() - now.keys(), "removed")
     return [ChangedFile(name, changes[name]) for name in _without_secrets(sorted(changes), project)]
+
+
+def difference_digest(recorded: RecordedCode | None, project: Project) -> str:
+    """Return what identifies the code of a project, if it differs from what was recorded, or may differ.
+
+    Empty if all of the code is known and the same.
+    """
+    before = recorded.files if recorded else {}
+    like = next(iter(before.values()), "")
+    found, is_all = sources_of(project)
+    read, is_read = _digests(found, Path(project.folder), like, time.monotonic() + SECONDS)
+    now = {name: read[name] for name in _without_secrets(read, project)}
+    is_complete = is_all and is_read and len(now) == len(found)
+    if recorded and recorded.is_complete and is_complete and now == before:
+        return ""
+    return sha256(json.dumps([sorted(now.items()), is_complete]).encode()).hexdigest()[:32]
 
 
 def difference(recorded: RecordedCode, project: Project, name: str) -> CodeDifference:

@@ -33,9 +33,9 @@ logger = logging.getLogger(__name__)
 def link_run(job: Job) -> None:
     """Set the job's run once one of its checkpoints is imported. Idempotent.
 
-    A fork or resume has its run from the start.
+    A fork or resume has its run from the start, except for a fork on another host.
     """
-    if job.kind != Job.Kind.RUN:
+    if job.kind != Job.Kind.RUN and not job.is_on_other_host:
         return
     reported = job.events.filter(kind="checkpoint").order_by("seq").values_list("data__id", flat=True)
     rows = Checkpoint.objects.filter(

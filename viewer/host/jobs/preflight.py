@@ -33,7 +33,7 @@ from viewer.host.jobs.starting import permissions_of, start_runner
 from viewer.host_requests import HostRefusal, JobRefused
 from viewer.messages.message import UserMessage, message_from, plain_text, redacted_message
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
-from viewer.records.bodies import stored_bytes
+from viewer.records.bodies import copy_to_send, stored_bytes
 from viewer.records.runner_requests import request_for, request_for_run
 
 # Fingerprints of everything that a preflight check depends on. A different one makes the check outdated.
@@ -136,7 +136,8 @@ def start_check(check: PreflightCheck, kind: str = "preflight", edits: Edits | N
         },
     )
     if checkpoint and request["checkpoint"].get("stored"):
-        storage.write_stored_copy(stored_bytes(checkpoint))
+        copy = copy_to_send(checkpoint) if _is_on_other_host(check) else stored_bytes(checkpoint)
+        storage.write_stored_copy(copy)
         request["checkpoint"]["source"] = storage.stored_copy
     copy_from_saver(storage, request, checkpoint)
     storage.write_request(request)
@@ -155,7 +156,18 @@ def _request(check: PreflightCheck, edits: Edits) -> Request:
     checkpoint = check.checkpoint
     if checkpoint is None:
         raise JobRefused("preflight.checkpoint_removed")
-    return request_for(checkpoint, Job.Kind.RESUME, checkpoint.recorded_branch, edits, [], check.entry_point)
+    request = request_for(
+        checkpoint, Job.Kind.RESUME, checkpoint.recorded_branch, edits, [], check.entry_point
+    )
+    if _is_on_other_host(check):
+        # The path of its location leads elsewhere on this machine.
+        request["checkpoint"]["stored"] = True
+    return request
+
+
+def _is_on_other_host(check: PreflightCheck) -> bool:
+    """Whether another host reads the location of the checkpoint."""
+    return check.checkpoint is not None and check.checkpoint.location.host_id != check.project.host_id
 
 
 def wait_for(check: PreflightCheck, runner: RunnerProcess) -> UserMessage | None:

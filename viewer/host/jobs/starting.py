@@ -14,6 +14,7 @@ from viewer.engines.protocol import kind_of
 from viewer.engines.runner_request import Permissions, Request
 from viewer.host.jobs import code, prewarm
 from viewer.host.jobs.checkout import Checkout, check_out
+from viewer.host.jobs.code import difference_digest
 from viewer.host.jobs.environment import (
     engine_of_project,
     protected_paths,
@@ -32,10 +33,10 @@ from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import NotConfigured, unredacted_source
 from viewer.host_requests import HostRefusal, JobRefused
-from viewer.models import Checkpoint, Job, Location, Project
+from viewer.models import Checkpoint, Job, Location, Project, RecordedCode
 from viewer.postgresql import rows_identity
-from viewer.records.bodies import stored_bytes, stored_contents
-from viewer.records.runner_requests import REPEATABLE_EDITS
+from viewer.records.bodies import copy_digest, copy_to_send, stored_bytes, stored_contents
+from viewer.records.runner_requests import ACCEPTED, REPEATABLE_EDITS
 from viewer.redaction import MARKER
 
 logger = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ def request_of(job: Job, checkout: Checkout | None = None) -> Request:
     """The stored request, completed for the runner: job id, project folder, permissions, limits, real ids."""
     folder = job.project.folder if job.project else ""
     folder = str(checkout.of(folder)) if checkout else folder
-    stored = {name: value for name, value in job.request.items() if name != REPEATABLE_EDITS}
+    stored = {name: value for name, value in job.request.items() if name not in (REPEATABLE_EDITS, ACCEPTED)}
     request = cast(Request, {**stored, "job": str(job.id), "folder": folder})
     if job.project:
         request = cast(Request, {**request, **permissions_of(job.project, checkout)})
@@ -120,6 +121,7 @@ def launch(job: Job) -> RunnerProcess | None:
     try:
         project = runnable(job.project)
         refuse_continued(job)
+        refuse_other_code(job, project)
         checkout = write_files(job, project)
         code.record(job, project, checkout)
         runner = start_runner(
@@ -157,6 +159,35 @@ def refuse_continued(job: Job) -> None:
         raise JobRefused("job.thread_continued")
 
 
+def refuse_other_code(job: Job, project: Project) -> None:
+    """Raise JobRefused if a fork of another host's checkpoint may not run with the code that is here now.
+
+    Its row may have been written by a process that was broken into, so everything is compared again.
+    """
+    checkpoint, location = job.checkpoint, job.location
+    if checkpoint is None or not job.is_on_other_host:
+        return
+    target = job.request.get("location") or {}
+    is_as_stored = (target.get("path"), target.get("store_kind")) == (location.path, location.store_kind)
+    is_known = job.kind == Job.Kind.FORK and is_stored(job.request) and location.project_id == project.pk
+    source = checkpoint.location.project
+    if not (is_known and is_as_stored and source and source.name == project.name):
+        raise JobRefused("job.other_host")
+    accepted, recorded = _accepted(job), RecordedCode.of(checkpoint, project)
+    if job.commit:
+        is_accepted = recorded is not None and job.commit == recorded.commit
+    else:
+        is_accepted = difference_digest(recorded, project) in ("", accepted.get("code"))
+    if not is_accepted:
+        raise JobRefused("other_host.code_differs")
+
+
+def _accepted(job: Job) -> Mapping[str, Any]:
+    """What the start on this host accepted."""
+    found = job.request.get(ACCEPTED)
+    return found if isinstance(found, dict) else {}
+
+
 def write_files(job: Job, project: Project) -> Checkout | None:
     """Write what the runner reads. Return the checkout of the commit that the job runs; None without one.
 
@@ -175,7 +206,10 @@ def write_files(job: Job, project: Project) -> Checkout | None:
     if is_stored(job.request):
         if job.checkpoint is None:
             raise JobRefused("job.stored_copy_missing")
-        storage.write_stored_copy(stored_bytes(job.checkpoint))
+        copy = copy_to_send(job.checkpoint) if job.is_on_other_host else stored_bytes(job.checkpoint)
+        if job.is_on_other_host and copy_digest(copy) != _accepted(job).get("copy"):
+            raise JobRefused("other_host.copy_changed")
+        storage.write_stored_copy(copy)
     return checkout
 
 

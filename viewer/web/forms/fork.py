@@ -236,14 +236,15 @@ def output_name(unit: str) -> str:
 
 
 # The names of the fields, which no Python name can be.
-ACCEPT_REDACTED, ACCEPT_EFFECTS = "accept-hidden", "accept-effects"
+ACCEPT_REDACTED, ACCEPT_EFFECTS, ACCEPT_CODE = "accept-hidden", "accept-effects", "accept-code"
 ANSWER = "match:"
 
 
 class PreflightForm(forms.Form):
     """``check`` and ``accept-effects`` are the buttons that start the check and accept what it listed.
 
-    ``accepted`` and ``accept-hidden`` are the digests of the losses and the redacted parts.
+    ``accepted``, ``accept-hidden`` and ``accept-code`` are the digests of the losses, the redacted parts and
+    the code of another host.
     """
 
     check = forms.CharField(required=False)
@@ -252,14 +253,18 @@ class PreflightForm(forms.Form):
     def __init__(self, data: Any) -> None:
         super().__init__(data)
         answers = [name for name in data or () if name.startswith(ANSWER)]
-        for name in (ACCEPT_REDACTED, ACCEPT_EFFECTS, *answers):
+        for name in (ACCEPT_REDACTED, ACCEPT_EFFECTS, ACCEPT_CODE, *answers):
             self.fields[name] = forms.CharField(required=False, strip=False)
 
     @property
     def accepted_by_person(self) -> Accepted:
-        """The digests of the redacted parts and losses that the person accepted."""
+        """The digests of the redacted parts, the losses and the code that the person accepted."""
         values = valid_values(self)
-        return Accepted(redacted_parts=values.get(ACCEPT_REDACTED, ""), losses=values.get("accepted", ""))
+        return Accepted(
+            redacted_parts=values.get(ACCEPT_REDACTED, ""),
+            losses=values.get("accepted", ""),
+            code=values.get(ACCEPT_CODE, ""),
+        )
 
     @property
     def accepted_effects(self) -> str:

@@ -14,10 +14,11 @@ from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import kind_of
 from viewer.launching.edits import added_value
+from viewer.launching.other_host import other_locations
 from viewer.launching.preview import LaunchPreview, preview_launch
 from viewer.launching.requests import ForkRequest, fork_branch
 from viewer.launching.start import start
-from viewer.models import Checkpoint, Job
+from viewer.models import Checkpoint, Job, Location
 from viewer.presentation.code import CodeChanges, code_changes
 from viewer.web.forms.fork import ForkForm, OutputsForm, PreflightForm, StateForm, ValuesForm, output_name
 from viewer.web.forms.options import models_form
@@ -32,6 +33,9 @@ from viewer.web.launch.page import (
     source_at,
 )
 from viewer.web.launch.retry import Retry, retry_of_fork
+
+# How many locations of other hosts have a link.
+MAX_OTHERS = 20
 
 
 class ForkParts:
@@ -192,15 +196,37 @@ class ForkPage(CheckpointPage[LaunchPreview, Job]):
     def code_error(self) -> str:
         return self.error_at("code")
 
+    @cached_property
+    def all_others(self) -> list[Location]:
+        """The locations of other hosts on which it can be forked."""
+        return other_locations(self.checkpoint) if self.is_fork else []
+
+    @property
+    def others(self) -> list[Location]:
+        """The locations of other hosts that have a link."""
+        return self.all_others[:MAX_OTHERS]
+
+    @property
+    def others_left_out(self) -> int:
+        return len(self.all_others) - len(self.others)
+
+    @property
+    def accepts_code(self) -> bool:
+        return self.request.accepted.code == self.preview.other_host.code
+
     def launch(self) -> Job:
         return start(self.preview)
 
 
 def fork_page(
-    type_: type[ForkRequest], checkpoint: Checkpoint, submission: Submission, retried: Job | None
+    type_: type[ForkRequest],
+    checkpoint: Checkpoint,
+    submission: Submission,
+    retried: Job | None,
+    on: Location | None = None,
 ) -> ForkPage:
-    """The page in its initial state, or with the submitted values."""
-    source, data = source_at(checkpoint), submission.data
+    """The page in its initial state, or with the submitted values. ``on`` is as in a ``ForkRequest``."""
+    source, data = source_at(checkpoint, on), submission.data
     retry = _retry(type_, source, submission, retried) if retried else None
     name = submission.call if type_.kind == Job.Kind.FORK else ""
     initial = retry.data if retry else _with_answer(source, name)
@@ -212,6 +238,7 @@ def fork_page(
         branch=parts.target.branch_name if type_.kind == Job.Kind.FORK else checkpoint.recorded_branch,
         edits=parts.edits,
         into=parts.target.target,
+        on=on,
         again_stale=parts.target.runs_stale_again,
         uses_recorded_code=parts.target.uses_recorded_code,
         accepted=preflight.accepted_by_person,

@@ -21,7 +21,7 @@ from viewer.launching.preview import LaunchPreview
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal
 from viewer.launching.requests import CheckpointRequest
 from viewer.launching.sweep import SweepPreview
-from viewer.models import Checkpoint, PreflightCheck, Project
+from viewer.models import Checkpoint, Location, PreflightCheck, Project
 from viewer.records.bodies import stored_contents
 from viewer.web.forms.fork import EntryPointForm, PreflightForm
 from viewer.web.forms.options import (
@@ -241,13 +241,13 @@ class StartingPoint:
     def proposed(self) -> dict[str, str]:
         """The proposed entry point, by field."""
         entry_point, contents = "", self.contents
-        if self.folder:
+        if self.folder and self.project:
             engine = engine_of(contents)
             entry_point = ask(
                 MatchEntryPoint(
                     engine.name, str(self.folder), self.entry_points, contents.kind, contents.name
                 ),
-                host=self.checkpoint.location.host_id,
+                host=self.project.host_id,
             )
         return {"entry_point": entry_point}
 
@@ -281,9 +281,9 @@ class StartingPoint:
         }
 
 
-def source_at(checkpoint: Checkpoint) -> StartingPoint:
-    """The checkpoint with its contents and the project of its location."""
-    return StartingPoint(checkpoint, stored_contents(checkpoint), checkpoint.location.project)
+def source_at(checkpoint: Checkpoint, on: Location | None = None) -> StartingPoint:
+    """The checkpoint with its contents and the project of its location, or that of ``on``."""
+    return StartingPoint(checkpoint, stored_contents(checkpoint), (on or checkpoint.location).project)
 
 
 def furthest(checkpoint: Checkpoint) -> Contents | None:

@@ -99,7 +99,7 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
 @require_GET
 def show(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show a job: its plan, events and outcome."""
-    related = ("run", "host", "location__host", "checkpoint", "project", "requested_by", "code")
+    related = ("run", "host", "location__host", "checkpoint__run", "project", "requested_by", "code")
     job = get_object_or_404(Job.objects.select_related(*related), pk=pk)
     shown = shown_job(job)
     context = {

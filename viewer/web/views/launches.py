@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID, uuid4, uuid5
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
@@ -15,10 +15,20 @@ from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
 from viewer.host_requests import CodeDifference, Prewarm, ReadCodeDifference, ReadInterpreter, ask
 from viewer.launching.findings import Findings
+from viewer.launching.other_host import other_locations
 from viewer.launching.preview import Asked, ask_next
-from viewer.launching.recorded_code import recorded_code
 from viewer.launching.requests import FORKS_AND_RESUMES
-from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run, Sweep, uuid_of
+from viewer.models import (
+    Checkpoint,
+    Job,
+    Location,
+    PreflightCheck,
+    Project,
+    RecordedCode,
+    Run,
+    Sweep,
+    uuid_of,
+)
 from viewer.presentation.diff import difference, folded
 from viewer.presentation.jobs.status import amount
 from viewer.presentation.listing import headings, known_sort
@@ -164,8 +174,8 @@ def next_units(request: HttpRequest, pk: int) -> HttpResponse:
 def show_code_difference(request: HttpRequest, pk: int) -> HttpResponse:
     """Show a source of the project as it was when the checkpoint was written, and as it is now."""
     checkpoint, name = get_checkpoint(pk), request.GET.get("name", "")
-    project = checkpoint.location.project
-    code = recorded_code(checkpoint, project)
+    project = (_other_location(request, checkpoint) or checkpoint.location).project
+    code = RecordedCode.of(checkpoint, project)
     found = CodeDifference(None, None)
     if code and project:
         found = ask(ReadCodeDifference(project.pk, code.pk, name))
@@ -188,6 +198,8 @@ def _fork_form(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
     page = _fork_page(request, checkpoint, kind)
 
     def address_of(job: Job) -> str:
+        if job.is_on_other_host:
+            return job.get_absolute_url()
         return f"{checkpoint.get_absolute_url()}&{urlencode({'job': job.pk})}"
 
     return launch_response(request, page, "forks/page.html", lambda: context_of(page), address_of)
@@ -195,7 +207,21 @@ def _fork_form(request: HttpRequest, pk: int, kind: Job.Kind) -> HttpResponse:
 
 def _fork_page(request: HttpRequest, checkpoint: Checkpoint, kind: str) -> ForkPage:
     retried = retried_job(request, checkpoint=checkpoint, kind=kind)
-    return fork_page(FORKS_AND_RESUMES[kind], checkpoint, submission_of(request), retried)
+    on = retried.location if retried and retried.is_on_other_host else _other_location(request, checkpoint)
+    if on and kind != Job.Kind.FORK:
+        raise Http404
+    return fork_page(FORKS_AND_RESUMES[kind], checkpoint, submission_of(request), retried, on)
+
+
+def _other_location(request: HttpRequest, checkpoint: Checkpoint) -> Location | None:
+    """The location of another host that the form or link names. Raises Http404 if no fork can run there."""
+    sent = request.POST if request.method == "POST" else request.GET
+    if not (named := sent.get("on", "")):
+        return None
+    found = next((one for one in other_locations(checkpoint) if str(one.uid) == named), None)
+    if found is None:
+        raise Http404
+    return found
 
 
 def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
@@ -209,7 +235,7 @@ def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
     return {
         "page": page,
         "address": address,
-        "page_address": f"{address}?retry={page.retry.job.pk}" if page.retry else address,
+        "page_address": _page_address(page, address),
         "plan_address": reverse(f"{page.kind}-plan", args=[checkpoint.pk]),
         "form": page.parts,
         "plan": page.preview.plan if isinstance(page, ForkPage) else None,
@@ -224,6 +250,13 @@ def context_of(page: ForkPage | SweepPage) -> dict[str, Any]:
         "engine_version": facts.engine_version if facts else "",
         "colours": branch_colours(checkpoint.run),
     }
+
+
+def _page_address(page: ForkPage | SweepPage, address: str) -> str:
+    if page.retry:
+        return f"{address}?retry={page.retry.job.pk}"
+    on = page.preview.request.on if isinstance(page, ForkPage) else None
+    return f"{address}?on={on.uid}" if on else address
 
 
 def get_checkpoint(pk: int) -> Checkpoint:
