@@ -279,6 +279,8 @@ def test_a_host_that_is_away_is_refused_or_waited_for(
         name="gpu-3", instance="third", seen_at=Now() - timedelta(hours=1), is_up=True
     )
     Location.objects.filter(pk=on.pk).update(host=other)
+    project = on.project
+    assert project
     project.host = other
     project.save()
     on = Location.objects.get(pk=on.pk)
