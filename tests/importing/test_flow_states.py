@@ -1,4 +1,4 @@
-"""A store of flow states is only read: nothing runs from it, writes to it or deletes there."""
+"""States are forked on a copy: nothing writes to a store of flow states or deletes there."""
 
 import json
 import sqlite3
@@ -10,19 +10,55 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from tests.flow_states import add_state, states_at
+from tests.flow_states import SCHEMA, add_state, states_at
 from tests.imported import imported_location
 from tests.real_stores import hashes_below
 from tests.terminal import Terminal
+from viewer.engines import engine_of
 from viewer.engines.crewai.labels import CREW
+from viewer.engines.plan import Edits
+from viewer.host.locations.importing import import_location
+from viewer.host.locations.indexing import import_scratch
 from viewer.host.locations.pruning import plan_prune
 from viewer.host.locations.write_targets import write_target_at, write_target_of
 from viewer.host_requests import PruneRules, UnknownLocation
 from viewer.launching.new_run import preview_new_run
 from viewer.launching.refusals import Code
 from viewer.launching.requests import NewRunRequest
-from viewer.models import Host, Location, Project
-from viewer.records.bodies import stored_body
+from viewer.models import Checkpoint, Host, Location, Project
+from viewer.records.bodies import stored_body, stored_contents
+
+JOB = "11111111-1111-4111-8111-111111111111"
+SOURCE = """
+from crewai.flow.flow import Flow, listen, router, start
+from crewai.flow.persistence import persist
+
+@persist()
+class Desk(Flow):
+    @start()
+    def choose(self): ...
+    @listen(choose)
+    def write(self): ...
+    @listen(write)
+    def check(self): ...
+"""
+
+ASKING = """
+from crewai.flow import human_feedback
+from crewai.flow.flow import Flow, listen, start
+
+class Desk(Flow):
+    @start()
+    def choose(self): ...
+    @listen(choose)
+    @human_feedback(message="Is it good?", emit=["rejected", "approved"])
+    def write(self): ...
+    @listen("approved")
+    def print_it(self): ...
+    @listen("rejected")
+    def bin_it(self): ...
+"""
+SECRET = "sk-proj-" + "a1B2" * 10
 
 
 @pytest.fixture
@@ -44,14 +80,150 @@ def test_its_runs_are_flows_with_their_states(location: Location, runner: Client
     assert "rounds" in state and "bees" in state
 
 
-def test_no_run_starts_from_a_state(location: Location, runner: Client) -> None:
-    page = runner.get(location.get_absolute_url()).content.decode()
-    assert reverse("new-run", args=[location.uid]) not in page
-    checkpoint = location.checkpoints.first()
-    assert checkpoint
-    page = runner.post(reverse("fork", args=[checkpoint.pk]), {"branch": "mine"}).content.decode()
-    assert "No run can start from a checkpoint of this kind." in page
-    assert not location.jobs.exists()
+@pytest.fixture
+def in_project(location: Location) -> Location:
+    """The location in a confirmed project with a flow of these methods."""
+    folder = Path(location.path).parent / "project"
+    (folder / ".venv/bin").mkdir(parents=True)
+    (folder / ".venv/bin/python").symlink_to("/bin/sh")
+    (folder / "desk.py").write_text(SOURCE)
+    project = Project(folder=str(folder))
+    project.change(
+        interpreter=str(folder / ".venv/bin/python"), environment_file="", entry_points=["desk:Desk"]
+    )
+    project.confirm(None)
+    Location.objects.filter(pk=location.pk).update(project=project)
+    return Location.objects.get()
+
+
+def test_a_fork_starts_the_flow_over(in_project: Location, runner: Client, terminal: Terminal) -> None:
+    page = runner.get(in_project.get_absolute_url()).content.decode()
+    assert reverse("new-run", args=[in_project.uid]) not in page
+    start = in_project.checkpoints.get(source_key="3")
+    page = runner.get(reverse("fork", args=[start.pk])).content.decode()
+    assert "the run starts over with this state" in page and "a draft in Forkline" in page
+    assert "restore_from_state_id" in page and "desk:Desk" in page
+    for name in ("choose", "write", "check"):
+        assert name in page
+    target = f"{in_project.path}#{start.checkpoint_id}"
+    text = terminal.text("fork", target, "--state", '{"topic": "wasps"}', "--plan")
+    assert "runs again" in text and "choose" in text
+
+
+def asking(location: Location, **context: object) -> Checkpoint:
+    """Import a flow that waits for feedback, as CrewAI stores it. Return its state."""
+    asked = {
+        "flow_id": "asks",
+        "flow_class": "desk.Desk",
+        "method_name": "write",
+        "method_output": "On bees",
+        "message": "Is it good?",
+        "emit": ["rejected", "approved"],
+        "llm": {"model": "gpt", "api_key": SECRET},
+        **context,
+    }
+    with closing(sqlite3.connect(location.path)) as connection:
+        add_state(connection, "asks", "write", {"id": "asks"})
+        row = ("asks", json.dumps(asked), "{}", "2026-11-20T10:09:00")
+        insert = "INSERT INTO pending_feedback (flow_uuid, context_json, state_json, created_at)"
+        connection.execute(f"{insert} VALUES (?, ?, ?, ?)", row)
+        connection.commit()
+    import_location(location)
+    return location.runs.get(key="asks").checkpoints.get()
+
+
+def test_pending_feedback_is_in_the_inbox_and_answered_by_a_resume(
+    in_project: Location, runner: Client, terminal: Terminal
+) -> None:
+    (Path(in_project.path).parent / "project/desk.py").write_text(ASKING)
+    state = asking(in_project, message=f"Is it good, {SECRET}?")
+    assert (state.run.status, state.trigger, state.is_last) == ("waiting", "feedback_pending", True)
+    shown = runner.get(reverse("inbox")).content.decode()
+    asked = runner.get(reverse("run-questions", args=[state.run.uid])).content.decode()
+    assert str(state.run.uid) in shown
+    for text in ("write: Is it good", "On bees", "approved", "rejected", reverse("resume", args=[state.pk])):
+        assert text in asked
+    page = runner.get(reverse("resume", args=[state.pk]), {"choice:0": "approved"}).content.decode()
+    assert "Send answer: approved" in page and "print_it" in page
+    target = f"{in_project.path}#{state.checkpoint_id}"
+    text = terminal.text("resume", target, "--answer", "rejected", "--plan")
+    assert "bin_it" in text
+    assert SECRET not in asked + page + text + json.dumps(stored_body(state))
+
+
+def test_the_plan_of_an_answer_has_the_methods_that_its_outcome_leads_to(in_project: Location) -> None:
+    folder = Path(in_project.path).parent / "project"
+    (folder / "desk.py").write_text(ASKING)
+    contents, source = (
+        stored_contents(asking(in_project)),
+        engine_of(in_project).read_source(folder, "desk:Desk", "flow_state"),
+    )
+    engine = engine_of(contents)
+    planned = {
+        answer: [(one.unit, one.action) for one in engine.plan(contents, Edits(answers={"": answer}), source)]
+        for answer in ("Approved\nwith joy", "rejected", "hm")
+    }
+    assert planned == {
+        "Approved\nwith joy": [("write", "kept"), ("print_it", "runs")],
+        "rejected": [("write", "kept"), ("bin_it", "runs")],
+        "hm": [("write", "kept"), ("bin_it", "may"), ("print_it", "may")],
+    }
+
+
+def test_a_state_whose_feedback_was_given_elsewhere_waits_no_longer(in_project: Location) -> None:
+    state = asking(in_project)
+    with closing(sqlite3.connect(in_project.path)) as connection:
+        connection.execute("DELETE FROM pending_feedback")
+        connection.commit()
+    import_location(in_project)
+    state.refresh_from_db()
+    assert (state.trigger, state.run.status) == ("method_execution_finished", "")
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"method_output": {"deep": [1] * 100_000}, "message": "x" * 100_000, "emit": ["y"] * 10_000},
+        {"message": None, "emit": "approved", "method_name": ["write"], "method_output": None},
+        {"flow_class": "os.system", "emit": [{"a": 1}], "message": "<script>alert(1)</script>"},
+    ],
+)
+def test_hostile_feedback_is_shown_as_text(
+    in_project: Location, runner: Client, context: dict[str, object]
+) -> None:
+    state = asking(in_project, **context)
+    page = runner.get(state.get_absolute_url()).content.decode()
+    form = runner.get(reverse("resume", args=[state.pk])).content.decode()
+    assert state.run.status == "waiting" and "<script>alert" not in page + form
+    assert len(page) + len(form) < 400_000
+
+
+def test_a_state_is_not_resumed(in_project: Location, runner: Client) -> None:
+    head = in_project.runs.get(key="first").checkpoints.get(is_branch_head=True)
+    shown = runner.get(head.get_absolute_url()).content.decode()
+    assert reverse("fork", args=[head.pk]) in shown and reverse("resume", args=[head.pk]) not in shown
+    page = runner.post(reverse("resume", args=[head.pk]), {}).content.decode()
+    assert "Only a state that waits" in page
+    assert not in_project.jobs.exists()
+
+
+def test_the_states_of_a_fork_are_a_branch_of_its_run(in_project: Location, tmp_path: Path) -> None:
+    run, store = in_project.runs.get(key="first"), tmp_path / "job/threads.sqlite"
+    store.parent.mkdir()
+    with closing(sqlite3.connect(store)) as connection:
+        connection.executescript(SCHEMA)
+        for method in ("choose", "write"):
+            add_state(connection, "copy", method, {"id": "copy", "topic": "wasps"})
+        connection.commit()
+    start = run.checkpoints.get(source_key="3")
+    for added in (2, 0):
+        assert import_scratch(run, store, JOB, "try", start.checkpoint_id).added == added
+    import_location(in_project)
+    first, last = run.checkpoints.filter(branch="try").order_by("row")
+    assert (first.parent, last.parent, last.is_last) == (start, first, True)
+    assert (first.state, first.source_key) == ("present", f"scratch/{JOB}/1")
+    assert run.checkpoints.get(source_key="5").is_last
+    assert in_project.runs.count() == 2
 
 
 def test_nothing_is_written_or_deleted_there(location: Location, tmp_path: Path) -> None:
@@ -90,7 +262,7 @@ def test_the_terminal_lists_them(location: Location, terminal: Terminal) -> None
 
 
 def test_a_secret_in_a_state_is_redacted(db: None, tmp_path: Path) -> None:
-    path, secret = states_at(tmp_path / "flow_states.db"), "sk-proj-" + "a1B2" * 10
+    path, secret = states_at(tmp_path / "flow_states.db"), SECRET
     with closing(sqlite3.connect(path)) as connection:
         add_state(connection, "first", "write", {"id": "first", "api_key": secret, "note": f"key {secret}"})
         connection.commit()

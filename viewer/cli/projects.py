@@ -24,7 +24,7 @@ from viewer.models import Location, Project
 from viewer.records.hosts import is_here
 from viewer.validation import CODE_NAME, NAME, is_storable
 
-KINDS = tuple(dict.fromkeys(kind.name for kind in kinds_that(lambda kind: kind.is_runnable)))
+KINDS = tuple(dict.fromkeys(kind.name for kind in kinds_that(lambda kind: kind.starts_new_runs)))
 
 
 def add_project_arguments(parser: CommandParser) -> None:

@@ -181,6 +181,8 @@ class OpenQuestion:
     options: tuple[AnswerOption, ...] = ()
     # The JSON schema of the answer, if the question has one (``planning.answer_schema``).
     schema: Mapping[str, Any] | None = None
+    # What the answer is about, as text.
+    output: str = ""
 
 
 @dataclass(frozen=True, slots=True)

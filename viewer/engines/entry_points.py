@@ -57,6 +57,7 @@ class RootKind:
     units_label: str
     # Forkline can fork and resume its runs, and start new ones.
     is_runnable: bool = True
+    starts_new_runs: bool = True
     # Finished units can run again, and finished units that would run again can be held instead.
     can_rerun: bool = False
     can_hold: bool = False
@@ -90,6 +91,8 @@ class RootKind:
     writes_folders: bool = True
     # Only the last checkpoint of a run can be resumed.
     resumes_last_only: bool = False
+    # Only a checkpoint that waits for an answer can be resumed.
+    resumes_only_answered: bool = False
     # Its checkpoints name code that is imported even if the project's own code makes the root entity.
     always_has_effects: bool = False
     # The outputs of finished units can be edited.

@@ -38,6 +38,7 @@ class Reason(StrEnum):
     ROUTED = "routed"
     CONDITION = "condition"
     RUNS_AGAIN = "runs_again"
+    STARTS_OVER = "starts_over"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ class CheckpointSource(CheckpointReference, total=False):
     stored: bool
 
 
-StoreKind = Literal["json", "sqlite", "postgresql", "saver"]
+StoreKind = Literal["json", "sqlite", "states", "postgresql", "saver"]
 
 
 class LocationTarget(TypedDict):

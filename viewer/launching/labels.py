@@ -45,6 +45,7 @@ REASONS: dict[Reason, str | Promise] = {
     Reason.MAY_REPEAT: _("finished; runs again if a router leads back to it"),
     Reason.ROUTED: _("depends on a router"),
     Reason.RUNS_AGAIN: _("had finished; runs again"),
+    Reason.STARTS_OVER: _("the run starts over with this state"),
 }
 
 

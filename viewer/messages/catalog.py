@@ -122,6 +122,13 @@ CATALOG: dict[str, str] = {
     "edit.flow_source_changed": _(
         "The flow's source has changed since this checkpoint, so other methods may follow."
     ),
+    "edit.state_not_resumed": _(
+        "Only a state that waits for a person's feedback can be resumed. Fork this one instead."
+    ),
+    "edit.state_starts_over": _(
+        "The flow runs from its start with this state, as with CrewAI's restore_from_state_id. No method is "
+        "skipped."
+    ),
     "edit.next_methods_unknown": _(
         "The flow's source does not say which methods follow: their names are built at run time."
     ),

@@ -94,6 +94,19 @@ MESSAGES = {
     "crewai.flow_needs_entry_point": _(
         "A flow needs its code. Name its entry point, such as module:MyFlow or flow.yaml."
     ),
+    "crewai.feedback_not_pending": _(
+        "The flow no longer waits for feedback: it was answered elsewhere, or it has continued. Nothing has "
+        "run."
+    ),
+    "crewai.feedback_of_other_flow": _(
+        "The flow %(asked_by)s waits for feedback, but the entry point is %(found)s. Choose the entry point "
+        "of the flow that asks."
+    ),
+    "crewai.state_fork_needs_newer_version": _(
+        "This version of CrewAI (%(version)s) cannot fork the state of a flow. Install 1.14.7 or newer."
+    ),
+    "crewai.state_missing": _("The state %(checkpoint)s is no longer in %(path)s. Choose another one."),
+    "crewai.state_unreadable": _("The state %(checkpoint)s cannot be read from %(path)s: %(error)s"),
     "crewai.flow_state_does_not_fit": _("The flow's state is invalid: %(error)s"),
     "crewai.function_not_stored": _(
         "A checkpoint stores only the name of the function %(name)s. Name the entry point, so that the "

@@ -62,7 +62,7 @@ class RunQuerySet(models.QuerySet["Run"]):
 # Runs and their checkpoints.
 
 
-# In a job's folder (viewer/runners/forkline_langgraph/scratch_store.py).
+# In a job's folder (forkline_langgraph/scratch_store.py and forkline_crewai/flow_states.py of the runners).
 SCRATCH_STORE = "threads.sqlite"
 
 
@@ -357,7 +357,9 @@ class Checkpoint(models.Model):
     @property
     def is_last(self) -> bool:
         """Whether nothing follows it in its thread, or in the scratch store of its fork."""
-        return self.is_head_of_run or (self.is_scratch and self.is_branch_head and self.run.parent_id is None)
+        if self.is_scratch or self.location.store_kind == Location.StoreKind.STATES:
+            return self.is_branch_head and self.run.parent_id is None
+        return self.is_head_of_run
 
     @property
     def target(self) -> str:

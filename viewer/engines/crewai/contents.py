@@ -120,6 +120,19 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
+class Feedback:
+    """The feedback of a person that a flow waits for, after the method with this output.
+
+    ``outcomes`` are those that the answer chooses from; empty if it is only passed on.
+    """
+
+    method: str
+    message: str
+    output: Any
+    outcomes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Contents:
     """A decoded checkpoint. ``flow_state`` is None for all kinds but flows and their states."""
 
@@ -139,6 +152,7 @@ class Contents:
     # The parts that no known version writes, and missing parts that every known version writes.
     unknown: tuple[str, ...] = ()
     unreadable: Mapping[str, Any] = field(default_factory=dict)
+    feedback: Feedback | None = None
 
     @property
     def engine(self) -> str:
@@ -182,6 +196,17 @@ def contents_of(body: Body) -> Contents:
         events=events,
         checkpoint_events=tuple(map(text, listed(mapping(root.get("checkpoint")).get("on_events")))),
         unknown=unknown_parts(body),
+        feedback=_feedback(root) if kind == STATE else None,
+    )
+
+
+def _feedback(root: Body) -> Feedback | None:
+    asked = root.get("pending_feedback")
+    if not isinstance(asked, dict):
+        return None
+    outcomes = tuple(one for one in listed(asked.get("emit")) if isinstance(one, str))
+    return Feedback(
+        text(asked.get("method_name")), text(asked.get("message")), asked.get("method_output"), outcomes
     )
 
 

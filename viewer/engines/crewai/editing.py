@@ -1,18 +1,32 @@
 """The values of a checkpoint that a person may edit, and the values that a run reads."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from viewer.engines.answer_schema import MAX_OPTIONS
 from viewer.engines.crewai.contents import Contents, Task
 from viewer.engines.crewai.input_names import placeholder_names
 from viewer.engines.crewai.planning import agent_prompt, roles_mentioning
-from viewer.engines.editable import MISSING, NO_SCHEMA, Editable, EditableOutput, Schema, StoredValue
+from viewer.engines.editable import (
+    MISSING,
+    NO_SCHEMA,
+    AnswerOption,
+    Editable,
+    EditableOutput,
+    OpenQuestion,
+    Schema,
+    StoredValue,
+)
 from viewer.engines.plan import Action, Edits, Step
 from viewer.messages.message import UserMessage
+from viewer.validation import shortened
 
 # The only input of an agent that runs without a crew.
 PROMPT = "messages"
 READ = (Action.KEPT, Action.PINNED)
+# The most characters that are shown of a question, and of what it is about.
+MAX_PROMPT, MAX_OUTPUT = 2_000, 20_000
 
 
 def schema(contents: Contents | None, report: Mapping[str, Any]) -> Schema:
@@ -26,8 +40,20 @@ def editable(contents: Contents) -> Editable:
     if state is not None:
         # The engine finds the flow by its id, so the id must not be edited.
         state = {name: value for name, value in state.items() if name != "id"}
-    inputs = None if contents.kind == "flow" else _inputs(contents)
-    return Editable(inputs, state, tuple(map(_output, _finished(contents.tasks))))
+    inputs = None if state is not None else _inputs(contents)
+    outputs = tuple(map(_output, _finished(contents.tasks)))
+    return Editable(inputs, state, outputs, questions=tuple(_questions(contents)))
+
+
+def _questions(contents: Contents) -> Iterator[OpenQuestion]:
+    """The feedback that a flow's state waits for."""
+    asked = contents.feedback
+    if asked is None:
+        return
+    prompt = f"{asked.method}: {asked.message}".removeprefix(": ")
+    options = tuple(AnswerOption(one, one) for one in dict.fromkeys(asked.outcomes[:MAX_OPTIONS]))
+    output = asked.output if isinstance(asked.output, str | None) else json.dumps(asked.output, indent=2)
+    yield OpenQuestion("", shortened(prompt, MAX_PROMPT), options, output=shortened(output or "", MAX_OUTPUT))
 
 
 def _inputs(contents: Contents) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from viewer.engines.crewai.recorded_calls import recorded_calls
 from viewer.engines.crewai.recorded_events import FAILED, GROUPS, checkpoint_events
 from viewer.engines.crewai.script import script
 from viewer.engines.crewai.spans import spans
+from viewer.engines.crewai.structs import WAITING
 from viewer.engines.crewai.tabs import ORDER, TABS, info, info_lines, is_tab_empty, tab_context
 from viewer.engines.crewai.tool_calls import recorded_tools
 from viewer.engines.crewai.unit_graph import unit_graph
@@ -66,7 +67,7 @@ class CrewAI(Engine[Contents]):
 
     trigger_labels = labels.LABELS
     failure_suffixes = FAILED
-    waiting_suffixes = ()
+    waiting_suffixes = (WAITING,)
     unfinished_suffixes = ()
     is_start = staticmethod(labels.is_start)
     is_end = staticmethod(labels.is_end)

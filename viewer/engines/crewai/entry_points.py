@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from viewer.engines.crewai.structs import STATE
 from viewer.engines.entry_points import EntryPoint, EntryPointLabels
 from viewer.messages.catalog import gettext_noop as _
 
@@ -212,9 +213,10 @@ def _declared(folder: Path, settings: dict[str, Any]) -> Iterator[EntryPoint]:
 def entry_point_for(folder: Path, entry_points: Sequence[str], kind: str, name: str) -> str:
     """Return the entry point that a checkpoint of this kind and name belongs to; empty if that is unclear.
 
-    A flow is identified by its class. A crew is seldom named like its function, so the project's only crew
-    also matches.
+    A flow is identified by its class. A crew is seldom named like its function, and the state of a flow has
+    no name, so the project's only crew or flow also matches.
     """
+    kind = "flow" if kind == STATE else kind
     named = [
         point
         for point in entry_points

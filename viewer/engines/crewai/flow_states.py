@@ -1,23 +1,28 @@
 """States of flows that ``@persist`` stored in SQLite. Imported only in a reader process.
 
 Each row of the table ``flow_states`` is the state of a flow after one of its methods. It is read as a
-checkpoint with the same fields as those of CrewAI, so that nothing else needs to know the table.
+checkpoint with the same fields as those of CrewAI, so that nothing else needs to know the table. The newest
+state of a flow has what the flow asks a person, if that is in the table ``pending_feedback``.
 """
 
 import re
 from collections import Counter
+from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
 
-from viewer.engines.crewai.structs import STATE
+from viewer.engines.crewai.structs import STATE, WAITING
 from viewer.messages.message import UserMessage
-from viewer.stores.errors import Broken, LimitExceeded, LocationUnreadable, Unavailable
+from viewer.stores.errors import Broken, LimitExceeded, LocationUnreadable, Unavailable, Unreadable
 from viewer.stores.protocol import Entry, RawCheckpoint, ReadProblem, RecordedIds, row_digest
 from viewer.stores.sqlite_store import MAX_ID_LENGTH, SqliteStore, short_text, text_of
 
 TABLE, BRANCH = "flow_states", "main"
 TRIGGER = "method_execution_finished"
+PENDING = "pending_feedback"
+# The most flows whose pending feedback is read.
+MAX_PENDING = 10_000
 # The most earlier methods that the checkpoint of a state lists.
 MAX_METHODS = 200
 _COLUMNS = {"flow_uuid", "method_name", "state_json"}
@@ -35,12 +40,34 @@ class FlowStates(SqliteStore):
         self._columns, self._rowid = self.plain_columns(TABLE)
         if not self._columns >= _COLUMNS:
             raise LocationUnreadable("crewai.state_columns_missing")
+        self._pending = ""
+        with suppress(LocationUnreadable):
+            columns, rowid = self.plain_columns(PENDING)
+            if columns >= {"flow_uuid", "context_json"}:
+                self._pending = rowid
+        # The newest state of each flow that waits for feedback, and what changes with its question.
+        self._waiting: dict[int, str] = {}
+
+    def _listed(self) -> list[Entry | ReadProblem]:
+        self._waiting = self._find_waiting()
+        return super()._listed()
+
+    def _find_waiting(self) -> dict[int, str]:
+        if not self._pending:
+            return {}
+        newest = f"SELECT max({self._rowid}) FROM {TABLE} WHERE flow_uuid = {PENDING}.flow_uuid"  # noqa: S608
+        found = self.query(
+            f"SELECT ({newest}), {self._pending}, octet_length(context_json) FROM {PENDING} "  # noqa: S608
+            f"ORDER BY {self._pending} DESC LIMIT {MAX_PENDING}"
+        )
+        return {rowid: f"{number}-{size}" for rowid, number, size in found if isinstance(rowid, int)}
 
     def entry(self, key: str) -> Entry | ReadProblem | None:
         """The row with this rowid; None if there is none. Raises LocationUnreadable."""
         if not key.isascii() or not key.isdigit() or len(key) > len(str(2**63)):
             return None
         statement = f"{self._select_entry()} WHERE {self._rowid} = CAST(? AS INTEGER)"
+        self._waiting = self.retried(self._find_waiting)
         rows = self.retried(lambda: self.query(statement, key))
         return self._entry_or_problem(rows[0]) if rows else None
 
@@ -55,6 +82,8 @@ class FlowStates(SqliteStore):
     def _entry_or_problem(self, row: tuple[Any, ...]) -> Entry | ReadProblem:
         rowid, size, kind, *names = row
         fingerprint = f"{rowid}:{kind}:{size}:{row_digest('', b'', names)[:8]}"
+        if waits := self._waiting.get(rowid):
+            fingerprint += f":{waits}"
         name = text_of(names[0])
         if not name or not name.isprintable() or len(name) > MAX_ID_LENGTH or rowid < 0:
             return ReadProblem(f"row {rowid}", UserMessage("store.row_without_id"), "broken", fingerprint)
@@ -79,8 +108,29 @@ class FlowStates(SqliteStore):
         parent = _id(*earlier[0][:2]) if earlier else None
         ids = RecordedIds(_id(rowid, written), parent, BRANCH)
         methods = [*(name for _rowid, _written, name in reversed(earlier)), method]
-        document = _document(flow, state, methods, rowid, written)
+        question = self._question(names[0], rowid)
+        document = _document(flow, state, methods, rowid, written, question)
         return RawCheckpoint(entry, document, lambda _format: ids, row_digest(kind, stored, names))
+
+    def _question(self, flow: bytes | None, rowid: int) -> msgspec.Raw | None:
+        """What the flow asks a person, if this is its newest state; None if it asks nothing."""
+        if not self._pending:
+            return None
+        later = f"SELECT 1 FROM {TABLE} WHERE flow_uuid = CAST(?1 AS TEXT) AND {self._rowid} > ?2"  # noqa: S608
+        found = self.query(
+            f"SELECT CASE WHEN octet_length(context_json) <= {self.limits.max_bytes} "  # noqa: S608
+            f"THEN CAST(context_json AS BLOB) END FROM {PENDING} WHERE flow_uuid = CAST(?1 AS TEXT) "
+            f"AND NOT EXISTS ({later}) ORDER BY {self._pending} DESC LIMIT 1",
+            flow,
+            rowid,
+        )
+        if not found:
+            return None
+        try:
+            return _object(found[0][0] or b"", self.limits.max_depth)
+        except Unreadable:
+            # The flow waits, but what it asks cannot be read.
+            return msgspec.Raw(b"{}")
 
     def _earlier(self, flow: bytes | None, rowid: int) -> list[tuple[int, str, str]]:
         """The rowid, time and method of earlier states of a flow, the newest first."""
@@ -118,13 +168,21 @@ def _object(state: bytes, max_depth: int) -> msgspec.Raw:
     return found
 
 
-def _document(flow: str, state: msgspec.Raw, methods: list[str], rowid: int, written: str) -> bytes:
+def _document(
+    flow: str,
+    state: msgspec.Raw,
+    methods: list[str],
+    rowid: int,
+    written: str,
+    question: msgspec.Raw | None,
+) -> bytes:
     """The checkpoint of a state, as JSON."""
+    trigger = TRIGGER if question is None else WAITING
     counts = Counter(methods)
     # The methods in the order in which each last ran.
     order = list(dict.fromkeys(reversed(methods)))[::-1]
     event = {
-        "type": TRIGGER,
+        "type": trigger,
         "event_id": f"state-{rowid}",
         "method_name": methods[-1],
         "timestamp": written or None,
@@ -137,5 +195,7 @@ def _document(flow: str, state: msgspec.Raw, methods: list[str], rowid: int, wri
         "checkpoint_completed_methods": order,
         "checkpoint_method_counts": {name: counts[name] for name in order},
     }
+    if question is not None:
+        entity[PENDING] = question
     nodes = {event["event_id"]: {"event": event, "edges": {}}}
-    return msgspec.json.encode({"entities": [entity], "event_record": {"nodes": nodes}, "trigger": TRIGGER})
+    return msgspec.json.encode({"entities": [entity], "event_record": {"nodes": nodes}, "trigger": trigger})

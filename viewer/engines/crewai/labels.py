@@ -2,7 +2,7 @@
 
 from viewer.engines.crewai.editing import PROMPT
 from viewer.engines.crewai.recorded_events import FAILED
-from viewer.engines.crewai.structs import STATE
+from viewer.engines.crewai.structs import STATE, WAITING
 from viewer.engines.entry_points import EventPreset, RootKind
 from viewer.engines.known_stores import KnownStore
 from viewer.messages.catalog import gettext_noop as _
@@ -75,9 +75,15 @@ FLOW_STATE = RootKind(
     label=_("flow state"),
     unit_label=_("method"),
     units_label=_("methods"),
-    is_runnable=False,
+    starts_new_runs=False,
     is_open_ended=True,
     has_state=True,
+    needs_entry_point=FLOW.needs_entry_point,
+    forks_on_copy=True,
+    needs_source=True,
+    resumes_last_only=True,
+    resumes_only_answered=True,
+    no_steps=_("The flow's source decides what runs."),
     last_trigger="method_execution_finished",
 )
 KINDS = {kind.name: kind for kind in (CREW, FLOW, AGENT, FLOW_STATE)}
@@ -141,6 +147,7 @@ LABELS = {
     "flow_created": _("flow created"),
     "flow_paused": _("flow paused"),
     "method_execution_paused": _("method paused"),
+    WAITING: _("waits for feedback"),
     "human_feedback_requested": _("feedback of a person requested"),
     "human_feedback_received": _("feedback of a person received"),
     "flow_input_requested": _("input of the flow requested"),

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from viewer.engines.crewai.input_names import (
     placeholder_names,
 )
 from viewer.engines.crewai.recorded_events import Event
+from viewer.engines.crewai.structs import STATE
 from viewer.engines.plan import Action, Decision, EditRefused, Edits, Outlook, Reason, Route, Step, Unit
 from viewer.messages.message import UserMessage
 from viewer.redaction import MARKER
@@ -85,12 +87,15 @@ def _contains(value: Any, texts: str) -> bool:
 def plan_of(
     entity: str, units: Sequence[Unit], edits: Edits, following: Following | None = None
 ) -> list[Step]:
-    """The steps of a checkpoint whose root is a ``crew``, a ``flow`` or an ``agent``. Raises EditRefused.
+    """The steps of a checkpoint, by the kind of its root: a crew, a flow, its state or an agent.
 
+    Raises EditRefused.
     ``following`` is what follows in a flow according to the project's source.
     """
     if entity == "flow":
         return plan_flow(units, edits, following)
+    if entity == STATE:
+        return plan_state(units, edits, following)
     plans = {"crew": plan_crew, "agent": plan_agent}
     if entity not in plans:
         raise EditRefused("edit.nothing_to_run")
@@ -155,13 +160,7 @@ def plan_flow(units: Sequence[Unit], edits: Edits, following: Following | None =
     Only the state of a flow can be edited: what a method returned has been passed on already.
     Without ``following``, methods that have not run are known only if they are recorded.
     """
-    _refuse_unknown(units, edits)
-    if edits.outputs:
-        raise EditRefused("edit.flow_outputs_not_editable")
-    if edits.inputs:
-        raise EditRefused("edit.flow_inputs_are_state")
-    if edits.again:
-        raise EditRefused("edit.flow_method_cannot_rerun")
+    _refuse_edits_of_methods(units, edits)
     if following is None:
         return [
             Step(unit.id, position, unit.title, unit.agent, *_without_edits(unit))
@@ -181,6 +180,35 @@ def _of_method(name: str, has_run: bool, following: Following) -> tuple[Action, 
     if name in following.possible:
         return (Action.KEPT, Reason.MAY_REPEAT) if has_run else (Action.MAY, Reason.ROUTED)
     return Action.KEPT, Reason.FINISHED
+
+
+def plan_state(units: Sequence[Unit], edits: Edits, following: Following | None = None) -> list[Step]:
+    """The steps of a fork of a flow's state: the flow starts over with it. Raises EditRefused.
+
+    Without ``following``, only the recorded methods are known.
+    """
+    _refuse_edits_of_methods(units, edits)
+    recorded = [unit.id for unit in units]
+    certain = recorded if following is None else following.certain
+    names = dict.fromkeys([*certain, *(following.possible if following else ())])
+    steps = []
+    for position, name in enumerate(names, 1):
+        action, reason = Action.MAY, Reason.ROUTED
+        if name in certain:
+            action = Action.AGAIN if name in recorded else Action.RUNS
+            reason = Reason.STARTS_OVER
+        steps.append(Step(name, position, name, "", action, reason))
+    return steps
+
+
+def _refuse_edits_of_methods(units: Sequence[Unit], edits: Edits) -> None:
+    _refuse_unknown(units, edits)
+    if edits.outputs:
+        raise EditRefused("edit.flow_outputs_not_editable")
+    if edits.inputs:
+        raise EditRefused("edit.flow_inputs_are_state")
+    if edits.again:
+        raise EditRefused("edit.flow_method_cannot_rerun")
 
 
 def plan_agent(units: Sequence[Unit], edits: Edits) -> list[Step]:
@@ -280,7 +308,7 @@ def units_of(contents: Contents, source: Any = None) -> list[Unit]:
             )
             for task in contents.tasks
         ]
-    if contents.kind == "flow":
+    if contents.kind in ("flow", STATE):
         return [
             Unit(method.name, method.name, done=method.done, count=method.count)
             for method in contents.methods
@@ -300,13 +328,23 @@ def read_source(
     """
     if kind == "crew":
         return conditional_tasks(folder, entry_point) if entry_point else None
-    return flow_methods(folder, entry_point) if kind == "flow" else None
+    return flow_methods(folder, entry_point) if kind in ("flow", STATE) else None
 
 
-def following_of(contents: Contents, methods: Any) -> Following | None:
-    """What follows in a flow with these methods; None for other kinds, and if ``methods`` are not known."""
-    if contents.kind != "flow" or not isinstance(methods, tuple) or not methods:
+def following_of(contents: Contents, methods: Any, answer: str = "") -> Following | None:
+    """What follows in a flow with these methods; None for other kinds, and if ``methods`` are not known.
+
+    ``answer`` is the feedback that its state waits for, as far as it is known.
+    """
+    if contents.kind not in ("flow", STATE) or not isinstance(methods, tuple) or not methods:
         return None
+    if asked := contents.feedback:
+        # CrewAI continues with what listens to the method, whatever has run before.
+        ahead = [replace(one, starts=one.name == asked.method, starts_on=None) for one in methods]
+        outcomes = [one for one in asked.outcomes if one.lower() == first_line(answer).lower()]
+        return following(ahead, {asked.method: 1}, {asked.method: outcomes} if outcomes else {})
+    if contents.kind == STATE:
+        return following(methods, {}, {})
     results: dict[str, list[str]] = {}
     for event in contents.events:
         if event.kind == "method_execution_finished" and event.flow in ("", contents.name):
@@ -315,21 +353,34 @@ def following_of(contents: Contents, methods: Any) -> Following | None:
     return following(methods, counts, results)
 
 
+def first_line(answer: str) -> str:
+    """The line of an answer that may name its outcome, as the runner reads it."""
+    return answer.strip().partition("\n")[0].strip()
+
+
 def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
     """The steps of a fork or resume; ``source`` is from ``read_source``. Raises EditRefused."""
-    if edits.as_node or edits.replace or edits.answers:
+    asked = contents.feedback
+    if edits.as_node or edits.replace or (edits.answers and asked is None):
         raise EditRefused("edit.only_of_graphs")
-    return plan_of(contents.kind, units_of(contents, source), edits, following_of(contents, source))
+    if contents.kind == STATE and not is_fork and asked is None:
+        raise EditRefused("edit.state_not_resumed")
+    answer = next(iter(edits.answers.values()), None)
+    ahead = following_of(contents, source, answer if isinstance(answer, str) else "")
+    # A state that waits continues after the method that asks.
+    kind = "flow" if asked else contents.kind
+    return plan_of(kind, units_of(contents, source), edits, ahead)
 
 
 def outlook(contents: Contents, source: Any = None) -> Outlook:
     """The decisions of a flow's routers, and notes on its source."""
-    if contents.kind != "flow":
+    if contents.kind not in ("flow", STATE):
         return Outlook()
     ahead = following_of(contents, source)
+    starts_over = contents.kind == STATE and contents.feedback is None
+    notes = [UserMessage("edit.state_starts_over")] if starts_over else []
     if ahead is None:
-        return Outlook(notes=(UserMessage("edit.next_methods_unknown"),))
-    notes = []
+        return Outlook(notes=(*notes, UserMessage("edit.next_methods_unknown")))
     if not ahead.fits:
         notes.append(UserMessage("edit.flow_source_changed"))
     if not (ahead.certain or ahead.possible or ahead.decisions):
@@ -339,7 +390,7 @@ def outlook(contents: Contents, source: Any = None) -> Outlook:
 
 def has_finished(contents: Contents, source: Any) -> bool:
     """Whether the methods of a flow that have run lead to no other, according to its source."""
-    ahead = following_of(contents, source)
+    ahead = following_of(contents, source) if contents.kind == "flow" else None
     if ahead is None or not ahead.fits or not any(method.done for method in contents.methods):
         return False
     return not (ahead.certain or ahead.possible or ahead.decisions)

@@ -1,5 +1,8 @@
 """Writes a Python script that repeats a fork, a resume or a new run with CrewAI itself."""
 
+from urllib.parse import quote
+
+from viewer.engines.crewai.structs import STATE
 from viewer.engines.reproduction import Reproduction, heading, literal, loaded
 
 _CLASSES = {"crew": "Crew", "flow": "Flow", "agent": "Agent"}
@@ -13,6 +16,8 @@ _TITLES = {
 def script(what: Reproduction) -> str:
     """The source of the script. The script writes checkpoints to the location of the original."""
     lines = heading(what, _TITLES[what.kind])
+    if what.entity == STATE:
+        return "\n".join([*lines, *_from_state(what), ""])
     lines += _new_run(what) if what.kind == "run" else _restored(what)
     lines += _kickoff(what)
     return "\n".join([*lines, ""])
@@ -43,6 +48,32 @@ def _restored(what: Reproduction) -> list[str]:
         lines += ["    if isinstance(run.state, dict):", "        run.state[name] = value"]
         lines += ["    else:", "        setattr(run.state, name, value)"]
     return lines
+
+
+def _from_state(what: Reproduction) -> list[str]:
+    """The lines that run a flow with a state. It writes its states to another file."""
+    values = f"{{**json.loads(state), **{literal(dict(what.state))}}}" if what.state else "json.loads(state)"
+    address = f"file:{quote(what.source.rpartition('#')[0])}?mode=ro"
+    rowid = int(what.checkpoint_id.rpartition("_")[2], 16)
+    return [
+        "import json",
+        "import sqlite3",
+        "",
+        "from crewai.flow.persistence import SQLiteFlowPersistence",
+        "",
+        f"source = sqlite3.connect({address!r}, uri=True)",
+        'query = "SELECT flow_uuid, method_name, state_json FROM flow_states WHERE rowid = ?"',
+        f"flow, method, state = source.execute(query, ({rowid},)).fetchone()",
+        'copy = SQLiteFlowPersistence("fork.db")',
+        f"copy.save_state(flow, method, {values})",
+        "",
+        *loaded(what.entry_point, "made"),
+        "run = made(persistence=copy) if isinstance(made, type) else made()",
+        "run.persistence = copy",
+        "",
+        "result = run.kickoff(restore_from_state_id=flow)",
+        "print(result)",
+    ]
 
 
 def _config(what: Reproduction) -> list[str]:

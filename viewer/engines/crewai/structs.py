@@ -12,6 +12,8 @@ import msgspec
 KINDS = ("flow", "crew", "agent")
 # A state that a flow with ``@persist`` stored, which CrewAI does not call a checkpoint.
 STATE = "flow_state"
+# The trigger of such a state if the flow waits for the feedback of a person.
+WAITING = "feedback_pending"
 
 
 class EntityFacts(NamedTuple):

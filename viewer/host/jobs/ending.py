@@ -175,7 +175,7 @@ def import_and_log(job: Job, source: str = "") -> None:
     Errors are logged, and following continues: a later import tries again.
     """
     try:
-        if is_indexed(job.location):
+        if is_indexed(job.location) or scratch_store_of(job.pk).exists():
             _import_run(job)
         elif source:
             import_one(job.location, source)
@@ -203,7 +203,8 @@ def _import_run(job: Job) -> None:
     store = scratch_store_of(job.pk)
     if job.kind == Job.Kind.FORK or store.exists():
         if job.run and store.exists():
-            import_scratch(job.run, store, str(job.pk), job.branch)
+            forked = job.checkpoint.checkpoint_id if job.checkpoint else ""
+            import_scratch(job.run, store, str(job.pk), job.branch, forked)
         _import_published(job)
         return
     import_location(job.location)

@@ -244,7 +244,7 @@ class _Compared:
         return all(problem.hides == "nothing" for problem in self.problems)
 
     def missing(self, known: Mapping[str, KnownRow]) -> list[str]:
-        """The keys of the rows that a complete listing lacks, and that no problem hides."""
+        """The keys of the rows that a complete listing lacks, except drafts, and that no problem hides."""
         listed = {entry.key for entry in self.entries}
         gone = (Checkpoint.State.PRUNED, Checkpoint.State.NO_COPY)
         return [
@@ -252,6 +252,7 @@ class _Compared:
             for key, row in known.items()
             if key not in listed
             and row.state not in gone
+            and not key.startswith(Checkpoint.SCRATCH)
             and not any(problem.may_hide(key) for problem in self.problems)
         ]
 

@@ -265,11 +265,12 @@ def update_run(run: Run, reader: LocationReader, *, newest_first: bool = False) 
     return summary
 
 
-def import_scratch(run: Run, store: Path, job: str, branch: str) -> ImportSummary:
+def import_scratch(run: Run, store: Path, job: str, branch: str, forked: str = "") -> ImportSummary:
     """Import the new checkpoints of a job's scratch store, with stored copies, into the run that it forked.
 
-    The scratch store is another source of the same run. It begins with a copy of the forked checkpoint, which
-    is not imported again.
+    The scratch store is another source of the same run. That of an indexed store begins with a copy of the
+    forked checkpoint, which is not imported again. Otherwise its first checkpoint follows ``forked``, which
+    is the id of the forked one.
     """
     if Run.objects.filter(pk=run.outermost.pk, is_partly_listed=True).exists():
         import_run(run)
@@ -281,7 +282,11 @@ def import_scratch(run: Run, store: Path, job: str, branch: str) -> ImportSummar
         address = LocationAddress(store, read_limits(), [store.parent], None, secrets, location.engine)
         try:
             with open_reader(address) as reader:
-                summary = _import_from_scratch(run.outermost, reader, f"{Checkpoint.SCRATCH}{job}/", branch)
+                prefix = f"{Checkpoint.SCRATCH}{job}/"
+                if is_indexed(location):
+                    summary = _import_from_scratch(run.outermost, reader, prefix, branch)
+                else:
+                    summary = _import_rows(run, reader, prefix, branch, forked)
         except LocationUnreadable as error:
             return ImportSummary(read_error=error.message)
         if summary.is_news:
@@ -309,6 +314,31 @@ def _import_from_scratch(run: Run, reader: LocationReader, prefix: str, branch: 
         reconcile(location, packed, connects_runs=False)
         store_runs(location, [one for one in index.runs if one.key not in listed], "")
     return ImportSummary(added=len(packed), is_news=bool(packed))
+
+
+def _import_rows(run: Run, reader: LocationReader, prefix: str, branch: str, forked: str) -> ImportSummary:
+    known = known_rows(run.location, runs=[run.pk])
+    listed = [one for one in reader.listing().items if isinstance(one, Entry)]
+    due = [
+        one
+        for one in listed
+        if (row := known.get(f"{prefix}{one.key}")) is None or row.fingerprint != one.fingerprint
+    ]
+    found = [one for one in reader.read_all(due, 1) if isinstance(one, Packed)]
+    for one in found:
+        # The engine gives a fork another id. Here it is a branch of the run that it forked.
+        one.snapshot = replace(
+            one.snapshot,
+            key=f"{prefix}{one.key}",
+            branch=branch,
+            run_key=run.key,
+            parent_id=one.snapshot.parent_id or forked,
+        )
+    if found:
+        read = bucket.with_objects(found)
+        with transaction.atomic():
+            reconcile(run.location, read, connects_runs=False)
+    return ImportSummary(added=len(found), is_news=bool(found))
 
 
 def _read_copies(reader: LocationReader, due: dict[str, Snapshot]) -> list[Packed]:

@@ -144,6 +144,6 @@ def run_head(run: Run) -> dict[str, Any]:
         "annotation": annotations_in(run).run,
         "groups": Sweep.objects.filter(checkpoint__run=run)[:MAX_SWEEPS],
         # A called run starts only within its caller.
-        "can_run_again": kind.is_runnable and run.parent_id is None,
+        "can_run_again": kind.starts_new_runs and run.parent_id is None,
         **branch_list(run),
     }

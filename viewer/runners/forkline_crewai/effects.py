@@ -29,6 +29,8 @@ from forkline_runner.effects import MAX_NAME, Effect, digest_of, value_effect
 if TYPE_CHECKING:
     from viewer.engines.runner_request import Request
 
+# The entities that always come from the project's own code.
+FROM_PROJECT = ("flow", "flow_state")
 # The engine's own fields of a tool that hold no text, and change while it is used.
 ENGINE_FIELDS = frozenset(
     """
@@ -50,7 +52,7 @@ KEYS = {
 
 def effects_of(saved: Mapping[str, Any], request: Request, environment: Mapping[str, str]) -> list[Effect]:
     """Return the effects of a checkpoint, each once. ``saved`` is its root entity."""
-    if request["entry_point"] or request["entity"] == "flow" or not saved:
+    if request["entry_point"] or request["entity"] in FROM_PROJECT or not saved:
         return []
     found: dict[str, Effect] = {}
     imported = resolving.imported_by(request.get("entry_points") or [])
@@ -61,7 +63,7 @@ def effects_of(saved: Mapping[str, Any], request: Request, environment: Mapping[
 
 def pin_modules(saved: Mapping[str, Any], request: Request) -> None:
     """Allow modules that the checkpoint names to be imported only with their current content."""
-    if request["entry_point"] or request["entity"] == "flow":
+    if request["entry_point"] or request["entity"] in FROM_PROJECT:
         return
     imported = resolving.imported_by(request.get("entry_points") or [])
     for tool in _tools_in(saved):

@@ -183,7 +183,11 @@ def _set_state(flow: Any, values: Mapping[str, Any]) -> None:
 
 def run(flow: Any, inputs: Mapping[str, Any] | None = None) -> str:
     """Kick off the flow, with inputs if it is a new run. Return its last method's result as text."""
-    result = flow.kickoff(inputs=dict(inputs)) if inputs else flow.kickoff()
+    return as_text(flow.kickoff(inputs=dict(inputs)) if inputs else flow.kickoff())
+
+
+def as_text(result: Any) -> str:
+    """Return what the last method of a flow returned, as text."""
     if isinstance(result, BaseModel):
         return str(result.model_dump_json())
     return result if isinstance(result, str) else json.dumps(result, default=str, ensure_ascii=False)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # The first version whose checkpoints contain their parent and branch.
 MIN_ENGINE = "1.14.2"
+# The entity of a request that starts from a state that a flow's ``@persist`` stored.
+STATE = "flow_state"
 
 
 def run(request: Request, scratch: Path, reporter: Reporter) -> str:
@@ -35,6 +37,8 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     original.refuse_other_location(request)
     if request["kind"] == "run":
         return _run_from_the_start(request, reporter)
+    if request["entity"] == STATE:
+        return _run_from_state(request, scratch, reporter)
     body = original.read_original(request)
     root = original.root_of(body, request["entity"])
     if request["entity"] == "crew":
@@ -77,7 +81,9 @@ def _add_findings(report: Report, request: Request, scratch: Path) -> None:
         report["sqlite_version"] = getattr(sys.modules.get("sqlite3"), "sqlite_version", "")
     body: dict[str, Any] = {}
     saved: dict[str, Any] = {}
-    if request["checkpoint"]["source"]:
+    if request["entity"] == STATE:
+        saved = original.read_state(request)._asdict()
+    elif request["checkpoint"]["source"]:
         body = original.read_original(request)
         saved = original.root_of(body, request["entity"])
         report["checkpoint_version"] = str(body.get("crewai_version") or "")
@@ -102,6 +108,17 @@ def _run_from_the_start(request: Request, reporter: Reporter) -> str:
     from forkline_crewai import runs
 
     return runs.run_new(request, reporter)
+
+
+def _run_from_state(request: Request, scratch: Path, reporter: Reporter) -> str:
+    state = original.read_state(request)
+    if not request["entry_point"]:
+        raise Refused("crewai.flow_needs_entry_point")
+    project.enter(request["folder"])
+    _isolate()
+    from forkline_crewai import flow_states
+
+    return flow_states.run(request, state, scratch, reporter)
 
 
 def _replay(request: Request, reporter: Reporter) -> str:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from forkline_runner.messages import Refused
@@ -55,6 +55,59 @@ def read_original(request: Request) -> dict[str, Any]:
     if not isinstance(body, dict) or not isinstance(body.get("entities"), list):
         raise Refused("crewai.not_a_checkpoint", source=source)
     return body
+
+
+# The flow of a state, if no later state of it was stored.
+NEWEST = """
+    SELECT flow_uuid FROM flow_states AS one WHERE rowid = ? AND NOT EXISTS
+        (SELECT 1 FROM flow_states WHERE flow_uuid = one.flow_uuid AND rowid > one.rowid)
+"""
+
+
+class StoredState(NamedTuple):
+    """A state of a flow that ``@persist`` stored, with the id of the flow and the method that ran before.
+
+    ``question`` is the context of the feedback that the flow waits for after it; None if it waits for none.
+    """
+
+    store: Path
+    flow: str
+    method: str
+    values: dict[str, Any]
+    question: dict[str, Any] | None
+
+
+def read_state(request: Request) -> StoredState:
+    """Return the state that a run starts from, with a person's edits. Raises Refused if there is none."""
+    identifier = request["checkpoint"]["id"]
+    path = Path(request["checkpoint"]["source"].rpartition("#")[0])
+    query = "SELECT flow_uuid, method_name, state_json FROM flow_states WHERE rowid = ?"
+    question = None
+    try:
+        # The id of a state ends with its rowid.
+        rowid = int(identifier.rpartition("_")[2], 16)
+        with opened(path) as connection:
+            row = connection.execute(query, (rowid,)).fetchone()
+            if row and row[:1] in connection.execute(NEWEST, (rowid,)).fetchall():
+                question = _question(connection, str(row[0]))
+        values = json.loads(row[2]) if row else None
+    except (OSError, ValueError, TypeError, RecursionError, _database().Error) as error:
+        raise Refused("crewai.state_unreadable", checkpoint=identifier, path=path, error=error) from error
+    if not isinstance(values, dict):
+        raise Refused("crewai.state_missing", checkpoint=identifier, path=path)
+    edited = {**values, **(request["state"] or {}), "id": str(row[0])}
+    return StoredState(path, str(row[0]), str(row[1]), edited, question)
+
+
+def _question(connection: Any, flow: str) -> dict[str, Any] | None:
+    try:
+        found = connection.execute("SELECT context_json FROM pending_feedback WHERE flow_uuid = ?", (flow,))
+        row = found.fetchone()
+    except _database().OperationalError:
+        # The store has no such table.
+        return None
+    asked = json.loads(row[0]) if row else None
+    return asked if isinstance(asked, dict) else None
 
 
 def _decoded(data: bytes) -> str:

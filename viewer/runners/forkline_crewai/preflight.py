@@ -18,6 +18,7 @@ from forkline_crewai import (
     crews,
     entry_points,
     flow_results,
+    flow_states,
     flows,
     models,
     original,
@@ -40,7 +41,9 @@ def add_components(
 
     ``saved`` is the checkpoint's root entity; both it and ``body`` are empty for a new run. Raises Refused.
     """
-    add = {"crew": _add_crew, "flow": _add_flow, "agent": _add_agent}[request["entity"]]
+    add = {"crew": _add_crew, "flow": _add_flow, "flow_state": _add_state, "agent": _add_agent}[
+        request["entity"]
+    ]
     add(report, request, body, saved, scratch)
 
 
@@ -85,6 +88,14 @@ def _add_flow(
         original.edit_state(saved, request)
         flows.restore_state(flow, saved)
         restoring.restored(body, [], request, scratch)
+
+
+def _add_state(
+    report: Report, request: Request, body: dict[str, Any], saved: dict[str, Any], scratch: Path
+) -> None:
+    if not request["entry_point"]:
+        raise Refused("crewai.flow_needs_entry_point")
+    flow_states.add_components(report, request, original.StoredState(**saved))
 
 
 def _add_agent(

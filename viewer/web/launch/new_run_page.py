@@ -316,7 +316,7 @@ def chosen_for(
         known = entry_point_of_run(project, repeated) if repeated else ""
         entry_point = known or (next(iter(kinds)) if len(kinds) == 1 else "")
     entity = kinds.get(entry_point) or sent.get("entity", "")
-    names = [name for name, kind in engine_of(location).kinds.items() if kind.is_runnable]
+    names = [name for name, kind in engine_of(location).kinds.items() if kind.starts_new_runs]
     entity = entity if entity in names else names[0]
     found = repeated or (earlier_run(location, entry_point, entity) if entry_point else None)
     return Chosen(kinds, entry_point, entity, repeated, found, retried)

@@ -30,6 +30,7 @@ from viewer.records.annotations import annotations_in
 from viewer.records.bodies import contents_at, shown_body, stored_body, stored_bytes
 from viewer.records.lineage.drawing import NoLayout
 from viewer.records.permissions import can_run, viewer_allowed
+from viewer.records.run_rows import branch_status
 from viewer.web.launch.conversations import conversations_in
 from viewer.web.launch.edits import editable_parts
 from viewer.web.login_links import number_in
@@ -141,10 +142,13 @@ def _surroundings(
 ) -> dict[str, Any]:
     """What can be done with a checkpoint, and what belongs to it, whichever tab is selected."""
     kind = kind_of(engine, checkpoint.entity)
+    is_waiting = branch_status(checkpoint) == Run.Status.WAITING
     return {
         "is_runnable": _is_runnable(checkpoint, contents),
+        "is_publishable": checkpoint.is_scratch and bool(kind.fork_targets),
         "is_resumable": (not kind.resumes_last_only or checkpoint.is_last)
-        and (checkpoint.is_scratch or not checkpoint.location.is_only_read),
+        and (checkpoint.is_scratch or not checkpoint.location.is_only_read)
+        and (not kind.resumes_only_answered or is_waiting),
         "published": published_as(checkpoint),
         "annotations": annotated_parts(run, checkpoint),
         "called_runs": run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk"),

@@ -344,7 +344,7 @@ def _new_run_context(page: NewRunPage) -> dict[str, Any]:
         "form": page.parts,
         "kinds": kinds,
         "has_kind": bool(kinds.get(page.entry_point)),
-        "entities": [name for name, kind in engine.kinds.items() if kind.is_runnable],
+        "entities": [name for name, kind in engine.kinds.items() if kind.starts_new_runs],
         "kind": kind_of(engine, page.entity),
         "engine": engine,
         "location": location,

@@ -1,0 +1,162 @@
+"""A state of a flow with ``@persist`` is forked in the job's scratch store."""
+
+import json
+import sqlite3
+import uuid
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine_runs.runs import PRESS
+from tests.flow_states import SCHEMA, add_state
+from tests.real_stores import hashes_below
+from tests.runners.conftest import Engine
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store with a state of the press project's flow. Nobody has turned on its write-ahead log."""
+    path = tmp_path / "states/flow_states.db"
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(SCHEMA)
+        add_state(connection, "kept", "first", {"id": "kept", "first": "one", "topic": "bees"})
+        add_state(connection, "kept", "second", {"id": "kept", "first": "one", "second": "two"})
+        connection.commit()
+    return path
+
+
+def request_for(store: Path, rowid: int = 1, **values: Any) -> dict[str, Any]:
+    """The request of a fork, as the form makes it."""
+    identifier = f"20261120T100000_{rowid:08x}"
+    return {
+        "job": str(uuid.uuid4()),
+        "kind": "fork",
+        "checkpoint": {"id": identifier, "source": f"{store}#{identifier}"},
+        "location": {"path": str(store), "store_kind": "states"},
+        "entity": "flow_state",
+        "name": "",
+        "branch": "try-it",
+        "inputs": {},
+        "outputs": {},
+        "state": None,
+        "steps": [],
+        "folder": str(PRESS),
+        "entry_point": "press_asking:KeptFlow",
+        **values,
+    }
+
+
+def states_in(path: Path) -> list[tuple[str, str, dict[str, Any]]]:
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT flow_uuid, method_name, state_json FROM flow_states ORDER BY id")
+        return [(flow, method, json.loads(state)) for flow, method, state in rows]
+
+
+def test_a_fork_leaves_every_byte_of_the_store(engine: Engine, store: Path, tmp_path: Path) -> None:
+    before = hashes_below(store.parent)
+    run = engine.completed(request_for(store, state={"topic": "wasps"}), PRESS_STATES=str(store))
+    assert hashes_below(store.parent) == before
+    assert [line["method"] for line in run.of("method_completed")] == ["first", "second", "third"]
+    states = states_in(tmp_path / "job-1/threads.sqlite")
+    assert [method for _flow, method, _state in states] == ["first", "second", "third"]
+    (identifier,) = {flow for flow, _method, _state in states}
+    assert identifier != "kept" and all(state["id"] == identifier for _flow, _method, state in states)
+    # The earlier state was restored, not the newest one.
+    assert states[0][2]["topic"] == "wasps" and "second" not in states[0][2]
+    written = run.of("checkpoint")
+    assert [one["parent"] for one in written] == [
+        "20261120T100000_00000001",
+        *(one["id"] for one in written[:2]),
+    ]
+
+
+def test_a_state_that_is_gone_or_broken_starts_nothing(engine: Engine, store: Path) -> None:
+    with closing(sqlite3.connect(store)) as connection:
+        add_state(connection, "kept", "second", "{")
+        connection.commit()
+    assert "is no longer in" in engine.refused(request_for(store, 9))
+    assert "cannot be read" in engine.refused(request_for(store, 3))
+    assert "needs its code" in engine.refused(request_for(store, entry_point=""))
+
+
+def waiting(store: Path, **context: Any) -> int:
+    """Add a flow that waits for feedback, as CrewAI stores it. Return the rowid of its state."""
+    asked = {
+        "flow_id": "asks",
+        "flow_class": "press_asking.ReviewFlow",
+        "method_name": "draft",
+        "method_output": "Bees are fine.",
+        "message": "Is it good?",
+        "emit": ["rejected", "approved"],
+        "default_outcome": "rejected",
+        "metadata": {},
+        "llm": "openai/gpt-4o-mini",
+        "requested_at": "2026-11-20T10:00:00",
+        **context,
+    }
+    state = {"id": "asks", "drafted": "yes"}
+    with closing(sqlite3.connect(store)) as connection:
+        add_state(connection, "asks", "draft", state)
+        (rowid,) = connection.execute("SELECT max(id) FROM flow_states").fetchone()
+        row = ("asks", json.dumps(asked), json.dumps(state), "2026-11-20T10:00:00")
+        connection.execute(
+            "INSERT INTO pending_feedback (flow_uuid, context_json, state_json, created_at)"
+            " VALUES (?, ?, ?, ?)",
+            row,
+        )
+        connection.commit()
+    return int(rowid)
+
+
+def questions_in(store: Path) -> list[str]:
+    with closing(sqlite3.connect(store)) as connection:
+        return [flow for (flow,) in connection.execute("SELECT flow_uuid FROM pending_feedback")]
+
+
+REVIEW = {"entry_point": "press_asking:ReviewFlow"}
+
+
+def test_an_answer_continues_the_flow_and_is_used_once(engine: Engine, store: Path) -> None:
+    rowid = waiting(store, llm={"model": "openai/gpt-4o-mini", "base_url": "http://127.0.0.1:9"})
+    request = request_for(store, rowid, kind="resume", branch="main", answers={"": "approved"}, **REVIEW)
+    run = engine.completed(request, PRESS_STATES=str(store))
+    assert engine.model.prompts() == ["Publish <Bees are fine.>, drafted: yes"]
+    assert questions_in(store) == []
+    assert [method for flow, method, _ in states_in(store) if flow == "asks"] == ["draft", "draft", "publish"]
+    assert [one["path"] for one in run.of("checkpoint")] == [f"{store}#{rowid + 1}", f"{store}#{rowid + 2}"]
+    engine.model.reset()
+    assert "no longer waits" in engine.refused(request, PRESS_STATES=str(store))
+
+
+def test_an_answer_in_a_fork_leaves_the_flow_waiting(engine: Engine, store: Path, tmp_path: Path) -> None:
+    rowid = waiting(store)
+    before = hashes_below(store.parent)
+    run = engine.answered(request_for(store, rowid, **REVIEW), "rejected", PRESS_STATES=str(store))
+    (question,) = run.of("question")
+    assert question["context"]["output"] == "Bees are fine."
+    assert engine.model.prompts() == ["Drop"]
+    assert hashes_below(store.parent) == before
+    scratch = tmp_path / "job-1/threads.sqlite"
+    assert [method for _, method, _ in states_in(scratch)] == ["draft", "draft", "drop"]
+    assert questions_in(scratch) == []
+
+
+@pytest.mark.parametrize(
+    ("context", "entry_point"),
+    [
+        ({"flow_class": "os.system"}, "press_asking:ReviewFlow"),
+        ({"flow_class": "press_asking.KeptFlow"}, "press_asking:ReviewFlow"),
+        ({"method_name": "collect"}, "press_asking:ReviewFlow"),
+        ({"flow_class": 7}, "press_asking:ReviewFlow"),
+    ],
+)
+def test_only_the_flow_that_asks_is_answered(
+    engine: Engine, store: Path, context: dict[str, Any], entry_point: str
+) -> None:
+    rowid = waiting(store, **context)
+    request = request_for(store, rowid, kind="resume", answers={"": "x"}, entry_point=entry_point)
+    assert "waits for feedback, but the entry point is" in engine.refused(request, PRESS_STATES=str(store))
+    assert questions_in(store) == ["asks"]

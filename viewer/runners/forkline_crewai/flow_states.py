@@ -1,0 +1,226 @@
+"""Continues a flow from a state that ``@persist`` stored: forks the state, or answers what the flow asks.
+
+A state does not record which methods have run. So its fork starts the flow over, with CrewAI's
+``restore_from_state_id``. A state that waits for feedback continues after the method that asks, with
+CrewAI's ``from_pending`` and ``resume``. A fork writes to the scratch store of the job, under a new id of the
+flow. A resume writes to the store of the state, as CrewAI itself does.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import secrets
+import shutil
+import sqlite3
+import uuid
+from contextlib import closing, suppress
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crewai.flow.async_feedback.types import PendingFeedbackContext
+from crewai.flow.flow import Flow
+from crewai.flow.human_feedback import _serialize_llm_for_context
+from crewai.flow.persistence import SQLiteFlowPersistence
+from crewai.utilities.string_utils import sanitize_tool_name
+from pydantic import BaseModel, ValidationError
+
+from forkline_crewai import components, flows, models, runs
+from forkline_crewai.human_input import feedback_config, feedback_for
+from forkline_crewai.patches import persistence, questions, tool_calls
+from forkline_runner.messages import Refused
+from forkline_runner.reporting import as_text
+from forkline_runner.tool_calls import tool_calls_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from forkline_crewai.original import StoredState
+    from forkline_runner.findings import Report
+    from forkline_runner.reporting import Reporter
+    from viewer.engines.runner_request import Request
+
+# In the job's folder. It remains after the job has ended, because it holds the fork's states.
+STORE = "threads.sqlite"
+TRIGGER = "method_execution_finished"
+
+
+def run(request: Request, state: StoredState, scratch: Path, reporter: Reporter) -> str:
+    """Run the flow with the state. Return its result as text. Raises Refused before anything has run."""
+    try:
+        flow = _made(request, state)
+        found = [*components.of_project_flow(flow, {}), *models.missing_models(flow)]
+        components.report_and_refuse(found, request, reporter)
+        scratch.mkdir(mode=0o700, exist_ok=True)
+        # A crew in a method may write checkpoints, which are not those of this location.
+        aside: Any = {"path": str(scratch / "checkpoints"), "store_kind": "json"}
+        runs.patch_engine({**request, "location": aside}, reporter, {})
+        if calls := tool_calls_of(request, reporter, sanitize_tool_name):
+            tool_calls.decide_about_calls(calls)
+        questions.ask_instead_of_pausing_in_methods(flow, reporter.questions)
+        flow.stream, flow.checkpoint = False, None
+        start = _start_over if state.question is None else _answer
+        return flows.as_text(start(flow, request, state, scratch, reporter))
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def add_components(report: Report, request: Request, state: StoredState) -> None:
+    """Add the components of the flow to a preflight report. Raises Refused if the state does not fit."""
+    flow = _made(request, state)
+    report["components"] = [*components.of_project_flow(flow, {}), *models.missing_models(flow)]
+
+
+def _made(request: Request, state: StoredState) -> Any:
+    """Return the project's flow, not started, which the state fits. Raises Refused."""
+    if request["kind"] == "resume" and state.question is None:
+        raise Refused("crewai.feedback_not_pending")
+    if state.question is None and "restore_from_state_id" not in inspect.signature(Flow.kickoff).parameters:
+        version = importlib.metadata.version("crewai")
+        raise Refused("crewai.state_fork_needs_newer_version", version=version)
+    persistence.leave_existing_files()
+    flow = flows.made_by(request["entry_point"])
+    if state.question is not None:
+        _refuse_other_class(flow, str(state.question.get("flow_class") or ""))
+    try:
+        if isinstance(flow._state, BaseModel):
+            type(flow._state).model_validate(state.values)
+    except ValidationError as error:
+        raise Refused("crewai.flow_state_does_not_fit", error=error) from error
+    return flow
+
+
+def _refuse_other_class(flow: Any, asked_by: str) -> None:
+    """Raise Refused unless this flow's class has asked. Nothing that the store names is imported."""
+    module, _dot, name = asked_by.rpartition(".")
+    own = type(flow).__module__
+    is_same = module in ("__main__", own) or module.endswith(f".{own}") or own.endswith(f".{module}")
+    if name != type(flow).__name__ or not is_same:
+        found = f"{own}.{type(flow).__name__}"
+        raise Refused("crewai.feedback_of_other_flow", asked_by=asked_by, found=found)
+
+
+def _start_over(flow: Any, request: Request, state: StoredState, scratch: Path, reporter: Reporter) -> Any:
+    own, others = _created(scratch.parent / STORE), _aside(scratch)
+    others.save_state(state.flow, state.method, state.values)
+    # The engine gives the flow its new id when it has loaded the state.
+    _redirect(flow, own, others, lambda one: one == flow.flow_id, request, reporter)
+    reporter.write("steps", steps=flows.steps_of(flow, request))
+    return flow.kickoff(restore_from_state_id=state.flow)
+
+
+def _answer(flow: Any, request: Request, state: StoredState, scratch: Path, reporter: Reporter) -> Any:
+    context, others = _context(flow, state), None
+    if request["kind"] == "resume" and state.store == Path(request["location"]["path"]):
+        own = _store_of(flow, state.store)
+    else:
+        own, others = _created(scratch.parent / STORE), _aside(scratch)
+        context = replace(context, flow_id=str(uuid.uuid4()))
+        own.save_pending_feedback(context.flow_id, context, {**state.values, "id": context.flow_id})
+    _redirect(flow, own, others, lambda one: one == context.flow_id, request, reporter)
+
+    def with_store(**_: Any) -> Any:
+        return flow
+
+    # The flow may be made by a function or a file, so CrewAI's own method gets it instead of a class.
+    from_pending: Callable[..., Any] = Flow.from_pending.__func__
+    flow = from_pending(with_store, context.flow_id, own)
+    flow._pending_feedback_context = context
+    if request["state"]:
+        flow._initialize_state(request["state"])
+    reporter.write("steps", steps=flows.steps_of(flow, request))
+    answers = list((request.get("answers") or {}).values())
+    feedback = as_text(answers[0]) if answers else feedback_for(reporter.questions, context, flow)
+    if own.load_pending_feedback(context.flow_id) is None:
+        # Another program has answered while a person was asked.
+        raise Refused("crewai.feedback_not_pending")
+    return flow.resume(feedback)
+
+
+def _context(flow: Any, state: StoredState) -> PendingFeedbackContext:
+    """Return what the flow asked. Its model, outcomes and metadata are those of the project. Raises Refused.
+
+    A store could name a model at another address, which would get the project's key.
+    """
+    try:
+        asked = PendingFeedbackContext.from_dict({**(state.question or {}), "flow_id": state.flow})
+    except (KeyError, TypeError, ValueError) as error:
+        raise Refused(
+            "crewai.state_unreadable", checkpoint=state.method, path=state.store, error=error
+        ) from error
+    config = feedback_config(flow, str(asked.method_name))
+    if config is None:
+        found = f"{type(flow).__name__}.{asked.method_name}"
+        raise Refused("crewai.feedback_of_other_flow", asked_by=asked.flow_class, found=found)
+    llm = config.llm
+    if not (llm is None or isinstance(llm, str | dict)):
+        llm = _serialize_llm_for_context(llm)
+    return replace(
+        asked,
+        llm=llm,
+        emit=list(config.emit) if config.emit else None,
+        default_outcome=config.default_outcome,
+        metadata=config.metadata or {},
+    )
+
+
+def _store_of(flow: Any, path: Path) -> Any:
+    """Return the project's own persistence if it writes to this file, else CrewAI's."""
+    own = getattr(flow.persistence, "db_path", None)
+    with suppress(OSError, TypeError, ValueError):
+        if own is not None and Path(own).resolve() == path:
+            return flow.persistence
+    return SQLiteFlowPersistence(str(path))
+
+
+def _redirect(
+    flow: Any, own: Any, others: Any, is_own: Callable[[str], bool], request: Request, reporter: Reporter
+) -> None:
+    """Store the states of the flow in ``own``, and report each."""
+    written = _Written(Path(own.db_path), request, reporter)
+    persistence.redirect_states(own, others, is_own, written.report)
+    flow.persistence = own
+    if hasattr(flow, "_instance_persistence"):
+        flow._instance_persistence = True
+
+
+def _aside(scratch: Path) -> Any:
+    return SQLiteFlowPersistence(str(scratch / "flow_states.db"))
+
+
+def _created(path: Path) -> Any:
+    """Return a new store that only its owner can read, whose rowids are those of no other store."""
+    path.touch(mode=0o600)
+    store = SQLiteFlowPersistence(str(path))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        first = secrets.randbelow(2**40) + 2**40
+        connection.execute("INSERT INTO sqlite_sequence VALUES ('flow_states', ?)", (first,))
+    return store
+
+
+class _Written:
+    """Reports each state of the flow when it was stored."""
+
+    def __init__(self, path: Path, request: Request, reporter: Reporter) -> None:
+        self.path, self.request, self.reporter = path, request, reporter
+        self.parent, self.rowid = request["checkpoint"]["id"], 0
+
+    def report(self) -> None:
+        with closing(sqlite3.connect(self.path)) as connection:
+            query = "SELECT rowid, timestamp FROM flow_states ORDER BY rowid DESC LIMIT 1"
+            rowid, written = connection.execute(query).fetchone()
+        if rowid == self.rowid:
+            return
+        self.rowid = rowid
+        identifier = f"{datetime.fromisoformat(written):%Y%m%dT%H%M%S}_{rowid:08x}"
+        self.reporter.write(
+            "checkpoint",
+            id=identifier,
+            parent=self.parent,
+            path=f"{self.path}#{rowid}",
+            branch=self.request["branch"],
+            trigger=TRIGGER,
+        )
+        self.parent = identifier

@@ -1,0 +1,90 @@
+"""Patches of where flows with ``@persist`` store their states."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from crewai.flow.persistence import SQLiteFlowPersistence
+from crewai.flow.persistence.base import FlowPersistence
+
+METHODS = {
+    *("save_state", "load_state"),
+    *("save_pending_feedback", "load_pending_feedback", "clear_pending_feedback"),
+}
+
+
+def leave_existing_files() -> None:
+    """Do not create tables in a file that exists, and do not change how it is written.
+
+    Patches: crewai.flow.persistence.SQLiteFlowPersistence.init_db
+    Versions: 1.14.2 and newer
+    Why: ``@persist`` opens its file when the project is imported, and turns on its write-ahead log. A fork
+        leaves the file as it is.
+    Test: tests/runners/stores/test_forks_of_flow_states.py::test_a_fork_leaves_every_byte_of_the_store
+    """
+    engine: Any = SQLiteFlowPersistence
+    init_db = engine.init_db
+
+    def init_new(self: Any) -> None:
+        path = Path(self.db_path)
+        if not (path.is_file() and path.stat().st_size):
+            init_db(self)
+
+    engine.init_db = init_new
+
+
+def redirect_states(
+    own: Any, others: Any, is_own: Callable[[str], bool], saved: Callable[[], object]
+) -> None:
+    """Store the states of a run's flow in ``own``, and those of every other flow in ``others``.
+
+    ``is_own`` says whether the id of a flow is that of the run's flow. A state that ``others`` lacks is read
+    from the flow's own store. If ``others`` is None, other flows store theirs themselves.
+    ``saved`` is called after each state of the run's flow.
+
+    Patches: save_state, load_state, save_pending_feedback, load_pending_feedback and clear_pending_feedback
+        of crewai.flow.persistence.base.FlowPersistence and its subclasses, and its __init_subclass__
+    Versions: 1.14.2 and newer
+    Why: Before 1.15, ``@persist`` ignores the persistence that a flow is given, and so do flows in methods. A
+        fork would write to the store of the location.
+    Test: tests/runners/stores/test_forks_of_flow_states.py::test_a_fork_leaves_every_byte_of_the_store
+    """
+    engine: Any = FlowPersistence
+
+    def redirected(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call(self: Any, flow_uuid: str, *rest: Any, **named: Any) -> Any:
+            store = own if is_own(flow_uuid) else others
+            if store is not None and store is not self:
+                found = getattr(store, name)(flow_uuid, *rest, **named)
+                is_elsewhere = name == "load_state" and found is None and self is not own
+                return original(self, flow_uuid) if is_elsewhere else found
+            found = original(self, flow_uuid, *rest, **named)
+            if self is own and name.startswith("save_"):
+                saved()
+            return found
+
+        return call
+
+    def redirect(cls: Any) -> None:
+        for name in METHODS & vars(cls).keys():
+            setattr(cls, name, redirected(name, vars(cls)[name]))
+
+    init_subclass = engine.__init_subclass__
+
+    def init_redirected(cls: Any, /, **named: Any) -> None:
+        init_subclass.__func__(cls, **named)
+        redirect(cls)
+
+    for cls in (FlowPersistence, *_subclasses(FlowPersistence)):
+        redirect(cls)
+    engine.__init_subclass__ = classmethod(init_redirected)
+
+
+def _subclasses(cls: Any) -> Iterator[Any]:
+    for one in cls.__subclasses__():
+        yield one
+        yield from _subclasses(one)
