@@ -20,6 +20,7 @@ AT_ONCE = 2
 ROOMS = (
     *("crews", "outputs", "components", "crew_features", "task_order", "flows", "flow_results"),
     *("questions", "agents", "new_runs", "declared", "stores", "failures", "tool_calls"),
+    "flow_states",
 )
 
 
