@@ -427,7 +427,7 @@ EDITS = (
     _texts(
         "answer",
         "JSON|ID=JSON",
-        _("LangGraph: the answer to an interrupt, by its id if several wait."),
+        _("The answer to what the checkpoint waits for, by its id if several wait."),
         AS_TYPED,
     ),
     _texts("again", "TASK", _("Run it again."), AS_TYPED),

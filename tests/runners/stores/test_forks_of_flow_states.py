@@ -160,3 +160,16 @@ def test_only_the_flow_that_asks_is_answered(
     request = request_for(store, rowid, kind="resume", answers={"": "x"}, entry_point=entry_point)
     assert "waits for feedback, but the entry point is" in engine.refused(request, PRESS_STATES=str(store))
     assert questions_in(store) == ["asks"]
+
+
+def test_a_preflight_check_finds_a_state_that_does_not_fit(engine: Engine, store: Path) -> None:
+    before = hashes_below(store.parent)
+    request = request_for(store, kind="preflight")
+    report = engine.completed(request, PRESS_STATES=str(store)).of("preflight")[0]["report"]
+    assert (report["effects"], report["blocks"], report["is_complete"]) == ([], [], True)
+    rowid = waiting(store, flow_class="elsewhere.Flow")
+    before = hashes_below(store.parent)
+    request = request_for(store, rowid, kind="preflight", **REVIEW)
+    report = engine.completed(request, PRESS_STATES=str(store)).of("preflight")[0]["report"]
+    assert "waits for feedback, but the entry point is" in str(report["blocks"])
+    assert hashes_below(store.parent) == before
