@@ -5,6 +5,8 @@ from typing import Any
 
 from django.test import Client
 
+from viewer.web.login_links import teammate
+
 
 def compact(html: str) -> str:
     """Return the HTML without line breaks and indentation, except in ``pre`` and ``textarea``."""
@@ -22,3 +24,10 @@ class CompactClient(Client):
         if not response.streaming and response.get("Content-Type", "").startswith("text/html"):
             response.content = compact(response.content.decode()).encode()
         return response
+
+
+def reading_client() -> Client:
+    """A browser of a read-only user, next to that of the fixture ``runner``."""
+    client = CompactClient()
+    client.force_login(teammate("reader"))
+    return client

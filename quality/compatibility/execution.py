@@ -19,7 +19,7 @@ AT_ONCE = 2
 # In table order.
 ROOMS = (
     *("crews", "outputs", "components", "crew_features", "task_order", "flows", "flow_results"),
-    *("questions", "agents", "new_runs", "declared", "stores", "failures", "tool_calls"),
+    *("questions", "agents", "new_runs", "declared", "stores", "failures", "tool_calls", "replays"),
     "flow_states",
 )
 

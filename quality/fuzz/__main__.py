@@ -14,6 +14,7 @@ TESTS = (
     "random_lineages",
     "consent",
     "tool_calls",
+    "replays",
     "flow_states",
     "request_headers",
     "script_injection.pages",

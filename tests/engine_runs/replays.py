@@ -9,7 +9,7 @@ TOOL = {
     "schema": {"type": "object", "properties": {"words": {"type": "string"}}},
 }
 # A conversation in which a tool was used.
-MESSAGES = [
+MESSAGES: list[dict[str, Any]] = [
     {"role": "system", "text": "You write."},
     {"role": "user", "text": "Write about tea."},
     {
@@ -26,6 +26,6 @@ def as_replay(request: Mapping[str, Any], *models: str, times: int = 1, **call: 
     return {
         **request,
         "kind": "replay",
-        "call": {"messages": MESSAGES, "tools": [], "parameters": {}, **call},
+        "call": {"messages": MESSAGES, "tools": [], "parameters": {}, "models": list(models), **call},
         "replay": {"models": list(models), "times": times, "recorded": "", "model": models[0], "agent": ""},
     }

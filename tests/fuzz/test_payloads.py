@@ -45,7 +45,8 @@ def test_no_payload_runs_on_any_page(
     seen = asyncio.run(visited(live_server.url, session, group, with_policy))
     assert seen.ran == seen.requests == seen.reports == seen.markup == seen.failed == []
     assert seen.pages == len(group.addresses)
-    for name in ("branch", "input", "output", "event error", "state", "file name", "job step agent"):
+    called = ("new answer", "requested tool", "replayed model")
+    for name in ("branch", "input", "output", "event error", "state", "file name", "job step agent", *called):
         assert seen.shown[name] == set(payloads), name
 
 

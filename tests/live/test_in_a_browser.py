@@ -58,6 +58,22 @@ def test_each_page_of_a_running_job_shows_its_progress(page: Page, job: Job, nam
     expect(progress).to_have_attribute("data-seq", "3")
 
 
+def test_the_answers_of_a_replay_appear_and_a_reload_changes_nothing(page: Page, job: Job) -> None:
+    Job.objects.filter(pk=job.pk).update(kind=Job.Kind.REPLAY, plan=[])
+    page.goto(job.get_absolute_url())
+    answers = page.locator(".replay-answers")
+    expect(answers).to_contain_text("No model has answered yet.")
+    for seq in (1, 2):
+        data = {"model": "gpt-4o", "attempt": seq, "text": f"<b>answer {seq}</b>"}
+        JobEvent.objects.create(job=job, seq=seq, kind="call_replayed", at=timezone.now(), data=data)
+        expect(answers).to_contain_text(f"<b>answer {seq}</b>")
+    job.end(Job.Status.SUCCEEDED)
+    expect(page.locator(".status-succeeded, .status-completed").first).to_be_visible()
+    arrived = answers.inner_text()
+    page.reload()
+    assert answers.inner_text() == arrived
+
+
 def test_a_restart_of_the_server_loses_and_repeats_no_event(page: Page, job: Job, server: Server) -> None:
     page.goto(job.get_absolute_url())
     add_events(job, 1, 5)

@@ -121,7 +121,7 @@ class Part:
 
     Two checkpoints' parts with the same ``section``, ``key`` and ``trait`` are compared with each other.
     ``trait`` names the property of ``name`` that has this value, in English, to be translated; it may be
-    empty.
+    empty. ``unit`` is the unit of an output that a fork can edit.
     """
 
     section: Section
@@ -129,6 +129,14 @@ class Part:
     name: str
     value: Any
     trait: str = ""
+    unit: str = ""
+
+    @property
+    def edited(self) -> str:
+        """What a fork edits to change it, such as ``state:topic``; empty if it cannot."""
+        if self.section in (Section.INPUTS, Section.STATE):
+            return f"{self.section}:{self.key}"
+        return f"{self.section}:{self.unit}" if self.unit else ""
 
     @property
     def id(self) -> str:

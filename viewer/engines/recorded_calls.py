@@ -51,8 +51,8 @@ class RecordedCall:
     are those of the state that precede the answer; the code may have sent others. ``parameters`` are those
     that were sent, and ``reported`` is what the model reported besides its usage. ``answer`` is None if none
     is recorded. ``start`` and ``end`` are None if they are not recorded. ``part`` is what a fork edits to use
-    another answer, such as ``outputs:<unit>``; empty if a fork cannot. ``result`` is the text of the answer
-    as the output of its unit.
+    another answer, such as ``outputs:<unit>``; empty if a fork cannot. ``before_result`` is the text in an
+    answer after which the output of its unit begins; None if answers are no outputs.
     """
 
     id: str
@@ -70,7 +70,7 @@ class RecordedCall:
     error: str = ""
     is_conversation: bool = False
     part: str = ""
-    result: str = ""
+    before_result: str | None = None
 
     @property
     def name(self) -> str:
@@ -81,6 +81,23 @@ class RecordedCall:
     def messages(self) -> Sequence[CallMessage]:
         """The messages to the model, oldest first."""
         return self.conversation[: self.sent]
+
+    @property
+    def result(self) -> str:
+        """The text of the answer as the output of its unit; empty if there is none."""
+        return self.result_of(self.answer)
+
+    def result_of(self, answer: CallMessage | None) -> str:
+        """The text of another answer as the output of the unit; empty if there is none."""
+        if answer is None or self.before_result is None:
+            return ""
+        return answer.text.rpartition(self.before_result)[2].strip()
+
+    def can_use(self, answer: CallMessage) -> bool:
+        """Whether a fork can use another answer instead."""
+        if self.before_result is not None:
+            return bool(self.result_of(answer))
+        return all(isinstance(tool.arguments, Mapping) for tool in answer.tools)
 
     @property
     def seconds(self) -> float | None:

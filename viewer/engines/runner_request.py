@@ -147,18 +147,19 @@ class ReplayedCall(TypedDict):
     """What is sent to a model, as a person has edited it. Deleted from the job's row when the job has ended.
 
     ``messages`` have a role, a text, and optionally a name, tools (name, args, id) and answers (the id of a
-    tool call). ``tools`` have a name, a description and a schema.
+    tool call). ``tools`` have a name, a description and a schema. ``models`` are those that are called.
     """
 
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]]
     parameters: dict[str, Any]
+    models: list[str]
 
 
 class ReplayModels(TypedDict):
-    """Which models are called, and each how often. ``model`` and ``agent`` are those of the recorded call.
+    """How often each model is called. ``model`` and ``agent`` are those of the recorded call.
 
-    ``recorded`` is the name of the call in its checkpoint.
+    ``models`` are the names to show, without secrets. ``recorded`` is the name of the call in its checkpoint.
     """
 
     models: list[str]

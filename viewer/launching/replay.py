@@ -9,7 +9,7 @@ from django.utils.translation import ngettext
 
 from viewer.engines.editable import EditableMessage, MessageEdit
 from viewer.engines.recorded_calls import RecordedCall
-from viewer.engines.runner_request import ReplayedCall, ReplayModels
+from viewer.engines.runner_request import ReplayedCall, ReplayModels, Request
 from viewer.launching.findings import CheckedLaunch
 from viewer.launching.options import (
     MAX_REPLAYED_CALLS,
@@ -27,10 +27,10 @@ from viewer.launching.refusals import (
     project_refusals,
     text_refusals,
 )
-from viewer.launching.requests import ReplayRequest
+from viewer.launching.requests import LaunchOptions, ReplayRequest, redactor_of
 from viewer.launching.start import earlier_job, queued
 from viewer.launching.values import has_redacted_part
-from viewer.models import Job
+from viewer.models import Job, Project
 from viewer.records.runner_requests import request_for_replay
 from viewer.redaction import MARKER
 
@@ -112,12 +112,17 @@ class ReplayPreview(CheckedLaunch):
     @property
     def sentence(self) -> str:
         """What it does, with the number of calls."""
-        text = ngettext(
-            "This makes %(count)d model call with the project's keys. It may cost money.",
-            "This makes %(count)d model calls with the project's keys. They may cost money.",
-            self.calls,
-        )
-        return text % {"count": self.calls}
+        return calls_sentence(self.calls)
+
+
+def calls_sentence(count: int) -> str:
+    """What a replay with this number of model calls does."""
+    text = ngettext(
+        "This makes %(count)d model call with the project's keys. It may cost money.",
+        "This makes %(count)d model calls with the project's keys. They may cost money.",
+        count,
+    )
+    return text % {"count": count}
 
 
 def preview_replay(request: ReplayRequest) -> ReplayPreview:
@@ -127,7 +132,8 @@ def preview_replay(request: ReplayRequest) -> ReplayPreview:
         *copy_refusals(request.checkpoint),
         *project_refusals(request.project, request.options),
         *_model_refusals(request, preview.calls),
-        *_content_refusals(request),
+        *step_refusals(request.options),
+        *content_refusals(request),
     ]
     return preview
 
@@ -136,13 +142,24 @@ def _model_refusals(request: ReplayRequest, calls: int) -> Iterator[Refusal]:
     if not request.replay_models:
         message = _("The call does not record its model: name one.")
         yield Refusal(Code.REPLAY, message, REPLAY_MODELS.name, str(REPLAY_MODELS.label))
+    yield from count_refusals(calls)
+
+
+def count_refusals(calls: int) -> Iterator[Refusal]:
+    """The refusal of too many calls for one job."""
     if calls > MAX_REPLAYED_CALLS:
         message = _("This would make %(count)d calls. The limit is %(most)d.")
         values = {"count": calls, "most": MAX_REPLAYED_CALLS}
         yield Refusal(Code.REPLAY, message % values, REPLAY_MODELS.name, str(REPLAY_MODELS.label))
 
 
-def _content_refusals(request: ReplayRequest) -> Iterator[Refusal]:
+def step_refusals(options: LaunchOptions) -> Iterator[Refusal]:
+    """The refusal of a limit of steps, which a replay would never reach."""
+    if "steps" in options.limits:
+        yield Refusal(Code.REPLAY, _("A replay has no steps. Limit its tokens or seconds instead."))
+
+
+def content_refusals(request: ReplayRequest) -> Iterator[Refusal]:
     """Refusals of what must not be sent: nothing, a redacted secret, and what is not UTF-8."""
     if not request.messages:
         yield Refusal(Code.REPLAY, _("A model call needs a message. Add one."))
@@ -154,6 +171,7 @@ def _content_refusals(request: ReplayRequest) -> Iterator[Refusal]:
         },
         str(REPLAY_TOOLS.label): list(request.tools),
         str(PARAMETERS.label): dict(request.parameters),
+        str(REPLAY_MODELS.label): list(request.replay_models),
     }
     for name, value in parts.items():
         if has_redacted_part(value):
@@ -164,15 +182,7 @@ def _content_refusals(request: ReplayRequest) -> Iterator[Refusal]:
 def replay(preview: ReplayPreview) -> Job:
     """Queue the replay, once per request key. Raises LaunchRefused."""
     request = preview.request
-    call, recorded = request.call, request.call.model
-    models = ReplayModels(
-        models=list(request.replay_models),
-        times=request.times,
-        recorded=call.name,
-        model=recorded,
-        agent=call.agent,
-    )
-    job_request = request_for_replay(request.checkpoint, _sent(request), models, request.entry_point)
+    job_request = request_of(request, shown_models(request.replay_models, request.project))
     if earlier := earlier_job(request, job_request):
         return earlier
     if preview.refusals:
@@ -181,6 +191,21 @@ def replay(preview: ReplayPreview) -> Job:
         message = _("Confirm the number of model calls, and press the button again.")
         raise LaunchRefused([Refusal(Code.SEND_AGAIN, message)])
     return queued(request, Job.Kind.REPLAY, job_request, [])
+
+
+def shown_models(models: Sequence[str], project: Project | None) -> list[str]:
+    """The names of models without secrets. None is shown while the project's host does not answer."""
+    shown: list[str] | None = redactor_of(project)(list(models))
+    return shown or [MARKER for _model in models]
+
+
+def request_of(request: ReplayRequest, shown: Sequence[str]) -> Request:
+    """The request of the job. ``shown`` are the names of its models without secrets."""
+    call = request.call
+    models = ReplayModels(
+        models=list(shown), times=request.times, recorded=call.name, model=call.model, agent=call.agent
+    )
+    return request_for_replay(request.checkpoint, _sent(request), models, request.entry_point)
 
 
 def _sent(request: ReplayRequest) -> ReplayedCall:
@@ -195,5 +220,8 @@ def _sent(request: ReplayRequest) -> ReplayedCall:
         for one in request.messages
     ]
     return ReplayedCall(
-        messages=messages, tools=list(map(dict, request.tools)), parameters=dict(request.parameters)
+        messages=messages,
+        tools=list(map(dict, request.tools)),
+        parameters=dict(request.parameters),
+        models=list(request.replay_models),
     )

@@ -220,6 +220,21 @@ class ReplayRequest(LaunchRequest):
         return engine_of(self.checkpoint.location)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallsReplayRequest(LaunchRequest):
+    """The replay of the model ``calls`` that a checkpoint records, oldest first, each as in ReplayRequest."""
+
+    checkpoint: Checkpoint
+    calls: Sequence[RecordedCall]
+    replay_models: tuple[str, ...] = ()
+    times: int = 1
+    confirmed: int | None = None
+
+    @property
+    def engine(self) -> Engine[Any]:
+        return engine_of(self.checkpoint.location)
+
+
 @dataclass(frozen=True, slots=True)
 class Dimension:
     """One thing that the forks of a sweep differ in, with a value for each.
@@ -352,6 +367,15 @@ def edits_to_repeat(job: Job) -> dict[str, dict[str, Any]]:
     """The job's stored edits, by part of its request."""
     kept = job.request.get(REPEATABLE_EDITS) or {}
     return {part: dict(kept.get(part) or {}) for part in EDITS}
+
+
+def models_to_repeat(job: Job) -> dict[str, str]:
+    """The models of the job's request by role, without names that contain a secret."""
+    models: dict[str, str] = (job.request.get("options") or {}).get("models") or {}
+    names = list(models.values())
+    shown = redactor_of(job.project)(names) if names else None
+    pairs = zip(models.items(), shown or [None] * len(names), strict=True)
+    return {role: model for (role, model), name in pairs if name == model}
 
 
 def edits_not_kept(job: Job) -> list[str]:

@@ -82,7 +82,8 @@ class JobQuerySet(models.QuerySet["Job"]):
 class Sweep(models.Model):
     """The forks of one form. Each is a job, and so is the scoring of its end; all share the limits.
 
-    With ``is_of_runs``, they are forks or resumes of several runs, and ``checkpoint`` is None.
+    With ``is_of_runs``, they are forks or resumes of several runs, and ``checkpoint`` is None. With
+    ``is_of_calls``, they are replays of model calls.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -107,6 +108,11 @@ class Sweep(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("sweep", args=[self.id])
+
+    @property
+    def is_of_calls(self) -> bool:
+        """Whether its jobs replay the model calls of a branch."""
+        return self.jobs.filter(kind=self.jobs.model.Kind.REPLAY).exists()
 
     @property
     def branches(self) -> JobQuerySet:

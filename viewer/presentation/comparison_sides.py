@@ -9,8 +9,9 @@ from django.db.models import Max, Q
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_of
-from viewer.engines.contents import Part
+from viewer.engines.contents import Part, part_id
 from viewer.engines.editable import MISSING
+from viewer.engines.protocol import Contents
 from viewer.formats import count_text, duration, moment_text, money
 from viewer.host_requests import NotReadable
 from viewer.messages.message import UserMessage
@@ -45,6 +46,8 @@ ValueKey = tuple[str, str, str]
 class Side:
     """One checkpoint. ``parts`` by section, key and trait; ``problem`` if it cannot be read.
 
+    ``contents`` is None if it cannot be read.
+
     ``usage`` is that of the model calls so far.
     """
 
@@ -57,6 +60,11 @@ class Side:
     # The periods in which the run worked, in seconds since the epoch.
     sessions: list[tuple[float, float]] = field(default_factory=list)
     problem: UserMessage | None = None
+    contents: Contents | None = None
+
+    def part_named(self, name: str) -> Part | None:
+        """The part of the row that has this key in an address."""
+        return next((part for key, part in self.parts.items() if part_id(*key) == name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +122,7 @@ def _read(side: Side, ancestor: int | None) -> None:
     if not body:
         side.problem = UserMessage("store.not_shown")
         return
-    contents = engine.contents_of(body)
+    side.contents = contents = engine.contents_of(body)
     copy = getattr(side.checkpoint, "stored_copy", None)
     calls = [PackedCall(*call).call for call in copy.calls] if copy else engine.model_calls(contents)
     side.usage = usage_by_model(calls)

@@ -1,24 +1,34 @@
 """The answers of a replayed model call, next to the recorded one."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
 
 from django.utils.translation import gettext as _
 
 from viewer.engines.contents import Section
 from viewer.engines.editable import MISSING
-from viewer.engines.recorded_calls import CallMessage, RequestedTool
+from viewer.engines.protocol import Contents
+from viewer.engines.recorded_calls import CallMessage, RecordedCall, RequestedTool
 from viewer.host_requests import NotReadable
-from viewer.models import Checkpoint, Job
-from viewer.presentation.calls import CallView, call_named, recorded_calls_of
-from viewer.presentation.comparison import DetailColumn, detail_of, row_of
-from viewer.records.prices import UNKNOWN, Cost, call_in, current_prices
+from viewer.models import Checkpoint, Job, JobEvent, uuid_of
+from viewer.presentation.calls import CallView, call_named, call_views, calls_in, readable_contents
+from viewer.presentation.comparison import DIFF_SECONDS, MAX_SHOWN, DetailColumn, detail_of, row_of
+from viewer.presentation.diff import Clock
+from viewer.records.prices import UNKNOWN, Cost, PriceList, call_in, current_prices
 from viewer.stores.model_calls import ModelCall
 
 # Jobs that a call page lists.
 MAX_REPLAYS = 50
+# Characters of all answers on the page of several calls, which is fetched again while they run.
+MAX_SHOWN_OF_CALLS = 400_000
+EVENTS = ("model_completed", "call_replayed")
+# Of the number of an event in an address.
+MAX_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,12 @@ class ReplayedAnswer:
     tokens: int
     cost: Cost
     error: str = ""
+    # The number of its event in the job.
+    seq: int = 0
+    # Whether only its beginning was recorded.
+    is_cut: bool = False
+    # The query of the form of a fork that uses it; empty if none can.
+    fork_query: str = ""
 
     @property
     def text(self) -> Any:
@@ -60,20 +76,66 @@ class Answers:
         return len(self.columns) < 2
 
 
-def answers_of(job: Job) -> Answers | None:
-    """The answers of a replay; None for another job."""
-    if job.kind != Job.Kind.REPLAY:
+def replayed_name(job: Job) -> str:
+    """The name of the recorded call that a job replays; empty for another job."""
+    return str((job.request.get("replay") or {}).get("recorded") or "")
+
+
+def recorded_call(job: Job) -> tuple[Contents, CallView] | None:
+    """The call that a job replays, and the contents that record it; None if it can no longer be read."""
+    if job.checkpoint is None:
         return None
-    name = str((job.request.get("replay") or {}).get("recorded") or "")
-    answers = [_recorded(job, name), *new_answers(job)]
-    detail = detail_of(row_of((Section.OUTPUTS, name, ""), _("Answer"), [one.text for one in answers]))
+    try:
+        contents = readable_contents(job.checkpoint)
+    except NotReadable:
+        return None
+    found = call_named(calls_in(contents), replayed_name(job), job.checkpoint)
+    return (contents, found.view) if found else None
+
+
+def answers_of(job: Job, view: CallView | None) -> Answers:
+    """The answers of a replay. ``view`` is the recorded call, None if it can no longer be read."""
+    return _compared(job, view, list(new_answers(job)), MAX_SHOWN, Clock(DIFF_SECONDS))
+
+
+def _compared(
+    job: Job, view: CallView | None, new: Sequence[ReplayedAnswer], max_shown: int, clock: Clock
+) -> Answers:
+    name, answers = replayed_name(job), [_recorded(view), *new]
+    row = row_of((Section.OUTPUTS, name, ""), _("Answer"), [one.text for one in answers])
+    detail = detail_of(row, max_shown=max_shown, clock=clock)
+    if view and job.checkpoint:
+        answers = [replace(one, fork_query=_fork_query(job, view.call, one)) for one in answers]
     return Answers(detail.unit, list(zip(answers, detail.columns, strict=True)), name, job.checkpoint)
+
+
+def _fork_query(job: Job, call: RecordedCall, answer: ReplayedAnswer) -> str:
+    if not answer.seq or answer.message is None or answer.is_cut or not call.can_use(answer.message):
+        return ""
+    return urlencode({"edit": call.part, "call": call.name, "answer": f"{job.pk}:{answer.seq}"})
+
+
+def replayed_answer(text: str, checkpoint: Checkpoint, name: str) -> CallMessage | None:
+    """The answer that ``JOB:NUMBER`` names, if the job replayed the call of this name in this run."""
+    key, _colon, number = text.partition(":")
+    pk = uuid_of(key)
+    if pk is None or not number.isdecimal() or len(number) > MAX_DIGITS:
+        return None
+    jobs = Job.objects.filter(
+        pk=pk, kind=Job.Kind.REPLAY, run=checkpoint.run_id, request__replay__recorded=name
+    )
+    event = JobEvent.objects.filter(job__in=jobs, seq=int(number), kind="call_replayed").first()
+    is_whole = event and not (event.data.get("error") or event.data.get("is_cut"))
+    return _message(event.data) if event and is_whole else None
 
 
 def new_answers(job: Job) -> Iterator[ReplayedAnswer]:
     """The answers of a replay in the order of its calls."""
-    prices, used = current_prices(), list[ModelCall]()
-    events = job.events.filter(kind__in=["model_completed", "call_replayed"]).order_by("seq")
+    yield from _answers_in(job.events.filter(kind__in=EVENTS).order_by("seq"), current_prices())
+
+
+def _answers_in(events: Iterable[JobEvent], prices: PriceList) -> Iterator[ReplayedAnswer]:
+    used = list[ModelCall]()
     for event in events:
         if event.kind == "model_completed":
             used.append(call_in(event.data))
@@ -95,36 +157,99 @@ def new_answers(job: Job) -> Iterator[ReplayedAnswer]:
             tokens=sum(one.tokens for one in used),
             cost=cost,
             error=error,
+            seq=event.seq,
+            is_cut=bool(data.get("is_cut")),
         )
         used = []
+
+
+# The replays of all calls of a branch, on one page.
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCall:
+    """The replay of one of the calls."""
+
+    job: Job
+    answers: Answers
+    can_fork: bool
+
+
+@dataclass(slots=True)
+class ModelTotal:
+    """What the answers of one model needed; those of the recorded calls if ``model`` is empty.
+
+    ``same`` are equal to the recorded ones.
+    """
+
+    model: str
+    answered: int = 0
+    failed: int = 0
+    same: int = 0
+    seconds: float = 0
+    tokens: int = 0
+    cost: Cost = UNKNOWN
+
+    def add(self, answer: ReplayedAnswer, column: DetailColumn) -> None:
+        """Count another answer."""
+        self.answered += not answer.error
+        self.failed += bool(answer.error)
+        self.same += column.cell.is_same and not answer.error
+        self.seconds += answer.seconds or 0
+        self.tokens += answer.tokens
+        self.cost += answer.cost
+
+
+def compared_calls(
+    jobs: Sequence[Job], contents: Contents | None, editable: Collection[str]
+) -> list[ComparedCall]:
+    """The replays of calls that the contents record; None if these can no longer be read.
+
+    ``editable`` are the parts that a fork can edit.
+    """
+    views: dict[str, CallView] = {}
+    if contents and jobs and jobs[0].checkpoint:
+        names = {replayed_name(job) for job in jobs}
+        calls = [call for call in calls_in(contents) if call.name in names]
+        views = {view.call.name: view for view in call_views(calls, jobs[0].checkpoint)}
+    events = defaultdict[UUID, list[JobEvent]](list)
+    for event in JobEvent.objects.filter(job__in=jobs, kind__in=EVENTS).order_by("seq"):
+        events[event.job_id].append(event)
+    prices, clock, found = current_prices(), Clock(DIFF_SECONDS), []
+    for job in jobs:
+        view = views.get(replayed_name(job))
+        new = list(_answers_in(events[job.pk], prices))
+        answers = _compared(job, view, new, MAX_SHOWN_OF_CALLS // len(jobs), clock)
+        found.append(ComparedCall(job, answers, view is not None and view.call.part in editable))
+    return found
+
+
+def totals_of(calls: Sequence[ComparedCall]) -> list[ModelTotal]:
+    """The totals of the recorded calls, then of each model, of the calls that a model has answered."""
+    totals: dict[str, ModelTotal] = {"": ModelTotal("")}
+    for one in calls:
+        if one.answers.is_empty:
+            continue
+        for answer, column in one.answers.columns:
+            model = answer.model if answer.attempt else ""
+            totals.setdefault(model, ModelTotal(model)).add(answer, column)
+    return list(totals.values())
 
 
 def replays_of(checkpoint: Checkpoint, name: str) -> list[Job]:
     """The jobs of this run that replayed the call of this name, the newest first."""
     jobs = Job.objects.filter(
         kind=Job.Kind.REPLAY, run=checkpoint.run_id, request__replay__recorded=name
-    ).select_related("requested_by")
+    ).select_related("requested_by", "checkpoint", "project", "run", "location")
     return list(jobs.order_by("-created_at")[:MAX_REPLAYS])
 
 
-def _recorded(job: Job, name: str) -> ReplayedAnswer:
-    view = _recorded_view(job, name)
+def _recorded(view: CallView | None) -> ReplayedAnswer:
     if view is None:
         return ReplayedAnswer("", 0, None, None, 0, UNKNOWN, _("The recorded answer can no longer be read."))
     call = view.call
     error = call.error or ("" if call.answer else _("No answer is recorded"))
     return ReplayedAnswer(call.model, 0, call.answer, call.seconds, call.usage.tokens, view.cost, error)
-
-
-def _recorded_view(job: Job, name: str) -> CallView | None:
-    """The recorded call; None if it can no longer be read."""
-    if job.checkpoint is None:
-        return None
-    try:
-        found = call_named(recorded_calls_of(job.checkpoint), name, job.checkpoint)
-    except NotReadable:
-        return None
-    return found.view if found else None
 
 
 def _message(data: Mapping[str, Any]) -> CallMessage:

@@ -10,7 +10,7 @@ from viewer.engines import engine_of
 from viewer.engines.plan import Reason
 from viewer.engines.reproduction import Reproduction
 from viewer.launching.options import CODE, RECORDED
-from viewer.launching.requests import edits_not_kept, edits_to_repeat
+from viewer.launching.requests import edits_not_kept, edits_to_repeat, models_to_repeat
 from viewer.models import Job
 
 COMMAND = "forkline"
@@ -90,7 +90,7 @@ def _choices(job: Job) -> Iterator[str]:
         for step in job.plan:
             if step.get("reason") == reason:
                 yield from (option, str(step["unit"]))
-    for role, model in (options.get("models") or {}).items():
+    for role, model in models_to_repeat(job).items():
         yield from ("--model", model if role == "*" else f"{role}={model}")
     tools = options.get("tools") or {}
     for tool, choice in (tools.get("choices") or {}).items():

@@ -70,6 +70,8 @@ checkpoint_urls = [
     path("checkpoints/<int:pk>/history/", checkpoints.show_history, name="checkpoint-history"),
     # ?before=<number of a call>
     path("checkpoints/<int:pk>/calls/", calls.index, name="checkpoint-calls"),
+    path("checkpoints/<int:pk>/replay/", calls.replay_all, name="replay-all"),
+    path("checkpoints/<int:pk>/replay/plan/", calls.plan_replay_all, name="replay-all-plan"),
     # <name of a call> (viewer/engines/recorded_calls.py)
     path("checkpoints/<int:pk>/calls/<slug:call>/", calls.show, name="checkpoint-call"),
     path("checkpoints/<int:pk>/calls/<slug:call>/replay/", calls.replay, name="replay"),
@@ -111,6 +113,7 @@ job_urls = [
     path("jobs/waiting/", jobs.waiting_now, name="jobs-waiting"),
     path("jobs/limits/", jobs.day_limits, name="day-limits"),
     path("jobs/<uuid:pk>/", jobs.show, name="job"),
+    path("jobs/<uuid:pk>/answers/", calls.answers, name="job-answers"),
     path("jobs/<uuid:pk>/timeline/", runs.timeline_of_job, name="job-timeline"),
     path("jobs/<uuid:pk>/wait/", jobs.wait, name="job-wait"),
     path("jobs/<uuid:pk>/start/", jobs.start, name="job-start"),

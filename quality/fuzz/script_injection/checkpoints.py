@@ -120,19 +120,30 @@ def agent(texts: Texts, number: int) -> dict[str, Any]:
 
 
 def events(texts: Texts, numbers: Sequence[int]) -> list[dict[str, Any]]:
-    """Return two events for each number: a model call, and a failure of an unknown kind."""
+    """Return the events of each number: those of a model call, and a failure of an unknown kind."""
     made: list[dict[str, Any]] = []
     for number in numbers:
         message = {"role": texts.text("message role", number), "content": texts.text("message", number)}
+        offered = {name: texts.text(f"offered {name}", number) for name in ("name", "description")}
+        started = {
+            "type": "llm_call_started",
+            "event_id": f"call {number}",
+            "emission_sequence": 2 * number,
+            "messages": [message],
+            "model": texts.text("called model", number),
+            "tools": [{"type": "function", "function": offered}],
+            "stop_sequences": [texts.text("parameter", number)],
+        }
         called: dict[str, Any] = {"type": "llm_call_completed", "messages": [message]}
         called |= {"model": texts.text("event model", number), "response": texts.text("response", number)}
+        called |= {"started_event_id": f"call {number}", "emission_sequence": 2 * number + 1}
         failed = {
             "type": texts.text("event kind", number) + "_failed",
             "tool_name": texts.text("event tool", number),
             "error": texts.text("event error", number),
             "agent_role": texts.text("event agent", number),
         }
-        made += [called, failed]
+        made += [started, called, failed]
     return made
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from quality.fuzz.script_injection.checkpoints import TOGETHER, Texts, write_crew, write_flow
-from quality.fuzz.script_injection.rows import make_jobs, preflight_report
+from quality.fuzz.script_injection.rows import make_jobs, make_replays, preflight_report
 
 if TYPE_CHECKING:
     from viewer.models import Checkpoint, Location, Project
@@ -66,6 +66,7 @@ def made_group(folder: Path, texts: Texts, project: "Project") -> Group:
         *flow_addresses(flow),
         *(job.get_absolute_url() for job in jobs),
         *form_addresses(last, flow.checkpoints.get(entity="flow"), texts),
+        *call_addresses(last, texts),
         *(f"/jobs/{jobs[0].pk}/questions/{number}/" for number in (1, 2, 3)),
         jobs[0].sweep.get_absolute_url() if jobs[0].sweep else "",
         f"/locations/{crew.uid}/",
@@ -94,6 +95,15 @@ def crew_addresses(last: "Checkpoint") -> Iterator[str]:
         yield f"{run}?{urlencode(at)}&{more}"
     yield f"{run}?{urlencode({'branch': last.branch})}"
     yield f"{run}again/"
+
+
+def call_addresses(last: "Checkpoint", texts: Texts) -> Iterator[str]:
+    """Return the URLs of a recorded model call, its replay, and the forms that replay it and all calls."""
+    name, job = make_replays(last, texts)
+    calls = f"/checkpoints/{last.pk}/calls/"
+    yield from (calls, f"{calls}{name}/", f"{calls}{name}/replay/", f"/checkpoints/{last.pk}/replay/")
+    yield job.get_absolute_url()
+    yield job.sweep.get_absolute_url() if job.sweep else ""
 
 
 def flow_addresses(flow: "Location") -> Iterator[str]:

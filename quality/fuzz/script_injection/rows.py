@@ -49,6 +49,38 @@ def job_values(checkpoint: "Checkpoint", texts: Texts, number: int) -> dict[str,
     }
 
 
+def make_replays(checkpoint: "Checkpoint", texts: Texts) -> "tuple[str, Job]":
+    """Create a group with the replay of a recorded call. Return the name of the call, and the job."""
+    from django.utils import timezone
+
+    from viewer.models import Job, JobEvent, Sweep
+    from viewer.presentation.calls import recorded_calls_of
+
+    first = texts.numbers[0]
+    call = recorded_calls_of(checkpoint)[0]
+    models = [texts.text("replayed model", number) for number in texts.numbers]
+    job = Job.objects.create(
+        kind="replay",
+        status="succeeded",
+        location=checkpoint.location,
+        run=checkpoint.run,
+        checkpoint=checkpoint,
+        variation=texts.text("replayed agent", first)[:300],
+        sweep=Sweep.objects.create(name=texts.text("replays", first)[:300], checkpoint=checkpoint),
+        request={"replay": {"recorded": call.name, "models": models, "times": 1}},
+    )
+    answered: list[dict[str, Any]] = []
+    for index, number in enumerate(texts.numbers):
+        arguments = {"x": texts.text("argument", number)}
+        tool = {"name": texts.text("requested tool", number), "arguments": arguments}
+        answer = {"model": models[index], "attempt": 1, "tools": [tool]}
+        answered.append({**answer, "text": texts.text("new answer", number)})
+        answered.append({**answer, "error": texts.text("call error", number)})
+    for seq, data in enumerate(answered, 1):
+        JobEvent.objects.create(job=job, seq=seq, kind="call_replayed", data=data, at=timezone.now())
+    return call.name, job
+
+
 def make_events(job: "Job", texts: Texts, numbers: Sequence[int], first: int = 1) -> int:
     """Create every kind of event for each number. Return the last sequence number."""
     from django.utils import timezone

@@ -36,7 +36,7 @@ READ = {
     *("inbox-waiting", "compare", "search", "search-locations", "palette"),
     *("shares", "share-preview", "share-preview-rows", "share-preview-picture"),
     *("run-timeline", "job-timeline", "run-jump", "settings", "run-export", "compare-export", "stored-data"),
-    *("checkpoint-history", "checkpoint-calls", "checkpoint-call"),
+    *("checkpoint-history", "checkpoint-calls", "checkpoint-call", "job-answers"),
     "run-branches",
     "hosts",
     *("locations-found", "location-paths", "run-questions", "site-notice", "code-difference"),
@@ -52,7 +52,7 @@ FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "shar
 }
 # GET shows these forms and changes nothing, POST sends them.
 FORMS = {
-    *("project", "new-run", "fork", "resume", "publish", "replay", "new-sweep"),
+    *("project", "new-run", "fork", "resume", "publish", "replay", "replay-all", "new-sweep"),
     *("annotation", "prune", "share", "bulk-fork", "bulk-resume"),
 }
 # Addresses that only accept forms.
@@ -74,6 +74,7 @@ SENT = {
         "resume-plan",
         "new-sweep-plan",
         "replay-plan",
+        "replay-all-plan",
     ),
     *("new-run-plan", "compare-score"),
     *("search-save", "search-remove"),

@@ -2,17 +2,24 @@
 
 import re
 from collections.abc import Callable
+from html import unescape
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 
+from tests.clients import reading_client
+from tests.views.runs.test_calls import confirmed
+from viewer.engines import engine_of
 from viewer.engines.contents import Section
 from viewer.engines.editable import MISSING
 from viewer.models import Job, Location, Run, Sweep
 from viewer.presentation.comparison import row_of
 from viewer.presentation.comparison_references import Reference, reference_in, reference_to
+from viewer.records.bodies import stored_contents
 
 
 def page(client: Client, *references: object, **query: str) -> str:
@@ -208,3 +215,31 @@ def test_different_values_that_are_summarised_alike_do_not_look_equal() -> None:
     assert [cell.is_same for cell in row.cells] == [True, False, True]
     assert not row_of(key, "a", [MISSING, MISSING]).differs
     assert not row_of(key, "a", [{"b": [1, None]}, {"b": [1, None]}]).differs
+
+
+def test_a_value_of_one_side_opens_the_fork_form_of_the_other(
+    runner: Client, crew_run: Run, tmp_path: Path
+) -> None:
+    reader = reading_client()
+    confirmed(crew_run.location, tmp_path)
+    html = page(runner, *ends(crew_run))
+    links = [unescape(one) for one in re.findall(r'href="(/checkpoints/\d+/fork/[^"]+)"', html)]
+    main, fork = (crew_run.checkpoints.filter(branch=name).latest("row") for name in crew_run.branch_names)
+    assert [link.partition("?")[0] for link in links] == [
+        reverse("fork", args=[fork.pk]),
+        reverse("fork", args=[main.pk]),
+    ]
+    assert "/fork/?" not in page(reader, *ends(crew_run))
+    for link, source in zip(links, (main, fork), strict=True):
+        query = QueryDict(link.partition("?")[2])
+        unit = query["value"].rpartition(":")[2]
+        contents = stored_contents(source)
+        outputs = engine_of(contents).editable(contents).outputs
+        output = next(one for one in outputs if one.unit == unit).text
+        shown = unescape(runner.get(link).content.decode())
+        (field,) = re.findall(rf'<textarea[^>]*name="output:{query["edit"][8:]}"[^>]*>([^<]*)<', shown)
+        assert field.strip() == output.strip() and not Job.objects.exists()
+    # Another part, a checkpoint that does not exist, and no value.
+    for value in ("", "x", f"{main.pk}:inputs:x", f"999999:outputs:{unit}", f"{9**40}:{unit}"):
+        answer = runner.get(links[0].partition("?")[0], {"edit": query["edit"], "value": value})
+        assert answer.status_code == 200 and "1 edited" not in answer.content.decode()

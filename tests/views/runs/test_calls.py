@@ -2,19 +2,23 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from html import unescape
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
+from tests.clients import reading_client
 from tests.langgraph.conftest import opened, threads  # noqa: F401
 from tests.terminal import Terminal
 from viewer.engines import engine_of
-from viewer.models import Checkpoint, Job, Location, Project, Run
+from viewer.engines.recorded_calls import RecordedCall
+from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run
 from viewer.presentation.calls import MAX_MESSAGES, recorded_calls_of
 from viewer.records.bodies import stored_body, stored_contents
 from viewer.stores.packing import compressed
@@ -136,16 +140,21 @@ def test_the_terminal_lists_and_shows_calls(terminal: Terminal, last: Checkpoint
     assert "Final Answer" in shown["answer"]["text"] and shown["cost"] == pytest.approx(7.5e-6)
 
 
+def confirmed(location: Location, folder: Path) -> None:
+    """Give the location a project whose code a person permitted to run."""
+    python = folder / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to("/bin/sh")
+    project = Project(folder=str(folder))
+    project.change(interpreter=str(python), environment_file="", entry_points=[])
+    project.confirm(None)
+    Location.objects.filter(pk=location.pk).update(project=project)
+
+
 @pytest.fixture
 def forkable(last: Checkpoint, tmp_path: Path) -> Checkpoint:
     """The checkpoint in a project whose code a person permitted to run."""
-    python = tmp_path / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.symlink_to("/bin/sh")
-    project = Project(folder=str(tmp_path))
-    project.change(interpreter=str(python), environment_file="", entry_points=[])
-    project.confirm(None)
-    Location.objects.filter(pk=last.location_id).update(project=project)
+    confirmed(last.location, tmp_path)
     return Checkpoint.objects.get(pk=last.pk)
 
 
@@ -172,6 +181,87 @@ def test_an_answer_that_differs_from_the_output_is_an_edit(runner: Client, forka
     assert "another research" in html and "edited" in html
     unchanged = runner.get(reverse("fork", args=[forkable.pk]), {"call": "unknown"}).content.decode()
     assert "another research" not in unchanged
+
+
+def replayed(checkpoint: Checkpoint, call: RecordedCall, **answer: Any) -> Job:
+    """An ended replay of the call with this answer."""
+    job = Job.objects.create(
+        kind=Job.Kind.REPLAY,
+        location=checkpoint.location,
+        run=checkpoint.run,
+        checkpoint=checkpoint,
+        status=Job.Status.SUCCEEDED,
+        request={"replay": {"recorded": call.name, "models": ["m"], "times": 1}},
+    )
+    data = {"model": "m", "attempt": 1, "text": "", "tools": [], **answer}
+    JobEvent.objects.create(job=job, seq=1, kind="call_replayed", data=data, at=job.created_at)
+    return job
+
+
+def fork_links(html: str) -> list[str]:
+    return [unescape(one) for one in re.findall(r'href="([^"]*/fork/[^"]*answer=[^"]*)"', html)]
+
+
+def test_a_replayed_answer_opens_the_fork_form_as_the_edited_output(
+    runner: Client, forkable: Checkpoint
+) -> None:
+    reader = reading_client()
+    call = recorded_calls_of(forkable)[0]
+    job = replayed(forkable, call, text="I know.\nFinal Answer: <b>quite</b> another")
+    (address,) = fork_links(runner.get(job.get_absolute_url()).content.decode())
+    assert fork_links(page_of(runner, forkable, call.name)) == [address]
+    assert fork_links(runner.get(reverse("job-answers", args=[job.pk])).content.decode()) == [address]
+    assert not fork_links(reader.get(job.get_absolute_url()).content.decode())
+    html = runner.get(address).content.decode()
+    (field,) = re.findall(rf'<textarea[^>]*name="output:{call.part.partition(":")[2]}"[^>]*>([^<]*)<', html)
+    assert unescape(field).strip() == "<b>quite</b> another" and not Job.objects.filter(kind="fork").exists()
+    # The answer of another call, of another job and without a number is not used.
+    for answer in (f"{job.pk}:2", f"{job.pk}:x", "x:1", f"{uuid4()}:1", f"{job.pk}:{9**30}"):
+        query = {"edit": call.part, "call": call.name, "answer": answer}
+        assert "quite" not in runner.get(reverse("fork", args=[forkable.pk]), query).content.decode()
+    other = {"edit": call.part, "call": recorded_calls_of(forkable)[1].name, "answer": f"{job.pk}:1"}
+    assert "quite" not in runner.get(reverse("fork", args=[forkable.pk]), other).content.decode()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"text": "Final Answer: a part", "is_cut": True},
+        {"error": "RateLimitError"},
+        {"tools": [{"name": "search", "arguments": {"words": "tea"}}]},
+    ],
+)
+def test_what_is_no_whole_output_is_not_used(
+    runner: Client, forkable: Checkpoint, answer: dict[str, Any]
+) -> None:
+    call = recorded_calls_of(forkable)[0]
+    job = replayed(forkable, call, **answer)
+    assert not fork_links(runner.get(job.get_absolute_url()).content.decode())
+    query = {"edit": call.part, "call": call.name, "answer": f"{job.pk}:1"}
+    assert "a part" not in runner.get(reverse("fork", args=[forkable.pk]), query).content.decode()
+
+
+def test_a_replayed_answer_takes_the_place_of_the_message_of_a_thread(
+    runner: Client,
+    threads: Callable[[str], Location],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    location = threads("lg12")
+    confirmed(location, tmp_path)
+    checkpoint, call = next(called_threads(location))
+    tools = [{"name": "search", "arguments": {"words": "<tea>"}, "id": "c9"}]
+    job = replayed(checkpoint, call, text="A new answer.", tools=tools)
+    (address,) = fork_links(runner.get(job.get_absolute_url()).content.decode())
+    html = unescape(runner.get(address).content.decode())
+    assert "A new answer." in html and '"<tea>"' in html and "1 changed, 0 removed, 0 added" in html
+
+
+def called_threads(location: Location) -> Iterator[tuple[Checkpoint, RecordedCall]]:
+    """Checkpoints of a location, each with a call whose answer is in its state."""
+    for run in location.runs.filter(parent=None):
+        opened(location, run.key)
+        for checkpoint in run.checkpoints.select_related("location", "run", "stored_copy"):
+            yield from ((checkpoint, call) for call in recorded_calls_of(checkpoint) if call.part)
 
 
 def test_read_only_users_get_no_link_to_a_fork(reader: Client, forkable: Checkpoint) -> None:

@@ -11,16 +11,18 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from tests.clients import reading_client
 from tests.engine_runs.model import TestModel, model_server
 from tests.terminal import Terminal
 from viewer.cli.running import run_here
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.models import Checkpoint, Job, JobEvent, Location, Project, Run
-from viewer.presentation.calls import recorded_calls_of
+from viewer.presentation.calls import call_views, recorded_calls_of
 from viewer.presentation.replays import answers_of
 from viewer.records.bodies import stored_body
 from viewer.redaction import MARKER
 from viewer.stores.packing import compressed
+from viewer.web.live.job_feed import JobFeed
 
 pytestmark = pytest.mark.django_db
 
@@ -155,6 +157,18 @@ def test_what_cannot_be_sent_is_refused(
     assert message in refusal(runner.post(address_of(called), sent(called, **fields)))
 
 
+def test_a_limit_of_steps_is_refused_as_a_replay_has_none(
+    runner: Client, called: Checkpoint, terminal: Terminal
+) -> None:
+    assert "limit_steps" not in runner.get(address_of(called)).content.decode()
+    for options in (("--plan",), ()):
+        refused = terminal.refused(
+            "replay", called.target, call_of(called).name, "--limit", "steps=3", *options
+        )
+        assert refused["status"] == "refused" and "no steps" in refused["error"]
+    assert not Job.objects.exists()
+
+
 def test_a_redacted_secret_is_never_sent_in_place_of_the_secret(
     runner: Client, called: Checkpoint, terminal: Terminal
 ) -> None:
@@ -193,9 +207,44 @@ def test_the_edited_call_is_deleted_when_the_job_has_ended_except_what_is_no_sec
     assert secret in json.dumps(job.request["call"])
     job.end(Job.Status.FAILED)
     assert secret not in json.dumps(Job.objects.get().request)
-    assert job.request["kept"]["call"].keys() == {"tools", "parameters"}
+    assert job.request["kept"]["call"].keys() == {"tools", "parameters", "models"}
     again = runner.get(f"{address_of(called)}?retry={job.pk}").content.decode()
     assert "Not saved because they may be secrets" in again and secret not in again
+
+
+@pytest.mark.parametrize("status", [Job.Status.RUNNING, Job.Status.FAILED])
+def test_a_secret_typed_as_a_models_name_is_shown_nowhere(
+    runner: Client, called: Checkpoint, tmp_path: Path, status: Job.Status
+) -> None:
+    reader = reading_client()
+    (tmp_path / ".env").write_text("SERVICE_TOKEN=bluewhalenorth\n")
+    project = Project.objects.get()
+    variables = str(tmp_path / ".env")
+    project.change(interpreter=project.interpreter, environment_file=variables, entry_points=[])
+    project.confirm(None)
+    typed = ("sk-canary0123456789abcdefghij", "bluewhalenorth")
+    runner.post(address_of(called), sent(called, models=f"{', '.join(typed)}, gpt-4o", confirmed="3"))
+    job = Job.objects.get()
+    # The runner gets what was typed.
+    assert job.request["call"]["models"] == [*typed, "gpt-4o"]
+    if status in Job.ENDED:
+        job.end(status)
+        assert not any(one in json.dumps(Job.objects.get().request) for one in typed)
+    else:
+        Job.objects.update(status=status)
+    addresses = [
+        job.get_absolute_url(),
+        reverse("checkpoint-call", args=[called.pk, call_of(called).name]),
+        reverse("jobs"),
+        called.run.get_absolute_url(),
+        reverse("job-answers", args=[job.pk]),
+    ]
+    for address in addresses:
+        html = reader.get(address).content.decode()
+        assert not any(one in html for one in typed), address
+    again = runner.get(f"{address_of(called)}?retry={job.pk}").content.decode()
+    assert not any(one in again for one in typed)
+    assert "gpt-4o" in reader.get(addresses[1]).content.decode()
 
 
 def test_the_page_shows_the_answers_next_to_the_recorded_one(reader: Client, called: Checkpoint) -> None:
@@ -219,15 +268,36 @@ def test_the_page_shows_the_answers_next_to_the_recorded_one(reader: Client, cal
         events = [("model_completed", used), ("call_replayed", {"model": "m", "attempt": number, **data})]
         for at, (kind, one) in enumerate(events):
             JobEvent.objects.create(job=job, seq=2 * number + at, kind=kind, data=one, at=job.created_at)
-    found = answers_of(job)
-    assert found and [answer.tokens for answer, _column in found.columns] == [20, 20, 20, 20]
+    found = answers_of(job, call_views([call], called)[0])
+    assert [answer.tokens for answer, _column in found.columns] == [20, 20, 20, 20]
     assert {str(answer.cost.amount) for answer, _column in found.columns} == {"7.5e-06"}
     html = reader.get(job.get_absolute_url()).content.decode()
     assert "Same as the recorded answer" in html and "RateLimitError: slow down" in html
     assert "<b>new</b>" not in html and "send_email" in html and "&quot;bob&quot;" in html
     assert "Recorded call" in html and "Replay again" not in html
     page = reader.get(reverse("checkpoint-call", args=[called.pk, call.name])).content.decode()
-    assert job.get_absolute_url() in page
+    assert job.get_absolute_url() in page and "RateLimitError: slow down" in page and "ws-connect" not in page
+    part = reader.get(reverse("job-answers", args=[job.pk])).content.decode()
+    assert "Same as the recorded answer" in part and "<html" not in part and "<b>new</b>" not in part
+    assert part.strip() in html
+
+
+def test_pages_of_a_running_replay_fetch_each_new_answer(runner: Client, called: Checkpoint) -> None:
+    runner.post(address_of(called), sent(called))
+    job = Job.objects.get()
+    Job.objects.update(status=Job.Status.RUNNING)
+    page = runner.get(reverse("checkpoint-call", args=[called.pk, call_of(called).name])).content.decode()
+    assert f"/ws/jobs/{job.pk}/?show=call" in page and "No model has answered yet." in page
+    own, of_call, bar = (
+        JobFeed(job.pk, 0, whole, True, of_call)
+        for whole, of_call in ((True, False), (False, True), (False, False))
+    )
+    fetched = reverse("job-answers", args=[job.pk])
+    assert [fetched in str(feed.next_message()) for feed in (own, of_call, bar)] == [True, True, False]
+    JobEvent.objects.create(job=job, seq=1, kind="model_started", data={}, at=job.created_at)
+    assert [fetched in str(feed.next_message()) for feed in (own, of_call, bar)] == [False] * 3
+    JobEvent.objects.create(job=job, seq=2, kind="call_replayed", data={}, at=job.created_at)
+    assert [fetched in str(feed.next_message()) for feed in (own, of_call, bar)] == [True, True, False]
 
 
 def test_messages_that_are_too_long_for_a_form_are_sent_as_recorded(

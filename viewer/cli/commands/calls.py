@@ -8,12 +8,13 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from viewer.cli.commands.sweeps import wait_for
 from viewer.cli.edits import message_edits, parsed, read_text
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
 from viewer.cli.options import add_options, launch_options_of
 from viewer.cli.output import Output, Subcommand
 from viewer.cli.projects import add_project_arguments, project_for, source_of
-from viewer.cli.starting import add_wait_argument, contents_to_run, outcome_of, refusal
+from viewer.cli.starting import add_wait_argument, contents_to_run, is_well, outcome_of, refusal
 from viewer.engines.recorded_calls import CallMessage, RecordedCall
 from viewer.formats import count_text, duration, money
 from viewer.host_requests import NotReadable
@@ -25,7 +26,7 @@ from viewer.launching.options import (
     SCHEDULE,
     Option,
 )
-from viewer.launching.refusals import Code, LaunchRefused
+from viewer.launching.refusals import Code, LaunchRefused, messages_of
 from viewer.launching.replay import (
     ReplayPreview,
     call_messages,
@@ -35,12 +36,14 @@ from viewer.launching.replay import (
     preview_replay,
     replay,
 )
-from viewer.launching.requests import ReplayRequest
+from viewer.launching.replay_calls import CallsReplayPreview, preview_calls_replay, replay_calls
+from viewer.launching.requests import CallsReplayRequest, ReplayRequest
 from viewer.launching.values import parse_json
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint
+from viewer.models import Checkpoint, Job
 from viewer.presentation.calls import CallView, call_views, recorded_calls_of
-from viewer.presentation.replays import ReplayedAnswer, new_answers
+from viewer.presentation.jobs.status import status_label
+from viewer.presentation.replays import ReplayedAnswer, new_answers, replayed_name
 from viewer.validation import NAME
 
 # Characters of an answer in the list.
@@ -195,7 +198,12 @@ CALL = Subcommand(
 
 def _add_replay_arguments(parser: CommandParser) -> None:
     add_checkpoint_argument(parser)
-    parser.add_argument("call", type=NAME, metavar="CALL", help=_("The name of a call."))
+    parser.add_argument("call", type=NAME, nargs="?", metavar="CALL", help=_("The name of a call."))
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help=_("Replay all calls of the branch up to this checkpoint."),
+    )
     add_options(parser, *REPLAY_OPTIONS)
     add_project_arguments(parser)
     add_options(parser, *SCHEDULE)
@@ -206,6 +214,10 @@ def _add_replay_arguments(parser: CommandParser) -> None:
 def _handle_replay(options: Mapping[str, Any]) -> Output:
     """The job, and its answers if it was waited for. Raises CommandError for invalid arguments."""
     checkpoint = checkpoint_at(options["checkpoint"])
+    if options["all"]:
+        return _handle_all(checkpoint, options)
+    if not options["call"]:
+        raise CommandError(_("Name a call, or replay all of them with --all."))
     view = _named(_views(checkpoint), options["call"])
     values = _replay_values(view.call, options)
     _folder, entry_point = source_of(checkpoint.location, contents_to_run(checkpoint), options)
@@ -233,6 +245,85 @@ def _handle_replay(options: Mapping[str, Any]) -> Output:
     return Output(document, [*lines, *found.lines, *shown], found.status)
 
 
+def _handle_all(checkpoint: Checkpoint, options: Mapping[str, Any]) -> Output:
+    """The jobs of all calls, and their answers if they were waited for. Raises CommandError."""
+    if options["call"] or options["message"] or options["tools"] or options["parameters"]:
+        raise CommandError(_("--all replays the calls as they are: name no call, and edit nothing."))
+    views = _views(checkpoint)
+    _folder, entry_point = source_of(checkpoint.location, contents_to_run(checkpoint), options)
+    request = CallsReplayRequest(
+        checkpoint=checkpoint,
+        calls=[view.call for view in views],
+        project=checkpoint.location.project if options["plan"] else project_for(checkpoint.location, options),
+        entry_point=entry_point,
+        options=launch_options_of(options),
+        replay_models=_models(options),
+        times=options["times"] or 1,
+    )
+    preview = preview_calls_replay(request)
+    named = {view.call.name: view for view in views}
+    lines = [preview.sentence]
+    if options["plan"]:
+        # The request has no project yet: only a start confirms one.
+        checks = [one for one in preview.checks if one.code not in (Code.PROJECT, Code.HOST)]
+        lines += [f"{one.label}: {_facts(named[one.call.name])}" for one in preview.starting]
+        lines += [*_refused_lines(preview), *messages_of(checks), _("Nothing has been started.")]
+        return Output(_all_document(preview, [], " ".join(messages_of(checks))), lines, int(bool(checks)))
+    try:
+        started = replay_calls(preview)
+    except LaunchRefused as refused:
+        return Output(_all_document(preview, [], str(refused)), [*lines, *messages_of(refused.refusals)], 1)
+    jobs = list(started.branches)
+    if options["wait"]:
+        wait_for(jobs)
+    lines += _refused_lines(preview)
+    for job in jobs:
+        lines += ["", f"{status_label(job)}: {job.variation} ({job.pk})"]
+        lines += [f"! {translate(job.error)}"] if job.error else []
+        lines += [line for answer in new_answers(job) for line in _answer_lines(answer)]
+    is_good = not preview.refused and all(map(is_well, jobs))
+    return Output(_all_document(preview, jobs), lines, status=0 if is_good else 1)
+
+
+def _models(options: Mapping[str, Any]) -> tuple[str, ...]:
+    text = options["models"]
+    return () if text is None else parsed("--models", REPLAY_MODELS.parse, read_text(text))
+
+
+def _refused_lines(preview: CallsReplayPreview) -> list[str]:
+    found = [f"{_('refused')}: {one.label} {' '.join(one.messages)}" for one in preview.refused]
+    if preview.left_out:
+        text = _("Older calls beyond the limit, which are not replayed: %(count)s.")
+        found.append(text % {"count": count_text(preview.left_out)})
+    return found
+
+
+def _all_document(preview: CallsReplayPreview, jobs: Sequence[Job], error: str = "") -> dict[str, Any]:
+    started = {replayed_name(job): job for job in jobs}
+    entries = []
+    for one in preview.members:
+        job = started.get(one.call.name)
+        status = job.status if job else "refused" if one.refusals else "planned"
+        entries.append(
+            {
+                "call": one.call.name,
+                "job": str(job.pk) if job else None,
+                "status": status,
+                "error": translate(job.error) if job else " ".join(one.messages),
+                "answers": [_answer_document(answer) for answer in new_answers(job)] if job else [],
+            }
+        )
+    return {
+        "group": str(jobs[0].sweep_id) if jobs else None,
+        "calls": preview.calls,
+        "models": list(preview.request.replay_models),
+        "limits": dict(preview.request.options.limits),
+        "left_out": preview.left_out,
+        "error": error,
+        "replays": entries,
+    }
+
+
 def _replay_values(call: RecordedCall, options: Mapping[str, Any]) -> dict[str, Any]:
     """The edited call and the models, as fields of a request. Raises CommandError."""
 
@@ -251,7 +342,7 @@ def _replay_values(call: RecordedCall, options: Mapping[str, Any]) -> dict[str, 
         "messages": edited_call_messages(messages, edits),
         "tools": value(REPLAY_TOOLS, call_tools(call)),
         "parameters": value(PARAMETERS, call_parameters(call)),
-        "replay_models": value(REPLAY_MODELS, recorded) or recorded,
+        "replay_models": _models(options) or recorded,
         "times": options["times"] or 1,
     }
 

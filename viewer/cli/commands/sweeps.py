@@ -99,7 +99,7 @@ def _handle_sweep(options: Mapping[str, Any]) -> Output:
         return _sweep_refusal(preview, refused)
     jobs = list(started.branches)
     if options["wait"]:
-        _wait_for(jobs)
+        wait_for(jobs)
     return _sweep_answer(started, preview, jobs, options["wait"])
 
 
@@ -124,7 +124,7 @@ def _sweep_refusal(preview: SweepPreview, refused: LaunchRefused) -> Output:
     return Output(document, refusal_lines(refused), status=1)
 
 
-def _wait_for(jobs: Sequence[Job]) -> None:
+def wait_for(jobs: Sequence[Job]) -> None:
     """Wait until all have ended. Ctrl-C cancels them, and their status says so."""
     try:
         for job in jobs:
@@ -249,7 +249,7 @@ def _handle_bulk(options: Mapping[str, Any]) -> Output:
     except LaunchRefused as refused:
         return _bulk_output(preview, [], *refusal_lines(refused), error=str(refused))
     if options["wait"]:
-        _wait_for(jobs)
+        wait_for(jobs)
     return _bulk_output(preview, jobs, waits=options["wait"])
 
 

@@ -29,7 +29,7 @@ def followed_parts(contents: Contents) -> Iterator[Part]:
     for task, key in keyed_tasks(contents):
         if task.done:
             value = task.output if task.output_json is None else task.output_json
-            yield Part(Section.OUTPUTS, key, task.title, value)
+            yield Part(Section.OUTPUTS, key, task.title, value, unit=task.id)
     for method in contents.methods:
         if method.done:
             yield Part(Section.OUTPUTS, method.name, method.name, method.output)

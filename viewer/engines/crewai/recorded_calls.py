@@ -48,7 +48,7 @@ def _recorded(span: Span, started: Event, ended: Event | None) -> RecordedCall:
         end=span.end,
         error=span.error,
         part=f"outputs:{started.task_id}" if started.task_id else "",
-        result=answer.text.rpartition(FINAL)[2].strip() if answer else "",
+        before_result=FINAL,
     )
 
 

@@ -37,7 +37,7 @@ def replay(request: Request, reporter: Reporter, client_of: Callable[[str], Call
     error if no call was answered.
     """
     wanted = request["replay"]
-    clients = [(model, client_of(model)) for model in wanted["models"]]
+    clients = [(model, client_of(model)) for model in request["call"]["models"]]
     failure: Exception | None = None
     is_answered = False
     for attempt in range(1, wanted["times"] + 1):
@@ -51,12 +51,14 @@ def replay(request: Request, reporter: Reporter, client_of: Callable[[str], Call
                 is_answered = True
             except Exception as raised:
                 failure, error = raised, shortened(f"{type(raised).__name__}: {raised}", MAX_ERROR)
+            text = cut(answer.text, MAX_OUTPUT_BYTES)
             reporter.write(
                 "call_replayed",
                 model=model,
                 attempt=attempt,
                 seconds=round(time.monotonic() - began, 3),
-                text=cut(answer.text, MAX_OUTPUT_BYTES),
+                text=text,
+                is_cut=len(text) < len(answer.text),
                 tools=_fitting(answer.tools),
                 error=error,
             )

@@ -131,6 +131,25 @@ def initial_of(message: EditableMessage) -> dict[str, Any]:
     return {"role": message.role, "text": content_text(message), "calls": calls_text(message.calls)}
 
 
+def message_fields(
+    name: str, messages: Sequence[EditableMessage], position: int, text: str, calls: Sequence[Any]
+) -> dict[str, str]:
+    """The fields of an entry in which the message at this position has another text and other tool calls.
+
+    Empty if there is no such message, or if the entry is edited as one JSON value.
+    """
+    at = next((at for at, one in enumerate(messages) if one.position == position), None)
+    if at is None or not fits_form(messages):
+        return {}
+    prefix, count = f"messages:{name}", str(len(messages))
+    return {
+        f"{prefix}-TOTAL_FORMS": count,
+        f"{prefix}-INITIAL_FORMS": count,
+        f"{prefix}-{at}-text": text if isinstance(messages[at].content, str) else as_json(text),
+        f"{prefix}-{at}-calls": calls_text(calls),
+    }
+
+
 def content_text(message: EditableMessage) -> str:
     """The content as text, as JSON if it is a list of parts."""
     return message.content if isinstance(message.content, str) else as_json(message.content)
@@ -176,8 +195,9 @@ class MessageView:
 
     @property
     def has_calls(self) -> bool:
-        """Whether its tool calls are shown: it has some, or is a new message that may have some."""
-        return self.is_new or bool(self.form.message and self.form.message.calls)
+        """Whether its tool calls are shown: it has some, or may have some."""
+        stored = self.form.message
+        return stored is None or bool(stored.calls or self.form["calls"].value())
 
     @property
     def has_redacted_part(self) -> bool:

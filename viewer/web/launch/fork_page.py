@@ -20,11 +20,12 @@ from viewer.launching.requests import ForkRequest, fork_branch
 from viewer.launching.start import start
 from viewer.models import Checkpoint, Job, Location
 from viewer.presentation.code import CodeChanges, code_changes
-from viewer.web.forms.fork import ForkForm, OutputsForm, PreflightForm, StateForm, ValuesForm, output_name
+from viewer.web.forms.fork import ForkForm, OutputsForm, PreflightForm, StateForm, ValuesForm
 from viewer.web.forms.options import models_form
 from viewer.web.launch.answers import answers_part
 from viewer.web.launch.conversations import conversation_parts, without_conversations
 from viewer.web.launch.edits import ModesForm, ValuesPart, output_views, values_part
+from viewer.web.launch.fork_links import prefilled
 from viewer.web.launch.page import (
     CheckpointPage,
     StartingPoint,
@@ -228,8 +229,7 @@ def fork_page(
     """The page in its initial state, or with the submitted values. ``on`` is as in a ``ForkRequest``."""
     source, data = source_at(checkpoint, on), submission.data
     retry = _retry(type_, source, submission, retried) if retried else None
-    name = submission.call if type_.kind == Job.Kind.FORK else ""
-    initial = retry.data if retry else _with_answer(source, name)
+    initial = retry.data if retry else _prefilled(type_, source, submission)
     parts = ForkParts(type_, source, initial if data is None else data, submission)
     preflight = PreflightForm(data)
     request = type_(
@@ -253,14 +253,14 @@ def fork_page(
     return ForkPage(**submission.page_values, parts=parts, preview=preview, retry=retry, opened_id=opened)
 
 
-def _with_answer(source: StartingPoint, name: str) -> MultiValueDict[str, str] | None:
-    """The form with the answer of the recorded call of this name as the output of its unit; None without."""
-    calls = engine_of(source.contents).recorded_calls(source.contents) if name else ()
-    call = next((one for one in calls if one.name == name), None)
-    if call is None or not (call.result and call.part.startswith("outputs:")):
+def _prefilled(
+    type_: type[ForkRequest], source: StartingPoint, submission: Submission
+) -> MultiValueDict[str, str] | None:
+    is_link = submission.data is None and (submission.call or submission.value)
+    if not is_link or type_.kind != Job.Kind.FORK:
         return None
-    texts = {**source.proposed, output_name(call.part.removeprefix("outputs:")): call.result}
-    return MultiValueDict({field: [text] for field, text in texts.items()})
+    first = ForkParts(type_, source, None, submission)
+    return prefilled(source, submission, [part.form for part in first.values], first.outputs_form)
 
 
 def _retry(type_: type[ForkRequest], source: StartingPoint, submission: Submission, job: Job) -> Retry:

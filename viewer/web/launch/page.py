@@ -44,7 +44,8 @@ class Submission:
     """A submitted form and its user. ``data`` is None if the page is shown for the first time.
 
     ``chosen`` are the answers that the link to the page named, by their field, and ``opened`` is the part at
-    which the form opens. ``call`` names the recorded model call whose answer becomes the output of its unit.
+    which the form opens. ``call`` names the recorded model call whose answer is used, or ``answer`` another
+    one of a replay (JOB:NUMBER). ``value`` is a part of another checkpoint whose value is used (KEY:PART).
     """
 
     data: QueryDict | None
@@ -53,6 +54,8 @@ class Submission:
     chosen: Mapping[str, str] = field(default_factory=dict)
     opened: str = ""
     call: str = ""
+    answer: str = ""
+    value: str = ""
 
     @property
     def page_values(self) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""The page on which a person replays a recorded model call, edited, with one or more models."""
+"""The pages on which a person replays a recorded model call, edited, or all calls of a branch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django import forms
 from django.http import QueryDict
@@ -20,10 +21,18 @@ from viewer.launching.replay import (
     preview_replay,
     replay,
 )
-from viewer.launching.requests import LaunchOptions, ReplayRequest, edits_not_kept, edits_to_repeat
+from viewer.launching.replay_calls import CallsReplayPreview, preview_calls_replay, replay_calls
+from viewer.launching.requests import (
+    CallsReplayRequest,
+    LaunchOptions,
+    ReplayRequest,
+    edits_not_kept,
+    edits_to_repeat,
+)
 from viewer.launching.values import as_json, normal_line_ends
-from viewer.models import Job
-from viewer.presentation.calls import CallView
+from viewer.models import Job, Sweep
+from viewer.presentation.calls import CallView, call_views
+from viewer.records.prices import UNKNOWN, Cost
 from viewer.web.forms.fields import OptionField, valid_values
 from viewer.web.forms.options import LimitsForm, StartTimeForm, limit_texts
 from viewer.web.launch.conversations import ConversationPart, fits_form, message_forms
@@ -47,12 +56,16 @@ class StoredField(OptionField):
         return super().clean(value) if text else type(self.stored)()
 
 
-class ReplayForm(forms.Form):
-    """The models, how often each is called, the tools, the parameters, and the confirmed number of calls."""
+class CallsForm(forms.Form):
+    """The models, how often each is called, and the confirmed number of calls."""
 
     models = OptionField(REPLAY_MODELS, "models")
     times = OptionField(TIMES, "times")
     confirmed = forms.IntegerField(required=False, min_value=0, max_value=1000)
+
+
+class ReplayForm(CallsForm):
+    """Also the tools and the parameters."""
 
     def __init__(self, data: Any, base: "BaseCall") -> None:
         super().__init__(data, initial={"models": ", ".join(base.models), "times": base.times})
@@ -62,6 +75,12 @@ class ReplayForm(forms.Form):
     def error_of(self, name: str) -> str:
         """The first error of a field; empty if there is none."""
         return first_error(self[name])
+
+
+class ReplayLimitsForm(LimitsForm):
+    """The limits of a replay, which has no steps."""
+
+    limit_steps = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +140,7 @@ def replay_page(
     data, call = submission.data, recorded.call
     base = _base_of(call, retried)
     form, timing = ReplayForm(data, base), StartTimeForm(data)
-    limits = LimitsForm(data, initial=limit_texts(retried.limits) if retried else None)
+    limits = ReplayLimitsForm(data, initial=limit_texts(retried.limits) if retried else None)
     values = valid_values(form)
     edited = base.messages if fits_form(base.messages) else []
     conversation = ConversationPart(message_forms(data, "call", edited), "messages", None, True)
@@ -154,6 +173,70 @@ def replay_page(
     )
 
 
+# The page on which a person replays all calls of a branch.
+
+
+@dataclass(kw_only=True)
+class CallsReplayPage(LaunchPage[CallsReplayPreview, Sweep]):
+    """The page with the preview of its request. ``cost`` and ``tokens`` are those of the recorded calls."""
+
+    form: CallsForm
+    timing: StartTimeForm
+    limits: LimitsForm
+    preview: CallsReplayPreview
+    cost: Cost
+    tokens: int
+
+    @property
+    def forms(self) -> Sequence[forms.Form]:
+        return (self.form, self.timing, self.limits)
+
+    @property
+    def request(self) -> CallsReplayRequest:
+        return self.preview.request
+
+    def launch(self) -> Sweep:
+        return replay_calls(self.preview)
+
+
+def calls_replay_page(
+    point: StartingPoint, calls: Sequence[RecordedCall], submission: Submission, key: UUID
+) -> CallsReplayPage:
+    """The page in its initial state, or with the submitted values. ``key`` is that of their content."""
+    data = submission.data
+    form, timing, limits = (
+        CallsForm(data, initial={"times": 1}),
+        StartTimeForm(data),
+        ReplayLimitsForm(data),
+    )
+    values = valid_values(form)
+    request = CallsReplayRequest(
+        checkpoint=point.checkpoint,
+        calls=calls,
+        replay_models=values.get("models") or (),
+        times=values.get("times") or 1,
+        confirmed=values.get("confirmed") or 0,
+        project=point.project,
+        entry_point=point.proposed["entry_point"],
+        options=LaunchOptions(
+            timing.at, limits.limits, waits_for_host=bool(valid_values(timing).get("waits_for_host"))
+        ),
+        key=key,
+        requested_by=submission.user,
+    )
+    preview = preview_calls_replay(request)
+    views = call_views([one.call for one in preview.starting], point.checkpoint)
+    return CallsReplayPage(
+        **submission.page_values,
+        form=form,
+        timing=timing,
+        limits=limits,
+        preview=preview,
+        cost=sum((view.cost for view in views), UNKNOWN),
+        tokens=sum(view.call.usage.tokens for view in views),
+    )
+
+
 def _value(values: Mapping[str, Any], name: str, stored: Any) -> Any:
     return values[name] if values.get(name) is not None else stored
 
@@ -171,7 +254,7 @@ def _base_of(call: RecordedCall, retried: Job | None) -> BaseCall:
         messages or recorded.messages,
         kept.get("tools", recorded.tools),
         kept.get("parameters", recorded.parameters),
-        list(models.get("models") or recorded.models),
+        list(kept.get("models") or recorded.models),
         int(models.get("times") or 1),
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.datastructures import MultiValueDict
 
 from viewer.launching.options import RECORDED
-from viewer.launching.requests import edits_not_kept, edits_to_repeat
+from viewer.launching.requests import edits_not_kept, edits_to_repeat, models_to_repeat
 from viewer.launching.values import as_json, text_of
 from viewer.launching.values import kind_of as value_kind_of
 from viewer.models import Job
@@ -53,17 +53,26 @@ def retry_of_fork(
     sent["as_node"] = str(options.get("as_node") or "")
     sent["into"] = str(options.get("into") or "")
     sent["code"] = RECORDED if options.get("commit") else ""
-    for form in values:
-        sent |= _values(form, kept["inputs" if form.group == "input" else form.group])
-    for unit, edit in kept["outputs"].items():
-        if output_name(unit) in outputs.fields:
-            text = as_json(edit["json"]) if "json" in edit else str(edit.get("text", ""))
-            sent[output_name(unit)] = text
+    sent |= edit_fields(kept, values, outputs)
     sent |= {"branch": free_name(job.branch, taken), "entry_point": job.request.get("entry_point", "")}
     data = _data(job, sent | _options(job, models))
     data.setlist("again", [step["unit"] for step in job.plan if step.get("reason") == "requested"])
     data.setlist("keep", [step["unit"] for step in job.plan if step.get("reason") == "held"])
     return Retry(job, data, [*edits_not_kept(job), *typed_again])
+
+
+def edit_fields(
+    edits: Mapping[str, Mapping[str, Any]], values: Iterable[ValuesForm], outputs: OutputsForm
+) -> dict[str, str]:
+    """The texts of these edits, by part and name as in a request. Those without a field are left out."""
+    sent: dict[str, str] = {}
+    for form in values:
+        sent |= _values(form, edits.get("inputs" if form.group == "input" else form.group) or {})
+    for unit, edit in (edits.get("outputs") or {}).items():
+        if output_name(unit) in outputs.fields:
+            text = as_json(edit["json"]) if "json" in edit else str(edit.get("text", ""))
+            sent[output_name(unit)] = text
+    return sent
 
 
 def retry_of_run(job: Job, inputs: ValuesForm, models: ModelsForm) -> Retry:
@@ -94,7 +103,7 @@ def _values(form: ValuesForm, typed: Mapping[str, Any], all_of: bool = False) ->
 def _options(job: Job, models: ModelsForm) -> dict[str, str]:
     """Models, the prompt cache, checkpoints and limits."""
     options = job.request.get("options") or {}
-    chosen = options.get("models") or {}
+    chosen = models_to_repeat(job)
     sent = {name_of(role): model for role, model in chosen.items() if name_of(role) in models.fields}
     sent[CACHE_WARMUP] = options.get("cache_warmup", "")
     tools = options.get("tools") or {}

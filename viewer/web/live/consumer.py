@@ -107,9 +107,10 @@ class PageConsumer(AsyncWebsocketConsumer):
             jobs = frozenset(self.query_parameter("shown").split(","))
             is_there = await Location.objects.filter(uid=address["uid"]).aexists()
             return RowsFeed(location_group(address["uid"]), self.can_run, jobs) if is_there else None
-        after, whole = number_in(self.query_parameter("after")) or 0, self.query_parameter("show") == "page"
+        after, show = number_in(self.query_parameter("after")) or 0, self.query_parameter("show")
         is_there = await Job.objects.filter(pk=address["pk"]).aexists()
-        return JobFeed(address["pk"], after, whole, self.can_run) if is_there else None
+        feed = JobFeed(address["pk"], after, show == "page", self.can_run, show == "call")
+        return feed if is_there else None
 
     async def refusal_of_link(self) -> int | None:
         """Return the code to close with; None if the share link works. It needs no login."""

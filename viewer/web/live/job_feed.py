@@ -135,13 +135,17 @@ class News:
 
 @dataclass(slots=True)
 class JobFeed:
-    """The feed of pages with the same job. ``whole`` is true on the job's own page, false for a bar."""
+    """The feed of pages with the same job. ``whole`` is true on the job's own page, false for a bar.
+
+    ``of_call`` is true for the bar on the page of the model call that the job replays.
+    """
 
     pk: UUID
     after: int
     whole: bool = False
     # Whether the user may cancel the job and answer its questions.
     can_run: bool = False
+    of_call: bool = False
     progress: Progress = field(default_factory=Progress)
     event_list: EventList = field(default_factory=EventList)
     # The last state that was sent.
@@ -158,7 +162,7 @@ class JobFeed:
     @property
     def audience(self) -> tuple[Hashable, ...]:
         """The values that are equal for pages with the same messages."""
-        return "job", self.pk, self.whole, self.can_run
+        return "job", self.pk, self.whole, self.of_call, self.can_run
 
     @property
     def start(self) -> Hashable:
@@ -304,7 +308,10 @@ def fragments(feed: JobFeed, job: Job, events: Sequence[JobEvent], *, is_news: b
     moving = ("steps", *(f"{subject}_" for subject in unit_subjects()))
     moved = is_news or any(event.kind.startswith(moving) or event.kind in ASKING for event in events)
     shape = feed.progress.shape
-    if not moved and shape == feed.sent_shape:
+    # Each page fetches the answers: comparing them would take the renderer's time from all pages.
+    is_answered = is_news or any(event.kind == "call_replayed" for event in events)
+    has_answers = job.kind == Job.Kind.REPLAY and (feed.whole or feed.of_call) and is_answered
+    if not (moved or has_answers) and shape == feed.sent_shape:
         return ""
     feed.sent_shape = shape
     context = {
@@ -314,6 +321,7 @@ def fragments(feed: JobFeed, job: Job, events: Sequence[JobEvent], *, is_news: b
         "can_run": feed.can_run,
         "is_news": is_news,
         "moved": moved,
+        "has_answers": has_answers,
         "asked": asked,
         "answered": answered,
         "oob": True,

@@ -1,31 +1,35 @@
 """The model calls that a checkpoint records: their list, the page of one, and the form that replays it."""
 
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from viewer.engines import engine_of
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.host_requests import NotReadable
-from viewer.models import Checkpoint, Job
+from viewer.models import Checkpoint, Job, Sweep
 from viewer.presentation.calls import (
+    CallView,
     call_named,
     call_views,
     calls_in,
     readable_contents,
     recorded_calls_of,
 )
-from viewer.presentation.replays import replays_of
+from viewer.presentation.jobs.pages import shown_job
+from viewer.presentation.replays import answers_of, recorded_call, replays_of
 from viewer.records.permissions import viewer_allowed
+from viewer.web.launch.fork_links import editable_parts_of
 from viewer.web.launch.page import StartingPoint
-from viewer.web.launch.replay_page import ReplayPage, replay_page
+from viewer.web.launch.replay_page import CallsReplayPage, ReplayPage, calls_replay_page, replay_page
 from viewer.web.login_links import number_in
-from viewer.web.views.checkpoints import editable_parts_of
 from viewer.web.views.launches import (
     before_form,
+    content_key,
     get_checkpoint,
     launch_response,
     retried_job,
@@ -66,11 +70,47 @@ def _call_page(request: HttpRequest, checkpoint: Checkpoint, call: str) -> HttpR
         contents = readable_contents(checkpoint)
     except NotReadable as error:
         return render(request, "calls/page.html", {**context, "not_readable": error.message})
-    context["replays"] = replays_of(checkpoint, call)
     context["found"] = found = call_named(calls_in(contents), call, checkpoint)
-    if found and found.view.call.part in editable_parts_of(request, checkpoint, contents):
-        context["fork_query"] = _fork_query(found.view.call)
+    if found:
+        can_fork = found.view.call.part in editable_parts_of(request.user, checkpoint, contents)
+        context["fork_query"] = _fork_query(found.view.call) if can_fork else ""
+        context |= _replays_of(checkpoint, found.view, can_fork)
     return render(request, "calls/page.html", context)
+
+
+def _replays_of(checkpoint: Checkpoint, view: CallView, can_fork: bool) -> dict[str, object]:
+    """The replays of a call. The newest one has its answers, and until it has ended its bar."""
+    replays = replays_of(checkpoint, view.call.name)
+    if not replays:
+        return {}
+    newest = replays[0]
+    context: dict[str, object] = {"replays": replays, "job": newest, "answers": answers_of(newest, view)}
+    context["can_fork"] = can_fork
+    return context if newest.has_ended else context | {"shown": shown_job(newest)}
+
+
+def answers_context(request: HttpRequest, job: Job) -> dict[str, object]:
+    """The answers of a replay, and whether a fork can use them; empty for another job."""
+    if job.kind != Job.Kind.REPLAY:
+        return {}
+    read = recorded_call(job)
+    if read is None or job.checkpoint is None:
+        return {"answers": answers_of(job, None)}
+    contents, view = read
+    parts = editable_parts_of(request.user, job.checkpoint, contents)
+    return {"answers": answers_of(job, view), "can_fork": view.call.part in parts}
+
+
+@viewer_allowed
+@require_GET
+def answers(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The answers of a replay, for an open page when there are new ones. Nothing for another job."""
+    related = ("checkpoint__location__project", "checkpoint__run", "project", "location")
+    job = get_object_or_404(Job.objects.select_related(*related), pk=pk)
+    context = answers_context(request, job)
+    if not context:
+        return HttpResponse(status=204)
+    return render(request, "calls/_answers.html", {"job": job, **context})
 
 
 @require_http_methods(["GET", "POST"])
@@ -83,7 +123,7 @@ def replay(request: HttpRequest, pk: int, call: str) -> HttpResponse:
     if page is None:
         return _call_page(request, checkpoint, call)
     return launch_response(
-        request, page, "calls/replay.html", lambda: _replay_context(page), Job.get_absolute_url
+        request, page, "calls/replays/form.html", lambda: _replay_context(page), Job.get_absolute_url
     )
 
 
@@ -94,8 +134,58 @@ def plan_replay(request: HttpRequest, pk: int, call: str) -> HttpResponse:
     page = _replay_page(request, checkpoint, call)
     if page is None:
         return _call_page(request, checkpoint, call)
-    template = "_replay_plan.html" if request.headers.get("HX-Request") else "replay.html"
-    return render(request, f"calls/{template}", _replay_context(page) | {"is_update": True})
+    template = "_plan.html" if request.headers.get("HX-Request") else "form.html"
+    return render(request, f"calls/replays/{template}", _replay_context(page) | {"is_update": True})
+
+
+@require_http_methods(["GET", "POST"])
+def replay_all(request: HttpRequest, pk: int) -> HttpResponse:
+    """The form that replays all calls of a branch. Sending it starts a job for each, once."""
+    checkpoint = get_checkpoint(pk)
+    if response := before_form(request, checkpoint.location):
+        return response
+    page = _calls_replay_page(request, checkpoint)
+    if page is None:
+        return redirect("checkpoint-calls", pk)
+    return launch_response(
+        request,
+        page,
+        "calls/replays/all_calls.html",
+        lambda: _replay_all_context(page),
+        Sweep.get_absolute_url,
+    )
+
+
+@require_POST
+def plan_replay_all(request: HttpRequest, pk: int) -> HttpResponse:
+    """What the form would do. Nothing starts."""
+    page = _calls_replay_page(request, get_checkpoint(pk))
+    if page is None:
+        return redirect("checkpoint-calls", pk)
+    template = "_all_calls_plan.html" if request.headers.get("HX-Request") else "all_calls.html"
+    return render(request, f"calls/replays/{template}", _replay_all_context(page) | {"is_update": True})
+
+
+def _calls_replay_page(request: HttpRequest, checkpoint: Checkpoint) -> CallsReplayPage | None:
+    """The page; None if the checkpoint cannot be read."""
+    try:
+        contents = readable_contents(checkpoint)
+    except NotReadable:
+        return None
+    point = StartingPoint(checkpoint, contents, checkpoint.location.project)
+    return calls_replay_page(point, calls_in(contents), submission_of(request), content_key(request))
+
+
+def _replay_all_context(page: CallsReplayPage) -> dict[str, object]:
+    checkpoint = page.request.checkpoint
+    address = reverse("replay-all", args=[checkpoint.pk])
+    return _context(checkpoint) | {
+        "page": page,
+        "project": page.request.project,
+        "address": address,
+        "page_address": address,
+        "plan_address": reverse("replay-all-plan", args=[checkpoint.pk]),
+    }
 
 
 def _replay_page(request: HttpRequest, checkpoint: Checkpoint, name: str) -> ReplayPage | None:

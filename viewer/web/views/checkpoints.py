@@ -29,10 +29,9 @@ from viewer.presentation.values import json_tree
 from viewer.records.annotations import annotations_in
 from viewer.records.bodies import contents_at, shown_body, stored_body, stored_bytes
 from viewer.records.lineage.drawing import NoLayout
-from viewer.records.permissions import can_run, viewer_allowed
+from viewer.records.permissions import viewer_allowed
 from viewer.records.run_rows import branch_status
-from viewer.web.launch.conversations import conversations_in
-from viewer.web.launch.edits import editable_parts
+from viewer.web.launch.fork_links import editable_parts_of, is_runnable
 from viewer.web.login_links import number_in
 from viewer.web.views.exports import download
 from viewer.web.views.jobs import asked_context
@@ -124,7 +123,7 @@ def detail_context(request: HttpRequest, run: Run, checkpoint: Checkpoint | None
     context |= {"engine": engine, **_engine_tab(request, engine, context["tab"], checkpoint, contents)}
     if "not_readable" not in context:
         context |= asked_context(checkpoint, contents)
-        context["editable_parts"] = editable_parts_of(request, checkpoint, contents)
+        context["editable_parts"] = editable_parts_of(request.user, checkpoint, contents)
     if is_failure(checkpoint.trigger) and not context.get("shows_failure"):
         context["failure"] = contents.failure
     if context.get("shows_lineage") or context["tab"] == "overview":
@@ -144,7 +143,7 @@ def _surroundings(
     kind = kind_of(engine, checkpoint.entity)
     is_waiting = branch_status(checkpoint) == Run.Status.WAITING
     return {
-        "is_runnable": _is_runnable(checkpoint, contents),
+        "is_runnable": is_runnable(checkpoint, contents),
         "is_publishable": checkpoint.is_scratch and bool(kind.fork_targets),
         "is_resumable": (not kind.resumes_last_only or checkpoint.is_last)
         and (checkpoint.is_scratch or not checkpoint.location.is_only_read)
@@ -153,26 +152,6 @@ def _surroundings(
         "annotations": annotated_parts(run, checkpoint),
         "called_runs": run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk"),
     }
-
-
-def _is_runnable(checkpoint: Checkpoint, contents: Contents) -> bool:
-    """Whether the checkpoint can be forked."""
-    engine = engine_of(contents)
-    kind = kind_of(engine, checkpoint.entity)
-    # A called run continues only within its caller.
-    can_edit = checkpoint.run.parent_id is None or engine.editable(contents).state is not None
-    is_lost = checkpoint.is_pruned if kind.needs_source else checkpoint.has_no_copy
-    return kind.is_runnable and can_edit and not is_lost
-
-
-def editable_parts_of(request: HttpRequest, checkpoint: Checkpoint, contents: Contents) -> frozenset[str]:
-    """The parts beside which a page links to the form that edits them."""
-    if not (can_run(request.user) and _is_runnable(checkpoint, contents)):
-        return frozenset()
-    engine = engine_of(contents)
-    edited = engine.editable(contents)
-    can_edit_outputs = kind_of(engine, checkpoint.entity).can_edit_outputs
-    return editable_parts(edited, conversations_in(edited), can_edit_outputs)
 
 
 def annotated_parts(run: Run, checkpoint: Checkpoint) -> list[tuple[str, Annotation]]:

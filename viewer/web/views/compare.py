@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.sweep import score as start_score
 from viewer.models import Job, Sweep, uuid_of
-from viewer.presentation.comparison import detail_of, row_in, table_of
+from viewer.presentation.comparison import ComparedRow, detail_of, row_in, table_of
 from viewer.presentation.comparison_sides import (
     Comparison,
     Side,
@@ -29,6 +29,7 @@ from viewer.presentation.export_comparison import COMPARISON_FORMATS, comparison
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.sweeps import members_of, unfinished_members
 from viewer.records.permissions import viewer_allowed
+from viewer.web.launch.fork_links import editable_parts_of
 from viewer.web.views.exports import download
 
 
@@ -46,6 +47,8 @@ def show(request: HttpRequest) -> HttpResponse:
     if len(found.sides) > 1 and not is_adding:
         context["heads"] = [_head(request.GET, found, side, members) for side in found.sides]
         context |= table_context(request, found, context["heads"])
+        if context["row"]:
+            _link_to_forks(request, context["heads"], context["row"])
         context |= {"key": uuid4(), "function": _function(found)}
         keys = [side.checkpoint.pk for side in found.sides]
         context["scoring"] = Job.objects.unfinished().filter(kind="score", checkpoint__in=keys).count()
@@ -60,6 +63,24 @@ def show(request: HttpRequest) -> HttpResponse:
     response = render(request, f"compare/{'_comparison' if is_part else 'page'}.html", context)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
+
+
+def _link_to_forks(request: HttpRequest, heads: list[dict[str, Any]], row: ComparedRow) -> None:
+    """Add to each head the address of a fork of another side with its value of this row, if there is one.
+
+    The other side is the baseline; for the baseline itself, the only other one.
+    """
+    for at, (head, cell) in enumerate(zip(heads, row.cells, strict=True)):
+        other = heads[0] if at else heads[1]
+        if (at == 0 and len(heads) > 2) or (at and cell.is_same) or not row.differs:
+            continue
+        source, target = head["side"], other["side"]
+        mine, theirs = source.part_named(row.key), target.part_named(row.key)
+        if not (mine and mine.edited and theirs and target.contents):
+            continue
+        if theirs.edited in editable_parts_of(request.user, target.checkpoint, target.contents):
+            query = {"edit": theirs.edited, "value": f"{source.checkpoint.pk}:{mine.edited}"}
+            head["fork_url"] = reverse("fork", args=[target.checkpoint.pk], query=query)
 
 
 def table_context(request: HttpRequest, found: Comparison, heads: list[dict[str, Any]]) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from viewer.models import Checkpoint, DayLimits, Job, Question, Run
 from viewer.presentation.hosts import hosts_if_several
 from viewer.presentation.jobs.pages import job_list, shown_job
 from viewer.presentation.jobs.status import wait_of, waiting
-from viewer.presentation.replays import answers_of
 from viewer.presentation.reproduction import command_of, reproduction_of, script_of
 from viewer.presentation.run.head import jump_target
 from viewer.presentation.run_list import paused_runs
@@ -32,6 +31,7 @@ from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.options import DailyLimitsForm, StartTimeForm
 from viewer.web.launch.answers import AnswersPart, asked_at, asked_part
 from viewer.web.live.feeds import home_state
+from viewer.web.views.calls import answers_context
 from viewer.web.views.server import limits_of_day
 
 # Jobs: the list, one job as it runs, and cancelling it.
@@ -109,7 +109,7 @@ def show(request: HttpRequest, pk: UUID) -> HttpResponse:
         "event_list": shown.event_list,
         "questions": job.questions.select_related("answered_by").order_by("number"),
         "engine": engine_of(job.location),
-        "answers": answers_of(job),
+        **answers_context(request, job),
         **_reproduction(job),
     }
     return render(request, "jobs/page.html", context)

@@ -1,6 +1,7 @@
 """The pages on which runs are started: forks, resumes, publications, new runs, sweeps, and several runs."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID, uuid4, uuid5
@@ -13,7 +14,14 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
-from viewer.host_requests import CodeDifference, Prewarm, ReadCodeDifference, ReadInterpreter, ask
+from viewer.host_requests import (
+    CodeDifference,
+    NotReadable,
+    Prewarm,
+    ReadCodeDifference,
+    ReadInterpreter,
+    ask,
+)
 from viewer.launching.findings import Findings
 from viewer.launching.other_host import other_locations
 from viewer.launching.preview import Asked, ask_next
@@ -29,10 +37,12 @@ from viewer.models import (
     Sweep,
     uuid_of,
 )
+from viewer.presentation.calls import readable_contents
 from viewer.presentation.diff import difference, folded
 from viewer.presentation.jobs.status import amount
 from viewer.presentation.listing import headings, known_sort
 from viewer.presentation.location_list import offered
+from viewer.presentation.replays import compared_calls, totals_of
 from viewer.presentation.reproduction import command_of, reproduction_of
 from viewer.presentation.run.branches import branch_colours
 from viewer.presentation.sweeps import COLUMNS, compared, held_back, in_order, runs_of, winners
@@ -40,6 +50,7 @@ from viewer.records.limits import limits_in
 from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.locations import allowed_folders
 from viewer.web.launch.bulk_page import BulkPage, bulk_page
+from viewer.web.launch.fork_links import editable_parts_of
 from viewer.web.launch.fork_page import ForkPage, fork_page
 from viewer.web.launch.new_run_page import NewRunPage, chosen_for, new_run_page
 from viewer.web.launch.page import LaunchPage, Preview, Started, Submission
@@ -80,6 +91,8 @@ def submission_of(request: HttpRequest) -> Submission:
         chosen={name: str(value) for name, value in request.GET.items() if name.startswith("choice:")},
         opened=request.GET.get("edit", ""),
         call=request.GET.get("call", ""),
+        answer=request.GET.get("answer", ""),
+        value=request.GET.get("value", ""),
     )
 
 
@@ -443,8 +456,11 @@ def plan_sweep(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The forks of a sweep, with their outcomes, next to each other."""
-    group = get_object_or_404(Sweep.objects.select_related("checkpoint__run", "requested_by"), pk=uid)
-    branches = runs_of(group) if group.is_of_runs else compared(group, request.GET.get("against", ""))
+    related = ("checkpoint__run", "checkpoint__location__project", "requested_by")
+    group = get_object_or_404(Sweep.objects.select_related(*related), pk=uid)
+    is_of_calls = group.is_of_calls
+    are_listed = group.is_of_runs or is_of_calls
+    branches = runs_of(group) if are_listed else compared(group, request.GET.get("against", ""))
     wait = held_back(branches)
     is_under_way = wait is None and not all(one.has_ended for one in branches)
     refresh_seconds = HELD_SECONDS if wait else RUNNING_SECONDS if is_under_way else 0
@@ -458,10 +474,25 @@ def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
         "limits": limits,
         "winners": winners(branches),
     }
+    if is_of_calls:
+        context |= _calls_context(request, group, [one.job for one in branches])
+    several = _("Replayed calls") if is_of_calls else _("Several runs")
+    context["kind"] = several if are_listed else _("Sweep")
     context["scores"] = {"headings": headings(COLUMNS, sort, request.GET)}
     if template == "page.html":
         context["commands"] = _commands([one.job for one in branches])
     return render(request, f"sweeps/{template}", context)
+
+
+def _calls_context(request: HttpRequest, group: Sweep, jobs: list[Job]) -> dict[str, Any]:
+    """The replayed calls of a branch with their totals."""
+    contents, parts = None, frozenset[str]()
+    if group.checkpoint:
+        with suppress(NotReadable):
+            contents = readable_contents(group.checkpoint)
+            parts = editable_parts_of(request.user, group.checkpoint, contents)
+    calls = compared_calls(jobs, contents, parts)
+    return {"calls": calls, "totals": totals_of(calls), "is_of_calls": True}
 
 
 def _commands(jobs: list[Job]) -> str:
@@ -471,9 +502,13 @@ def _commands(jobs: list[Job]) -> str:
 
 def _sweep_page(request: HttpRequest, checkpoint: Checkpoint) -> SweepPage:
     """The page. The same content sent twice starts once; changed content is another sweep."""
-    submission = submission_of(request)
+    return sweep_page(checkpoint, submission_of(request), content_key(request))
+
+
+def content_key(request: HttpRequest) -> UUID:
+    """The key of what a form starts. Sent again with the same content, it starts nothing new."""
     content = sorted((name, texts) for name, texts in request.POST.lists() if name not in IGNORED)
-    return sweep_page(checkpoint, submission, uuid5(submission.key, repr(content)))
+    return uuid5(submission_of(request).key, repr(content))
 
 
 def _sweep_context(page: SweepPage) -> dict[str, Any]:

@@ -1,0 +1,111 @@
+"""Links to the form of a fork: the parts that they name, and what they have edited already."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.utils.datastructures import MultiValueDict
+
+from viewer.engines import engine_of
+from viewer.engines.protocol import Contents, kind_of
+from viewer.host_requests import NotReadable
+from viewer.models import Checkpoint
+from viewer.presentation.calls import readable_contents
+from viewer.presentation.replays import replayed_answer
+from viewer.records.permissions import can_run
+from viewer.validation import InvalidInput, whole_number
+from viewer.web.forms.fork import OutputsForm, ValuesForm, output_name
+from viewer.web.launch.conversations import conversations_in, message_fields
+from viewer.web.launch.edits import editable_parts
+from viewer.web.launch.page import StartingPoint, Submission
+from viewer.web.launch.retry import edit_fields
+
+# The parts at which a link opens the form.
+
+
+def is_runnable(checkpoint: Checkpoint, contents: Contents) -> bool:
+    """Whether the checkpoint can be forked."""
+    engine = engine_of(contents)
+    kind = kind_of(engine, checkpoint.entity)
+    # A called run continues only within its caller.
+    can_edit = checkpoint.run.parent_id is None or engine.editable(contents).state is not None
+    is_lost = checkpoint.is_pruned if kind.needs_source else checkpoint.has_no_copy
+    return kind.is_runnable and can_edit and not is_lost
+
+
+def editable_parts_of(
+    user: User | AnonymousUser, checkpoint: Checkpoint, contents: Contents
+) -> frozenset[str]:
+    """The parts beside which a page links to the form that edits them."""
+    if not (can_run(user) and is_runnable(checkpoint, contents)):
+        return frozenset()
+    engine = engine_of(contents)
+    edited = engine.editable(contents)
+    can_edit_outputs = kind_of(engine, checkpoint.entity).can_edit_outputs
+    return editable_parts(edited, conversations_in(edited), can_edit_outputs)
+
+
+# What a link has edited already: the answer of a model call, or a value of another checkpoint.
+
+
+def prefilled(
+    source: StartingPoint, submission: Submission, values: Iterable[ValuesForm], outputs: OutputsForm
+) -> MultiValueDict[str, str] | None:
+    """The texts of the form; None if the link names nothing that it can use. The forms are as first shown."""
+    if submission.call:
+        texts = _answer_texts(source, submission)
+    else:
+        texts = edit_fields(_value_edits(submission), values, outputs)
+    if not texts:
+        return None
+    return MultiValueDict({field: [text] for field, text in {**source.proposed, **texts}.items()})
+
+
+def _answer_texts(source: StartingPoint, submission: Submission) -> dict[str, str]:
+    """The answer as the output of its unit, or in place of the message that the state holds."""
+    engine, contents = engine_of(source.contents), source.contents
+    call = next((one for one in engine.recorded_calls(contents) if one.name == submission.call), None)
+    if call is None:
+        return {}
+    answer = call.answer
+    if submission.answer:
+        answer = replayed_answer(submission.answer, source.checkpoint, call.name)
+    if answer is None or not call.can_use(answer):
+        return {}
+    group, _colon, name = call.part.partition(":")
+    if group == "outputs" and call.result_of(answer):
+        return {output_name(name): call.result_of(answer)}
+    if group != "messages":
+        return {}
+    entry, _colon, position = name.rpartition(":")
+    messages = engine.editable(contents).conversations.get(entry, ())
+    calls = [{"name": one.name, "args": dict(one.arguments), "id": one.id} for one in answer.tools]
+    return message_fields(entry, messages, int(position), answer.text, calls)
+
+
+def _value_edits(submission: Submission) -> Mapping[str, Mapping[str, Any]]:
+    """The value of the other checkpoint as an edit of the part at which the form opens."""
+    key, _colon, other = submission.value.partition(":")
+    group, _colon, name = submission.opened.partition(":")
+    try:
+        pk = whole_number(key, 1, 2**63 - 1)
+        rows = Checkpoint.objects.select_related("location__project", "run", "stored_copy")
+        checkpoint = rows.filter(pk=pk).first()
+        contents = readable_contents(checkpoint) if checkpoint else None
+    except (InvalidInput, NotReadable):
+        contents = None
+    found = _editable_value(contents, other) if contents else {}
+    return {group: {name: found["value"]}} if found and other.partition(":")[0] == group else {}
+
+
+def _editable_value(contents: Contents, part: str) -> Mapping[str, Any]:
+    """The value of an input, an entry of the state or an output, under ``value``; empty if there is none."""
+    edited = engine_of(contents).editable(contents)
+    group, _colon, name = part.partition(":")
+    stored = {"inputs": edited.inputs, "state": edited.state}.get(group) or {}
+    if name in stored:
+        return {"value": stored[name]}
+    output = next((one for one in edited.outputs if group == "outputs" and one.unit == name), None)
+    if output is None:
+        return {}
+    return {"value": {"text": output.text} if output.value is None else {"json": output.value}}
