@@ -103,6 +103,7 @@ def test_a_fork_starts_the_flow_over(in_project: Location, runner: Client, termi
     page = runner.get(reverse("fork", args=[start.pk])).content.decode()
     assert "the run starts over with this state" in page and "a draft in Forkline" in page
     assert "restore_from_state_id" in page and "desk:Desk" in page
+    assert "max_checkpoints" not in page
     for name in ("choose", "write", "check"):
         assert name in page
     target = f"{in_project.path}#{start.checkpoint_id}"

@@ -102,6 +102,9 @@ MESSAGES = {
         "The flow %(asked_by)s waits for feedback, but the entry point is %(found)s. Choose the entry point "
         "of the flow that asks."
     ),
+    "crewai.no_state_choice": _(
+        "@persist stores a state after each method: which ones are stored and kept cannot be chosen."
+    ),
     "crewai.state_fork_needs_newer_version": _(
         "This version of CrewAI (%(version)s) cannot fork the state of a flow. Install 1.14.7 or newer."
     ),

@@ -79,6 +79,8 @@ def test_a_state_that_is_gone_or_broken_starts_nothing(engine: Engine, store: Pa
         connection.commit()
     assert "is no longer in" in engine.refused(request_for(store, 9))
     assert "cannot be read" in engine.refused(request_for(store, 3))
+    options = {"checkpoints": {"max_checkpoints": 1}}
+    assert "cannot be chosen" in engine.refused(request_for(store, options=options))
     assert "needs its code" in engine.refused(request_for(store, entry_point=""))
 
 

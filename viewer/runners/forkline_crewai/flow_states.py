@@ -27,7 +27,7 @@ from crewai.flow.persistence import SQLiteFlowPersistence
 from crewai.utilities.string_utils import sanitize_tool_name
 from pydantic import BaseModel, ValidationError
 
-from forkline_crewai import components, flows, models, runs
+from forkline_crewai import components, flows, models, restoring, runs
 from forkline_crewai.human_input import feedback_config, feedback_for
 from forkline_crewai.patches import persistence, questions, tool_calls
 from forkline_runner.messages import Refused
@@ -75,6 +75,8 @@ def add_components(report: Report, request: Request, state: StoredState) -> None
 
 def _made(request: Request, state: StoredState) -> Any:
     """Return the project's flow, not started, which the state fits. Raises Refused."""
+    if restoring.chosen_settings(request):
+        raise Refused("crewai.no_state_choice")
     if request["kind"] == "resume" and state.question is None:
         raise Refused("crewai.feedback_not_pending")
     if state.question is None and "restore_from_state_id" not in inspect.signature(Flow.kickoff).parameters:

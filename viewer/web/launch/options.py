@@ -153,17 +153,18 @@ def checkpoints_part(
 def part_of_groups(
     engine: Engine[Any], groups: Sequence[EventGroup], entity: str, before: Sequence[str], data: Any
 ) -> CheckpointsPart:
-    """The part for these groups of events."""
+    """The part for these groups of events. A kind without usual events has no choice of them."""
+    kind = kind_of(engine, entity)
+    groups = groups if kind.usual_events else ()
     known = [name for group in groups for name in group.events]
-    usual = kind_of(engine, entity).event_presets
-    presets = tuple(preset for preset in usual if set(preset.events) <= set(known))
+    presets = tuple(preset for preset in kind.event_presets if set(preset.events) <= set(known))
     form = CheckpointsForm(data)
     ticked = form[EVENTS].value() or ()
     choices = [
         EventChoices(
             group.name,
             [EventChoice(name, trigger_label(name), name in ticked) for name in group.events],
-            is_usual=group.name == kind_of(engine, entity).usual_events,
+            is_usual=group.name == kind.usual_events,
             traits=engine.event_groups.get(group.name),
         )
         for group in groups
