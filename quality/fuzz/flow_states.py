@@ -39,12 +39,12 @@ HEALTHY = {
     "emit": ["yes", "no"],
     "llm": {"model": "gpt", "api_key": SECRET},
 }
-TEXTS = (
+TEXTS: tuple[Any, ...] = (
     *("", "a", "{", "[]", "null", "{}", '{"id": 1}', "\0", "\ud800".encode("utf-8", "surrogatepass")),
     *(b"\xff\xfe", 7, 1.5, None, "x" * 2_000_000, '{"a":' * 5000, "[" * 5000, "../../etc/passwd"),
     *("os.system", "__main__.Desk", "<script>alert(1)</script>", "{{ 7*7 }}", f'{{"password": "{SECRET}"}}'),
 )
-VALUES = (
+VALUES: tuple[Any, ...] = (
     *(None, True, 0, -1, 1e300, "", "write", SECRET, "<script>", "x" * 100_000, [], {}, [[[[]]]]),
     *({"api_key": SECRET}, ["yes"] * 5000, [None, {}, "no"], {"emit": {"emit": "yes"}}, "os.system"),
 )
