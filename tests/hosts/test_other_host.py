@@ -233,7 +233,7 @@ from viewer.records.runner_requests import request_for
 from viewer.records.bodies import copy_digest, copy_to_send
 copy = copy_digest(copy_to_send(checkpoint))
 job = request_for(checkpoint, Job.Kind.FORK, "forged", Edits(), [], "crew:build", target=on)
-job["accepted"] = {"code": "", "copy": copy}
+job["accepted"] = {{"code": "", "copy": copy}}
 {FORGED[what]}
 stored = Job.objects.create(
     kind="fork", location=on, checkpoint=checkpoint, project=on.project, branch="forged", request=job,
