@@ -37,6 +37,7 @@ from tests.engine_runs.prewarmed import WarmPython, shared_python
 from tests.engine_runs.prewarmed_jobs import PrewarmedJobs, prewarmed_jobs_in
 from tests.engine_runs.runs import environment
 from tests.imported import imported_location
+from tests.prewarmed_programs import start_as_forks
 from tests.real_stores import copy_of
 from tests.settings import DATA_DIR, OWN_DATABASE, SERVER, TEMPLATE_DATABASE
 from tests.terminal import Terminal
@@ -49,6 +50,7 @@ expect.set_options(timeout=30_000)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Collecting thousands of tests, and running them, creates many objects and little garbage.
 gc.set_threshold(20_000, 20, 100)
+start_as_forks()
 # Keep Django's permissions after a test that commits: creating them again takes most of such a test's time.
 post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
 post_migrate.disconnect(create_contenttypes)
