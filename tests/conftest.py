@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg
@@ -36,7 +37,9 @@ from tests.engine_runs.newsroom import write_stores
 from tests.engine_runs.prewarmed import WarmPython, shared_python
 from tests.engine_runs.prewarmed_jobs import PrewarmedJobs, prewarmed_jobs_in
 from tests.engine_runs.runs import environment
+from tests.environments import environment_with
 from tests.imported import imported_location
+from tests.langgraph.postgresql.server import FORKLINE, OWNER, running
 from tests.prewarmed_programs import start_as_forks
 from tests.real_stores import copy_of
 from tests.settings import DATA_DIR, OWN_DATABASE, SERVER, TEMPLATE_DATABASE
@@ -317,6 +320,24 @@ def make_data_folder(folder: Path) -> None:
         own["DATABASE_URL"] = f"{SERVER} dbname={TEMPLATE_DATABASE}"
     command = [sys.executable, "manage.py", "checkpoints", "answer"]
     subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, check=True)
+
+
+@pytest.fixture(scope="session")
+def server_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the data of a PostgreSQL server with Forkline's tables, which servers of tests copy."""
+    return made_once(tmp_path_factory, "server_data", make_server_data)
+
+
+def make_server_data(folder: Path) -> None:
+    """Have a command create the tables in a database that has the order of a usual server."""
+    folder.mkdir(exist_ok=True)
+    options = "TEMPLATE template0 ENCODING UTF8 LC_COLLATE 'C.UTF-8' LC_CTYPE 'C.UTF-8'"
+    with running("forkline-pg-", kept=folder) as server, TemporaryDirectory() as data:
+        with server.connected("postgres") as connection:
+            connection.execute(f"CREATE DATABASE {FORKLINE} {options}")
+        own = environment_with(Path(data), DATABASE_URL=server.connection(FORKLINE, OWNER))
+        command = [sys.executable, "manage.py", "checkpoints", "answer"]
+        subprocess.run(command, cwd=ROOT, env=own, check=True)
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:

@@ -21,7 +21,6 @@ import pytest
 from scripts.served_demo import free_port
 from tests.deploy.files import DEPLOY, GIVEN, ROOT, Service, of_compose, of_kubernetes, of_systemd
 from tests.environments import environment_with
-from tests.hosts.machines import created_database
 from tests.langgraph.postgresql.server import OWNER, Server
 from tests.waiting import wait_until
 
@@ -105,7 +104,8 @@ class Started:
 def started(services: list[Service], server: Server, folder: Path) -> Iterator[list[Started]]:
     """Start all of them at once, as after a power failure, with an empty database."""
     database = folder.name.replace("-", "_").lower()
-    created_database(server, database)
+    with server.connected("postgres") as connection:
+        connection.execute(f"CREATE DATABASE {database}")
     with ExitStack() as ends:
         found = []
         for service in services:

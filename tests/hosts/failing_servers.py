@@ -1,7 +1,6 @@
 """PostgreSQL servers of the tests that end, are replaced, or cannot be reached."""
 
 import os
-import pwd
 import select
 import shutil
 import socket
@@ -16,36 +15,31 @@ from typing import Any
 import psycopg
 
 from scripts.served_demo import free_port
-from tests.langgraph.postgresql.server import OWNER, installed_program
+from tests.langgraph.postgresql.server import FORKLINE, OWNER, create_data, give_to_server, run_program
 from tests.waiting import wait_until
 from viewer.cli.supervision import is_taken
 
-NAME = "forkline"
+NAME = FORKLINE
 OPTIONS = {"fsync": "off", "shared_buffers": "16MB", "max_connections": "100", "unix_socket_directories": ""}
 
 
 class FailingServer:
     """A server on a port of 127.0.0.1 that can be killed, started and copied."""
 
-    def __init__(self, primary: "FailingServer | None" = None, port: int = 0) -> None:
+    def __init__(self, data: "Path | FailingServer", port: int = 0) -> None:
+        """Start with a copy of this data, or as the standby of a server."""
         # Where another account may read, because the server refuses to run as root.
         self.folder, self.port = Path(tempfile.mkdtemp(prefix="forkline-pg-")), port or free_port()
-        self._account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
-        if self._account:
-            os.chown(self.folder, self._account.pw_uid, self._account.pw_gid)
-        if primary is None:
-            self.run("initdb", "-U", OWNER, "--no-sync", "--encoding=UTF8", "--locale=C", "--auth=trust")
+        if isinstance(data, Path):
+            create_data(self.folder, data)
         else:
-            source = f"host=127.0.0.1 port={primary.port} user={OWNER}"
+            give_to_server(self.folder)
+            source = f"host=127.0.0.1 port={data.port} user={OWNER}"
             self.run("pg_basebackup", "-d", source, "--checkpoint=fast", "--write-recovery-conf", "--no-sync")
         self.start()
 
     def run(self, program: str, *arguments: str) -> None:
-        user: dict[str, Any] = {}
-        if self._account:
-            user = {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}
-        command = [installed_program(program), "-D", str(self.folder / "data"), *arguments]
-        subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.DEVNULL, **user)
+        run_program(self.folder, program, *arguments)
 
     def start(self) -> None:
         values = {**OPTIONS, "port": str(self.port), "listen_addresses": "127.0.0.1"}

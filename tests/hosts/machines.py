@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
-from tests.langgraph.postgresql.server import OWNER, Server
+from tests.langgraph.postgresql.server import FORKLINE, OWNER, Server
 
 IMPORTS = """
 from viewer.host_requests import *
@@ -120,6 +120,6 @@ class Machine:
 
 
 def created_database(server: Server, name: str) -> None:
-    """Create an empty database. The first process that uses it creates its tables."""
+    """Create a database with Forkline's tables."""
     with server.connected("postgres") as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {FORKLINE}")

@@ -45,9 +45,8 @@ def failure():
 
 
 @pytest.fixture
-def failing() -> Iterator[FailingServer]:
-    server = FailingServer()
-    server.execute(f"CREATE DATABASE {NAME}")
+def failing(server_data: Path) -> Iterator[FailingServer]:
+    server = FailingServer(server_data)
     yield server
     server.end()
 

@@ -38,9 +38,8 @@ MOUNTED = 'mount -t tmpfs -o size=48m tmpfs "$1" && shift && exec "$@"'
 class Cluster:
     """A server, a web server and a host with a store."""
 
-    def __init__(self, folder: Path, server: Server) -> None:
-        self.failing = FailingServer()
-        self.failing.execute(f"CREATE DATABASE {NAME}")
+    def __init__(self, folder: Path, server: Server, data: Path) -> None:
+        self.failing = FailingServer(data)
         own = {"DATABASE_URL": address(self.failing.port)}
         self.web = Machine(server, NAME, folder / "web", variables=own)
         self.host = Machine(server, NAME, folder / "gpu-1", variables=dict(own))
@@ -88,8 +87,8 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, server: Server) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path, server)
+def cluster(tmp_path: Path, server: Server, server_data: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path, server, server_data)
     yield cluster
     cluster.end()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.environments import environment_with
-from tests.langgraph.postgresql.server import OWNER, PORT, Server, running
+from tests.langgraph.postgresql.server import FORKLINE, OWNER, PORT, Server, running
 
 ROOT = Path(__file__).resolve().parents[2]
 _numbers = count()
@@ -55,23 +55,10 @@ class Installation:
 
 
 @pytest.fixture(scope="session")
-def rows_server() -> Iterator[Server]:
+def rows_server(server_data: Path) -> Iterator[Server]:
     """A server that runs until the tests end."""
-    with running("forkline-rows-") as started:
+    with running("forkline-rows-", server_data) as started:
         yield started
-
-
-@pytest.fixture(scope="session")
-def prepared(rows_server: Server, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The name of a database with all tables, and no rows. Others are copies of it."""
-    options = "TEMPLATE template0 ENCODING UTF8 LC_COLLATE 'C.UTF-8' LC_CTYPE 'C.UTF-8'"
-    with rows_server.connected("postgres") as connection:
-        connection.execute(f"CREATE DATABASE prepared {options}")
-    ended = Installation(rows_server, "prepared", tmp_path_factory.mktemp("prepared")).manage(
-        "checkpoints", "answer"
-    )
-    assert ended.returncode == 0, ended.stderr
-    return "prepared"
 
 
 @pytest.fixture
@@ -88,6 +75,6 @@ def new_installation(rows_server: Server, tmp_path: Path) -> Callable[..., Insta
 
 
 @pytest.fixture
-def installation(prepared: str, new_installation: Callable[..., Installation]) -> Installation:
+def installation(new_installation: Callable[..., Installation]) -> Installation:
     """A data folder, and a database with all tables."""
-    return new_installation(f"TEMPLATE {prepared}")
+    return new_installation(f"TEMPLATE {FORKLINE}")

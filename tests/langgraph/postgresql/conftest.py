@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +18,9 @@ _numbers = count()
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
+def server(server_data: Path) -> Iterator[Server]:
     """A server that runs until the tests end."""
-    with running("forkline-pg-") as started:
+    with running("forkline-pg-", server_data) as started:
         yield started
 
 

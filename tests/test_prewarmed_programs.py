@@ -1,0 +1,54 @@
+"""A program that the tests start as a fork is like one that was started."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+# Its text lets it start as a fork: django.setup()
+FORKED = "import json, os, signal, sys, threading  # django.setup()\n"
+PRINT_FACTS = """
+facts = [os.getppid(), sys.argv, os.getcwd(), os.environ["GIVEN"], sys.stdin.read(), "django" in sys.modules]
+print(json.dumps(facts))
+"""
+
+
+def started(code: str, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", FORKED + code, *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, **options)
+
+
+def test_it_is_a_child_with_its_own_arguments_variables_and_files() -> None:
+    shown = started(PRINT_FACTS, "one", env={**os.environ, "GIVEN": "two"}, input="three")
+    assert json.loads(shown.stdout) == [os.getpid(), ["-c", "one"], str(ROOT), "two", "three", True], shown
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "printed"),
+    [
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit('wrong')", 1, "wrong\n"),
+        ("raise KeyboardInterrupt", -signal.SIGINT, ""),
+        ("threading.Thread(target=lambda: print('late', file=sys.stderr)).start()", 0, "late\n"),
+    ],
+)
+def test_it_ends_as_python_does(code: str, status: int, printed: str) -> None:
+    ended = started(code)
+    assert (ended.returncode, ended.stderr) == (status, printed)
+
+
+def test_it_can_be_signalled() -> None:
+    with subprocess.Popen([sys.executable, "-c", f"{FORKED}signal.pause()"], cwd=ROOT) as child:
+        child.terminate()
+        assert child.wait(60) == -signal.SIGTERM
+
+
+def test_with_other_variables_of_python_it_is_no_fork() -> None:
+    shown = started(PRINT_FACTS, env={**os.environ, "GIVEN": "", "PYTHONUTF8": "1"}, input="")
+    assert json.loads(shown.stdout)[-1] is False
