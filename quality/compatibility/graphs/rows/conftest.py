@@ -10,6 +10,7 @@ from tests.conftest import (  # noqa: F401 - fixtures
     django_db_setup,
     empty_data_folder,
     graph_python,
+    server_data,
     warm_langgraph,
     working_database,
 )
