@@ -66,7 +66,7 @@ matrix-crewai-new: development ## Test the newest CrewAI release and print what 
 	@.venv/bin/python -m quality.compatibility --new
 
 matrix-langgraph: development ## Test forks and resumes on each version of LangGraph, next to LangGraph itself: VERSIONS=… ROWS=…
-	@scripts/system-packages postgresql
+	@scripts/system-packages postgresql mariadb
 	@.venv/bin/python -m quality.compatibility.graphs
 
 screens: setup development ## Take every screen of the demo at four widths, light and dark, into screens/, and docs/pictures/stops

@@ -9,9 +9,12 @@ VERSIONS = ("0.2.76", "0.3.34", "0.4.10", "0.6.11", "1.0.5", "1.1.10")
 SAVERS = (
     "langgraph-checkpoint-sqlite",
     "langgraph-checkpoint-postgres",
+    "langgraph-checkpoint-mysql[pymysql]",
     "psycopg[binary]",
     "langgraph-checkpoint-conformance",
 )
+# The first version whose other packages are too new for the saver of DuckDB.
+DUCKDB_BEFORE = (0, 5)
 # The first version with which ``create_agent`` can be installed.
 AGENTS_SINCE = (1, 0)
 # Versions whose own bounds accept releases of other packages that they do not work with.
@@ -32,7 +35,8 @@ def numbers_of(version: str) -> tuple[int, ...]:
 def packages_of(version: str) -> list[str]:
     """What is installed for a version."""
     agents = ("langchain",) if numbers_of(version) >= AGENTS_SINCE else ()
-    return [f"langgraph=={version}", *PARTS.get(version, ()), *SAVERS, *agents]
+    duckdb = ("langgraph-checkpoint-duckdb",) if numbers_of(version) < DUCKDB_BEFORE else ()
+    return [f"langgraph=={version}", *PARTS.get(version, ()), *SAVERS, *duckdb, *agents]
 
 
 def python_of(version: str) -> Path:

@@ -11,6 +11,7 @@ from tests.conftest import (  # noqa: F401 - fixtures
     empty_data_folder,
     graph_python,
     server_data,
+    terminal,
     warm_langgraph,
     working_database,
 )
