@@ -371,7 +371,6 @@ CATALOG: dict[str, str] = {
     "postgresql.tables_changed": _("The tables changed while they were read. Try again."),
     "postgresql.timed_out": _("A statement took more than %(most)d seconds. Try again."),
     # What can be wrong with a checkpoint saver.
-    "saver.answer_too_large": _("The checkpoint saver returned too much at once."),
     "saver.ended": _("The process that reads the checkpoint saver has ended. Try again."),
     "saver.not_permitted": _(
         "Reading a checkpoint saver runs the project's code. Choose its project, and permit that."

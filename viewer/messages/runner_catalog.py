@@ -326,6 +326,7 @@ MESSAGES = {
     ),
     "langgraph.nothing_left": _("Nothing is left to run in this thread."),
     "langgraph.nothing_waits": _("No interrupt waits for an answer at this checkpoint."),
+    "saver.answer_too_large": _("The checkpoint saver returned too much at once."),
     "saver.failed": _("The checkpoint saver raised %(kind)s."),
     "saver.malformed": _("The checkpoint saver returned something that is no list of checkpoints."),
     "saver.no_saver": _("%(saver)s is no checkpoint saver and returns none, but %(found)s."),

@@ -106,6 +106,7 @@ FAILING = (
     ("return iter([None])", "saver.failed"),
     ("yield tuple_of(config={'configurable': {}})", "saver.failed"),
     ("self.put({}, {}, {}, {})", "saver.only_read"),
+    ("self.delete_thread('t0')", "saver.only_read"),
     ("while True: yield tuple_of()", "saver.too_many"),
     ("import os; os._exit(3)", "saver.ended"),
     ("import sys; sys.exit(3)", "saver.ended"),

@@ -22,11 +22,12 @@ from django.conf import settings
 from viewer.engines import engine_named
 from viewer.engines.runner_request import Request
 from viewer.host.jobs.environment import runnable, runner_environment
+from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.files import JobStorage
 from viewer.host_requests import JobRefused
 from viewer.messages.catalog import CATALOG
-from viewer.messages.message import UserMessage
-from viewer.models import Checkpoint, Location
+from viewer.messages.message import UserMessage, message_from, redacted_message
+from viewer.models import Checkpoint, Location, Project
 from viewer.stores.addresses import SaverAddress, saver_in
 from viewer.stores.errors import LocationUnreadable
 
@@ -130,16 +131,18 @@ def _copy_thread(location: Location, key: str, target: str) -> None:
     except subprocess.TimeoutExpired:
         raise JobRefused("saver.timed_out", most=COPY_SECONDS) from None
     if done.returncode:
-        raise JobRefused(_reason(done.stdout))
+        raise JobRefused(_reason(done.stdout, project))
 
 
-def _reason(output: bytes) -> UserMessage:
-    """The message in the last line that a process has printed."""
+def _reason(output: bytes, project: Project) -> UserMessage:
+    """The message that a process has printed, without the secrets of its project."""
     try:
-        found = msgspec.json.decode(output.splitlines()[-1], type=UserMessage)
-    except (IndexError, msgspec.MsgspecError, UnicodeError):
+        found = message_from(msgspec.json.decode(output))
+    except (msgspec.MsgspecError, UnicodeError):
         return UserMessage("saver.ended")
-    return found if found.code in CATALOG else UserMessage("saver.malformed")
+    if found is None or found.code not in CATALOG:
+        return UserMessage("saver.malformed")
+    return redacted_message(found, redactor_of(project))
 
 
 def _program(location: Location) -> Path:

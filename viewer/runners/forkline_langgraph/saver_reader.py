@@ -21,7 +21,6 @@ import selectors
 import signal
 import socket
 import sqlite3
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +40,8 @@ ANSWER_SECONDS = 31
 MAX_AGE_SECONDS = 300
 # The most checkpoints that are listed of all threads, and of one thread.
 MAX_LISTED, MAX_ROWS = 200_000, 20_000
+# The most bytes of a thread that is copied.
+MAX_COPIED_BYTES = 2 * 1024**3
 # Larger values are not sent with the list of a thread's checkpoints.
 MAX_NAMING_BYTES = 4_096
 # A list of all threads is used for this multiple of the time that it took, and at least for a second.
@@ -60,10 +61,11 @@ def main(arguments: Sequence[str]) -> int:
         stack.callback(entry_points.close_loop)
         if command == "copy":
             key, target = others
+            output = _own_output()
             try:
                 _copy(stack.enter_context(opened(folder, saver)), key, Path(target))
-            except Exception as error:
-                sys.stdout.write(json.dumps(_message_of(error)) + "\n")
+            except (Exception, SystemExit) as error:
+                os.write(output, json.dumps(_message_of(error)).encode())
                 return 1
             return 0
         threading.Thread(target=_end_with_parent, args=(int(others[0]),), daemon=True).start()
@@ -76,6 +78,14 @@ def main(arguments: Sequence[str]) -> int:
         signal.alarm(0)
         _serve(socket.socket(fileno=0), reader)
     return 0
+
+
+def _own_output() -> int:
+    """Return the standard output. What the project's code prints is dropped, since it has no limit."""
+    output, dropped = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(dropped, 1)
+    os.close(dropped)
+    return output
 
 
 def _end_with_parent(end: int) -> None:
@@ -216,7 +226,10 @@ def _opaque(kind: str, size: int) -> InertObject:
 
 
 def bytes_of(value: Any) -> bytes:
-    """Return a value as MessagePack. Objects that the saver has loaded are serialized as the engine does."""
+    """Return a value as MessagePack. Objects that the saver has loaded are serialized as the engine does.
+
+    A value that MessagePack cannot hold, such as a larger integer, is replaced by the name of its type.
+    """
     option = (
         ormsgpack.OPT_NON_STR_KEYS
         | ormsgpack.OPT_PASSTHROUGH_DATACLASS
@@ -225,7 +238,10 @@ def bytes_of(value: Any) -> bytes:
         | ormsgpack.OPT_PASSTHROUGH_UUID
         | ormsgpack.OPT_PASSTHROUGH_SUBCLASS
     )
-    return bytes(ormsgpack.packb(value, default=_plain, option=option))
+    try:
+        return bytes(ormsgpack.packb(value, default=_plain, option=option))
+    except (TypeError, ValueError, RecursionError):
+        return bytes(ormsgpack.packb(_plain(_opaque(type(value).__name__, 0))))
 
 
 def _plain(value: Any) -> Any:
@@ -252,7 +268,10 @@ def _engine_serializer() -> Any:
 
 
 def _json_of(metadata: Any) -> bytes:
-    text = json.dumps(metadata, ensure_ascii=False, default=lambda value: type(value).__name__)
+    try:
+        text = json.dumps(metadata, ensure_ascii=False, default=lambda value: type(value).__name__)
+    except (TypeError, ValueError, RecursionError):
+        text = "{}"
     return text.encode("utf-8", "ignore")
 
 
@@ -414,7 +433,7 @@ def _received(source: socket.socket, size: int) -> bytes:
 
 def _copy(reader: SaverReader, key: str, target: Path) -> None:
     """Write the thread of a checkpoint to a new SQLite file, as the engine's own saver stores it."""
-    outer = key.rpartition("/")[0]
+    outer, copied = key.rpartition("/")[0], 0
     with contextlib.closing(sqlite3.connect(target)) as file, file:
         for statement in _TABLES:
             file.execute(statement)
@@ -422,11 +441,16 @@ def _copy(reader: SaverReader, key: str, target: Path) -> None:
             for row, one in reader.rows(thread) if thread else ():
                 namespace, checkpoint, parent, _size, metadata, _writes_of = row
                 own = (thread, namespace, checkpoint)
-                body = bytes_of(one.checkpoint)
+                body, writes = bytes_of(one.checkpoint), _writes(one, 2**40)
+                copied += (
+                    len(body) + len(metadata) + sum(size for _task, _index, _channel, size, _data in writes)
+                )
+                if copied > MAX_COPIED_BYTES:
+                    raise Refused("saver.answer_too_large")
                 stored = (*own, parent or None, "msgpack", body, metadata)
                 file.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)", stored)
                 _refuse_opaque(body)
-                for task, index, channel, _length, data in _writes(one, 2**40):
+                for task, index, channel, _length, data in writes:
                     _refuse_opaque(data)
                     written = (*own, task, index, channel, "msgpack", data)
                     file.execute("INSERT OR REPLACE INTO writes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", written)

@@ -18,6 +18,8 @@ import msgspec
 from viewer.engines.langgraph.decoding import Decoder
 from viewer.engines.langgraph.identifiers import MAX_ID_LENGTH
 from viewer.engines.langgraph.tables.row_shapes import (
+    MAX_ID_BYTES,
+    MAX_METADATA_BYTES,
     MAX_NAMING_BYTES,
     MAX_ROWS,
     MAX_WRITES,
@@ -255,7 +257,14 @@ class SaverRows:
         return hashlib.sha256(repr(sorted(self._threads().items())).encode()).hexdigest()[:32]
 
     def threads(self) -> Iterable[ThreadRow]:
-        return [ThreadRow(thread, "text", head) for thread, (head, _mark) in self._threads().items()]
+        return [
+            ThreadRow(
+                thread if len(thread) <= MAX_ID_BYTES else "",
+                "text",
+                head if len(head) <= MAX_ID_BYTES else "",
+            )
+            for thread, (head, _mark) in self._threads().items()
+        ]
 
     def has_thread(self, thread: str) -> bool:
         return thread in self._threads()
@@ -280,8 +289,9 @@ class SaverRows:
     def checkpoints(self, thread: str, keys: Sequence[Key] | None = None) -> Iterable[CheckpointRow]:
         for row in self._chosen(thread, keys):
             mark = f"{row.size}:{len(row.metadata)}"
+            metadata = row.metadata if len(row.metadata) <= MAX_METADATA_BYTES else None
             yield CheckpointRow(
-                row.namespace, row.checkpoint_id, row.parent_id or None, row.size, mark, row.metadata
+                row.namespace, row.checkpoint_id, row.parent_id or None, row.size, mark, metadata
             )
 
     def _chosen(self, thread: str, keys: Sequence[Key] | None) -> list[SentRow]:
