@@ -21,7 +21,7 @@ from viewer.engines.entry_points import (
 from viewer.engines.known_stores import KnownStore
 from viewer.engines.plan import Edits, Outlook, Step, Unit
 from viewer.engines.recorded_calls import RecordedCall
-from viewer.engines.reproduction import Reproduction
+from viewer.engines.reproduction import RecordedRun, Reproduction
 from viewer.engines.spans import Sources, Span
 from viewer.engines.tool_calls import RecordedTools
 from viewer.messages.message import UserMessage
@@ -148,6 +148,10 @@ class CheckpointReader(Protocol[C]):
 
     def script(self, what: Reproduction) -> str:
         """A Python script that repeats this job with the engine's own interface."""
+
+    def recorded_run(self, sources: Sources) -> RecordedRun | None:
+        """What a test that repeats a run gives to it, and expects of it; None if no test can."""
+        return None
 
     def model_calls(self, contents: C) -> Sequence[ModelCall]:
         """The model calls of the checkpoint and its ancestors; empty if they are stored with its copy."""

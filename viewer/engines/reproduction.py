@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pprint import pformat
 from typing import Any
 
+from viewer.messages.message import UserFacingError
+
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
@@ -34,6 +36,18 @@ class Reproduction:
     as_node: str = ""
     replace: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+
+
+class NotReproducible(UserFacingError):
+    """A run that no test can repeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """What a run was given, as its engine's runner reads it, and its values in the end, by name."""
+
+    inputs: Any
+    expected: Mapping[str, Any]
 
 
 def literal(value: Any) -> str:

@@ -453,6 +453,10 @@ CATALOG: dict[str, str] = {
     "search.one_of": _("one of %(choices)s"),
     "search.too_slow": _("This search took too long. Add a word, or narrow it down to a location."),
     # What a typed text must be. The phrases follow "must be".
+    "export.not_reproducible": _(
+        "No test can repeat this run: its first branch has to end without a resume or an edit, and its "
+        "inputs have to be recorded as plain values."
+    ),
     "validation.must_be": _("This must be %(wanted)s."),
     "validation.named_must_be": _("%(name)s must be %(wanted)s, not %(value)s."),
     "validation.must_be_not": _("must be %(wanted)s, not %(value)s"),

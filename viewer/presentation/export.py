@@ -211,12 +211,16 @@ _BACKTICKS = re.compile(r"`+")
 
 @dataclass(frozen=True, slots=True)
 class Format(Generic[T]):
-    """A format: its label, file name extension, media type, and the function that writes it."""
+    """A format: its label, file name extension, media type, and the function that writes it.
+
+    The names of its files begin with ``prefix``.
+    """
 
     label: str | Promise
     ending: str
     media_type: str
     write: Callable[[T], str]
+    prefix: str = ""
 
 
 def as_json(run: Run) -> str:
@@ -296,6 +300,20 @@ def as_otlp_with_messages(run: Run) -> str:
     return export_spans.as_lines(run, has_content=True)
 
 
+def as_pytest(run: Run) -> str:
+    """A pytest file that repeats the run with recorded answers. Raises NotReproducible."""
+    from viewer.presentation import export_tests
+
+    return export_tests.as_pytest(run)
+
+
+def as_notebook(run: Run) -> str:
+    """A notebook that repeats the run with recorded answers. Raises NotReproducible."""
+    from viewer.presentation import export_tests
+
+    return export_tests.as_notebook(run)
+
+
 # The formats that a collector accepts, each with whether it has messages.
 OTLP = {"otlp": False, "otlp-messages": True}
 FORMATS: Mapping[str, Format[Run]] = {
@@ -309,9 +327,18 @@ FORMATS: Mapping[str, Format[Run]] = {
         _("OpenTelemetry spans with messages"), "otlp.jsonl", "application/x-ndjson", as_otlp_with_messages
     ),
 }
+# Those that repeat a run, if it can be repeated.
+TESTS: Mapping[str, Format[Run]] = {
+    "pytest": Format(_("Test for pytest"), "py", "text/x-python", as_pytest, "test_"),
+    "notebook": Format(_("Jupyter notebook"), "ipynb", "application/x-ipynb+json", as_notebook),
+}
 
 
 def file_name(run: Run, wanted: Format[Run]) -> str:
     """A file name that every system accepts."""
-    name = re.sub(r"[^\w.-]+", "_", f"{run}-{run.key}").strip("._")[:80] or "run"
-    return f"{name}.{wanted.ending}"
+    # The name of a module has no dots.
+    name = (
+        re.sub(r"[^\w-]+" if wanted.prefix else r"[^\w.-]+", "_", f"{run}-{run.key}").strip("._")[:80]
+        or "run"
+    )
+    return f"{wanted.prefix}{name}.{wanted.ending}"

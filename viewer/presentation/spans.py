@@ -30,12 +30,13 @@ CALLS: dict[str, SpanKind] = {"model": "model", "tool": "tool"}
 
 @dataclass(frozen=True, slots=True)
 class BranchSpans:
-    """The spans of a branch. ``left_out`` counts the older checkpoints that were not read."""
+    """The spans of a branch and their sources. ``left_out`` counts older checkpoints that were not read."""
 
     branch: str
     spans: Sequence[Span]
     checkpoints: Sequence[Checkpoint]
     left_out: int = 0
+    sources: Sequence[SpanSource] = ()
 
     def checkpoint_of_call(self, span: Span) -> Checkpoint | None:
         """The checkpoint that records the model call of a span; None if the span is no model call."""
@@ -75,7 +76,7 @@ def branch_spans(run: Run, branch: str) -> BranchSpans:
         if one.pk in bodies
     ]
     left_out = 0 if engine.has_all_spans_in_head else len(line) - len(read)
-    return BranchSpans(head.branch, _with_attempts(run, engine.spans(sources)), line, left_out)
+    return BranchSpans(head.branch, _with_attempts(run, engine.spans(sources)), line, left_out, sources)
 
 
 def _with_attempts(run: Run, spans: Sequence[Span]) -> Sequence[Span]:

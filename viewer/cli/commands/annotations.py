@@ -13,9 +13,11 @@ from django.utils.translation import gettext_lazy, ngettext
 from viewer.cli.edits import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, read_stdin
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
 from viewer.cli.output import Output, Subcommand, lines_of, one_line
+from viewer.engines.reproduction import NotReproducible
+from viewer.messages.translation import translate
 from viewer.models import Annotation, Run, ShareLink
 from viewer.presentation.comparison_references import reference_to
-from viewer.presentation.export import FORMATS, OTLP, file_name
+from viewer.presentation.export import FORMATS, OTLP, TESTS, file_name
 from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, subject_of
 from viewer.presentation.shared_objects import Shared, Subject, find_shared
 from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
@@ -222,7 +224,7 @@ SHARES = Subcommand(
 def _add_export_arguments(parser: CommandParser) -> None:
     add_checkpoint_argument(parser, _("Any checkpoint of the run, or a checkpoint's file."))
     parser.add_argument(
-        "--format", choices=tuple(FORMATS), default="html", help=_("The format (default: HTML).")
+        "--format", choices=(*FORMATS, *TESTS), default="html", help=_("The format (default: HTML).")
     )
     parser.add_argument(
         "--output",
@@ -245,17 +247,20 @@ def _add_export_arguments(parser: CommandParser) -> None:
 
 def _handle_export(options: Mapping[str, Any]) -> Output:
     """Write the file, which must not exist, or return its text for standard output. Raises CommandError."""
-    run, wanted = checkpoint_at(options["checkpoint"]).run, FORMATS[options["format"]]
+    run, wanted = checkpoint_at(options["checkpoint"]).run, {**FORMATS, **TESTS}[options["format"]]
     document = {"run": run.key, "format": options["format"]}
     if options["to"] is not None:
         return _sent(run, options, document)
-    if options["output"] == "-":
+    try:
         text = wanted.write(run)
+    except NotReproducible as error:
+        raise CommandError(translate(error)) from None
+    if options["output"] == "-":
         return Output({**document, "text": text}, [], file=text)
     path = Path(options["output"] or file_name(run, wanted)).expanduser()
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(wanted.write(run))
+            file.write(text)
     except FileExistsError:
         raise CommandError(_("%(path)s already exists.") % {"path": path}) from None
     except OSError as error:

@@ -10,7 +10,7 @@ from viewer.engines.crewai.input_names import ConditionalTasks, input_names
 from viewer.engines.crewai.labels import KINDS
 from viewer.engines.crewai.recorded_calls import recorded_calls
 from viewer.engines.crewai.recorded_events import FAILED, GROUPS, checkpoint_events
-from viewer.engines.crewai.script import script
+from viewer.engines.crewai.script import recorded_run, script
 from viewer.engines.crewai.spans import spans
 from viewer.engines.crewai.structs import WAITING
 from viewer.engines.crewai.tabs import ORDER, TABS, info, info_lines, is_tab_empty, tab_context
@@ -55,6 +55,7 @@ class CrewAI(Engine[Contents]):
     comparable = staticmethod(comparable)
     followed_parts = staticmethod(followed_parts)
     script = staticmethod(script)
+    recorded_run = staticmethod(recorded_run)
     has_all_spans_in_head = True
     spans = staticmethod(spans)
     recorded_calls = staticmethod(recorded_calls)

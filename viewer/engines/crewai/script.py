@@ -2,8 +2,13 @@
 
 from urllib.parse import quote
 
+from viewer.engines.crewai.contents import Contents
+from viewer.engines.crewai.planning import agent_prompt
+from viewer.engines.crewai.recorded_calls import recorded_calls
+from viewer.engines.crewai.spans import spans
 from viewer.engines.crewai.structs import STATE
-from viewer.engines.reproduction import Reproduction, heading, literal, loaded
+from viewer.engines.reproduction import RecordedRun, Reproduction, heading, literal, loaded
+from viewer.engines.spans import Sources
 
 _CLASSES = {"crew": "Crew", "flow": "Flow", "agent": "Agent"}
 _TITLES = {
@@ -151,3 +156,21 @@ def _kickoff(what: Reproduction) -> list[str]:
         return ["", f"result = run.kickoff({literal(prompt)})", "print(result)"]
     given = f"inputs={literal(dict(what.inputs))}" if what.inputs else ""
     return ["", f"result = run.kickoff({given})", "print(result)"]
+
+
+def recorded_run(sources: Sources) -> RecordedRun | None:
+    """The inputs and outputs of a run without resumes; None for another one, whose record mixes both."""
+    contents = sources[-1].contents if sources else None
+    if not isinstance(contents, Contents) or any(span.kind == "gap" for span in spans(sources)):
+        return None
+    if contents.kind == "crew":
+        outputs = {f"task {task.position}": task.output for task in contents.tasks}
+        return RecordedRun(contents.inputs, outputs) if None not in outputs.values() else None
+    if contents.kind == "flow" and contents.flow_state is not None:
+        # The id of the state is another one in each run.
+        state = {name: value for name, value in contents.flow_state.items() if name != "id"}
+        return RecordedRun(contents.inputs, state)
+    calls, prompt = list(recorded_calls(contents)), agent_prompt(contents)
+    if contents.kind == "agent" and calls and prompt is not None:
+        return RecordedRun({"messages": prompt}, {"output": calls[-1].result})
+    return None

@@ -17,7 +17,7 @@ from viewer.engines.langgraph.contents import Contents, contents_of
 from viewer.engines.langgraph.labels import KINDS
 from viewer.engines.langgraph.plan import schema
 from viewer.engines.langgraph.recorded_calls import recorded_calls
-from viewer.engines.langgraph.script import script
+from viewer.engines.langgraph.script import recorded_run, script
 from viewer.engines.langgraph.spans import spans
 from viewer.engines.langgraph.tabs import ORDER, TABS, info, info_lines, is_tab_empty, tab_context
 from viewer.engines.langgraph.tool_calls import recorded_tools
@@ -52,6 +52,7 @@ class LangGraph(Engine[Contents]):
     comparable = staticmethod(comparable)
     followed_parts = staticmethod(followed_parts)
     script = staticmethod(script)
+    recorded_run = staticmethod(recorded_run)
     model_calls = staticmethod(model_calls)
     has_all_spans_in_head = False
     spans = staticmethod(spans)

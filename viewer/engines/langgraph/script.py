@@ -3,7 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from viewer.engines.reproduction import Reproduction, heading, literal, loaded
+from viewer.engines.langgraph.channels import messages_in
+from viewer.engines.langgraph.contents import Contents
+from viewer.engines.langgraph.super_steps import mapping
+from viewer.engines.reproduction import RecordedRun, Reproduction, heading, literal, loaded
+from viewer.engines.spans import Sources
+from viewer.redaction import MARKER
 
 # The copy of the store. A fork in the thread's own store would move the head of the thread.
 COPY = "fork.sqlite"
@@ -105,3 +110,46 @@ def _holds_object(value: Any) -> bool:
     if isinstance(value, dict):
         return "__type__" in value or "__opaque__" in value or any(map(_holds_object, value.values()))
     return isinstance(value, list) and any(map(_holds_object, value))
+
+
+def recorded_run(sources: Sources) -> RecordedRun | None:
+    """The turns of a thread with the answers to its interrupts, and its state in the end.
+
+    None for a thread with a fork, an edited state, or an input that holds an object. Messages of the state
+    are their roles and texts. Values of the state that hold an object or a secret are not expected.
+    """
+    known = [one.contents for one in sources if isinstance(one.contents, Contents)]
+    turns = list[dict[str, Any]]()
+    for contents in known:
+        if contents.source in ("fork", "update"):
+            return None
+        if contents.source == "input":
+            values = mapping(contents.checkpoint.get("channel_values")).get("__start__")
+            given = {name: _input(value) for name, value in mapping(values).items()}
+            if not given or _holds_object(given):
+                return None
+            turns.append({"input": given, "answers": {}})
+        for task in contents.tasks if turns else ():
+            if _holds_object(list(task.answers)):
+                return None
+            turns[-1]["answers"].setdefault(task.node, []).extend(task.answers)
+    if not turns or known[0].source != "input":
+        return None
+    expected = {name: _expected(value) for name, value in known[-1].channels.items()}
+    return RecordedRun(turns, {name: value for name, value in expected.items() if value is not None})
+
+
+def _input(value: Any) -> Any:
+    """The value as a person would write it: messages are their roles and contents."""
+    messages = messages_in(value)
+    if not messages or any(one.others or one.calls or one.answers_call for one in messages):
+        return value
+    return [{"role": one.role, "content": one.text} for one in messages]
+
+
+def _expected(value: Any) -> Any:
+    if messages := messages_in(value):
+        found: Any = [[one.role, one.text] for one in messages]
+    else:
+        found = None if _holds_object(value) else value
+    return None if MARKER in str(found) else found

@@ -2,14 +2,17 @@
 
 from uuid import UUID
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.shortcuts import get_object_or_404, redirect
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
+from viewer.engines.reproduction import NotReproducible
 from viewer.host_requests import ImportRun, ask
+from viewer.messages.translation import translate
 from viewer.models import Run
-from viewer.presentation.export import FORMATS, file_name
+from viewer.presentation.export import FORMATS, TESTS, file_name
 from viewer.records.permissions import viewer_allowed
 
 
@@ -17,12 +20,17 @@ from viewer.records.permissions import viewer_allowed
 @require_GET
 def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Return a run in a format as a download, which a browser never displays here."""
-    if (wanted := FORMATS.get(request.GET.get("format", "html"))) is None:
+    if (wanted := {**FORMATS, **TESTS}.get(request.GET.get("format", "html"))) is None:
         raise Http404
     run = get_object_or_404(Run.objects.select_related("location__project", "parent"), uid=uid)
     if ask(ImportRun(run.pk)).is_news:
         run.refresh_from_db()
-    return download(wanted.write(run), file_name(run, wanted), f"{wanted.media_type}; charset=utf-8")
+    try:
+        text = wanted.write(run)
+    except NotReproducible as error:
+        messages.error(request, translate(error))
+        return redirect(run)
+    return download(text, file_name(run, wanted), f"{wanted.media_type}; charset=utf-8")
 
 
 def download(data: str | bytes, name: str, media_type: str) -> HttpResponse:
