@@ -26,6 +26,7 @@ from viewer.presentation.hosts import hosts_if_several, in_use_text, shown_hosts
 from viewer.presentation.jobs.status import usage_label
 from viewer.presentation.location_list import locations_at_home
 from viewer.presentation.run_list import attention, run_list
+from viewer.presentation.trends import overview
 from viewer.records.annotations import mark_of
 from viewer.records.drafts import drafts_of
 from viewer.records.hosts import chosen_host
@@ -47,6 +48,7 @@ def home(request: HttpRequest) -> HttpResponse:
     locations = locations_at_home()
     context = {
         "attention": attention(),
+        "overview": overview(),
         "locations": locations,
         "runs": run_list(Run.objects.top_level(), request.GET, shows_location=True),
         "state": home_state(),
