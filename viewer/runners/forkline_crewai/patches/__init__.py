@@ -26,6 +26,8 @@ tasks.resolve_provider_once                  resumed flows that wait for feedbac
 tasks.replay_methods                         resumed flows
 tasks.call_before_first_task                 crews whose prompt cache is warmed
 recording.drop_warmup_events                 crews whose prompt cache is warmed
+persistence.leave_existing_files             forks, and answers of flows that wait
+persistence.redirect_states                  forks of flows' states, and answers of flows that wait
 tool_calls.decide_about_calls                forks and resumes that decide about calls of tools
 secrets_at_import.secrets_hidden             prewarmed processes, while they import the engine
 
