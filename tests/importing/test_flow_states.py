@@ -181,6 +181,24 @@ def test_a_state_whose_feedback_was_given_elsewhere_waits_no_longer(in_project: 
     assert (state.trigger, state.run.status) == ("method_execution_finished", "")
 
 
+def test_damaged_feedback_hides_no_state(in_project: Location) -> None:
+    asking(in_project)
+    with closing(sqlite3.connect(in_project.path)) as connection:
+        (root,) = connection.execute(
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'pending_feedback'"
+        ).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        connection.execute("DELETE FROM flow_states WHERE id = 1")
+        connection.commit()
+    path = Path(in_project.path)
+    data = bytearray(path.read_bytes())
+    data[(root - 1) * size : root * size] = b"\xff" * size
+    path.write_bytes(data)
+    summary = import_location(in_project)
+    assert summary.read_error is None
+    assert in_project.checkpoints.filter(state="present").count() == 6
+
+
 @pytest.mark.parametrize(
     "context",
     [

@@ -117,6 +117,15 @@ class SqliteFile:
         """The rows of a statement. Raises apsw.Error."""
         return list(self.database.run(statement, *values))
 
+    def query_undamaged(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a statement; none if it reads damaged pages. Raises apsw.Error."""
+        try:
+            return self.query(statement, *values)
+        except apsw.Error as error:
+            if not is_damage(error):
+                raise
+            return []
+
     def retried(self, read: Callable[[], _Result]) -> _Result:
         """What ``read`` returns; called again if a writer changes the file. Raises LocationUnreadable."""
         for attempt in range(MAX_ATTEMPTS):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine_runs import runs as children
 from tests.engine_runs.runs import PRESS
 from tests.flow_states import SCHEMA, add_state
 from tests.real_stores import hashes_below
@@ -144,6 +145,37 @@ def test_an_answer_in_a_fork_leaves_the_flow_waiting(engine: Engine, store: Path
     scratch = tmp_path / "job-1/threads.sqlite"
     assert [method for _, method, _ in states_in(scratch)] == ["draft", "draft", "drop"]
     assert questions_in(scratch) == []
+
+
+def test_an_answer_to_what_is_no_longer_asked_runs_nothing(engine: Engine, store: Path) -> None:
+    """Another program answers while a person is asked, and the flow waits for something else."""
+    request = request_for(store, waiting(store), kind="resume", branch="main", **REVIEW)
+    folder = engine.job()
+    with children.started(engine.python, engine.model, folder, request, PRESS_STATES=str(store)) as child:
+        assert children.asked(folder, child, 1, 60)
+        with closing(sqlite3.connect(store)) as connection:
+            connection.execute(
+                "UPDATE pending_feedback SET context_json = replace(context_json, 'good', 'bad')"
+            )
+            connection.commit()
+        end = children.answered(folder, child, ["approved"]).end
+    assert "no longer waits" in str(end.get("error"))
+    assert engine.model.prompts() == [] and questions_in(store) == ["asks"]
+
+
+def test_an_edited_state_stays_that_of_its_flow_while_others_are_stored(engine: Engine, store: Path) -> None:
+    rowid = waiting(store)
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("""
+            CREATE TRIGGER other AFTER INSERT ON flow_states WHEN NEW.flow_uuid <> 'other' BEGIN
+                INSERT INTO flow_states (flow_uuid, method_name, timestamp, state_json)
+                VALUES ('other', 'x', NEW.timestamp, '{}'); END""")
+    request = request_for(store, rowid, kind="resume", branch="main", answers={"": "rejected"}, **REVIEW)
+    run = engine.completed({**request, "state": {"id": "kept", "topic": "wasps"}}, PRESS_STATES=str(store))
+    flows = [flow for flow, _method, _state in states_in(store)]
+    assert flows == ["kept", "kept", "asks", "asks", "other", "asks", "other"]
+    assert states_in(store)[-2][2]["topic"] == "wasps"
+    assert [one["path"] for one in run.of("checkpoint")] == [f"{store}#{rowid + 1}", f"{store}#{rowid + 3}"]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ class FlowStates(SqliteStore):
         if not self._pending:
             return {}
         newest = f"SELECT max({self._rowid}) FROM {TABLE} WHERE flow_uuid = {PENDING}.flow_uuid"  # noqa: S608
-        found = self.query(
+        found = self.query_undamaged(
             f"SELECT ({newest}), {self._pending}, octet_length(context_json) FROM {PENDING} "  # noqa: S608
             f"ORDER BY {self._pending} DESC LIMIT {MAX_PENDING}"
         )
@@ -117,7 +117,7 @@ class FlowStates(SqliteStore):
         if not self._pending:
             return None
         later = f"SELECT 1 FROM {TABLE} WHERE flow_uuid = CAST(?1 AS TEXT) AND {self._rowid} > ?2"  # noqa: S608
-        found = self.query(
+        found = self.query_undamaged(
             f"SELECT CASE WHEN octet_length(context_json) <= {self.limits.max_bytes} "  # noqa: S608
             f"THEN CAST(context_json AS BLOB) END FROM {PENDING} WHERE flow_uuid = CAST(?1 AS TEXT) "
             f"AND NOT EXISTS ({later}) ORDER BY {self._pending} DESC LIMIT 1",

@@ -27,7 +27,7 @@ from crewai.flow.persistence import SQLiteFlowPersistence
 from crewai.utilities.string_utils import sanitize_tool_name
 from pydantic import BaseModel, ValidationError
 
-from forkline_crewai import components, flows, models, restoring, runs
+from forkline_crewai import components, flows, models, original, restoring, runs
 from forkline_crewai.human_input import feedback_config, feedback_for
 from forkline_crewai.patches import persistence, questions, tool_calls
 from forkline_runner.messages import Refused
@@ -131,12 +131,13 @@ def _answer(flow: Any, request: Request, state: StoredState, scratch: Path, repo
     flow = from_pending(with_store, context.flow_id, own)
     flow._pending_feedback_context = context
     if request["state"]:
-        flow._initialize_state(request["state"])
+        # With another id, the states would be those of another flow.
+        flow._initialize_state({**request["state"], "id": context.flow_id})
     reporter.write("steps", steps=flows.steps_of(flow, request))
     answers = list((request.get("answers") or {}).values())
     feedback = as_text(answers[0]) if answers else feedback_for(reporter.questions, context, flow)
-    if own.load_pending_feedback(context.flow_id) is None:
-        # Another program has answered while a person was asked.
+    if request["kind"] == "resume" and original.read_state(request).question != state.question:
+        # Another program has answered while a person was asked. The flow may wait for something else.
         raise Refused("crewai.feedback_not_pending")
     return flow.resume(feedback)
 
@@ -209,10 +210,10 @@ class _Written:
         self.path, self.request, self.reporter = path, request, reporter
         self.parent, self.rowid = request["checkpoint"]["id"], 0
 
-    def report(self) -> None:
+    def report(self, flow: str) -> None:
+        query = "SELECT rowid, timestamp FROM flow_states WHERE flow_uuid = ? ORDER BY rowid DESC LIMIT 1"
         with closing(sqlite3.connect(self.path)) as connection:
-            query = "SELECT rowid, timestamp FROM flow_states ORDER BY rowid DESC LIMIT 1"
-            rowid, written = connection.execute(query).fetchone()
+            rowid, written = connection.execute(query, (flow,)).fetchone()
         if rowid == self.rowid:
             return
         self.rowid = rowid

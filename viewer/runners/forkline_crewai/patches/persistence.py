@@ -37,13 +37,13 @@ def leave_existing_files() -> None:
 
 
 def redirect_states(
-    own: Any, others: Any, is_own: Callable[[str], bool], saved: Callable[[], object]
+    own: Any, others: Any, is_own: Callable[[str], bool], saved: Callable[[str], object]
 ) -> None:
     """Store the states of a run's flow in ``own``, and those of every other flow in ``others``.
 
     ``is_own`` says whether the id of a flow is that of the run's flow. A state that ``others`` lacks is read
     from the flow's own store. If ``others`` is None, other flows store theirs themselves.
-    ``saved`` is called after each state of the run's flow.
+    ``saved`` is called with the id of the run's flow after each of its states.
 
     Patches: save_state, load_state, save_pending_feedback, load_pending_feedback and clear_pending_feedback
         of crewai.flow.persistence.base.FlowPersistence and its subclasses, and its __init_subclass__
@@ -63,8 +63,8 @@ def redirect_states(
                 is_elsewhere = name == "load_state" and found is None and self is not own
                 return original(self, flow_uuid) if is_elsewhere else found
             found = original(self, flow_uuid, *rest, **named)
-            if self is own and name.startswith("save_"):
-                saved()
+            if self is own and name.startswith("save_") and is_own(flow_uuid):
+                saved(flow_uuid)
             return found
 
         return call
