@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -185,6 +186,18 @@ def test_a_missing_location_has_a_read_error_and_keeps_its_checkpoints(flow: Loc
     import_location(flow)
     flow.refresh_from_db()
     assert flow.read_error is None
+
+
+def test_a_branch_called_scratch_is_not_a_draft(flow: Location, runner: Client) -> None:
+    (Path(flow.path) / "main").rename(Path(flow.path) / "scratch")
+    import_location(flow)
+    row = flow.checkpoints.filter(state="present")[0]
+    assert (row.is_scratch, row.scratch_job, row.source) == (False, "", f"{flow.path}/{row.source_key}")
+    assert runner.get(row.get_absolute_url()).status_code == 200
+    for path in files(flow):
+        path.unlink()
+    import_location(flow)
+    assert set(flow.checkpoints.values_list("state", flat=True)) == {"pruned"}
 
 
 def test_importing_one_checkpoint_reads_nothing_else(flow: Location) -> None:

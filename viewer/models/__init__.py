@@ -7,7 +7,7 @@ from viewer.models.jobs import DayLimits, Job, RecordedCode, Sweep
 from viewer.models.locations import Location, PoolMember, Problem, Project
 from viewer.models.preflight import AcceptedEffect, PreflightCheck, accept_effects
 from viewer.models.questions import JobEvent, Question
-from viewer.models.runs import BucketObject, Checkpoint, Run, StoredCopy, run_uid
+from viewer.models.runs import BucketObject, Checkpoint, Run, StoredCopy, is_scratch_key, run_uid
 from viewer.models.search import (
     SavedSearch,
     SearchedCheckpoint,
@@ -47,6 +47,7 @@ __all__ = [
     "StoredCopy",
     "Sweep",
     "accept_effects",
+    "is_scratch_key",
     "run_uid",
     "uuid_of",
 ]

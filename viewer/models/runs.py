@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from datetime import timedelta
 from pathlib import Path
@@ -221,6 +222,15 @@ def progress_text(units_done: int, total: int | None) -> str:
     return gettext("%(done)d done") % {"done": units_done} if total is None else f"{units_done}/{total}"
 
 
+# After ``Checkpoint.SCRATCH``. A location may have a branch or thread of that name.
+_IN_SCRATCH_STORE = re.compile(r"scratch/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/.")
+
+
+def is_scratch_key(key: str) -> bool:
+    """Whether it is the key of a checkpoint that a fork wrote to its job's scratch store."""
+    return _IN_SCRATCH_STORE.match(key) is not None
+
+
 def scratch_store_of(job: object) -> Path:
     """Return the path of the store that a fork writes to if it does not write to its location."""
     return Path(settings.DATA_DIR) / "jobs" / str(job) / SCRATCH_STORE
@@ -342,7 +352,7 @@ class Checkpoint(models.Model):
     @property
     def is_scratch(self) -> bool:
         """Whether a fork wrote it to its job's scratch store instead of the location."""
-        return self.source_key.startswith(self.SCRATCH)
+        return is_scratch_key(self.source_key)
 
     @property
     def scratch_job(self) -> str:

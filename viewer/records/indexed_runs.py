@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from django.db import transaction
 from django.db.models import Case, Max, Q, When
 
-from viewer.models import Checkpoint, Location, Run
+from viewer.models import Checkpoint, Location, Run, is_scratch_key
 from viewer.models.columns import in_slices, usage_values
 from viewer.records import checkpoint_rows
 from viewer.records.checkpoint_rows import LineageColumns, NewRow, insert, known_rows, mark_states
@@ -87,9 +87,7 @@ def _store_checkpoints(location: Location, runs: Sequence[int], index: RunIndex)
             key
             for key, row in known.items()
             # Checkpoints in scratch stores are in no location.
-            if key not in listed
-            and not key.startswith(Checkpoint.SCRATCH)
-            and row.state != Checkpoint.State.NO_COPY
+            if key not in listed and not is_scratch_key(key) and row.state != Checkpoint.State.NO_COPY
         ]
         pruned = mark_states(location, missing, Checkpoint.State.PRUNED)
         restored = [

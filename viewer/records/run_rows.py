@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from viewer.engines import all_engines, kinds_that
-from viewer.models import Checkpoint, Location, Run, run_uid
+from viewer.models import Checkpoint, Location, Run, is_scratch_key, run_uid
 from viewer.models.columns import in_slices, insert_many, update_many
 from viewer.records.checkpoint_rows import NOTHING_USED, Member, moment, recorded_usage
 from viewer.records.lineage.lanes import Position
@@ -117,7 +117,7 @@ def summarize(
 
 def _newest(heads: Sequence[Member]) -> Member:
     """The newest of these at the source. A fork in a scratch store does not move the head of its run."""
-    recorded = [head for head in heads if not head.key.startswith(Checkpoint.SCRATCH)]
+    recorded = [head for head in heads if not is_scratch_key(head.key)]
     return (recorded or heads)[-1]
 
 

@@ -29,7 +29,7 @@ from viewer.host.locations.results import (
 from viewer.host.locations.sources import import_lock, refresh, system_error, with_reader
 from viewer.host.reading.location_reader import Listing, LocationReader
 from viewer.host.reading.pool import reader_count, start_ahead
-from viewer.models import Checkpoint, Location
+from viewer.models import Checkpoint, Location, is_scratch_key
 from viewer.records import bucket
 from viewer.records.checkpoint_rows import KnownRow, known_rows, mark_states
 from viewer.records.locations import is_indexed
@@ -252,7 +252,7 @@ class _Compared:
             for key, row in known.items()
             if key not in listed
             and row.state not in gone
-            and not key.startswith(Checkpoint.SCRATCH)
+            and not is_scratch_key(key)
             and not any(problem.may_hide(key) for problem in self.problems)
         ]
 
