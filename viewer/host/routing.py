@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from viewer import host_requests as asked
 from viewer.host import answers
+from viewer.host.jobs import savers  # noqa: F401 - registers how locations open checkpoint savers
 from viewer.host.registration import claim_unregistered
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Host, Job, Location, Project, Question, Run

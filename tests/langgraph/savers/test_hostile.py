@@ -11,6 +11,7 @@ from tests.langgraph.conftest import opened
 from viewer.host.jobs import savers
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
+from viewer.host.locations.observing import Observed, server_mark
 from viewer.host_requests import UnknownLocation
 from viewer.models import Location, Project
 from viewer.records.bodies import stored_contents
@@ -82,6 +83,18 @@ def test_nothing_is_imported_before_a_person_permits_it(project: Add, tmp_path: 
     mark.unlink()
     row.change(interpreter=row.interpreter, environment_file="", entry_points=["other:graph"])
     assert error_of(Location.objects.get()) == "saver.not_permitted" and not mark.exists()
+
+
+def test_a_saver_is_not_observed_once_its_permission_is_withdrawn(project: Add) -> None:
+    location = project(IN_MEMORY)
+    one = Observed(location)
+    assert server_mark(one) and server_mark(one)
+    assert location.project
+    location.project.change(
+        interpreter=location.project.interpreter, environment_file="", entry_points=["other:graph"]
+    )
+    # Its process has the saver open.
+    assert server_mark(one) == "" and one.reader is None
 
 
 def test_a_saver_in_memory_that_its_module_fills_is_read(project: Add) -> None:

@@ -24,6 +24,7 @@ from viewer.engines.runner_request import Request
 from viewer.host.jobs.environment import runnable, runner_environment
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.files import JobStorage
+from viewer.host.locations.sources import register_savers
 from viewer.host_requests import JobRefused
 from viewer.messages.catalog import CATALOG
 from viewer.messages.message import UserMessage, message_from, redacted_message
@@ -86,6 +87,9 @@ def saver_address(location: Location) -> SaverAddress:
             except OSError as error:
                 raise LocationUnreadable("saver.not_started", why=error.strerror or str(error)) from None
     return SaverAddress(str(known.folder / "saver"))
+
+
+register_savers(saver_address)
 
 
 def is_in_saver(checkpoint: Checkpoint) -> bool:

@@ -24,7 +24,7 @@ from viewer.host.locations.folder_changes import FolderChanges, is_local
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.results import ImportCursor, ImportSummary
 from viewer.host.locations.sources import address_of
-from viewer.host.reading.location_reader import LocationReader, open_reader
+from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.models import Location, Problem
 from viewer.records.locations import is_indexed
 from viewer.stores.errors import LocationUnreadable
@@ -64,8 +64,9 @@ class Observed:
     reading: Future[ImportSummary | None] | None = None
     # From where the next import lists a large folder.
     cursor: ImportCursor | None = None
-    # The connection to a server, which stays open.
+    # The connection to a server or saver at this address, which stays open.
     reader: LocationReader | None = None
+    address: LocationAddress | None = None
     connections: ExitStack = field(default_factory=ExitStack)
 
     @property
@@ -211,8 +212,11 @@ def file_mark(one: Observed) -> str:
 def server_mark(one: Observed) -> str:
     """Return the mark of a database of a server; empty if it does not answer, which an import records."""
     try:
-        if one.reader is None:
-            one.reader = one.connections.enter_context(open_reader(address_of(one.location)))
+        address = address_of(one.location)
+        if one.reader is None or one.address != address:
+            # A person may have withdrawn what permits a saver, while its process still answers.
+            one.close()
+            one.reader, one.address = one.connections.enter_context(open_reader(address)), address
         return one.reader.mark
     except (LocationUnreadable, OSError):
         one.close()

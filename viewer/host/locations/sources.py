@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,14 @@ from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Checkpoint, Host, Location, PoolMember
 from viewer.records.bucket import BucketAway
 from viewer.records.hosts import is_here
-from viewer.stores.addresses import Identity, ServerAddress, libpq_environment, name_in, path_of_database
+from viewer.stores.addresses import (
+    Identity,
+    SaverAddress,
+    ServerAddress,
+    libpq_environment,
+    name_in,
+    path_of_database,
+)
 from viewer.stores.errors import LocationLimitExceeded, LocationReplaced, LocationUnreadable
 from viewer.stores.packing import Packed
 from viewer.stores.protocol import Entry, ReadLimits
@@ -37,17 +43,26 @@ def read_limits() -> ReadLimits:
     )
 
 
+# A saver is read in the environment of a project, so ``viewer.host.jobs.savers`` registers this function.
+_saver_address: list[Callable[[Location], SaverAddress]] = []
+
+
+def register_savers(saver_address: Callable[[Location], SaverAddress]) -> None:
+    """Use this function, which raises LocationUnreadable, to find or start the process that reads a saver."""
+    _saver_address[:] = [saver_address]
+
+
 def address_of(location: Location) -> LocationAddress:
     """The address of a location, pinned to the identity that was added, without links below the roots.
 
     Raises LocationUnreadable for a database that is not in the settings, and a saver that may not be opened.
     """
     identity = Identity.parse(identity_here(location))
-    secrets = secrets_for(location.project)
     server = saver = None
     if location.store_kind == Location.StoreKind.SAVER:
-        # Only savers need the environment of a project, which the modules of jobs know.
-        saver = import_module("viewer.host.jobs.savers").saver_address(location)
+        # It runs in the project as it is now, whose secrets are redacted.
+        saver = _saver_address[0](location)
+    secrets = secrets_for(location.project)
     if location.store_kind == Location.StoreKind.POSTGRESQL:
         server = server_address(name_in(location.path))
     return LocationAddress(
