@@ -134,7 +134,8 @@ def _continuing() -> QuerySet[Job]:
 
 def _continuations() -> QuerySet[Job]:
     """Return the jobs that continue the end of a branch of ``OuterRef("pk")``, newest first."""
-    return _continuing().filter(run=OuterRef("pk")).order_by("-created_at")
+    # A fork on another host has a run there.
+    return _continuing().filter(checkpoint__run=OuterRef("pk")).order_by("-created_at")
 
 
 def _continued_by(runs: Sequence[Run]) -> dict[int, Job]:
@@ -392,7 +393,9 @@ def _failed_jobs() -> list[Job]:
     jobs, repeated, continued, found = newest[:MAX_JOBS], set(), set(), []
     continuing = set(_continuing().filter(pk__in=[job.pk for job in jobs]).values_list("pk", flat=True))
     for job in jobs:
-        same = (job.location_id, job.kind, job.checkpoint_id, str(job.request.get("entry_point") or ""))
+        # A checkpoint may be forked again on another host.
+        start = job.checkpoint_id, None if job.checkpoint_id else job.location_id
+        same = (*start, job.kind, str(job.request.get("entry_point") or ""))
         is_done = same in repeated or (job.run_id, job.branch) in continued
         if not is_done and job.status in (Job.Status.FAILED, Job.Status.INTERRUPTED):
             found.append(job)

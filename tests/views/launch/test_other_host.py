@@ -23,7 +23,8 @@ from tests.views.launch.test_many_clicks import clicked
 from viewer.host.jobs import code
 from viewer.host.registration import register
 from viewer.launching.other_host import other_locations
-from viewer.models import Checkpoint, Host, Job, JobEvent, Location, Pool, Project, StoredCopy
+from viewer.models import Checkpoint, Host, Job, JobEvent, Location, Pool, Project, Run, StoredCopy
+from viewer.presentation.run_list import attention
 from viewer.records.hosts import is_away
 from viewer.web.login_links import teammate
 
@@ -118,6 +119,20 @@ def test_it_runs_there_and_its_page_links_to_both_runs(
     text = runner.get(job.get_absolute_url()).content.decode()
     assert checkpoint.get_absolute_url() in text and job.run.get_absolute_url() in text
     assert "a removed checkpoint" not in text
+
+
+def test_what_failed_is_retried_by_a_fork_on_either_host(
+    runner: Client, checkpoint: Checkpoint, on: Location
+) -> None:
+    Run.objects.filter(pk=checkpoint.run_id).update(status=Run.Status.FAILED)
+    assert [failure.run for failure in attention().failures] == [checkpoint.run]
+    job = started(runner, checkpoint, on)
+    assert attention().failures == []
+    job.end(Job.Status.FAILED)
+    assert attention().failure_count == 2
+    own = {"kind": Job.Kind.FORK, "location": checkpoint.location, "run": checkpoint.run}
+    Job.objects.create(**own, checkpoint=checkpoint, request=job.request)
+    assert attention().failures == []
 
 
 def test_many_clicks_start_it_once(runner: Client, checkpoint: Checkpoint, on: Location) -> None:
