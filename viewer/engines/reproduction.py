@@ -13,7 +13,8 @@ class Reproduction:
     """A job without its secrets. ``source`` is the checkpoint as the engine reads it; empty for a new run.
 
     ``outputs`` are texts or JSON values by unit, ``again`` the units that ran again, ``missing`` the names of
-    values that are not stored, since they may be secrets.
+    values that are not stored, since they may be secrets. With ``starts_over``, a flow began again with its
+    state.
     """
 
     kind: str
@@ -30,6 +31,7 @@ class Reproduction:
     outputs: Mapping[str, Any] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
     again: tuple[str, ...] = ()
+    starts_over: bool = False
     answers: Mapping[str, Any] = field(default_factory=dict)
     # Values of the run's config and context, by ``configurable`` and ``context``.
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -42,6 +42,7 @@ def reproduction_of(job: Job) -> Reproduction | None:
         },
         state=kept["state"],
         again=tuple(step["unit"] for step in job.plan if step.get("action") == "again"),
+        starts_over=any(step.get("reason") == Reason.STARTS_OVER for step in job.plan),
         answers=kept["answers"],
         settings={name: kept[name] for name in ("configurable", "context") if kept[name]},
         as_node=str(options.get("as_node") or ""),

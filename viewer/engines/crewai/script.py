@@ -19,7 +19,12 @@ _TITLES = {
 
 
 def script(what: Reproduction) -> str:
-    """The source of the script. The script writes checkpoints to the location of the original."""
+    """The source of the script. The script writes checkpoints to the location of the original.
+
+    Empty for an answer to a flow: the flow no longer waits for it.
+    """
+    if what.entity == STATE and not what.starts_over:
+        return ""
     lines = heading(what, _TITLES[what.kind])
     if what.entity == STATE:
         return "\n".join([*lines, *_from_state(what), ""])
