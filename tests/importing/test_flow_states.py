@@ -25,7 +25,7 @@ from viewer.host_requests import PruneRules, UnknownLocation
 from viewer.launching.new_run import preview_new_run
 from viewer.launching.refusals import Code
 from viewer.launching.requests import NewRunRequest
-from viewer.models import Checkpoint, Host, Location, Project
+from viewer.models import Checkpoint, Host, Job, Location, Project
 from viewer.records.bodies import stored_body, stored_contents
 
 JOB = "11111111-1111-4111-8111-111111111111"
@@ -150,6 +150,19 @@ def test_pending_feedback_is_in_the_inbox_and_answered_by_a_resume(
     text = terminal.text("resume", target, "--answer", "rejected", "--plan")
     assert "bin_it" in text
     assert SECRET not in asked + page + text + json.dumps(stored_body(state))
+    assert "leaves the run waiting" in asked and "continues the run itself" in page
+
+
+def test_only_a_fork_that_starts_over_has_a_script(in_project: Location, runner: Client) -> None:
+    state = in_project.checkpoints.get(source_key="3")
+    request = {"entity": "flow_state", "entry_point": "desk:Desk"}
+    values = {"location": in_project, "run": state.run, "checkpoint": state, "request": request}
+    over = [{"unit": "choose", "action": "again", "reason": "starts_over"}]
+    fork = Job.objects.create(kind="fork", branch="try", plan=over, **values)
+    answer = Job.objects.create(kind="resume", branch="main", plan=[], **values)
+    pages = [runner.get(job.get_absolute_url()).content.decode() for job in (fork, answer)]
+    assert ["restore_from_state_id" in page for page in pages] == [True, False]
+    assert all("forkline " in page for page in pages)
 
 
 def test_the_plan_of_an_answer_has_the_methods_that_its_outcome_leads_to(in_project: Location) -> None:

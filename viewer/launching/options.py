@@ -455,7 +455,7 @@ ACCEPTANCE = (
 
 DIMENSIONS = (
     _texts("vary", "KEY=JSON-LIST", _("The values of an input, or of an entry of the state.")),
-    _texts("vary-answer", "[ID=]JSON-LIST", _("LangGraph: the answers to an interrupt."), AS_TYPED),
+    _texts("vary-answer", "[ID=]JSON-LIST", _("The answers to what the checkpoint waits for."), AS_TYPED),
     _texts("vary-configurable", "KEY=JSON-LIST", _("LangGraph: the values of a configurable.")),
     _texts("vary-context", "KEY=JSON-LIST", _("LangGraph: the values of an entry of the context.")),
     _texts("vary-output", "TASK=TEXT|@FILE", _("One variation of a finished task's output.")),

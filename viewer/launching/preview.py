@@ -279,7 +279,7 @@ def preview_launch(request: ForkRequest) -> LaunchPreview:
     if is_fork:
         preview.checks += branch_refusals(request.branch, request.location.taken_branches)
     elif _kind(request).resumes_last_only and not request.checkpoint.is_last:
-        message = _("Only the last checkpoint of a thread can be resumed. Fork this one instead.")
+        message = _("Only the last checkpoint of a run can be resumed. Fork this one instead.")
         preview.checks.append(Refusal(Code.CHECKPOINT, message))
     return preview
 

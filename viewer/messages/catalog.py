@@ -36,7 +36,7 @@ CATALOG: dict[str, str] = {
     ),
     # Why a job does not start, and how it ended; why a preflight check found nothing.
     "job.thread_continued": _(
-        "The thread has continued since this was requested. Nothing was started: resume its last checkpoint."
+        "The run has continued since this was requested. Nothing was started: resume its last checkpoint."
     ),
     "job.already_running": _("Another process already runs this job."),
     "job.checkpoints_failed": _(

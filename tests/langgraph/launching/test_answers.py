@@ -60,10 +60,10 @@ def test_a_waiting_checkpoint_can_be_answered_in_the_thread_or_in_forks(
     row: Checkpoint, runner: Client
 ) -> None:
     page = runner.get(row.get_absolute_url()).content.decode()
-    assert f"{reverse('resume', args=[row.pk])}#answers" in page and "leaves the thread waiting" in page
+    assert f"{reverse('resume', args=[row.pk])}#answers" in page and "leaves the run waiting" in page
     assert page.index("Waits for an answer") < page.index('aria-label="Checkpoint sections"')
     resume = runner.get(reverse("resume", args=[row.pk])).content.decode()
-    assert 'name="answer:0"' in resume and "continues the thread itself" in resume
+    assert 'name="answer:0"' in resume and "continues the run itself" in resume
     fork = runner.get(reverse("fork", args=[row.pk])).content.decode()
     assert "continues a copy" in fork and 'name="stop_before"' in fork
     sent = runner.post(reverse("fork-plan", args=[row.pk]), {"answer:0": "{", "type:0": "json"})

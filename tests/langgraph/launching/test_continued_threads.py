@@ -20,7 +20,7 @@ def test_a_resume_that_waited_while_its_thread_continued_is_refused(tmp_path: Pa
     refuse_continued(job)
     # The program of the thread goes on, and nobody has imported that.
     database.add(3, packed({"value": 3}))
-    with pytest.raises(JobRefused, match="The thread has continued since this was requested"):
+    with pytest.raises(JobRefused, match="The run has continued since this was requested"):
         refuse_continued(job)
     # A fork starts wherever it was asked for.
     refuse_continued(Job(kind=Job.Kind.FORK, location=run.location, run=run, checkpoint=last))

@@ -141,9 +141,9 @@ def launch(job: Job) -> RunnerProcess | None:
 
 
 def refuse_continued(job: Job) -> None:
-    """Raise JobRefused if the thread has grown since a person chose to resume its last checkpoint.
+    """Raise JobRefused if the run has grown since a person chose to resume its last checkpoint.
 
-    The job may have waited for hours, and its row may be older than the thread.
+    The job may have waited for hours, and its row may be older than the run.
     """
     checkpoint = job.checkpoint
     if job.kind != Job.Kind.RESUME or checkpoint is None:
