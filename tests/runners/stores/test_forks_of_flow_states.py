@@ -85,6 +85,16 @@ def test_a_state_that_is_gone_or_broken_starts_nothing(engine: Engine, store: Pa
     assert "needs its code" in engine.refused(request_for(store, entry_point=""))
 
 
+def test_the_refusal_of_a_state_holds_none_of_its_values(engine: Engine, store: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(store)) as connection:
+        add_state(connection, "typed", "outline", {"id": "typed", "year": "hunter2"})
+        connection.commit()
+    error = engine.refused(request_for(store, 3, entry_point="press_flow:PressFlow"))
+    assert "The flow's state is invalid: year: Input should be a valid integer" in error
+    written = [path for path in (tmp_path / "job-1").rglob("*") if path.is_file()]
+    assert written and not any(b"hunter2" in path.read_bytes() for path in written)
+
+
 def waiting(store: Path, **context: Any) -> int:
     """Add a flow that waits for feedback, as CrewAI stores it. Return the rowid of its state."""
     asked = {

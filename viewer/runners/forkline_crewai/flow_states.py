@@ -90,7 +90,7 @@ def _made(request: Request, state: StoredState) -> Any:
         if isinstance(flow._state, BaseModel):
             type(flow._state).model_validate(state.values)
     except ValidationError as error:
-        raise Refused("crewai.flow_state_does_not_fit", error=error) from error
+        raise Refused("crewai.flow_state_does_not_fit", error=restoring.reasons_of(error)) from error
     return flow
 
 

@@ -63,7 +63,7 @@ def restore_state(flow: Any, saved: Mapping[str, Any]) -> None:
     try:
         flow._restore_from_checkpoint()
     except ValidationError as error:
-        raise Refused("crewai.flow_state_does_not_fit", error=error) from error
+        raise Refused("crewai.flow_state_does_not_fit", error=restoring.reasons_of(error)) from error
 
 
 def _give_state_new_id(flow: Any) -> None:

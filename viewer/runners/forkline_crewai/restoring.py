@@ -51,17 +51,20 @@ def restored(body: Mapping[str, Any], entities: list[Any], request: Request, scr
             CheckpointConfig(restore_from=str(copy)), context={"from_checkpoint": True}
         )
     except ValidationError as error:
-        # Without the values: they are the checkpoint's own texts.
-        reasons = [f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()[:3]]
         code = "crewai.cannot_restore"
         if not request["entry_point"]:
             code = "crewai.cannot_restore_without_entry_point"
-        raise Refused(code, reasons="; ".join(reasons)) from error
+        raise Refused(code, reasons=reasons_of(error)) from error
     finally:
         # An error here would hide why the engine refused.
         shutil.rmtree(scratch, ignore_errors=True)
     state._provider = provider_of(request)
     return state
+
+
+def reasons_of(error: ValidationError) -> str:
+    """Return what does not fit, without the values: they are the checkpoint's own texts."""
+    return "; ".join(f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()[:3])
 
 
 def _copied(body: Mapping[str, Any], request: Request, folder: Path) -> Path:
