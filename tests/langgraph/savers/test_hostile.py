@@ -1,13 +1,16 @@
 """What a project's code may return or do instead of listing checkpoints, and what is never done."""
 
+import os
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.langgraph.conftest import opened
+from tests.waiting import wait_until
 from viewer.host.jobs import savers
 from viewer.host.locations.adding import open_location
 from viewer.host.locations.importing import import_location
@@ -17,6 +20,7 @@ from viewer.models import Location, Project
 from viewer.records.bodies import stored_contents
 
 Add = Callable[..., Location]
+RUNNERS = Path(__file__).resolve().parents[3] / "viewer/runners"
 
 LISTED = """
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -188,3 +192,33 @@ def test_names_of_savers_are_checked(tmp_path: Path, db: None) -> None:
     for text in ("/etc", f"{tmp_path}:os;x:y", f"{tmp_path}/../..:a:b", "", "\0:a:b", f"{tmp_path}/no:a:b"):
         with pytest.raises(UnknownLocation):
             open_location(f"saver:{text}", [tmp_path])
+
+
+@contextmanager
+def copying(python: Path, folder: Path, source: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Yield the process that copies a thread of a saver, and the end of the pipe that keeps it running."""
+    (folder / "store.py").write_text(source)
+    reading, end = os.pipe()
+    command = [str(python), str(RUNNERS / "saver_runner.py"), "copy", str(folder), "store:saver"]
+    command += [str(reading), "thread/id", str(folder / "copy.db")]
+    with subprocess.Popen(command, pass_fds=(reading,), stdout=subprocess.PIPE) as process:
+        os.close(reading)
+        yield process, end
+        process.kill()
+
+
+def test_a_copy_ends_with_the_process_that_started_it(graph_python: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "imported"
+    source = f"import time\nopen({str(mark)!r}, 'w')\ntime.sleep(60)\n"
+    with copying(graph_python, tmp_path, source) as (process, end):
+        wait_until(mark.exists, 20)
+        os.close(end)
+        assert process.wait(timeout=10) == 0
+
+
+def test_a_copy_does_not_wait_for_threads_of_the_project(graph_python: Path, tmp_path: Path) -> None:
+    source = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\nsaver = 1\n"
+    with copying(graph_python, tmp_path, source) as (process, end):
+        assert process.wait(timeout=20) == 1
+        os.close(end)
+        assert process.stdout and b"saver.no_saver" in process.stdout.read()

@@ -116,11 +116,13 @@ def _copy_thread(location: Location, key: str, target: str) -> None:
     """
     project = runnable(location.project)
     _folder, saver = saver_in(location.path)
-    command = [project.interpreter, str(_program(location)), "copy", project.folder, saver, key, target]
+    command = [project.interpreter, str(_program(location)), "copy", project.folder, saver]
     Path(target).unlink(missing_ok=True)
+    # If this process is killed, the copy ends as well, before the job's files are removed.
+    reading, end = os.pipe()
     try:
         done = subprocess.run(
-            command,
+            [*command, str(reading), key, target],
             check=False,
             cwd=project.folder,
             env=runner_environment("", project),
@@ -131,9 +133,13 @@ def _copy_thread(location: Location, key: str, target: str) -> None:
             timeout=COPY_SECONDS,
             # It has the real values.
             umask=0o077,
+            pass_fds=(reading,),
         )
     except subprocess.TimeoutExpired:
         raise JobRefused("saver.timed_out", most=COPY_SECONDS) from None
+    finally:
+        os.close(reading)
+        os.close(end)
     if done.returncode:
         raise JobRefused(_reason(done.stdout, project))
 

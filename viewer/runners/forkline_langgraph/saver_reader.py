@@ -56,7 +56,8 @@ Answer = dict[str, Any]
 
 def main(arguments: Sequence[str]) -> int:
     """Serve or copy, as viewer/runners/saver_runner.py says. Return the exit status."""
-    command, folder, saver, *others = arguments
+    command, folder, saver, end, *others = arguments
+    threading.Thread(target=_end_with_parent, args=(int(end),), daemon=True).start()
     with contextlib.ExitStack() as stack:
         stack.callback(entry_points.close_loop)
         if command == "copy":
@@ -68,7 +69,6 @@ def main(arguments: Sequence[str]) -> int:
                 os.write(output, json.dumps(_message_of(error)).encode())
                 return 1
             return 0
-        threading.Thread(target=_end_with_parent, args=(int(others[0]),), daemon=True).start()
         signal.alarm(ANSWER_SECONDS)
         try:
             reader: SaverReader | Message = stack.enter_context(opened(folder, saver))
