@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.langgraph.postgresql.server import Server
+from tests.langgraph.postgresql.server import FORKLINE, Server
 from tests.postgresql.conftest import ROOT, Installation
 from tests.set_up.test_recorded_data_folder import DATABASE, Rows, rows_of, unpacked
 
@@ -47,9 +47,9 @@ def filled(rows_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture
-def installation(filled: Path, prepared: str, new_installation: NewInstallation) -> Installation:
+def installation(filled: Path, new_installation: NewInstallation) -> Installation:
     """Rows of every kind in SQLite, and a database with all tables, and no rows."""
-    made = new_installation(f"TEMPLATE {prepared}")
+    made = new_installation(f"TEMPLATE {FORKLINE}")
     shutil.copytree(filled, made.data_folder)
     return made
 
