@@ -238,6 +238,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "checkpoint_site.middleware.frames.share_memory",
     "checkpoint_site.logs.log_request",
     "checkpoint_site.middleware.hosts.allowed_hosts_only",
     "django.middleware.security.SecurityMiddleware",
