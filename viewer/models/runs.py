@@ -170,11 +170,15 @@ class Run(Metered):
         return run
 
     @property
+    def is_recent(self) -> bool:
+        """Whether its newest checkpoint is of the last minute. Only such a run may be written now."""
+        return self.last_at is not None and self.last_at >= timezone.now() - WRITTEN_WITHIN
+
+    @property
     def is_being_written(self) -> bool:
         """Whether another program seems to write it now (``RunQuerySet.being_written``)."""
         # Most runs need no query.
-        is_old = self.last_at is None or self.last_at < timezone.now() - WRITTEN_WITHIN
-        return not is_old and Run.objects.being_written().filter(pk=self.pk).exists()
+        return self.is_recent and Run.objects.being_written().filter(pk=self.pk).exists()
 
     @property
     def listed_count(self) -> int:

@@ -1,6 +1,6 @@
 """What the tables of runs and of jobs share: columns that sort, filters, and the addresses of both."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -20,11 +20,14 @@ M = TypeVar("M", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table. ``starts_high`` if the first click sorts the largest or newest to the top."""
+    """A column of a table. ``starts_high`` if the first click sorts the largest or newest to the top.
+
+    ``order`` is what it sorts by, or a function that returns it if it takes queries to describe.
+    """
 
     key: str
     label: str | Promise
-    order: str | Combinable
+    order: str | Combinable | Callable[[], Combinable]
     starts_high: bool = True
     is_number: bool = True
 
@@ -117,7 +120,7 @@ def choices(labels: Statuses, only: str, address: QueryDict) -> list[TableFilter
 def order_of(columns: Iterable[Column], sort: str) -> OrderBy:
     """Return the order of a sorted column, with unknown values last."""
     order: Any = next(column.order for column in columns if column.key == sort.removeprefix("-"))
-    expression = F(order) if isinstance(order, str) else order
+    expression = F(order) if isinstance(order, str) else order() if callable(order) else order
     is_high = sort.startswith("-")
     by: OrderBy = expression.desc(nulls_last=True) if is_high else expression.asc(nulls_last=True)
     return by

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.core.paginator import Paginator
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
@@ -11,6 +12,7 @@ from django.db.models.functions import Coalesce, Lower
 from django.http import QueryDict
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from viewer.models import Annotation, Checkpoint, Job, Question, Run
 from viewer.presentation.jobs.pages import ShownJob, retry_url, shown_job
@@ -19,6 +21,7 @@ from viewer.presentation.listing import (
     Column,
     Filter,
     Listing,
+    M,
     Statuses,
     choices,
     filter_in,
@@ -58,21 +61,20 @@ def _status_order() -> Case:
     )
 
 
-def columns() -> list[Column]:
-    """Return the columns, from left to right."""
-    return [
-        Column("status", _("Status"), _status_order(), starts_high=False, is_number=False),
-        Column("run", _("Run"), Lower(Coalesce("name", "key")), starts_high=False, is_number=False),
-        Column("location", _("Location"), "location__path", starts_high=False, is_number=False),
-        Column("started", _("Started"), "first_at"),
-        Column("updated", _("Updated"), "last_at"),
-        Column("duration", _("Duration"), "seconds"),
-        Column("tokens", _("Tokens"), "tokens"),
-        Column("cost", _("Cost"), "cost"),
-        Column("model", _("Model"), "model", starts_high=False, is_number=False),
-        Column("branches", _("Branches"), "branch_count"),
-        Column("checkpoints", _("Checkpoints"), "checkpoint_count"),
-    ]
+# From left to right.
+COLUMNS = (
+    Column("status", _("Status"), _status_order, starts_high=False, is_number=False),
+    Column("run", _("Run"), Lower(Coalesce("name", "key")), starts_high=False, is_number=False),
+    Column("location", _("Location"), "location__path", starts_high=False, is_number=False),
+    Column("started", _("Started"), "first_at"),
+    Column("updated", _("Updated"), "last_at"),
+    Column("duration", _("Duration"), "seconds"),
+    Column("tokens", _("Tokens"), "tokens"),
+    Column("cost", _("Cost"), "cost"),
+    Column("model", _("Model"), "model", starts_high=False, is_number=False),
+    Column("branches", _("Branches"), "branch_count"),
+    Column("checkpoints", _("Checkpoints"), "checkpoint_count"),
+)
 
 
 def filtered(runs: QuerySet[Run], wanted: Filter) -> QuerySet[Run]:
@@ -105,7 +107,7 @@ def _with_status(runs: QuerySet[Run], only: str) -> QuerySet[Run]:
 
 def _order(sort: str) -> list[str | OrderBy]:
     """The sort expressions: its column with unknown values last, then the newest runs first."""
-    by, newest = order_of(columns(), sort), F("last_at").desc(nulls_last=True)
+    by, newest = order_of(COLUMNS, sort), F("last_at").desc(nulls_last=True)
     return [by, "-pk"] if sort.removeprefix("-") == "updated" else [by, newest, "-pk"]
 
 
@@ -197,8 +199,8 @@ class RunRow:
     run: Run
     status: str
     inputs: tuple[RunInput, ...]
-    # The annotation of the run.
-    annotation: Annotation | None = None
+    # The annotation of the run, or an empty one.
+    annotation: Annotation
     # The job that continues it, if it failed.
     continued_by: Job | None = None
 
@@ -211,12 +213,25 @@ class RunRow:
         """All inputs, one per line."""
         return "\n".join(f"{name}: {text}" if name else text for name, text in self.run.inputs)
 
+    # A page has a hundred rows, and templates form a plural much more slowly.
+
+    @property
+    def tokens_label(self) -> str:
+        return ngettext("token", "tokens", self.run.tokens)
+
+    @property
+    def branches_label(self) -> str:
+        return ngettext("branch", "branches", self.run.branch_count)
+
+    @property
+    def checkpoints_label(self) -> str:
+        return ngettext("checkpoint", "checkpoints", self.run.checkpoint_count)
+
 
 def rows_of(runs: Sequence[Run]) -> list[RunRow]:
     """Return the row of each run, in a constant number of queries."""
     running, asking = set(running_runs()), set(asking_runs())
-    shown = Run.objects.filter(pk__in=[run.pk for run in runs])
-    live = set(shown.being_written().values_list("pk", flat=True))
+    live, not_annotated = _written_by_others(runs), Annotation()
     differing, annotations = _differing_inputs(runs), annotations_of_runs(runs)
     continued = _continued_by(runs) if any(run.status == Run.Status.FAILED for run in runs) else {}
     return [
@@ -224,11 +239,19 @@ def rows_of(runs: Sequence[Run]) -> list[RunRow]:
             run,
             status_of(run, running, asking, live),
             _inputs(run, differing[run.location_id, run.name]),
-            annotations.get(run.pk),
+            annotations.get(run.pk, not_annotated),
             continued.get(run.pk),
         )
         for run in runs
     ]
+
+
+def _written_by_others(runs: Sequence[Run]) -> set[int]:
+    """Return the keys of those of these runs that another program writes now."""
+    recent = [run.pk for run in runs if run.is_recent]
+    if not recent:
+        return set()
+    return set(Run.objects.being_written().filter(pk__in=recent).values_list("pk", flat=True))
 
 
 def status_of(run: Run, running: set[int], asking: set[int], live: set[int]) -> str:
@@ -290,12 +313,12 @@ class RunListPage(Listing[Run]):
 
 def run_list(runs: QuerySet[Run], address: QueryDict, *, shows_location: bool) -> RunListPage:
     """Return the page of these runs for the query of an address."""
-    wanted = filter_in(address, STATUSES, columns(), NEWEST_FIRST)
+    wanted = filter_in(address, STATUSES, COLUMNS, NEWEST_FIRST)
     found = filtered(runs, wanted)
     if shows_location:
         found = found.select_related("location")
     page = Paginator(found, RUNS_A_PAGE).get_page(address.get("page"))
-    shown = [column for column in columns() if shows_location or column.key != "location"]
+    shown = [column for column in COLUMNS if shows_location or column.key != "location"]
     return RunListPage(
         rows=rows_of(list(page.object_list)),
         page=page,
@@ -346,65 +369,89 @@ class Attention:
 
 def attention() -> Attention:
     """Return the entries and totals of all three parts."""
-    questions = Question.objects.waiting().select_related("job__run", "job__location").order_by("asked_at")
+    asking = Question.objects.waiting().select_related("job__run", "job__location").order_by("asked_at")
+    questions, question_count = _first_and_count(asking)
     queued = [wait for wait in waiting() if wait.job.status == Job.Status.QUEUED]
     missed = [wait for wait in queued if wait.kind == "person"]
     others = [wait for wait in queued if wait.kind != "person"]
-    paused = paused_runs()
+    paused, paused_count = _first_and_count(paused_runs())
     under_way = Job.objects.under_way().select_related("run", "location").order_by("created_at")
-    running = under_way.exclude(pk__in=Question.objects.waiting().values("job"))
+    without_questions = under_way.exclude(pk__in=Question.objects.waiting().values("job"))
+    running, running_count = _first_and_count(without_questions)
     failures, failure_count = _failures()
     return Attention(
-        questions=list(questions[:MAX_SHOWN]),
+        questions=questions,
         missed=missed[:MAX_SHOWN],
-        waiting_runs=list(paused[:MAX_SHOWN]),
-        need_count=questions.count() + len(missed) + paused.count(),
-        jobs=[shown_job(job) for job in running[:MAX_SHOWN]],
+        waiting_runs=paused,
+        need_count=question_count + len(missed) + paused_count,
+        jobs=[shown_job(job) for job in running],
         queued=others[:MAX_SHOWN],
         queued_count=len(others),
-        running_count=running.count(),
+        running_count=running_count,
         failures=failures,
         failure_count=failure_count,
     )
 
 
+def _first_and_count(rows: QuerySet[M]) -> tuple[list[M], int]:
+    """Return the first MAX_SHOWN of these rows and the number of all. Few rows take one query."""
+    first = list(rows[: MAX_SHOWN + 1])
+    return first[:MAX_SHOWN], len(first) if len(first) <= MAX_SHOWN else rows.count()
+
+
 def _failures() -> tuple[list[RecentFailure], int]:
     """Return the newest failures, newest first, and their total number."""
-    jobs = _failed_jobs()
-    by_run = {job.run_id: job for job in reversed(jobs) if job.run_id}
+    runs_of_jobs = _failed_jobs()
+    newest = {run: pk for pk, run in reversed(runs_of_jobs.items()) if run}
     failed = _with_status(Run.objects.top_level(), "failed")
-    runs = list(failed.select_related("location")[:MAX_SHOWN])
-    last = _last_checkpoints(runs)
-    found = [(run.last_at, _failure_of(run, by_run.get(run.pk), last.get(run.pk))) for run in runs]
-    failed_pks = set(failed.order_by().values_list("pk", flat=True))
-    others = [job for job in jobs if job.run_id not in failed_pks]
-    found += [(job.ended_at, RecentFailure(job.run, job, None, retry_url(job))) for job in others[:MAX_SHOWN]]
+    runs, count = _first_and_count(failed.select_related("location"))
+    last = _last_checkpoints(runs) if runs else {}
+    listed = set(failed.filter(pk__in=newest).order_by().values_list("pk", flat=True)) if newest else set()
+    others = [pk for pk, run in runs_of_jobs.items() if run not in listed]
+    of_runs = {run.pk: newest[run.pk] for run in runs if run.pk in newest}
+    jobs = _jobs_with_rows([*of_runs.values(), *others[:MAX_SHOWN]])
+    found = [(run.last_at, _failure_of(run, jobs.get(of_runs.get(run.pk)), last.get(run.pk))) for run in runs]
+    found += [
+        (job.ended_at, RecentFailure(job.run, job, None, retry_url(job)))
+        for pk in others[:MAX_SHOWN]
+        if (job := jobs.get(pk))
+    ]
     found.sort(key=lambda pair: pair[0].timestamp() if pair[0] else 0, reverse=True)
-    return [failure for _at, failure in found[:MAX_SHOWN]], len(failed_pks) + len(others)
+    return [failure for _at, failure in found[:MAX_SHOWN]], count + len(others)
 
 
 def _failure_of(run: Run, job: Job | None, checkpoint: Checkpoint | None) -> RecentFailure:
     return RecentFailure(run, job, checkpoint, retry_url(job) if job else "")
 
 
-def _failed_jobs() -> list[Job]:
-    """Return the failed jobs that no later job has repeated or continued, newest first."""
-    newest = Job.objects.select_related("run", "location", "checkpoint", "project").order_by("-created_at")
-    jobs, repeated, continued, found = newest[:MAX_JOBS], set(), set(), []
-    continuing = set(_continuing().filter(pk__in=[job.pk for job in jobs]).values_list("pk", flat=True))
+def _failed_jobs() -> dict[UUID, int | None]:
+    """Return the failed jobs that no later job has repeated or continued, newest first, with their runs."""
+    # Without their requests and other rows, which are large.
+    columns = ("pk", "status", "kind", "location", "run", "branch", "request__entry_point")
+    of_checkpoint = ("checkpoint", "checkpoint__run", "checkpoint__recorded_branch")
+    jobs = list(Job.objects.order_by("-created_at").values(*columns, *of_checkpoint)[:MAX_JOBS])
+    repeated, continued, found = set(), set(), dict[UUID, int | None]()
+    continuing = _continuing().filter(pk__in=[job["pk"] for job in jobs]) if jobs else Job.objects.none()
+    continuing_pks = set(continuing.values_list("pk", flat=True))
     for job in jobs:
         # A checkpoint may be forked again on another host.
-        start = job.checkpoint_id, None if job.checkpoint_id else job.location_id
-        same = (*start, job.kind, str(job.request.get("entry_point") or ""))
-        is_done = same in repeated or (job.run_id, job.branch) in continued
-        if not is_done and job.status in (Job.Status.FAILED, Job.Status.INTERRUPTED):
-            found.append(job)
+        start = job["checkpoint"], None if job["checkpoint"] else job["location"]
+        same = (*start, job["kind"], str(job["request__entry_point"] or ""))
+        is_done = same in repeated or (job["run"], job["branch"]) in continued
+        if not is_done and job["status"] in (Job.Status.FAILED, Job.Status.INTERRUPTED):
+            found[job["pk"]] = job["run"]
         repeated.add(same)
         # A resume writes to its branch, of which its checkpoint is not the end any more.
-        is_resume = job.kind == Job.Kind.RESUME and job.status not in _GIVEN_UP
-        if job.checkpoint and (is_resume or job.pk in continuing):
-            continued.add((job.checkpoint.run_id, job.checkpoint.recorded_branch))
+        is_resume = job["kind"] == Job.Kind.RESUME and job["status"] not in _GIVEN_UP
+        if job["checkpoint"] and (is_resume or job["pk"] in continuing_pks):
+            continued.add((job["checkpoint__run"], job["checkpoint__recorded_branch"]))
     return found
+
+
+def _jobs_with_rows(pks: Sequence[UUID]) -> dict[UUID | None, Job]:
+    """Return these jobs, with the rows that their entries show."""
+    jobs = Job.objects.select_related("run", "location", "checkpoint", "project")
+    return {job.pk: job for job in jobs.filter(pk__in=pks)} if pks else {}
 
 
 def _last_checkpoints(runs: Iterable[Run]) -> dict[int, Checkpoint]:

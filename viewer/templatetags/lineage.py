@@ -44,6 +44,12 @@ def checkpoint_count(count: int) -> str:
     return ngettext("%(count)s checkpoint", "%(count)s checkpoints", count) % {"count": count_text(count)}
 
 
+@register.filter
+def run_count(count: int) -> str:
+    """Return the number of runs in words."""
+    return ngettext("%(count)s run", "%(count)s runs", count) % {"count": count_text(count)}
+
+
 # The next two mark up parts of a row. A page has about a hundred rows, and a template for each part would
 # take several times as long.
 
