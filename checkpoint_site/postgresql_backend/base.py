@@ -66,7 +66,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]
     ) -> Any:
         result = execute(sql, _storable(params, many=many), many, context)
-        if not READS.match(str(sql)):
+        # Such as an update that looks for something every few seconds.
+        has_changed_nothing = not many and context["cursor"].rowcount == 0
+        if not has_changed_nothing and not READS.match(str(sql)):
             if self.get_autocommit():
                 listener.announce()
             else:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Subquery
 from django.utils import timezone
 
 from viewer.engines import unit_events
@@ -55,12 +55,13 @@ def limits_in(whose: str, limits: Mapping[str, Any] | None) -> list[Limit]:
 
 def shared_limits(job: Job) -> list[Limit]:
     """The current limits that the job shares with other jobs."""
-    rows = Job.objects.filter(pk=job.pk).values_list("sweep__limits", "project__limits")
-    of_sweep, of_project = rows.first() or ({}, {})
+    current = Subquery(DayLimits.objects.values("limits")[:1])
+    rows = Job.objects.filter(pk=job.pk).values_list("sweep__limits", "project__limits", current)
+    of_sweep, of_project, of_day = rows.first() or ({}, {}, {})
     return [
         *limits_in("sweep", of_sweep),
         *limits_in("project", of_project),
-        *limits_in("day", DayLimits.current()),
+        *limits_in("day", of_day),
     ]
 
 

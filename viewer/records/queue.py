@@ -52,6 +52,10 @@ def next_job(excluded: Collection[UUID] = ()) -> Job | None:
     if Host.objects.here().values_list("is_drained", flat=True).first():
         return None
     due = Job.objects.due().here().exclude(pk__in=excluded).order_by(Coalesce("became_due_at", "created_at"))
+    # Usually the first one is ready.
+    job = due.first()
+    if job is None or _is_ready(job):
+        return job
     # Of thousands of jobs that wait for one limit, one is checked.
     held: set[tuple[UUID | None, int | None]] = set()
     for pk, *sharing in due.values_list("pk", "sweep", "project").iterator():
@@ -64,6 +68,10 @@ def next_job(excluded: Collection[UUID] = ()) -> Job | None:
             return job
         held.add((job.sweep_id, job.project_id))
     return None
+
+
+def _is_ready(job: Job) -> bool:
+    return not waits_for_cache_warmup(job) and reached_shared_limit(job) is None
 
 
 def waits_for_cache_warmup(job: Job) -> bool:
