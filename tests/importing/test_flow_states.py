@@ -149,6 +149,8 @@ def test_pending_feedback_is_in_the_inbox_and_answered_by_a_resume(
     target = f"{in_project.path}#{state.checkpoint_id}"
     text = terminal.text("resume", target, "--answer", "rejected", "--plan")
     assert "bin_it" in text
+    refused = terminal.refused("resume", target, "--answer", f"{'0a' * 16}=rejected", "--plan")
+    assert "interrupts" in str(refused)
     assert SECRET not in asked + page + text + json.dumps(stored_body(state))
     assert "leaves the run waiting" in asked and "continues the run itself" in page
 

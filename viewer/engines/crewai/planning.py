@@ -361,11 +361,13 @@ def first_line(answer: str) -> str:
 def plan(contents: Contents, edits: Edits, source: Any = None, *, is_fork: bool = True) -> list[Step]:
     """The steps of a fork or resume; ``source`` is from ``read_source``. Raises EditRefused."""
     asked = contents.feedback
-    if edits.as_node or edits.replace or (edits.answers and asked is None):
+    # What a flow asks has no id.
+    unasked = edits.answers.keys() - ({""} if asked else set())
+    if edits.as_node or edits.replace or unasked:
         raise EditRefused("edit.only_of_graphs")
     if contents.kind == STATE and not is_fork and asked is None:
         raise EditRefused("edit.state_not_resumed")
-    answer = next(iter(edits.answers.values()), None)
+    answer = edits.answers.get("")
     ahead = following_of(contents, source, answer if isinstance(answer, str) else "")
     # A state that waits continues after the method that asks.
     kind = "flow" if asked else contents.kind
