@@ -325,7 +325,9 @@ def _make_outputs_agree(crew: Any, request: Request) -> None:
             task.output.pydantic = task.output_pydantic.model_validate_json(task.output.raw)
         except ValidationError as error:
             if str(task.id) in request["outputs"]:
-                raise Refused("crewai.output_does_not_fit", position=position, error=error) from error
+                raise Refused(
+                    "crewai.output_does_not_fit", position=position, error=restoring.reasons_of(error)
+                ) from error
 
 
 def _skipped_again(request: Request, events: list[dict[str, Any]], reporter: Reporter) -> set[str]:
