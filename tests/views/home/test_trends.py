@@ -1,7 +1,7 @@
 """The trends of the last days and the reasons of failures on the home page."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +105,11 @@ def test_the_page_reads_the_same_few_rows_of_many(location: Location) -> None:
     with CaptureQueriesContext(connection) as queries:
         assert overview()
     assert len(queries) == 2 and all(" LIMIT " in one["sql"] for one in queries)
+
+
+def test_runs_of_the_future_hide_no_day(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trends, "MAX_RUNS", 1)
+    make_run(location, 0, tokens=5)
+    # The time is what a checkpoint says.
+    make_run(location, 0, tokens=7, last_at=datetime(9998, 12, 31, tzinfo=UTC))
+    assert [one.total for one in overview().trends] == ["5"]
