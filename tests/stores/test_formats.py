@@ -7,6 +7,7 @@ import pytest
 
 from quality.local_stores import store_at
 from tests.real_stores import STORES, VERSIONS, copy_of
+from viewer.engines.crewai.structs import created_at
 from viewer.host.reading.snapshots import read_snapshot
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.protocol import Entry, Snapshot
@@ -58,6 +59,11 @@ def test_a_fork_has_its_branch_and_its_parent() -> None:
     assert (fork.trigger, fork.engine_version) == ("task_started", "1.15.30")
     assert fork.created_at == datetime(2026, 11, 20, 23, 29, 52, tzinfo=UTC)
     assert fork.tokens == 40
+
+
+def test_a_time_that_not_every_time_zone_has_is_unknown() -> None:
+    found = [created_at(f"{year}1231T235959_e9a8cba4") for year in ("0001", "9998", "9999")]
+    assert found == [None, datetime(9998, 12, 31, 23, 59, 59, tzinfo=UTC), None]
 
 
 @pytest.mark.parametrize("version", ["1.14.1", "1.14.2", "1.15.30"])

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -197,12 +197,17 @@ def _fitting(value: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any
 
 
 def created_at(checkpoint_id: str) -> datetime | None:
-    """Return the UTC time at which a checkpoint was written; None if its id does not contain a time."""
+    """Return the UTC time at which a checkpoint was written; None if its id does not contain a time.
+
+    Also None for the first and the last year, in which another time zone may have no such time.
+    """
     match = _ID_TIME.match(checkpoint_id)
     if not match:
         return None
     try:
         year, month, day, hour, minute, second = map(int, match.groups())
+        if not MINYEAR < year < MAXYEAR:
+            return None
         return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
