@@ -3,9 +3,11 @@
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -216,3 +218,40 @@ def test_only_spans_are_sent_and_an_absent_collector_is_named(
     started = time.monotonic()
     error = terminal.refused("export", target, "--format", "otlp", "--to", address)["error"]
     assert address in error and time.monotonic() - started < 5
+
+
+class Repeating(BaseHTTPRequestHandler):
+    """Refuses requests, and repeats their key in the reason."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(401, f"No key {self.headers.get('x-key')}")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print nothing."""
+
+
+def test_headers_of_the_environment_are_never_printed(
+    crew_location: Location,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = HTTPServer(("127.0.0.1", 0), Repeating)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    command = ("export", target_of(crew_location), "--format", "otlp", "--to")
+    faults = {
+        "x-key=blue-whale": "401",
+        "x-key=blue-whale%0d%0anorth": "Invalid",
+        "x-key blue-whale": "Header format invalid",
+        "x-other=1,x-key blue-whale": "Header format invalid",
+    }
+    try:
+        for headers, reason in faults.items():
+            monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", headers)
+            error = terminal.refused(*command, f"http://127.0.0.1:{server.server_port}")["error"]
+            assert reason in error and "whale" not in error + caplog.text
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -9,13 +9,19 @@ import hashlib
 import json
 import logging
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import unquote
 
 from opentelemetry.exporter.otlp.json.common.trace_encoder import encode_spans
 from opentelemetry.exporter.otlp.json.http import trace_exporter
+from opentelemetry.sdk.environment_variables import (
+    OTEL_EXPORTER_OTLP_HEADERS,
+    OTEL_EXPORTER_OTLP_TRACES_HEADERS,
+)
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
@@ -30,6 +36,7 @@ from viewer.models import Checkpoint, Run
 from viewer.presentation.calls import recorded_calls_of
 from viewer.presentation.spans import BranchSpans, branch_spans
 from viewer.records.run_rows import branch_status
+from viewer.redaction.known_secrets import KnownSecrets, redact_text
 
 # Spans are exported of this many branches, those started last.
 MAX_BRANCHES = 100
@@ -38,6 +45,9 @@ MAX_BATCH = 200
 # Characters of messages, arguments and results of one branch, and of a name.
 MAX_CONTENT, MAX_NAME = 20_000_000, 200
 MAX_INTEGER = 2**63 - 1
+# The variables with the headers of requests, and the fewest characters of a secret in them.
+HEADERS = (OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_TRACES_HEADERS)
+MIN_SECRET = 5
 START = datetime(1970, 1, 1, tzinfo=UTC)
 SCOPE = InstrumentationScope("forkline")
 # The names of providers, by what precedes the name of a model.
@@ -73,31 +83,42 @@ def as_lines(run: Run, *, has_content: bool) -> str:
 
 def send(run: Run, address: str, *, has_content: bool) -> int:
     """Send the spans to the collector at this address, and return their number. Raises NotSent."""
-    faults, logger = _Faults(), logging.getLogger(trace_exporter.__name__)
+    faults, logger = _Faults(), logging.getLogger("opentelemetry")
     logger.addHandler(faults)
-    # The caller says what went wrong.
+    # The caller says what went wrong. The library also logs headers, which hold keys.
     logger.propagate = False
-    exporter = trace_exporter.OTLPSpanExporter(address)
-    sent = 0
+    exporter, sent = None, 0
     try:
+        exporter = trace_exporter.OTLPSpanExporter(address)
+        if faults.last:
+            raise NotSent(faults.last)
         for batch in _batches(run, has_content):
             if exporter.export(batch) is not SpanExportResult.SUCCESS:
                 raise NotSent(faults.last)
             sent += len(batch)
     finally:
-        exporter.shutdown()
+        if exporter is not None:
+            exporter.shutdown()
         logger.removeHandler(faults)
         logger.propagate = True
     return sent
 
 
 class _Faults(logging.Handler):
-    """Keeps the last message that the exporter logs: it returns only whether it has failed."""
+    """Keeps the last message that the library logs: it returns only whether it has failed."""
 
     last = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.last = record.getMessage()
+        self.last = _without_headers(record.getMessage())
+
+
+def _without_headers(text: str) -> str:
+    """The text without the values of the headers in the variables, which a collector may repeat."""
+    parts = [part.strip() for name in HEADERS for part in os.environ.get(name, "").split(",")]
+    # What is not a header is logged whole. The value of 1, of a tenant, is part of every text.
+    values = [*parts, *(unquote(part.partition("=")[2]).strip() for part in parts)]
+    return redact_text(text, KnownSecrets(value for value in values if len(value) >= MIN_SECRET))
 
 
 def _batches(run: Run, has_content: bool) -> Iterator[list[ReadableSpan]]:
