@@ -1,6 +1,7 @@
 """Django settings. The environment variables that a deployment may set are read first."""
 
 from pathlib import Path
+from typing import Any
 
 from platformdirs import user_data_path
 
@@ -206,6 +207,20 @@ START_GRACE_SECONDS = env_number(
     "Seconds after its start time within which a scheduled job still starts, if no worker was running.",
 )
 
+AUDIT = env_flag(
+    "AUDIT",
+    False,
+    "Whether an audit trail records who did and opened what, and from where.",
+)
+AUDIT_FILE = env_file(
+    "AUDIT_FILE",
+    "Absolute path of a file to which each entry of the audit trail is appended as well, as a line of JSON.",
+    "none",
+)
+RETENTION_AUDIT_DAYS = env_number_or_none(
+    "RETENTION_AUDIT_DAYS", 2, "Days after which the worker removes entries of the audit trail, once a day."
+)
+
 SHARING = env_flag(
     "SHARING",
     True,
@@ -251,6 +266,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "checkpoint_site.middleware.audit.Audit",
     "checkpoint_site.middleware.pages.ReaderLanguage",
     "checkpoint_site.middleware.pages.LoginGate",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -366,7 +382,7 @@ LOG_FORMAT = env_choice(
     "LOG_FORMAT", "plain", ("plain", "json"), "`plain`, or `json` for one JSON object per line."
 )
 LOG_REQUESTS = env_flag("LOG_REQUESTS", False, "Whether each request is logged, without its query string.")
-LOGGING = {
+LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     # An error message may quote what was read: both formatters redact secrets.
@@ -394,6 +410,11 @@ LOGGING = {
         "forkline.requests": {"level": "INFO" if LOG_REQUESTS else "WARNING"},
     },
 }
+if AUDIT_FILE:
+    # A program that rotates logs may replace the file.
+    writer = {"class": "logging.handlers.WatchedFileHandler", "filename": AUDIT_FILE, "delay": True}
+    LOGGING["handlers"]["audit"] = writer
+    LOGGING["loggers"]["forkline.audit"] = {"handlers": ["audit"], "level": "INFO", "propagate": False}
 
 # All variables are valid by now: an invalid one creates nothing.
 DATA_DIR_CREATED = create_folder("DATA_DIR", DATA_DIR)

@@ -105,6 +105,7 @@ def hostile_calls(store: Path) -> dict[str, list[list[str]]]:
         "remove": [[f"{store}\n{FORGED}"]],
         "backup": [[f"{folder}/copy\n{FORGED}"], [f"{folder}/copy\n{FORGED}"]],
         "restore": [[f"{folder}/none\n{FORGED}"]],
+        "audit": [[], ["--who", f"x\n{FORGED}"], ["--object", f"x\n{FORGED}"]],
         "hosts": [[], ["--drain", f"x\n{FORGED}"], ["--pool", f"x\n{FORGED}", f"y\n{FORGED}"]],
         "move": [["--to", f"postgresql://x@127.0.0.1:1/x\n{FORGED}"], ["--to", FORGED]],
         "doctor": [[]],

@@ -33,6 +33,9 @@ HOSTILE = (
     "from django.utils import timezone; from django.contrib.auth.models import User\n"
     "values = [1e22, 0.1, -1, True, None, {'b': 1, 'a': [r'\\u0000', '\\\\']}, 'é\\n\\u2028', 2**80]\n"
     "Project.objects.create(folder='/hostile', interpreter='python', entry_points=values)\n"
+    "from viewer.models import AuditEntry\n"
+    "AuditEntry.objects.create(\n"
+    "    at='2026-11-02T10:00:00.123456Z', actor_kind='user', actor='é', action='opened', kind='run', key='1')\n"
     "gone = User.objects.create(username='gone', last_login=timezone.now()); gone.delete()"
 )
 

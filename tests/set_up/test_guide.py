@@ -59,7 +59,7 @@ def headings(path: Path) -> list[str]:
 
 
 def test_the_guide_has_one_page_per_task() -> None:
-    names = ["answer", "browse", "compare", "deploy", "fork", "operate", "search", "share", "sweep"]
+    names = ["answer", "audit", "browse", "compare", "deploy", "fork", "operate", "search", "share", "sweep"]
     assert [path.stem for path in GUIDE] == names
 
 

@@ -33,6 +33,7 @@ MODULES = {
     "move": "stored_data",
     "doctor": "doctor",
     "hosts": "hosts",
+    "audit": "audit",
 }
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
+from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -21,6 +22,7 @@ from viewer.host_requests import (
     ask,
 )
 from viewer.models import Location, Project
+from viewer.records.audit import Action, Audited, record
 from viewer.records.hosts import is_here
 from viewer.validation import CODE_NAME, NAME, is_storable
 
@@ -58,13 +60,13 @@ def project_for(location: Location, options: Mapping[str, Any]) -> Project:
         return _project_elsewhere(location, options)
     if location.project and not _named(options):
         if not location.project.is_confirmed:
-            location.project.confirm(None)
+            _confirm(location.project)
         return location.project
-    project, _is_new = Project.objects.here().get_or_create(
+    project, is_new = Project.objects.here().get_or_create(
         **_values(location, options), defaults={"confirmed_at": timezone.now()}
     )
-    if not project.is_confirmed:
-        project.confirm(None)
+    if is_new or not project.is_confirmed:
+        _confirm(project)
     if not project.entry_points:
         project.entry_points = [
             point.name for point in ask(FindEntryPoints(engine_of(location).name, project.folder))
@@ -76,6 +78,12 @@ def project_for(location: Location, options: Mapping[str, Any]) -> Project:
             location.save(update_fields=["project"])
             location.ask_source_again()
     return project
+
+
+@transaction.atomic
+def _confirm(project: Project) -> None:
+    project.confirm(None)
+    record(Action.CHANGED, Audited.PROJECT, project.pk, project.folder)
 
 
 def _project_elsewhere(location: Location, options: Mapping[str, Any]) -> Project:

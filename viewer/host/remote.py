@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -31,6 +32,7 @@ from viewer.host_requests import HostAway, HostRefusal, Request, decoded, decode
 from viewer.messages.message import UserMessage, message_from
 from viewer.models import Host
 from viewer.models.hosts import HostRequest
+from viewer.records.audit import acting_for, actor_as_data
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +65,7 @@ def answer_of(host: Host, request: Request[Any]) -> Any:
         return _asked(host, request)
     # The host sees nothing of this transaction before it ends, so the request is stored in another one.
     with ThreadPoolExecutor(1, thread_name_prefix="asking") as other:
-        return other.submit(_asked_and_closed, host, request).result()
+        return other.submit(copy_context().run, _asked_and_closed, host, request).result()
 
 
 def _asked_and_closed(host: Host, request: Request[Any]) -> Any:
@@ -74,7 +76,8 @@ def _asked_and_closed(host: Host, request: Request[Any]) -> Any:
 
 
 def _asked(host: Host, request: Request[Any]) -> Any:
-    row = HostRequest(host=host, kind=type(request).__name__, data=encoded(request))
+    data, actor = encoded(request), actor_as_data()
+    row = HostRequest(host=host, kind=type(request).__name__, data=data, actor=actor)
     with _listening(_channel(row.pk)) as session:
         row.save(force_insert=True)
         try:
@@ -227,7 +230,8 @@ def _answer_row(key: UUID) -> None:
     if not rows.filter(taken_at=None).update(taken_at=Now()):
         return
     row = rows.get()
-    reply, refused_as = _reply_to(row)
+    with acting_for(row.actor):
+        reply, refused_as = _reply_to(row)
     rows.update(reply=reply, refused_as=refused_as)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, '')", [_channel(key)])

@@ -32,6 +32,7 @@ from viewer.launching.tools import new_choices
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project, Run, accept_effects
+from viewer.records.audit import Action, Audited, record
 from viewer.records.queue import claimants, enqueue
 from viewer.records.runner_requests import ACCEPTED, REPEATABLE_EDITS, request_for
 
@@ -144,13 +145,17 @@ def _queued(values: Mapping[str, Any], project: Project | None, key: UUID, optio
         refuse_taken(values["kind"], values["location"], values.get("run"), values["branch"])
         stored = {**values, "request": {**values["request"], **kept}}
         job = Job.objects.create(idempotency_key=key, **stored, **agreed)
+        record(Action.STARTED, Audited.JOB, job.pk, job.kind)
         transaction.on_commit(lambda: enqueue(job))
     return job
 
 
 def move_start(job: Job, start_at: datetime | None) -> bool:
     """Change the start time of a queued job; None means now. False if the job is no longer queued."""
-    moved = job.move_start(start_at)
+    with transaction.atomic():
+        moved = job.move_start(start_at)
+        if moved:
+            record(Action.CHANGED, Audited.JOB, job.pk, "start time")
     if moved:
         enqueue(job)
     return moved
@@ -158,7 +163,10 @@ def move_start(job: Job, start_at: datetime | None) -> bool:
 
 def request_cancel(job: Job) -> bool:
     """Cancel a queued job, or ask the follower of a running job to. Return False if the job has ended."""
-    requested = job.request_cancel()
+    with transaction.atomic():
+        requested = job.request_cancel()
+        if requested:
+            record(Action.CANCELLED, Audited.JOB, job.pk)
     if requested and job.has_ended:
         # The job never ran, so no follower clears the user's input from the write-ahead log.
         clear_log(attempts=1)

@@ -38,6 +38,7 @@ from viewer.launching.values import InvalidValue
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project, Sweep
+from viewer.records.audit import Action, Audited, record
 from viewer.records.queue import claimants, enqueue
 from viewer.records.runner_requests import request_for, request_for_score
 from viewer.records.sweep_scores import SCORE_SECONDS
@@ -282,6 +283,7 @@ def start_group(
     with exclusive_transaction(BRANCHES):
         swept, is_new = Sweep.objects.get_or_create(idempotency_key=key, defaults=values)
         if is_new:
+            record(Action.STARTED, Audited.SWEEP, swept.pk, f"{len(planned)} jobs")
             jobs = [
                 _job(swept, number, one, options, cache_warmup if number == 1 else "")
                 for number, one in enumerate(planned, 1)
@@ -302,7 +304,7 @@ def _job(swept: Sweep, number: int, one: Planned, options: LaunchOptions, cache_
         **one.request.get("options", {}),
         **({"cache_warmup": cache_warmup} if cache_warmup else {}),
     }
-    return Job.objects.create(
+    job = Job.objects.create(
         idempotency_key=uuid5(swept.idempotency_key, str(number)),
         kind=one.kind,
         location=checkpoint.location,
@@ -320,3 +322,5 @@ def _job(swept: Sweep, number: int, one: Planned, options: LaunchOptions, cache_
         created_at=swept.created_at + timedelta(microseconds=number),
         **claimants(checkpoint.location, checkpoint),
     )
+    record(Action.STARTED, Audited.JOB, job.pk, job.kind)
+    return job

@@ -1,6 +1,7 @@
 """The stored data: locations, the data imported from them, and jobs."""
 
 from viewer.models.annotations import Annotation, AnnotationVersion, ReaderSettings, ShareLink
+from viewer.models.audit import AuditEntry, AuditRetention
 from viewer.models.columns import uuid_of
 from viewer.models.hosts import Host, Pool
 from viewer.models.jobs import DayLimits, Job, RecordedCode, Sweep
@@ -21,6 +22,8 @@ __all__ = [
     "AcceptedEffect",
     "Annotation",
     "AnnotationVersion",
+    "AuditEntry",
+    "AuditRetention",
     "BucketObject",
     "Checkpoint",
     "DayLimits",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.db.models import Q
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -69,6 +70,7 @@ def _pages(text: str, *, can_run: bool) -> Iterator[PaletteCommand]:
     if can_run:
         pages += [
             PaletteCommand(_("Share links"), reverse("shares")),
+            *([PaletteCommand(_("Audit trail"), reverse("audit"))] if settings.AUDIT else []),
             PaletteCommand(_("Add location"), reverse("locations") + "#add"),
             PaletteCommand(_("Daily limits"), reverse("jobs") + "#day-limits"),
         ]

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import Max
 from django.http import HttpRequest
 from django.urls import Resolver404, resolve
@@ -17,6 +18,7 @@ from django.utils import timezone
 
 from viewer.models import Job, Location, Run, ShareLink
 from viewer.presentation.shared_objects import Shared, Subject, find_shared, subject_in
+from viewer.records.audit import Action, Audited, record
 from viewer.records.permissions import can_share
 
 # Which requests to a share link are views of a person.
@@ -90,18 +92,27 @@ def make_link(
     """Store a link to an object. Return it with its token, which cannot be found out again."""
     token = secrets.token_urlsafe(TOKEN_BYTES)
     now = timezone.now()
-    link = ShareLink.objects.create(
-        token_hash=hash_of(token),
-        kind=shared.subject.kind,
-        target=shared.subject.target,
-        title=shared.title[:300],
-        locations=list(shared.locations),
-        made_by=maker,
-        created_at=now,
-        expires_at=now + timedelta(days=days),
-        unfurls=unfurls,
-    )
+    with transaction.atomic():
+        link = ShareLink.objects.create(
+            token_hash=hash_of(token),
+            kind=shared.subject.kind,
+            target=shared.subject.target,
+            title=shared.title[:300],
+            locations=list(shared.locations),
+            made_by=maker,
+            created_at=now,
+            expires_at=now + timedelta(days=days),
+            unfurls=unfurls,
+        )
+        record(Action.SHARED, Audited.SHARE, link.pk, link.kind)
     return link, token
+
+
+def revoke_link(link: ShareLink) -> None:
+    """Record that the link no longer works. Its open pages end at once."""
+    with transaction.atomic():
+        link.revoke()
+        record(Action.REVOKED, Audited.SHARE, link.pk)
 
 
 def link_for(token: str) -> tuple[ShareLink, Shared] | None:

@@ -12,6 +12,7 @@ from django.utils import timezone
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.host_requests import Redact, ask
 from viewer.models import Annotation, AnnotationVersion, Run
+from viewer.records.audit import Action, Audited, record
 
 # What a form showed as stored, so that a change which somebody made meanwhile is not overwritten.
 
@@ -182,6 +183,8 @@ def _change(
         found.save()
     elif found.pk:
         found.delete()
+    part = "checkpoint" if subject.checkpoint_id else "branch" if subject.branch else "run"
+    record(Action.CHANGED, Audited.RUN, subject.run.uid, f"{', '.join(changes)} of the {part}")
     return found
 
 

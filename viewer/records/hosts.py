@@ -7,6 +7,7 @@ from django.db import transaction
 
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Host, Job, Location, Pool, PoolMember, Project
+from viewer.records.audit import Action, Audited, record
 from viewer.validation import MAX_DIGITS
 
 
@@ -41,9 +42,29 @@ def give_up(job: Job) -> bool:
     """
     if not is_stalled(job):
         return False
-    job.request_cancel()
     error = UserMessage("job.host_away", {"host": job.runs_on.name})
-    return job.end(Job.Status.INTERRUPTED, error=error)
+    with transaction.atomic():
+        job.request_cancel()
+        ended = job.end(Job.Status.INTERRUPTED, error=error)
+        record(Action.CANCELLED, Audited.JOB, job.pk, "its host is away")
+    return ended
+
+
+def drain(host: Host, *, is_drained: bool) -> None:
+    """Have a host take no new jobs, or take jobs again."""
+    with transaction.atomic():
+        host.change_drained(is_drained=is_drained)
+        record(Action.CHANGED, Audited.HOST, host.pk, "drained" if is_drained else "takes jobs")
+
+
+def remove_unused(host: Host) -> bool:
+    """Remove a host that is away and has nothing. Return whether it was removed."""
+    key = host.pk
+    with transaction.atomic():
+        removed = host.remove_if_unused()
+        if removed:
+            record(Action.REMOVED, Audited.HOST, key)
+    return removed
 
 
 def hosts_that_may_start(job: Job) -> list[Host]:
@@ -79,6 +100,7 @@ def change_pool(location: Location, pool: Pool | None) -> None:
     for one in locations:
         # Jobs that were queued when only its host could claim them.
         Job.objects.queued().filter(location=one, host=None, queued_in="").update(host=one.host)
+        record(Action.CHANGED, Audited.LOCATION, one.uid, "pool")
 
 
 def pool_of(project: Project) -> Pool | None:

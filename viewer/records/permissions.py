@@ -6,8 +6,11 @@ from typing import Literal
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, Permission, User
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+
+from viewer.records.audit import Action, Audited, record
 
 View = Callable[..., HttpResponseBase]
 # To start, cancel and answer runs, and to change what they run with: locations, projects and limits.
@@ -40,10 +43,12 @@ def can_share(user: User | AnonymousUser) -> bool:
 def allow(user: User, may: May) -> None:
     """Set what the user may do."""
     right = Permission.objects.get(content_type__app_label="viewer", codename="can_run")
-    if may == "run":
-        user.user_permissions.add(right)
-    else:
-        user.user_permissions.remove(right)
+    with transaction.atomic():
+        if may == "run":
+            user.user_permissions.add(right)
+        else:
+            user.user_permissions.remove(right)
+        record(Action.CHANGED, Audited.USER, user.pk, f"{user.get_username()} may {may}")
 
 
 def permissions_context(request: HttpRequest) -> dict[str, bool]:

@@ -3,11 +3,13 @@
 import json
 
 from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
 
 from viewer.engines import engine_of
 from viewer.engines.answer_schema import AnswerInvalid, as_text, parse_answer
 from viewer.host_requests import DeliverAnswer, Redact, ask
 from viewer.models import Question
+from viewer.records.audit import Action, Audited, record
 from viewer.redaction import MARKER
 
 # Longer answers are cut, because a model reads them.
@@ -27,8 +29,10 @@ def answer(question: Question, text: str, person: AbstractBaseUser | None) -> bo
             text = as_text(parse_answer(text, asked.schema))
     if question.kind == Question.Kind.TOOL_CALL:
         text = _tool_answer(text, question)
-    if not question.record_answer(text, person):
-        return False
+    with transaction.atomic():
+        if not question.record_answer(text, person):
+            return False
+        record(Action.ANSWERED, Audited.QUESTION, f"{question.job_id}/{question.number}")
     ask(DeliverAnswer(question.pk))
     return True
 

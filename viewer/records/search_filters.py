@@ -122,6 +122,11 @@ class Filters:
         return urlencode({name: value for name, value in asdict(self).items() if value})
 
     @property
+    def names(self) -> str:
+        """The names of what narrows it down, without the values."""
+        return ", ".join(name for name, value in asdict(self).items() if value)
+
+    @property
     def count(self) -> int:
         """How many filters there are besides the words."""
         return sum(bool(value) for name, value in asdict(self).items() if name != "q")

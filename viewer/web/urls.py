@@ -4,6 +4,7 @@ from django.urls import path
 
 from viewer.web.views import (
     annotations,
+    audit,
     calls,
     checkpoints,
     compare,
@@ -158,6 +159,12 @@ share_urls = [
     path("shares/<int:pk>/revoke/", shares.revoke, name="share-revoke"),
 ]
 
+audit_urls = [
+    # ?actor=<name>&action=<action>&kind=<kind>&key=<key>&since=<day>&until=<day>&before=<number of an entry>
+    path("audit/", audit.index, name="audit"),
+    path("audit/export/", audit.export, name="audit-export"),
+]
+
 urlpatterns = (
     location_urls
     + run_urls
@@ -169,4 +176,5 @@ urlpatterns = (
     + inbox_urls
     + search_urls
     + share_urls
+    + audit_urls
 )

@@ -41,6 +41,8 @@ READ = {
     "hosts",
     *("locations-found", "location-paths", "run-questions", "site-notice", "code-difference"),
 }
+# Without the setting AUDIT, and for read-only users, there is no such page. See tests/audit/test_page.py.
+HIDDEN = {"audit", "audit-export"}
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
 FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "share-preview-rows"} - {
     *("share-preview-picture", "locations-found", "location-paths", "code-difference")
@@ -49,6 +51,7 @@ FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "shar
     "settings-save",
     "search-save",
     "search-remove",
+    *HIDDEN,
 }
 # GET shows these forms and changes nothing, POST sends them.
 FORMS = {
@@ -154,7 +157,7 @@ def rows() -> dict[str, int]:
 
 
 def test_each_address_is_listed() -> None:
-    assert set(ALL) == READ | FORMS | SENT | LOGIN | PUBLIC | BY_LINK
+    assert set(ALL) == READ | FORMS | SENT | LOGIN | PUBLIC | BY_LINK | HIDDEN
     assert {str(route.pattern) for route in websocket_urlpatterns} == SOCKETS
 
 
@@ -176,7 +179,7 @@ def test_get_requests_start_nothing_and_have_a_content_security_policy(
     for name, address in addresses.items():
         answer = runner.get(address)
         is_redirect = name in {"run-again", "run-jump", "checkpoint", "compare-export", "checkpoint-history"}
-        shown = {405} if name in SENT else {302} if is_redirect else {200, 204}
+        shown = {405} if name in SENT else {302} if is_redirect else {404} if name in HIDDEN else {200, 204}
         assert answer.status_code in shown, (name, answer.status_code)
         assert answer.status_code != 405 or b"It only accepts a submitted form" in answer.content, name
         policy = answer["Content-Security-Policy"]

@@ -18,9 +18,10 @@ from viewer.messages.translation import translate
 from viewer.models import Annotation, Run, ShareLink
 from viewer.presentation.comparison_references import reference_to
 from viewer.presentation.export import FORMATS, OTLP, TESTS, file_name
-from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, subject_of
+from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, revoke_link, subject_of
 from viewer.presentation.shared_objects import Shared, Subject, find_shared
 from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
+from viewer.records.audit import Action, Audited, record
 from viewer.records.permissions import can_share
 from viewer.validation import COLLECTOR, OPTIONAL_NAME, TEXT, shortened
 from viewer.web.login_links import owner
@@ -184,7 +185,7 @@ def _shares_revoked(pk: int) -> Output:
     link = ShareLink.objects.select_related("made_by").filter(pk=pk).first()
     if link is None:
         raise CommandError(_("There is no share link %d.") % pk)
-    link.revoke()
+    revoke_link(link)
     return Output(_shares_document(link), [_("Revoked: %s") % link.title])
 
 
@@ -248,6 +249,7 @@ def _add_export_arguments(parser: CommandParser) -> None:
 def _handle_export(options: Mapping[str, Any]) -> Output:
     """Write the file, which must not exist, or return its text for standard output. Raises CommandError."""
     run, wanted = checkpoint_at(options["checkpoint"]).run, {**FORMATS, **TESTS}[options["format"]]
+    record(Action.EXPORTED, Audited.RUN, run.uid, options["format"])
     document = {"run": run.key, "format": options["format"]}
     if options["to"] is not None:
         return _sent(run, options, document)

@@ -44,6 +44,7 @@ from viewer.models import Checkpoint, Job
 from viewer.presentation.calls import CallView, call_views, recorded_calls_of
 from viewer.presentation.jobs.status import status_label
 from viewer.presentation.replays import ReplayedAnswer, new_answers, replayed_name
+from viewer.records.audit import Action, Audited, record
 from viewer.validation import NAME
 
 # Characters of an answer in the list.
@@ -63,7 +64,9 @@ def _add_arguments(parser: CommandParser) -> None:
 
 def _handle(options: Mapping[str, Any]) -> Output:
     """The redacted calls, after an import of the location. Raises CommandError."""
-    views = _views(checkpoint_at(options["checkpoint"]))
+    checkpoint = checkpoint_at(options["checkpoint"])
+    record(Action.OPENED, Audited.CALL, checkpoint.pk)
+    views = _views(checkpoint)
     if not options["call"]:
         return Output({"calls": [_document(view) for view in views]}, list(_list_lines(views)))
     found = _named(views, options["call"])

@@ -41,6 +41,7 @@ from viewer.presentation.comparison import SECTIONS, ComparedRow, changed_lines,
 from viewer.presentation.comparison_references import reference_to
 from viewer.presentation.comparison_sides import compared_checkpoints
 from viewer.presentation.run.head import listing_texts
+from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import stored_contents
 from viewer.records.locations import is_indexed
 
@@ -165,6 +166,7 @@ def _add_info_arguments(parser: CommandParser) -> None:
 def _handle_info(options: Mapping[str, Any]) -> Output:
     """The stored, redacted copy, after an import of its location. Raises CommandError."""
     row = checkpoint_at(options["checkpoint"])
+    record(Action.OPENED, Audited.CHECKPOINT, row.pk)
     contents, first = stored_contents(row), _info_first_contents(row)
     document = {**checkpoint_document(row), **engine_of(contents).info(contents, first)}
     lines = list(_info_lines(row, contents, first))
@@ -248,6 +250,7 @@ def _handle_diff(options: Mapping[str, Any]) -> Output:
     except CommandError as error:
         error.returncode = FAILED
         raise
+    record(Action.OPENED, Audited.COMPARISON, " ".join(str(one.pk) for one in found))
     compared = compared_checkpoints([(reference_to(one), one) for one in found])
     for side in compared.sides:
         if side.problem:

@@ -14,7 +14,7 @@ from viewer.formats import moment_text
 from viewer.messages.translation import translate
 from viewer.models import Host, Location, Pool
 from viewer.presentation.hosts import ShownHost, in_use_text, shown_hosts
-from viewer.records.hosts import PoolRefused, change_pool
+from viewer.records.hosts import PoolRefused, change_pool, drain, remove_unused
 from viewer.stores.addresses import name_in
 from viewer.validation import NAME, one_line
 
@@ -55,8 +55,8 @@ def _handle_hosts(options: Mapping[str, Any]) -> Output:
         if host is None:
             raise CommandError(_("There is no host %s.") % name)
         if not options["remove"]:
-            host.change_drained(is_drained=bool(options["drain"]))
-        elif not host.remove_if_unused():
+            drain(host, is_drained=bool(options["drain"]))
+        elif not remove_unused(host):
             raise CommandError(in_use_text(host))
     hosts = shown_hosts()
     return Output({"hosts": [_hosts_document(one) for one in hosts]}, _hosts_lines(hosts))

@@ -13,6 +13,7 @@ from viewer.cli.rows import checkpoint_document
 from viewer.host_requests import IndexNow, ask
 from viewer.messages.translation import translate
 from viewer.models import Location, SearchEntry
+from viewer.records.audit import Action, Audited, record
 from viewer.records.search import Results, SearchRefused, SearchResult, progress, search
 from viewer.records.search_filters import FILTER_TYPES, STATUSES, Filters, filters_from
 from viewer.validation import NAME, OptionType, number_option
@@ -104,6 +105,7 @@ def _handle_search(options: Mapping[str, Any]) -> Output:
         found = search(filters, most=options["limit"])
     except SearchRefused as error:
         raise CommandError(translate(error)) from None
+    record(Action.SEARCHED, Audited.SEARCH, detail=filters.names)
     behind = progress()
     document = {
         "count": found.count,

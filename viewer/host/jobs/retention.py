@@ -22,6 +22,7 @@ from viewer.host.jobs.files import job_storages, storage_of
 from viewer.host_requests import DraftFile, StoredKind
 from viewer.models import BucketObject, Checkpoint, Job, JobEvent, RecordedCode, StoredCopy
 from viewer.records import bucket
+from viewer.records.audit import Action, ActorKind, Audited, acting_for, delete_before, record
 from viewer.records.drafts import drafts_of
 
 # Drafts: forks in the scratch stores of their jobs, which hold real values and are deleted when unneeded.
@@ -142,6 +143,7 @@ def remove(old: Old, is_stopping: Callable[[], bool] = lambda: False) -> tuple[i
         jobs += _remove_job(job)
     RecordedCode.objects.filter(jobs=None).delete()
     if events or jobs:
+        record(Action.PRUNED, Audited.JOB, detail=f"{events} events and {jobs} jobs")
         # Deleted pages may still be in the log.
         clear_log()
     return events, jobs
@@ -194,14 +196,18 @@ def remove_once_a_day(is_stopping: Callable[[], bool] = lambda: False) -> tuple[
     Only one process does so on a day. What is left when it ``is_stopping`` waits for the next day.
     """
     days = settings.RETENTION_EVENT_DAYS, settings.RETENTION_JOB_DAYS
+    audit_days = settings.RETENTION_AUDIT_DAYS
     today = timezone.now().date().isoformat()
     lock = lock_named(LOCK)
-    if days == (None, None) or lock.note() == today:
+    if {*days, audit_days} == {None} or lock.note() == today:
         return None
     with lock.held(note=today) as is_ours:
         if not is_ours:
             return None
-        events, jobs = remove(old_data(*days), is_stopping)
+        with acting_for({"kind": ActorKind.SERVER, "name": ""}):
+            events, jobs = remove(old_data(*days), is_stopping)
+            if audit_days is not None:
+                delete_before(audit_days)
     if events or jobs:
         logger.info("removed %d events and %d jobs", events, jobs)
     return events, jobs

@@ -1,10 +1,11 @@
 """The list of locations: adding, moving and removing them by their paths."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
@@ -19,6 +20,7 @@ from viewer.host_requests import UnknownLocation, WouldBeLost
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Location, Project, StoredCopy
 from viewer.records import bucket
+from viewer.records.audit import Action, Audited, record
 from viewer.records.locations import NotLocal, is_indexed, path_of, removal_blocker
 from viewer.stores.addresses import (
     SAVER_PREFIX,
@@ -74,10 +76,19 @@ def open_location(path: str | Path, roots: Sequence[Path] | None = None) -> Loca
         raise UnknownLocation(" ".join(filter(None, (translate(error), _similar(found))))) from None
     if known is None:
         defaults = {"store_kind": kind, "identity": identity, "engine": engine}
-        return Location.objects.here().get_or_create(path=str(found), defaults=defaults)[0]
+        return add_location(str(found), defaults)[0]
     if known.store_kind == kind:
         known.pin(identity)
     return known
+
+
+def add_location(path: str, defaults: Mapping[str, Any]) -> tuple[Location, bool]:
+    """Return the location at a path of this machine, and whether it is new, with these values."""
+    with transaction.atomic():
+        location, is_new = Location.objects.here().get_or_create(path=path, defaults=defaults)
+        if is_new:
+            record(Action.ADDED, Audited.LOCATION, location.uid, path)
+    return location, is_new
 
 
 def addable_databases() -> list[str]:
@@ -111,7 +122,7 @@ def _open_database(name: str) -> Location:
             defaults = {"store_kind": reader.kind, "engine": reader.engine()}
     except LocationUnreadable as error:
         raise UnknownLocation(translate(error)) from None
-    return Location.objects.here().get_or_create(path=path, defaults=defaults)[0]
+    return add_location(path, defaults)[0]
 
 
 def _open_saver(text: str, roots: Sequence[Path] | None) -> Location:
@@ -133,7 +144,7 @@ def _open_saver(text: str, roots: Sequence[Path] | None) -> Location:
                 "project": Project.objects.here().filter(folder=str(found)).first(),
             }
             path = path_of_saver(str(found), named)
-            return Location.objects.here().get_or_create(path=path, defaults=defaults)[0]
+            return add_location(path, defaults)[0]
     raise UnknownLocation(
         _(
             "No checkpoint saver was found: name it as saver:FOLDER:module:name, or in the entry "
@@ -272,7 +283,9 @@ def change_path(location: Location, path: str | Path, roots: Sequence[Path] | No
                     _("None of its checkpoints are at %(path)s. Add that as a new location.")
                     % {"path": found}
                 )
-            location.move(str(found), str(reader.identity))
+            with transaction.atomic():
+                location.move(str(found), str(reader.identity))
+                record(Action.CHANGED, Audited.LOCATION, location.uid, str(found))
     except LocationUnreadable as error:
         raise UnknownLocation(translate(error)) from None
 
@@ -325,3 +338,4 @@ def _remove(key: int) -> None:
         raise WouldBeLost(reason)
     bucket.release(StoredCopy.objects.filter(checkpoint__location=location))
     location.delete()
+    record(Action.REMOVED, Audited.LOCATION, location.uid, location.path)

@@ -23,6 +23,7 @@ from viewer.messages.message import UserMessage
 from viewer.models import Annotation, Checkpoint, Location, PreflightCheck, StoredCopy
 from viewer.models.columns import in_slices
 from viewer.records import bucket
+from viewer.records.audit import Action, Audited, Result, record
 from viewer.records.checkpoint_rows import keyed_digest
 from viewer.records.locations import keeps_files
 from viewer.redaction import MARKER
@@ -286,6 +287,8 @@ def prune(location: Location, rules: PruneRules, digest: str) -> Pruned:
     plan = fresh_plan(location, rules)
     if not (plan.rows or plan.pruned) or plan.digest != digest:
         raise PruneRefused("prune.plan_changed")
+    # Before anything is deleted: files are part of no transaction.
+    record(Action.PRUNED, Audited.LOCATION, location.uid, _pruned_text(plan))
     try:
         with import_lock(location):
             address, is_recorded = address_of(location), recorded_in(plan)
@@ -294,6 +297,7 @@ def prune(location: Location, rules: PruneRules, digest: str) -> Pruned:
         if isinstance(error, RowChanged):
             # Its fingerprint is the same, so that an import would not read it again.
             location.checkpoints.filter(source_key=error.key).update(fingerprint="")
+        record(Action.PRUNED, Audited.LOCATION, location.uid, _pruned_text(plan), Result.NOT_DONE)
         raise PruneRefused(error.message.code, **error.message.values) from None
     not_deleted = {one.key for one in kept}
     deleted = [row.source_key for row in plan.rows if row.source_key not in not_deleted]
@@ -301,6 +305,11 @@ def prune(location: Location, rules: PruneRules, digest: str) -> Pruned:
     import_location(location)
     copies = delete_copies(location, [*plan.rows, *plan.pruned]) if plan.deletes_copies else 0
     return Pruned(deleted, [KeptEntry(one.key, one.reason) for one in kept], copies)
+
+
+def _pruned_text(plan: PrunePlan) -> str:
+    copies = ", and stored copies" if plan.deletes_copies else ""
+    return f"{len(plan.rows) or len(plan.pruned)} checkpoints{copies}"
 
 
 def recorded_in(plan: PrunePlan) -> Callable[[Entry, str], bool]:

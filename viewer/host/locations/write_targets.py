@@ -8,7 +8,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from viewer.engines import DEFAULT
-from viewer.host.locations.adding import is_same, permitted_path
+from viewer.host.locations.adding import add_location, is_same, permitted_path
 from viewer.host.locations.sources import address_at
 from viewer.host.reading.location_reader import open_reader
 from viewer.host_requests import UnknownLocation, WriteTarget
@@ -89,16 +89,14 @@ def open_write_target(target: WriteTarget, project: Project, engine: str = DEFAU
             identity = str(found.identity)
     except LocationUnreadable as error:
         raise UnknownLocation(translate(error)) from None
-    location, is_new = Location.objects.here().get_or_create(
-        path=target.path,
-        defaults={
-            "store_kind": target.store_kind,
-            "project": project,
-            "pool": pool_of(project),
-            "identity": identity,
-            "engine": engine,
-        },
-    )
+    defaults = {
+        "store_kind": target.store_kind,
+        "project": project,
+        "pool": pool_of(project),
+        "identity": identity,
+        "engine": engine,
+    }
+    location, is_new = add_location(target.path, defaults)
     if not is_new and location.identity and not is_same(location.identity, identity):
         if existed:
             raise UnknownLocation(_("%s was replaced after it was added: open its location first.") % path)

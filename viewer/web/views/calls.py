@@ -22,6 +22,7 @@ from viewer.presentation.calls import (
 )
 from viewer.presentation.jobs.pages import shown_job
 from viewer.presentation.replays import answers_of, recorded_call, replays_of
+from viewer.records.audit import Audited, opens
 from viewer.records.permissions import viewer_allowed
 from viewer.web.launch.fork_links import editable_parts_of
 from viewer.web.launch.page import StartingPoint
@@ -72,6 +73,7 @@ def _call_page(request: HttpRequest, checkpoint: Checkpoint, call: str) -> HttpR
         return render(request, "calls/page.html", {**context, "not_readable": error.message})
     context["found"] = found = call_named(calls_in(contents), call, checkpoint)
     if found:
+        opens(Audited.CALL, f"{checkpoint.pk}/{found.view.call.name}")
         can_fork = found.view.call.part in editable_parts_of(request.user, checkpoint, contents)
         context["fork_query"] = _fork_query(found.view.call) if can_fork else ""
         context |= _replays_of(checkpoint, found.view, can_fork)

@@ -28,6 +28,7 @@ from viewer.presentation.comparison_sides import (
 from viewer.presentation.export_comparison import COMPARISON_FORMATS, comparison_file_name
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.sweeps import members_of, unfinished_members
+from viewer.records.audit import Audited, opens
 from viewer.records.permissions import viewer_allowed
 from viewer.web.launch.fork_links import editable_parts_of
 from viewer.web.views.exports import download
@@ -117,6 +118,7 @@ def export(request: HttpRequest) -> HttpResponse:
 def _compared(query: QueryDict, members: Mapping[str, str]) -> Comparison:
     """The sides that an address names, in its order."""
     found = compared([*query.getlist("a")[:1], *members, *query.getlist("b")])
+    opens(Audited.COMPARISON, " ".join(str(side.checkpoint.pk) for side in found.sides))
     return replace(found, sides=sides_by_score(found.sides, query.get("sort", "")))
 
 

@@ -13,6 +13,7 @@ from viewer.host_requests import ImportRun, ask
 from viewer.messages.translation import translate
 from viewer.models import Run
 from viewer.presentation.export import FORMATS, TESTS, file_name
+from viewer.records.audit import Audited, opens
 from viewer.records.permissions import viewer_allowed
 
 
@@ -23,6 +24,7 @@ def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     if (wanted := {**FORMATS, **TESTS}.get(request.GET.get("format", "html"))) is None:
         raise Http404
     run = get_object_or_404(Run.objects.select_related("location__project", "parent"), uid=uid)
+    opens(Audited.RUN, run.uid, request.GET.get("format", "html"))
     if ask(ImportRun(run.pk)).is_news:
         run.refresh_from_db()
     try:

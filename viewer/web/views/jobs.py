@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -26,6 +27,7 @@ from viewer.presentation.reproduction import command_of, reproduction_of, script
 from viewer.presentation.run.head import jump_target
 from viewer.presentation.run_list import paused_runs
 from viewer.records import hosts, questions
+from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import contents_at, shown_body
 from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.options import DailyLimitsForm, StartTimeForm
@@ -55,7 +57,9 @@ def day_limits(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         context = _listed(request) | {"day": limits_of_day(form), "shows_limits": True}
         return render(request, "jobs/list.html", context, status=422)
-    DayLimits.change(form.limits)
+    with transaction.atomic():
+        DayLimits.change(form.limits)
+        record(Action.CHANGED, Audited.LIMITS, detail=", ".join(form.limits))
     messages.success(request, _("Limits saved."))
     return redirect("jobs")
 

@@ -4,6 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
+from django.db import transaction
 from django.db.models import Case, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -40,6 +41,7 @@ from viewer.presentation.hosts import hosts_if_several, refusals_at
 from viewer.presentation.jobs.status import workers_of
 from viewer.presentation.location_list import location_list
 from viewer.presentation.run_list import run_list
+from viewer.records.audit import Action, Audited, record
 from viewer.records.hosts import PoolRefused, change_pool, chosen_host
 from viewer.records.locations import is_indexed, keeps_files, removal_blocker
 from viewer.records.permissions import viewer_allowed
@@ -220,7 +222,9 @@ def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
 def cancel_import(request: HttpRequest, uid: UUID) -> HttpResponse:
     """End an import in the background. What it has stored stays."""
     location = get_object_or_404(Location, uid=uid)
-    location.cancel_import()
+    with transaction.atomic():
+        location.cancel_import()
+        record(Action.CANCELLED, Audited.LOCATION, location.uid, "import")
     return redirect(location)
 
 
@@ -228,7 +232,10 @@ def cancel_import(request: HttpRequest, uid: UUID) -> HttpResponse:
 def accept_replacement(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Accept the folder or file that replaced the location, as confirmed by a person."""
     location = get_object_or_404(Location, uid=uid)
-    if not location.accept_replacement(request.POST.get("identity", "")):
+    with transaction.atomic():
+        if is_accepted := location.accept_replacement(request.POST.get("identity", "")):
+            record(Action.CHANGED, Audited.LOCATION, location.uid, "replacement")
+    if not is_accepted:
         messages.error(request, _("It changed after this page was loaded. Nothing was accepted."))
     ask(ImportLocation(location.pk, newest_first=True))
     return redirect(location)

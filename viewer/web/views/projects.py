@@ -4,6 +4,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -28,6 +29,7 @@ from viewer.host_requests import (
 from viewer.messages.translation import translate
 from viewer.models import Location, Project
 from viewer.records.annotations import has_changed, mark_of
+from viewer.records.audit import Action, Audited, record
 from viewer.web.forms.locations import ProjectForm, initial_of
 from viewer.web.forms.options import DailyLimitsForm
 from viewer.web.views.server import limits_of_project
@@ -66,7 +68,9 @@ def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
     if not form.is_valid():
         proposed = ask(ProposeProject(location.path, location.engine), host=location.host_id)
         return _page(request, location, proposed, None, form)
-    project.change_limits(form.limits)
+    with transaction.atomic():
+        project.change_limits(form.limits)
+        record(Action.CHANGED, Audited.PROJECT, project.pk, "limits: " + ", ".join(form.limits))
     messages.success(request, _("Limits saved."))
     back = urlencode({"next": _safe_next(request)})
     return redirect(f"{reverse('project', args=[location.uid])}?{back}#limits")
@@ -198,6 +202,7 @@ def _confirm(location: Location, form: ProjectForm, request: HttpRequest) -> Pro
     location.project = project
     location.save(update_fields=["project"])
     location.ask_source_again()
+    record(Action.CHANGED, Audited.PROJECT, project.pk, folder)
     return project
 
 

@@ -17,7 +17,7 @@ from sesame.views import LoginView
 
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.models import ReaderSettings
-from viewer.records.permissions import viewer_allowed
+from viewer.records.permissions import can_run, viewer_allowed
 
 # Login with a one-time link.
 
@@ -63,7 +63,7 @@ def show_settings(request: HttpRequest) -> HttpResponse:
     choices = {"themes": ReaderSettings.Theme, "time_zones": ReaderSettings.TimeZone}
     choices |= {"clocks": ReaderSettings.Clock, "densities": ReaderSettings.Density}
     context: dict[str, Any] = {name: values.choices for name, values in choices.items()}
-    context["languages"] = settings.LANGUAGES
+    context |= {"languages": settings.LANGUAGES, "has_audit": settings.AUDIT and can_run(request.user)}
     return render(request, "reader_settings/page.html", context)
 
 

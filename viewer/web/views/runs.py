@@ -44,6 +44,7 @@ from viewer.presentation.spans import (
     why_job_is_empty,
     window_in,
 )
+from viewer.records.audit import Audited, opens
 from viewer.records.lineage.drawing import NoLayout
 from viewer.records.permissions import viewer_allowed
 from viewer.web.login_links import number_in
@@ -64,6 +65,8 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     # A page without a selection shows the newest rows.
     run = _imported(uid, newest_first=not request.GET)
     checkpoint = selected_checkpoint(run, request.GET.get("at", ""), request.GET.get("branch", ""))
+    if checkpoint and "at" in request.GET:
+        opens(Audited.CHECKPOINT, checkpoint.pk)
     context = detail_context(request, run, checkpoint)
     if request.headers.get("HX-Target") == "detail":
         response = render(request, "checkpoints/_detail.html", context)

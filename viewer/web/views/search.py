@@ -20,6 +20,7 @@ from viewer.models import Location, SavedSearch, SearchEntry, SearchFacet, uuid_
 from viewer.presentation.location_list import MAX_OFFERED, offered
 from viewer.presentation.palette import commands_for
 from viewer.presentation.run.rows import trigger_label
+from viewer.records.audit import Audited, opens
 from viewer.records.permissions import can_run, viewer_allowed
 from viewer.records.search import Results, SearchRefused, progress, search
 from viewer.records.search_filters import (
@@ -161,6 +162,7 @@ def index(request: HttpRequest) -> HttpResponse:
     if not is_part and "" in request.GET.values():
         # The address of a submitted form, without its empty fields.
         return redirect(f"{reverse('search')}?{filters.query}")
+    opens(Audited.SEARCH, "", filters.names)
     position = number_in(request.GET.get("before", ""), max_digits=15)
     context = {"filters": filters, "results": Results(), "progress": progress()}
     try:

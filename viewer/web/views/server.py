@@ -29,7 +29,7 @@ from viewer.presentation.run_list import attention, run_list
 from viewer.presentation.trends import overview
 from viewer.records.annotations import mark_of
 from viewer.records.drafts import drafts_of
-from viewer.records.hosts import chosen_host
+from viewer.records.hosts import chosen_host, drain, remove_unused
 from viewer.records.limits import limits_in, midnight, usage_of
 from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.options import DailyLimitsForm, limit_texts
@@ -74,7 +74,7 @@ def hosts(request: HttpRequest) -> HttpResponse:
 def drain_host(request: HttpRequest, pk: int) -> HttpResponse:
     """Have a host take no new jobs, or take jobs again."""
     host = get_object_or_404(Host, pk=pk)
-    host.change_drained(is_drained=request.POST.get("drained") == "yes")
+    drain(host, is_drained=request.POST.get("drained") == "yes")
     if host.is_drained:
         text = _("%(host)s takes no new jobs. Those that run continue; others wait.")
     else:
@@ -87,7 +87,7 @@ def drain_host(request: HttpRequest, pk: int) -> HttpResponse:
 def remove_host(request: HttpRequest, pk: int) -> HttpResponse:
     """Remove a host that is away and has nothing."""
     host = get_object_or_404(Host, pk=pk)
-    if host.remove_if_unused():
+    if remove_unused(host):
         messages.success(request, _("Removed %(path)s.") % {"path": host.name})
     else:
         messages.error(request, in_use_text(host))

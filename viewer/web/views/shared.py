@@ -28,6 +28,7 @@ from viewer.presentation.run.window import window_of
 from viewer.presentation.share_links import is_program, is_view, link_for, state_of
 from viewer.presentation.shared_objects import Shared, lineage_png, paths_of, without_paths
 from viewer.records.annotations import annotations_in
+from viewer.records.audit import act_as_link
 from viewer.records.bodies import body_of, contents_at
 from viewer.records.lineage.drawing import NoLayout
 from viewer.records.search import Results, SearchRefused, search
@@ -274,6 +275,7 @@ def show(request: HttpRequest, token: str) -> HttpResponse:
     if found is None:
         return dead_link(request)
     link, shared = found
+    act_as_link(link.pk)
     if is_program(request):
         return render(
             request, "shared/unfurled.html", {"link": link, "shared": shared, **_image(request, found)}

@@ -17,7 +17,7 @@ from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from viewer.models import ShareLink
-from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, shared_by
+from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, revoke_link, shared_by
 from viewer.presentation.shared_objects import Shared, find_shared, subject_at, subject_in
 from viewer.web.views.shared import origin_of, shared_page, shared_picture, shared_rows
 
@@ -81,7 +81,7 @@ def index(request: HttpRequest) -> HttpResponse:
 def revoke(request: HttpRequest, pk: int) -> HttpResponse:
     """Revoke a link. Its open pages end at once."""
     link = get_object_or_404(ShareLink, pk=pk)
-    link.revoke()
+    revoke_link(link)
     messages.success(request, _("Revoked the link to %(title)s.") % {"title": link.title})
     return redirect("shares")
 

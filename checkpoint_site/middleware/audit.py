@@ -1,0 +1,167 @@
+"""Records who sends a request, what they opened, and what they tried in vain (viewer/records/audit.py).
+
+What a request has changed is recorded where it is changed, in the same transaction.
+"""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
+from django.core.exceptions import MiddlewareNotUsed
+from django.dispatch import receiver
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from checkpoint_site.middleware.throttle import client_address
+from viewer.records.audit import Action, Actor, ActorKind, Audited, Result, acting, record
+
+# What opening each address is. Lists, and parts of a page that show no more than the page, are not recorded.
+READS = {
+    "location": (Action.OPENED, Audited.LOCATION),
+    "project": (Action.OPENED, Audited.PROJECT),
+    "run": (Action.OPENED, Audited.RUN),
+    "run-timeline": (Action.OPENED, Audited.RUN),
+    "run-export": (Action.EXPORTED, Audited.RUN),
+    "checkpoint-raw": (Action.EXPORTED, Audited.CHECKPOINT),
+    "checkpoint-history": (Action.OPENED, Audited.CHECKPOINT),
+    "checkpoint-calls": (Action.OPENED, Audited.CALL),
+    "checkpoint-call": (Action.OPENED, Audited.CALL),
+    "code-difference": (Action.OPENED, Audited.CHECKPOINT),
+    "fork": (Action.OPENED, Audited.CHECKPOINT),
+    "resume": (Action.OPENED, Audited.CHECKPOINT),
+    "publish": (Action.OPENED, Audited.CHECKPOINT),
+    "new-sweep": (Action.OPENED, Audited.CHECKPOINT),
+    "replay": (Action.OPENED, Audited.CALL),
+    "replay-all": (Action.OPENED, Audited.CALL),
+    "job-answers": (Action.OPENED, Audited.JOB),
+    "compare": (Action.OPENED, Audited.COMPARISON),
+    "compare-export": (Action.EXPORTED, Audited.COMPARISON),
+    "search": (Action.SEARCHED, Audited.SEARCH),
+    "job": (Action.OPENED, Audited.JOB),
+    "job-timeline": (Action.OPENED, Audited.JOB),
+    "sweep": (Action.OPENED, Audited.SWEEP),
+    "question": (Action.OPENED, Audited.QUESTION),
+    "shares": (Action.OPENED, Audited.SHARE),
+    "shared": (Action.OPENED, Audited.SHARE),
+    "audit": (Action.OPENED, Audited.AUDIT),
+    "audit-export": (Action.EXPORTED, Audited.AUDIT),
+}
+# Requested by htmx as a part of a page, but for more than the page shows.
+PARTS = {"search", "checkpoint-history"}
+# What sending a form to each address does. An entry is stored here only if nothing was done.
+ACTS = {
+    "login-link": (Action.LOGGED_IN, Audited.USER),
+    "location-add": (Action.ADDED, Audited.LOCATION),
+    "location-path": (Action.CHANGED, Audited.LOCATION),
+    "location-pool": (Action.CHANGED, Audited.LOCATION),
+    "location-cancel-import": (Action.CANCELLED, Audited.LOCATION),
+    "location-replaced": (Action.CHANGED, Audited.LOCATION),
+    "location-remove": (Action.REMOVED, Audited.LOCATION),
+    "prune": (Action.PRUNED, Audited.LOCATION),
+    "project": (Action.CHANGED, Audited.PROJECT),
+    "project-limits": (Action.CHANGED, Audited.PROJECT),
+    "new-run": (Action.STARTED, Audited.JOB),
+    "fork": (Action.STARTED, Audited.JOB),
+    "resume": (Action.STARTED, Audited.JOB),
+    "publish": (Action.STARTED, Audited.JOB),
+    "replay": (Action.STARTED, Audited.JOB),
+    "replay-all": (Action.STARTED, Audited.SWEEP),
+    "compare-score": (Action.STARTED, Audited.JOB),
+    "new-sweep": (Action.STARTED, Audited.SWEEP),
+    "bulk-fork": (Action.STARTED, Audited.SWEEP),
+    "bulk-resume": (Action.STARTED, Audited.SWEEP),
+    "annotation": (Action.CHANGED, Audited.RUN),
+    "annotation-star": (Action.CHANGED, Audited.RUN),
+    "share": (Action.SHARED, Audited.SHARE),
+    "share-revoke": (Action.REVOKED, Audited.SHARE),
+    "day-limits": (Action.CHANGED, Audited.LIMITS),
+    "job-start": (Action.CHANGED, Audited.JOB),
+    "job-cancel": (Action.CANCELLED, Audited.JOB),
+    "job-give-up": (Action.CANCELLED, Audited.JOB),
+    "question-answer": (Action.ANSWERED, Audited.QUESTION),
+    "host-drain": (Action.CHANGED, Audited.HOST),
+    "host-remove": (Action.REMOVED, Audited.HOST),
+}
+
+
+class Audit:
+    """Middleware: names the actor of a request, and records it unless what it has called did."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        if not settings.AUDIT:
+            raise MiddlewareNotUsed
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        token = acting.set(None)
+        try:
+            response = self.get_response(request)
+            if (actor := acting.get()) and not actor.recorded:
+                record_request(request, response, actor)
+        finally:
+            acting.reset(token)
+        return response
+
+    def process_view(
+        self,
+        request: HttpRequest,
+        view: Callable[..., HttpResponseBase],
+        arguments: tuple[Any, ...],
+        named: dict[str, Any],
+    ) -> None:
+        """Name the actor. Views that respond without a data folder have none."""
+        if getattr(view, "without_data", False):
+            return
+        remote = request.META.get("REMOTE_ADDR") or ""
+        address = client_address(remote, request.headers.get("X-Forwarded-For", ""))
+        kind = ActorKind.USER if request.user.is_authenticated else ActorKind.VISITOR
+        acting.set(Actor(kind, request.user.get_username(), address))
+
+
+def record_request(request: HttpRequest, response: HttpResponseBase, actor: Actor) -> None:
+    """Record that something was opened, or that nothing was done."""
+    match = request.resolver_match
+    assert match
+    route, status = match.url_name or "", HTTPStatus(response.status_code)
+    is_sent = request.method == "POST"
+    action, kind = (ACTS if is_sent else READS).get(route, (None, None))
+    if action is None or kind is None or request.method == "HEAD":
+        return
+    is_refused = status == HTTPStatus.FORBIDDEN
+    # Anybody could fill the database, so only what is throttled is recorded of strangers.
+    if actor.kind == ActorKind.VISITOR and not (route == "login-link" and is_refused):
+        return
+    if not is_sent and not is_refused:
+        is_part = "HX-Request" in request.headers and "HX-Boosted" not in request.headers
+        if status != HTTPStatus.OK or (is_part and route not in PARTS):
+            return
+    # Only keys of rows. Other parts of an address are texts that anybody may have typed.
+    keys = "/".join(str(value) for value in match.kwargs.values() if isinstance(value, UUID | int))
+    opened = None if is_sent or is_refused else actor.opened
+    kind, key, detail = opened or (kind, keys, "")
+    record(action, kind, key, detail, Result.NOT_DONE if is_sent or is_refused else Result.DONE)
+
+
+@receiver(user_logged_in)
+def record_login(user: Any, **_more: Any) -> None:
+    """Record a login, in the transaction that uses a login link."""
+    if actor := acting.get():
+        actor.kind, actor.name = ActorKind.USER, user.get_username()
+    record(Action.LOGGED_IN, Audited.USER, user.pk)
+
+
+@receiver(user_logged_out)
+def record_logout(user: Any, **_more: Any) -> None:
+    """Record a logout."""
+    if user:
+        record(Action.LOGGED_OUT, Audited.USER, user.pk)
+
+
+@receiver(user_login_failed)
+def record_failed_login(**_more: Any) -> None:
+    """Record a refused login without the name, in whose place people type passwords."""
+    if acting.get():
+        record(Action.LOGGED_IN, Audited.USER, result=Result.NOT_DONE)

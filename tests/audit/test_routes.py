@@ -1,0 +1,217 @@
+"""Each address that changes something or shows a checkpoint is recorded. A new one fails until it is."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from django.test import Client
+from django.urls import reverse
+
+from checkpoint_site.middleware.audit import ACTS, READS
+from tests.views.access import test_urls
+from tests.views.access.test_urls import ALL, BY_LINK, FORMS, HIDDEN, LOGIN, READ, SENT, addresses
+from tests.views.bulk import test_bulk
+from tests.views.conftest import check, checkpoint, entity, location
+from tests.views.forking import CREW, filled, stored
+from tests.views.launch.test_new_runs import form_of
+from viewer.host_requests import ListPrunable, PruneRules, ask
+from viewer.models import AuditEntry, Checkpoint, Host, Job, Location, PreflightCheck, Question, ShareLink
+from viewer.presentation.share_links import make_link
+from viewer.presentation.shared_objects import Subject, find_shared
+from viewer.web.login_links import teammate
+
+__all__ = ["addresses", "check", "checkpoint", "entity", "location"]
+Made = tuple[str, dict[str, Any]]
+# Forms that change nothing but what one person sees, that show a plan, or that read what is new.
+UNRECORDED = {name for name in SENT if name.endswith("-plan")} | {
+    *("location-refresh", "checkpoint-graph", "fork-next"),
+    *("search-save", "search-remove", "settings-save"),
+}
+# Lists, and parts of pages that show no more than the page does.
+LISTS = {
+    *("home", "locations", "jobs", "inbox", "hosts", "stored-data", "settings", "site-notice", "palette"),
+    *("run-rows", "run-branches", "run-jump", "run-again", "run-questions", "checkpoint", "preflight"),
+    *("jobs-waiting", "job-wait", "inbox-count", "inbox-waiting", "search-locations", "locations-found"),
+    *("location-paths", "share-preview", "share-preview-rows", "share-preview-picture"),
+    *("shared-rows", "shared-picture"),
+}
+# They show no checkpoint.
+OTHER_FORMS = {"new-run", "annotation", "prune", "share", "bulk-fork", "bulk-resume"}
+
+
+@pytest.fixture(autouse=True)
+def _enabled(settings: LazySettings, tmp_path: Path) -> None:
+    settings.AUDIT, settings.CHECKPOINT_ROOTS = True, [tmp_path.resolve()]
+
+
+def recorded() -> list[tuple[str, str, str]]:
+    """The entries, without those of the fixtures at the terminal."""
+    found = AuditEntry.objects.exclude(actor_kind="terminal").order_by("pk")
+    return list(found.values_list("action", "kind", "result"))
+
+
+def test_each_address_is_recorded_or_listed() -> None:
+    assert set(ACTS) == (FORMS | SENT | {"login-link"}) - UNRECORDED
+    assert set(READS) == (READ | FORMS | HIDDEN | {"shared"}) - LISTS - OTHER_FORMS
+    assert set(ALL) == {*ACTS, *READS, *UNRECORDED, *LISTS} | OTHER_FORMS | LOGIN | test_urls.PUBLIC | BY_LINK
+
+
+def test_what_is_sent_in_vain_is_recorded(reader: Client, addresses: dict[str, str]) -> None:
+    for name in set(ACTS) - {"login-link"}:
+        reader.post(addresses[name], {"text": "yes"})
+        action, kind = ACTS[name]
+        assert recorded()[-1:] == [(action, kind, "not_done")], name
+    assert len(recorded()) == len(ACTS) - 1
+
+
+def test_what_is_opened_is_recorded(runner: Client, addresses: dict[str, str]) -> None:
+    # The job of these addresses is a fork, which has no answers.
+    for name in set(READS) - {"shared", "compare-export", "job-answers"}:
+        before = len(recorded())
+        runner.get(addresses[name], headers={"HX-Request": "true"} if name == "checkpoint-history" else {})
+        action, kind = READS[name]
+        assert recorded()[before:] == [(action, kind, "done")], name
+
+
+# What does each act, by the name of its address.
+
+
+def _prune(location: Location, **_more: Any) -> Made:
+    # The newest of a branch is protected.
+    stored(location, CREW)
+    digest = ask(ListPrunable(location.pk, PruneRules(0, None, "", False))).digest
+    return reverse("prune", args=[location.uid]), {"days": "0", "digest": digest}
+
+
+def _job(checkpoint: Checkpoint, **values: Any) -> Job:
+    location = checkpoint.location
+    return Job.objects.create(
+        kind=Job.Kind.FORK, location=location, project=location.project, checkpoint=checkpoint, **values
+    )
+
+
+def _question(checkpoint: Checkpoint, **_more: Any) -> Made:
+    job = _job(checkpoint, status=Job.Status.RUNNING)
+    Question.objects.create(job=job, number=1, kind="text_input", prompt="Which?")
+    return reverse("question-answer", args=[job.pk, 1]), {"text": "this one"}
+
+
+def _give_up(checkpoint: Checkpoint, **_more: Any) -> Made:
+    away = Host.objects.create(name="gpu-2", instance="2", address="gpu-2")
+    return reverse("job-give-up", args=[_job(checkpoint, status=Job.Status.RUNNING, host=away).pk]), {}
+
+
+def _moved(location: Location, **_more: Any) -> Made:
+    path = Path(location.path)
+    return reverse("location-path", args=[location.uid]), {"path": str(path.rename(path.with_name("moved")))}
+
+
+def _replaced(location: Location, **_more: Any) -> Made:
+    Location.objects.update(replaced_by="1 2")
+    return reverse("location-replaced", args=[location.uid]), {"identity": "1 2"}
+
+
+def _added(location: Location, **_more: Any) -> Made:
+    (folder := Path(location.path).with_name("another")).mkdir()
+    return reverse("location-add"), {"path": str(folder)}
+
+
+def _revoked(checkpoint: Checkpoint, **_more: Any) -> Made:
+    shared = find_shared(Subject(ShareLink.Kind.RUN, str(checkpoint.run.uid)))
+    assert shared
+    return reverse("share-revoke", args=[make_link(shared, teammate("maker", "run"))[0].pk]), {}
+
+
+def _bulk(kind: str, checkpoint: Checkpoint, client: Client) -> Made:
+    return reverse(f"bulk-{kind}"), test_bulk.sent(client, kind, [checkpoint])
+
+
+def _project(location: Location, client: Client, **_more: Any) -> Made:
+    address = reverse("project", args=[location.uid])
+    assert location.project
+    return address, {
+        "folder": location.project.folder,
+        "interpreter": location.project.interpreter,
+        "entry_points": location.project.entry_points,
+    }
+
+
+def _removed_host(**_more: Any) -> Made:
+    away = Host.objects.create(name="gpu-2", instance="2", address="gpu-2")
+    return reverse("host-remove", args=[away.pk]), {}
+
+
+def _new_run(location: Location, client: Client, **_more: Any) -> Made:
+    address = reverse("new-run", args=[location.uid])
+    return address, form_of(client, f"{address}?entry_point=crew:build")
+
+
+def _sweep(checkpoint: Checkpoint, client: Client, **_more: Any) -> Made:
+    address = reverse("new-sweep", args=[checkpoint.pk])
+    form = filled(client, checkpoint, "new-sweep", branch="tone") | {"vary-input:topic": "tea\nmilk"}
+    shown = client.post(f"{address}plan/", form).content.decode()
+    return address, form | {"shown": test_bulk.shown(shown)}
+
+
+def _simple(route: str, key: str, /, **fields: str) -> Callable[..., Made]:
+    def made(checkpoint: Checkpoint, location: Location, **_more: Any) -> Made:
+        keys: dict[str, Any] = {"location": location.uid, "run": checkpoint.run.uid, "host": location.host_id}
+        keys |= {"": None, "job": _job(checkpoint).pk if key == "job" else None}
+        return reverse(route, args=[keys[key]] if key else []), fields
+
+    return made
+
+
+ACTIONS: dict[str, Callable[..., Made]] = {
+    "location-add": _added,
+    "location-path": _moved,
+    "location-pool": _simple("location-pool", "location"),
+    "location-cancel-import": _simple("location-cancel-import", "location"),
+    "location-replaced": _replaced,
+    "location-remove": _simple("location-remove", "location"),
+    "prune": _prune,
+    "project": _project,
+    "project-limits": _simple("project-limits", "location", tokens="9"),
+    "new-run": _new_run,
+    "fork": lambda checkpoint, client, **_more: (
+        reverse("fork", args=[checkpoint.pk]),
+        filled(client, checkpoint, branch="what-if"),
+    ),
+    "resume": lambda checkpoint, client, **_more: (
+        reverse("resume", args=[checkpoint.pk]),
+        filled(client, checkpoint, "resume"),
+    ),
+    "new-sweep": _sweep,
+    "bulk-fork": lambda checkpoint, client, **_more: _bulk("fork", checkpoint, client),
+    "bulk-resume": lambda checkpoint, client, **_more: _bulk("resume", checkpoint, client),
+    "annotation": _simple("annotation", "run", name="tea"),
+    "annotation-star": _simple("annotation-star", "run"),
+    "share": lambda checkpoint, **_more: (
+        reverse("share", query={"kind": "run", "target": checkpoint.run.uid}),
+        {"days": "7"},
+    ),
+    "share-revoke": _revoked,
+    "day-limits": _simple("day-limits", "", tokens="9"),
+    "job-start": _simple("job-start", "job", start="now"),
+    "job-cancel": _simple("job-cancel", "job"),
+    "job-give-up": _give_up,
+    "question-answer": _question,
+    "host-drain": _simple("host-drain", "host", drained="yes"),
+    "host-remove": _removed_host,
+}
+# They queue their jobs as a fork does (viewer/launching/start.py): their tests need an engine.
+AS_FORKS = {"publish", "replay", "replay-all", "compare-score"}
+
+
+@pytest.mark.parametrize("name", sorted(set(ACTS) - {"login-link"} - AS_FORKS))
+def test_an_act_is_recorded_with_what_was_done(
+    name: str, runner: Client, location: Location, checkpoint: Checkpoint, check: PreflightCheck
+) -> None:
+    address, form = ACTIONS[name](checkpoint=checkpoint, location=location, client=runner)
+    before = len(recorded())
+    runner.post(address, form)
+    found = recorded()[before:]
+    assert (*ACTS[name], "done") in found, (name, found)
+    assert {result for _action, _kind, result in found} == {"done"}

@@ -1,0 +1,169 @@
+"""Writes the audit trail, in the transaction of what it records, and deletes what its retention allows.
+
+Nothing is recorded unless the setting AUDIT is on.
+"""
+
+import json
+import logging
+import os
+import pwd
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from viewer.models import AuditEntry, AuditRetention
+from viewer.redaction.values import redact
+from viewer.validation import shortened
+
+Action = AuditEntry.Action
+ActorKind = AuditEntry.ActorKind
+Audited = AuditEntry.Kind
+Result = AuditEntry.Result
+# Entries that are deleted in one transaction.
+BATCH = 1000
+# Writes each entry to AUDIT_FILE (checkpoint_site/settings.py).
+sink = logging.getLogger("forkline.audit")
+
+
+@dataclass
+class Actor:
+    """Who acts, and from which address."""
+
+    kind: str
+    name: str
+    address: str = ""
+    # What a request opened, as ``opens`` named it, and how many entries it has stored.
+    opened: tuple[Audited, str, str] | None = None
+    recorded: int = 0
+
+
+# Who has sent the present request. None at the terminal.
+acting: ContextVar[Actor | None] = ContextVar("acting", default=None)
+
+
+def record(
+    action: Action, kind: Audited, key: object = "", detail: str = "", result: Result = Result.DONE
+) -> None:
+    """Store an entry about the present actor, in the present transaction."""
+    if not settings.AUDIT:
+        return
+    actor = acting.get() or Actor(ActorKind.TERMINAL, _account())
+    entry = AuditEntry.objects.create(
+        actor_kind=actor.kind,
+        actor=_text(actor.name, 150),
+        address=_text(actor.address, 50),
+        action=action,
+        kind=kind,
+        key=_text(str(key), 200),
+        detail=_text(detail, 300),
+        result=result,
+    )
+    actor.recorded += 1
+    if settings.AUDIT_FILE:
+        transaction.on_commit(lambda: sink.info(line_of(entry)))
+
+
+def opens(kind: Audited, key: object, detail: str = "") -> None:
+    """Name what the present request opens, if its address does not."""
+    if actor := acting.get():
+        actor.opened = (kind, str(key), detail)
+
+
+def act_as_link(key: int) -> None:
+    """Name a share link as what the present request opens, and as its actor if nobody is logged in."""
+    opens(Audited.SHARE, key)
+    if (actor := acting.get()) and actor.kind == ActorKind.VISITOR:
+        actor.kind, actor.name = ActorKind.SHARE, str(key)
+
+
+def actor_as_data() -> dict[str, str] | None:
+    """Return the present actor for another host, which records what it does; None without an audit trail."""
+    if not settings.AUDIT:
+        return None
+    actor = acting.get() or Actor(ActorKind.TERMINAL, _account())
+    return {"kind": actor.kind, "name": actor.name, "address": actor.address}
+
+
+@contextmanager
+def acting_for(data: Mapping[str, str] | None) -> Iterator[None]:
+    """Within the block, act for the sender of a request, as ``actor_as_data`` described it."""
+    actor = Actor(data["kind"], data["name"], data.get("address", "")) if data else None
+    token = acting.set(actor)
+    try:
+        yield
+    finally:
+        acting.reset(token)
+
+
+def _text(text: str, most: int) -> str:
+    """The text as one line without secrets: the name of an account or of a folder may be anything."""
+    return shortened(str(redact(text)), most - 1)[:most]
+
+
+def _account() -> str:
+    """The name of the account that runs this process."""
+    with suppress(KeyError):
+        return pwd.getpwuid(os.getuid()).pw_name
+    return str(os.getuid())
+
+
+# Reading the entries.
+
+
+COLUMNS = ("id", "at", "actor_kind", "actor", "address", "action", "kind", "key", "detail", "result")
+
+
+def entries_of(
+    actor: str = "",
+    action: str = "",
+    kind: str = "",
+    key: str = "",
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> QuerySet[AuditEntry]:
+    """Return the entries that match all that is given, the newest first. ``until`` is not included."""
+    wanted = {"actor": actor, "action": action, "kind": kind, "key": key}
+    found = AuditEntry.objects.filter(**{name: value for name, value in wanted.items() if value})
+    within = (Q(at__gte=since) if since else Q()) & (Q(at__lt=until) if until else Q())
+    return found.filter(within).order_by("-pk")
+
+
+def document_of(entry: AuditEntry) -> dict[str, Any]:
+    """Return an entry as a JSON document."""
+    return {name: getattr(entry, name) for name in COLUMNS} | {"at": entry.at.isoformat()}
+
+
+def line_of(entry: AuditEntry) -> str:
+    """Return an entry as a line of JSON, in ASCII."""
+    return json.dumps(document_of(entry))
+
+
+# Retention.
+
+
+def delete_before(days: int) -> int:
+    """Delete the entries that are older than this many days, and record their number. Return it.
+
+    The only way to delete any: the database refuses it unless a row of AuditRetention allows it.
+    """
+    before = timezone.now() - timedelta(days=days)
+    deleted = 0
+    while True:
+        with transaction.atomic():
+            allowed = AuditRetention.objects.create(before=before)
+            old = AuditEntry.objects.filter(at__lt=before).order_by("pk").values_list("pk", flat=True)[:BATCH]
+            count = AuditEntry.objects.filter(pk__in=list(old)).delete()[0]
+            allowed.delete()
+            if count:
+                record(Action.PRUNED, Audited.AUDIT, detail=f"{count} older than {days} days")
+        deleted += count
+        if count < BATCH:
+            return deleted
