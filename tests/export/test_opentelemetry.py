@@ -25,6 +25,7 @@ from viewer.presentation.export import FORMATS
 
 pytestmark = pytest.mark.django_db
 COLLECTOR = Path(sys.prefix) / f"lib/python3.{sys.version_info.minor}/site-packages/rotel/rotel-agent"
+MESSAGES = {"gen_ai.input.messages", "gen_ai.output.messages"}
 HOSTILE = "</script> \"'\\\n\x1b[2J"
 
 
@@ -90,6 +91,17 @@ def test_messages_are_exported_only_if_they_are_asked_for(crew_run: Run) -> None
         assert [message["role"] for message in sent] == ["system", "user"]
         (answer,) = json.loads(span["attributes"]["gen_ai.output.messages"])
         assert answer["parts"][0]["type"] == "text" and answer["finish_reason"] == "stop"
+
+
+def test_the_content_of_all_branches_together_is_limited(
+    crew_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = [span for span in spans_of(crew_run, "otlp-messages") if span["name"].startswith("chat ")]
+    sizes = [sum(len(call["attributes"][name]) for name in MESSAGES) for call in calls]
+    monkeypatch.setattr("viewer.presentation.export_spans.MAX_CONTENT", sum(sizes[:2]))
+    calls = [span for span in spans_of(crew_run, "otlp-messages") if span["name"].startswith("chat ")]
+    assert [set(call["attributes"]) >= MESSAGES for call in calls] == [True, True, False]
+    assert calls[2]["attributes"]["forkline.gen_ai.input.messages.is_left_out"] == "true"
 
 
 def test_a_thread_says_that_its_times_are_estimated_and_ends_are_missing(

@@ -42,7 +42,7 @@ from viewer.redaction.known_secrets import KnownSecrets, redact_text
 MAX_BRANCHES = 100
 # Spans in one line of a file, and in one request: collectors limit the bytes of a request.
 MAX_BATCH = 200
-# Characters of messages, arguments and results of one branch, and of a name.
+# Characters of messages, arguments and results of one export, and of a name.
 MAX_CONTENT, MAX_NAME = 20_000_000, 200
 MAX_INTEGER = 2**63 - 1
 # The variables with the headers of requests, and the fewest characters of a secret in them.
@@ -123,22 +123,26 @@ def _without_headers(text: str) -> str:
 
 def _batches(run: Run, has_content: bool) -> Iterator[list[ReadableSpan]]:
     """The spans of the branches, those of a branch after the ones of its origin."""
-    own: dict[str, Mapping[str, Span]] = {}
-    names = run.branch_names
+    ends: dict[str, Mapping[str, datetime | None]] = {}
+    names, content = run.branch_names, 0
     for name in names[-MAX_BRANCHES:]:
         found = branch_spans(run, name)
         if not found.checkpoints:
             continue
-        exported = _Branch.of(run, found, own, has_content, max(0, len(names) - MAX_BRANCHES))
-        own[name] = {span.id: span for span in found.spans}
+        exported = _Branch.of(run, found, ends, has_content, max(0, len(names) - MAX_BRANCHES), content)
+        ends[name] = {span.id: span.end for span in found.spans}
         spans = list(exported.spans())
+        content = exported.content
         for at in range(0, len(spans), MAX_BATCH):
             yield spans[at : at + MAX_BATCH]
 
 
 @dataclass(slots=True)
 class _Branch:
-    """A branch as a trace. ``ran`` are its own spans, ``origin`` the checkpoint that it was forked from."""
+    """A branch as a trace. ``ran`` are its own spans, ``origin`` the checkpoint that it was forked from.
+
+    ``content`` counts the characters of messages, arguments and results that are exported so far.
+    """
 
     run: Run
     head: Checkpoint
@@ -148,22 +152,24 @@ class _Branch:
     calls: Mapping[str, RecordedCall]
     left_out: Mapping[str, int]
     has_content: bool
-    content: int = 0
+    content: int
 
     @classmethod
     def of(
         cls,
         run: Run,
         found: BranchSpans,
-        own: Mapping[str, Mapping[str, Span]],
+        ends: Mapping[str, Mapping[str, datetime | None]],
         has_content: bool,
         branches_left_out: int,
+        content: int = 0,
     ) -> "_Branch":
         head = found.checkpoints[-1]
         before = [one for one in found.checkpoints if one.branch != head.branch]
         origin = before[-1] if before else None
-        known = own.get(origin.branch, {}) if origin else {}
-        ran = [span for span in found.spans if not _is_shared(span, known.get(span.id))]
+        known = ends.get(origin.branch, {}) if origin else {}
+        # The origin has these spans, with the same end or one that the branch lacks.
+        ran = [one for one in found.spans if one.id not in known or one.end not in (None, known[one.id])]
         if origin and ran and ran[0].kind == "gap":
             # The time before the fork is not part of it.
             del ran[0]
@@ -176,7 +182,7 @@ class _Branch:
             calls = {}
         left_out = {"checkpoints": found.left_out, "branches": branches_left_out}
         times = [*written, *(span.start for span in ran), *(span.end for span in ran if span.end)]
-        return cls(run, head, origin, ran, times, calls, left_out, has_content)
+        return cls(run, head, origin, ran, times, calls, left_out, has_content, content)
 
     def spans(self) -> Iterator[ReadableSpan]:
         """The span of the branch, and those of what ran within it."""
@@ -312,11 +318,6 @@ class _Branch:
 
     def _context(self, span_id: str) -> SpanContext:
         return _context_of(self.run, self.head.branch, span_id)
-
-
-def _is_shared(span: Span, before: Span | None) -> bool:
-    """Whether the origin of a branch has this span, with the same end or one that the branch lacks."""
-    return before is not None and span.end in (None, before.end)
 
 
 def _context_of(run: Run, branch: str, span_id: str) -> SpanContext:
