@@ -35,7 +35,8 @@ HOSTILE = (
     "Project.objects.create(folder='/hostile', interpreter='python', entry_points=values)\n"
     "from viewer.models import AuditEntry\n"
     "AuditEntry.objects.create(\n"
-    "    at='2026-11-02T10:00:00.123456Z', actor='é', actor_kind='user', action='opened', kind='run', key='1'\n"
+    "    at='2026-11-02T10:00:00.123456Z', actor='é', actor_kind='user',\n"
+    "    action='opened', kind='run', key='1',\n"
     ")\n"
     "gone = User.objects.create(username='gone', last_login=timezone.now()); gone.delete()"
 )
