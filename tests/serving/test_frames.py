@@ -25,7 +25,7 @@ def test_calls_at_no_depth_allocate_memory_each_time() -> None:
     assert _page_faults() - before < CALLS
 
 
-def _at_depth(depth: int, work: Callable[[], None]) -> None:
+def _at_depth(depth: int, work: Callable[[], object]) -> None:
     if depth:
         _at_depth(depth - 1, work)
     else:
