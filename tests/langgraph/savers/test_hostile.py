@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.langgraph.conftest import opened
@@ -192,6 +193,15 @@ def test_names_of_savers_are_checked(tmp_path: Path, db: None) -> None:
     for text in ("/etc", f"{tmp_path}:os;x:y", f"{tmp_path}/../..:a:b", "", "\0:a:b", f"{tmp_path}/no:a:b"):
         with pytest.raises(UnknownLocation):
             open_location(f"saver:{text}", [tmp_path])
+
+
+def test_what_a_project_started_ends_with_its_saver(project: Add, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    started = f"open({str(file)!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid))"
+    assert error_of(project(f"import subprocess\n{started}\n{IN_MEMORY}")) == ""
+    child = psutil.Process(int(file.read_text()))
+    savers.end_savers()
+    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, 5)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ It ends with this process, after some minutes, and if the permission or the proj
 import atexit
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -49,10 +50,12 @@ class SaverProcess:
     end: int
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, and those that the project's code has started in its session."""
+        if self.child.poll() is None:
+            with suppress(OSError):
+                os.killpg(self.child.pid, signal.SIGKILL)
         with suppress(OSError):
             os.close(self.end)
-        self.child.kill()
         with suppress(subprocess.TimeoutExpired):
             self.child.wait(timeout=SECONDS_TO_END)
         shutil.rmtree(self.folder, ignore_errors=True)
