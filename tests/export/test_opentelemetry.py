@@ -128,7 +128,7 @@ def test_a_run_without_times_says_so(crew_run: Run) -> None:
     crew_run.checkpoints.update(created_at=None)
     lines = list(crew_run.checkpoints.filter(branch="main").select_related("location").order_by("row"))
     found = BranchSpans("main", (), lines)
-    (root,) = export_spans._Branch.of(crew_run, found, {}, False, 0).spans()
+    (root,) = export_spans._Branch.of(crew_run, found, {}, False, 0, 0).spans()
     assert root.attributes is not None and root.attributes["forkline.time.is_missing"]
     assert root.start_time == root.end_time == 0
 

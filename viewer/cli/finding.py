@@ -62,7 +62,7 @@ def imported(path: str | Path, *, permits_code: bool = False) -> tuple[Location,
     try:
         with ended_by_sigterm(), reported(path) as report, newly_opened(path) as location:
             if permits_code and location.store_kind == Location.StoreKind.SAVER:
-                project_for(location, dict.fromkeys(("project", "python", "env_file")))
+                project_for(location)
             summary = ask(ImportLocation(location.pk), report)
             location.refresh_from_db()
             if summary.read_error and not location.checkpoints.exists():

@@ -51,7 +51,11 @@ def add_project_arguments(parser: CommandParser) -> None:
     )
 
 
-def project_for(location: Location, options: Mapping[str, Any]) -> Project:
+# Options that name no project.
+UNNAMED: Mapping[str, None] = dict.fromkeys(("project", "python", "env_file"))
+
+
+def project_for(location: Location, options: Mapping[str, Any] = UNNAMED) -> Project:
     """The named project, else the location's, else the one that contains it. Raises CommandError.
 
     The location may be an unsaved row.
@@ -152,7 +156,7 @@ def _folder_and_entry_points(location: Location, options: Mapping[str, Any]) -> 
 
 def _named(options: Mapping[str, Any]) -> bool:
     """Whether an option names a project or a part of it."""
-    return any(options[name] for name in ("project", "python", "env_file"))
+    return any(options[name] for name in UNNAMED)
 
 
 def _values(location: Location, options: Mapping[str, Any]) -> dict[str, str]:

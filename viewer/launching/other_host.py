@@ -65,29 +65,29 @@ def check_other_host(request: ForkRequest) -> OtherHostCheck:
         copy = copy_to_send(request.checkpoint)
     except NotReadable as error:
         return OtherHostCheck(refusals=[Refusal(Code.CHECKPOINT, translate(error))])
-    found = []
+    refusals = []
     if request.on not in other_locations(request.checkpoint):
-        found.append(Refusal(Code.TARGET, _("This host has no location of the same project any more.")))
+        refusals.append(Refusal(Code.TARGET, _("This host has no location of the same project any more.")))
     if not request.entry_point:
         text = _(
             "Another host starts from the stored copy with the project's own code: name the entry point."
         )
-        found.append(Refusal(Code.ENTRY_POINT, text, "entry-point", _("Entry point")))
-    if _types_secret(request):
+        refusals.append(Refusal(Code.ENTRY_POINT, text, "entry-point", _("Entry point")))
+    if _has_secret(request):
         host = request.checkpoint.location.host
         text = _("Your edits contain a secret of %(host)s, and secrets do not leave their host.")
-        found.append(Refusal(Code.PLAN, text % {"host": host.name}))
+        refusals.append(Refusal(Code.PLAN, text % {"host": host.name}))
     difference = _code_difference(request)
     if difference and request.accepted.code not in (ACCEPT_ALL, difference):
         text = _("The code on %(host)s is not the same, or it is not known to be. Accept it to start there.")
-        found.append(Refusal(Code.CODE, text % {"host": request.on.host.name}, "accept-code", _("Code")))
-    return OtherHostCheck(difference, copy_digest(copy), found)
+        refusals.append(Refusal(Code.CODE, text % {"host": request.on.host.name}, "accept-code", _("Code")))
+    return OtherHostCheck(difference, copy_digest(copy), refusals)
 
 
-def _types_secret(request: ForkRequest) -> bool:
+def _has_secret(request: ForkRequest) -> bool:
     """Whether an edit has a secret of the checkpoint's project that the other host would not redact.
 
-    False while the checkpoint's host does not answer.
+    False while the checkpoint's host, which knows the secrets, does not answer.
     """
     edits = request.edits
     typed = [dict(values or {}) for values in (edits.inputs, edits.outputs, edits.state, edits.answers)]
@@ -101,8 +101,8 @@ def _types_secret(request: ForkRequest) -> bool:
 def _code_difference(request: ForkRequest) -> str:
     """Return what identifies the code of the other host if it differs, or may differ; empty if it does not.
 
-    Also empty for the recorded commit, and while the host is away, which compares the code again before the
-    start.
+    Also empty for the recorded commit, and while the other host is away: it compares the code again before
+    the start.
     """
     if request.project is None or request.uses_recorded_code:
         return ""

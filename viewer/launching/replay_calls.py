@@ -39,9 +39,9 @@ from viewer.records.runner_requests import REPEATABLE_EDITS
 
 # Each is a job, and their answers are on one page.
 MAX_CALLS = 50
-# Of the messages, tools and parameters of all calls, as JSON. Each job has a copy of its own.
+# Of the messages, tools and parameters of all calls, as JSON. Each job stores those of its call.
 MAX_BYTES = 16 * 1024 * 1024
-# Its role, and the names of the fields.
+# The bytes of a message besides its text: its role, and the names of its fields.
 _BYTES_A_MESSAGE = 100
 
 
@@ -99,7 +99,7 @@ class CallsReplayPreview(CheckedLaunch):
 def preview_calls_replay(request: CallsReplayRequest) -> CallsReplayPreview:
     """Which calls are replayed, and why others or all cannot be."""
     calls = list(enumerate(request.calls, 1))[-MAX_CALLS:]
-    size = sum(_size_of(call) for _number, call in calls)
+    size = sum(_estimated_bytes(call) for _number, call in calls)
     preview = CallsReplayPreview(
         request=request,
         members=[_member(request, *one) for one in calls] if size <= MAX_BYTES else [],
@@ -122,8 +122,8 @@ def preview_calls_replay(request: CallsReplayRequest) -> CallsReplayPreview:
     return preview
 
 
-def _size_of(call: RecordedCall) -> int:
-    """About the number of bytes of a call as JSON."""
+def _estimated_bytes(call: RecordedCall) -> int:
+    """About as many bytes as a call has as JSON."""
     texts = sum(len(one.text) + len(str(one.tools)) + _BYTES_A_MESSAGE for one in call.messages)
     return texts + len(str(call.tools)) + len(str(call.parameters))
 

@@ -332,6 +332,7 @@ TESTS: Mapping[str, Format[Run]] = {
     "pytest": Format(_("Test for pytest"), "py", "text/x-python", as_pytest, "test_"),
     "notebook": Format(_("Jupyter notebook"), "ipynb", "application/x-ipynb+json", as_notebook),
 }
+ALL_FORMATS = {**FORMATS, **TESTS}
 
 
 def file_name(run: Run, wanted: Format[Run]) -> str:

@@ -162,7 +162,7 @@ class _Branch:
         ends: Mapping[str, Mapping[str, datetime | None]],
         has_content: bool,
         branches_left_out: int,
-        content: int = 0,
+        content: int,
     ) -> "_Branch":
         head = found.checkpoints[-1]
         before = [one for one in found.checkpoints if one.branch != head.branch]
@@ -340,7 +340,7 @@ def _nanoseconds(at: datetime) -> int:
 
 
 def _message(message: CallMessage) -> dict[str, Any]:
-    """The message as the conventions write it. An answer to a tool call is a part of its own."""
+    """The message as the conventions write it. The result of a tool call is one part."""
     if message.answers:
         part = {"type": "tool_call_response", "id": message.answers, "response": message.text}
         return {"role": message.role or "tool", "parts": [part]}

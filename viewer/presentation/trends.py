@@ -41,7 +41,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """What runs used: in total, or one run at the median, and on each day from the oldest on."""
+    """A measure of the runs: its total, or median, of all days and of each, the oldest day first."""
 
     label: str
     total: str

@@ -54,7 +54,7 @@ run_urls = [
     path("runs/<uuid:uid>/branches/", runs.branches, name="run-branches"),
     # ?branch=<name>&span=<id>&from=<percent>&to=<percent>
     path("runs/<uuid:uid>/timeline/", runs.timeline_of_run, name="run-timeline"),
-    # ?format=<a name of FORMATS>
+    # ?format=<a name of ALL_FORMATS>
     path("runs/<uuid:uid>/export/", exports.of_run, name="run-export"),
     # ?to=head, fork or failure, and ?branch=<name>
     path("runs/<uuid:uid>/jump/", runs.jump, name="run-jump"),

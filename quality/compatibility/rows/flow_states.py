@@ -54,7 +54,7 @@ def forked_state(sandbox: Sandbox) -> None:
     same("the store", marks(states), before)
     scratch = sandbox.folder / "job-1/threads.sqlite"
     _rowid, copy = state_in(scratch, "third")
-    same("a flow of its own", copy != flow, True)
+    same("another id of the flow", copy != flow, True)
     same("its states", kept_methods(scratch, copy), ["first", "second", "third"])
 
 

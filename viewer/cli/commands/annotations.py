@@ -17,7 +17,7 @@ from viewer.engines.reproduction import NotReproducible
 from viewer.messages.translation import translate
 from viewer.models import Annotation, Run, ShareLink
 from viewer.presentation.comparison_references import reference_to
-from viewer.presentation.export import FORMATS, OTLP, TESTS, file_name
+from viewer.presentation.export import ALL_FORMATS, OTLP, file_name
 from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, revoke_link, subject_of
 from viewer.presentation.shared_objects import Shared, Subject, find_shared
 from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
@@ -225,7 +225,7 @@ SHARES = Subcommand(
 def _add_export_arguments(parser: CommandParser) -> None:
     add_checkpoint_argument(parser, _("Any checkpoint of the run, or a checkpoint's file."))
     parser.add_argument(
-        "--format", choices=(*FORMATS, *TESTS), default="html", help=_("The format (default: HTML).")
+        "--format", choices=tuple(ALL_FORMATS), default="html", help=_("The format (default: HTML).")
     )
     parser.add_argument(
         "--output",
@@ -248,7 +248,7 @@ def _add_export_arguments(parser: CommandParser) -> None:
 
 def _handle_export(options: Mapping[str, Any]) -> Output:
     """Write the file, which must not exist, or return its text for standard output. Raises CommandError."""
-    run, wanted = checkpoint_at(options["checkpoint"]).run, {**FORMATS, **TESTS}[options["format"]]
+    run, wanted = checkpoint_at(options["checkpoint"]).run, ALL_FORMATS[options["format"]]
     record(Action.EXPORTED, Audited.RUN, run.uid, options["format"])
     document = {"run": run.key, "format": options["format"]}
     if options["to"] is not None:

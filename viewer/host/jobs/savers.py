@@ -42,7 +42,7 @@ _lock = threading.Lock()
 
 @dataclass(eq=False)
 class SaverProcess:
-    """A process that serves the socket in a folder of its own until the pipe ``end`` is closed."""
+    """A process that listens on a socket in ``folder``, until the pipe ``end`` is closed."""
 
     started_with: Any
     child: subprocess.Popen[bytes]

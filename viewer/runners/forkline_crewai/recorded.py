@@ -48,15 +48,12 @@ def _replacements(record: Record) -> list[Any]:
     def call(self: Any, messages: Any, *_args: Any, **_given: Any) -> Any:
         last = messages if isinstance(messages, str) else messages[-1].get("content")
         answer = record.answer(last if isinstance(last, str) else json.dumps(last))
-        tools = [
-            {"name": one["name"], "arguments": json.dumps(one["arguments"])}
-            | ({} if isinstance(one["arguments"], dict) else {"arguments": one["arguments"]})
-            for one in answer["tools"]
-        ]
-        calls = [
-            {"id": one["id"], "type": "function", "function": tool}
-            for one, tool in zip(answer["tools"], tools, strict=True)
-        ]
+        calls = []
+        for one in answer["tools"]:
+            arguments = one["arguments"]
+            text = json.dumps(arguments) if isinstance(arguments, dict) else arguments
+            function = {"name": one["name"], "arguments": text}
+            calls.append({"id": one["id"], "type": "function", "function": function})
         return calls or answer["text"]
 
     async def acall(self: Any, messages: Any, *args: Any, **given: Any) -> Any:

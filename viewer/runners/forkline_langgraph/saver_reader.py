@@ -327,7 +327,7 @@ class SaverReader:
                 yield [namespace, checkpoint, _parent(one), size, metadata, writes], one
 
     def _checkpoint(self, thread: str, namespace: str, checkpoint: str, most: int) -> Answer:
-        """Return a checkpoint with its writes, each of at most so many bytes."""
+        """Return a checkpoint with its writes. Values of more than ``most`` bytes are left out."""
         wanted = {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": checkpoint}
         one = self._got({"configurable": wanted})
         if one is None or _key(one) != (thread, namespace, checkpoint):

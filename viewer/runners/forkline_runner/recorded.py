@@ -86,7 +86,7 @@ def _refuse_connection(_socket: Any, address: Any) -> None:
 
 
 def in_thread(function: Callable[..., Any], *given: Any) -> Any:
-    """Return what the function returns in a thread of its own: a notebook's thread runs an event loop."""
+    """Run the function in a new thread, and return its result: a notebook's thread runs an event loop."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(function, *given).result()
 

@@ -7,6 +7,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.utils.datastructures import MultiValueDict
 
 from viewer.engines import engine_of
+from viewer.engines.editable import MISSING
 from viewer.engines.protocol import Contents, kind_of
 from viewer.host_requests import NotReadable
 from viewer.models import Checkpoint
@@ -94,18 +95,20 @@ def _value_edits(submission: Submission) -> Mapping[str, Mapping[str, Any]]:
         contents = readable_contents(checkpoint) if checkpoint else None
     except (InvalidInput, NotReadable):
         contents = None
-    found = _editable_value(contents, other) if contents else {}
-    return {group: {name: found["value"]}} if found and other.partition(":")[0] == group else {}
+    if contents is None or other.partition(":")[0] != group:
+        return {}
+    value = _editable_value(contents, other)
+    return {} if value is MISSING else {group: {name: value}}
 
 
-def _editable_value(contents: Contents, part: str) -> Mapping[str, Any]:
-    """The value of an input, an entry of the state or an output, under ``value``; empty if there is none."""
+def _editable_value(contents: Contents, part: str) -> Any:
+    """The value of an input, an entry of the state or an output; MISSING if there is none."""
     edited = engine_of(contents).editable(contents)
     group, _colon, name = part.partition(":")
     stored = {"inputs": edited.inputs, "state": edited.state}.get(group) or {}
     if name in stored:
-        return {"value": stored[name]}
+        return stored[name]
     output = next((one for one in edited.outputs if group == "outputs" and one.unit == name), None)
     if output is None:
-        return {}
-    return {"value": {"text": output.text} if output.value is None else {"json": output.value}}
+        return MISSING
+    return {"text": output.text} if output.value is None else {"json": output.value}

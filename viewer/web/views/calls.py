@@ -165,7 +165,7 @@ def plan_replay_all(request: HttpRequest, pk: int) -> HttpResponse:
     if page is None:
         return redirect("checkpoint-calls", pk)
     template = "_all_calls_plan.html" if request.headers.get("HX-Request") else "all_calls.html"
-    return render(request, f"calls/replays/{template}", _replay_all_context(page) | {"is_update": True})
+    return render(request, f"calls/replays/{template}", _replay_all_context(page))
 
 
 def _calls_replay_page(request: HttpRequest, checkpoint: Checkpoint) -> CallsReplayPage | None:

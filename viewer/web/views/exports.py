@@ -12,7 +12,7 @@ from viewer.engines.reproduction import NotReproducible
 from viewer.host_requests import ImportRun, ask
 from viewer.messages.translation import translate
 from viewer.models import Run
-from viewer.presentation.export import FORMATS, TESTS, file_name
+from viewer.presentation.export import ALL_FORMATS, file_name
 from viewer.records.audit import Audited, opens
 from viewer.records.permissions import viewer_allowed
 
@@ -21,7 +21,7 @@ from viewer.records.permissions import viewer_allowed
 @require_GET
 def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Return a run in a format as a download, which a browser never displays here."""
-    if (wanted := {**FORMATS, **TESTS}.get(request.GET.get("format", "html"))) is None:
+    if (wanted := ALL_FORMATS.get(request.GET.get("format", "html"))) is None:
         raise Http404
     run = get_object_or_404(Run.objects.select_related("location__project", "parent"), uid=uid)
     opens(Audited.RUN, run.uid, request.GET.get("format", "html"))

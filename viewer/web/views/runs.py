@@ -18,7 +18,7 @@ from viewer.engines.recorded_calls import call_name
 from viewer.host_requests import ImportRun, ask
 from viewer.messages.translation import translate
 from viewer.models import Job, Run
-from viewer.presentation.export import FORMATS, TESTS
+from viewer.presentation.export import ALL_FORMATS
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run import visible
 from viewer.presentation.run.branches import branch_list
@@ -166,7 +166,7 @@ def _lineage_context(request: HttpRequest, run: Run, at: str) -> dict[str, Any]:
     context["others"] = kept_query(request, visible.PARAMETERS)
     context["collapsing"] = collapsing = visible.Collapsing.from_query(request.GET)
     context["mutes"] = mutes = request.GET.get("muted") == "others"
-    context |= run_head(run) | {"export_formats": {**FORMATS, **TESTS}} | _branch_links(run, request)
+    context |= run_head(run) | {"export_formats": ALL_FORMATS} | _branch_links(run, request)
     if request.GET.get("view") == "graph":
         try:
             opened = _opened(request)
@@ -218,7 +218,7 @@ def timeline_of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
         context |= {"why_empty": why_branch_is_empty(found.checkpoints)}
         context |= {"failed_job": failed_job(run, found.branch)}
     context |= {"view": "timeline", "at": request.GET.get("at", "")}
-    context |= run_head(run) | {"export_formats": {**FORMATS, **TESTS}} | timeline_branches(run, found.branch)
+    context |= run_head(run) | {"export_formats": ALL_FORMATS} | timeline_branches(run, found.branch)
     return render(request, "timeline/run.html", context)
 
 

@@ -9,7 +9,6 @@ import hashlib
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
@@ -202,17 +201,6 @@ class SaverTables:
         return LocationUnreadable(refusal.code, **values)
 
 
-@dataclass(frozen=True, slots=True)
-class _Thread:
-    """The newest rows of a thread, by namespace and id."""
-
-    rows: Mapping[Key, SentRow]
-
-    def own(self) -> list[str]:
-        """The ids of the checkpoints of its own graph, newest first."""
-        return sorted((own_id for namespace, own_id in self.rows if not namespace), reverse=True)
-
-
 class SaverRows:
     """The implementation of ``Rows`` for a saver."""
 
@@ -221,12 +209,12 @@ class SaverRows:
     def __init__(self, tables: SaverTables) -> None:
         self._tables = tables
         self._all: dict[str, tuple[str, str]] | None = None
-        self._thread: tuple[str, _Thread] = ("", _Thread({}))
+        self._thread: tuple[str, Mapping[Key, SentRow]] = ("", {})
         self._checkpoint: tuple[CheckpointKey, SentCheckpoint | None] | None = None
 
     def forget(self) -> None:
         """Ask for everything again."""
-        self._all, self._thread, self._checkpoint = None, ("", _Thread({})), None
+        self._all, self._thread, self._checkpoint = None, ("", {}), None
 
     def _threads(self) -> dict[str, tuple[str, str]]:
         if self._all is None:
@@ -234,7 +222,8 @@ class SaverRows:
             self._all = {thread: (head, mark) for thread, head, mark in sent}
         return self._all
 
-    def _of(self, thread: str) -> _Thread:
+    def _of(self, thread: str) -> Mapping[Key, SentRow]:
+        """The newest rows of a thread, by namespace and id."""
         if self._thread[0] != thread:
             sent = self._tables.ask("thread", thread).rows
             newest = sorted(sent, key=lambda row: row.checkpoint_id, reverse=True)[:MAX_ROWS]
@@ -243,8 +232,12 @@ class SaverRows:
                 for row in newest
                 if row.checkpoint_id and len(row.namespace) + len(row.checkpoint_id) <= 10 * MAX_ID_LENGTH
             }
-            self._thread = thread, _Thread(rows)
+            self._thread = thread, rows
         return self._thread[1]
+
+    def _outer_ids(self, thread: str) -> list[str]:
+        """The ids of the checkpoints of the thread's graph, without its subgraphs, the newest first."""
+        return sorted((own_id for namespace, own_id in self._of(thread) if not namespace), reverse=True)
 
     def stored(self, key: CheckpointKey) -> SentCheckpoint | None:
         """A checkpoint with its values; None if it does not exist."""
@@ -270,21 +263,21 @@ class SaverRows:
         return thread in self._threads()
 
     def ends(self, thread: str) -> Ends:
-        own = self._of(thread).own()
-        if not own:
+        ids = self._outer_ids(thread)
+        if not ids:
             return Ends("", "", 0, 0)
-        return Ends(own[0], own[-1], len(own), len({own_id[19:23] for own_id in own}))
+        return Ends(ids[0], ids[-1], len(ids), len({one[19:23] for one in ids}))
 
     def head_writes(self, thread: str, head: str) -> Iterable[tuple[str, int]]:
-        row = self._of(thread).rows.get(("", head))
+        row = self._of(thread).get(("", head))
         return [(write.task_id, write.index) for write in row.writes[:1000]] if row else []
 
     def parents(self, thread: str) -> Iterable[tuple[str, str]]:
-        found = self._of(thread)
-        return [(own_id, found.rows["", own_id].parent_id) for own_id in found.own()]
+        rows = self._of(thread)
+        return [(one, rows["", one].parent_id) for one in self._outer_ids(thread)]
 
     def namespaces(self, thread: str) -> Iterable[str]:
-        return sorted({namespace for namespace, _own_id in self._of(thread).rows if namespace})
+        return sorted({namespace for namespace, _own_id in self._of(thread) if namespace})
 
     def checkpoints(self, thread: str, keys: Sequence[Key] | None = None) -> Iterable[CheckpointRow]:
         for row in self._chosen(thread, keys):
@@ -295,7 +288,7 @@ class SaverRows:
             )
 
     def _chosen(self, thread: str, keys: Sequence[Key] | None) -> list[SentRow]:
-        rows = self._of(thread).rows
+        rows = self._of(thread)
         return list(rows.values()) if keys is None else [rows[key] for key in keys if key in rows]
 
     def tasks(
@@ -309,7 +302,7 @@ class SaverRows:
         return sorted(found)
 
     def naming_writes(self, thread: str) -> Iterable[WriteRow]:
-        writes = (write for row in self._of(thread).rows.values() for write in row.writes)
+        writes = (write for row in self._of(thread).values() for write in row.writes)
         named = (one for one in writes if one.index == -3 or one.channel.startswith("join:"))
         return [_write_row(one) for one in named if one.size <= MAX_NAMING_BYTES][:MAX_ROWS]
 
@@ -318,25 +311,25 @@ class SaverRows:
         return ""
 
     def keys_after(self, thread: str, last: str, limit: int | None = None) -> list[Key]:
-        return sorted(key for key in self._of(thread).rows if key[1] > last)[:limit]
+        return sorted(key for key in self._of(thread) if key[1] > last)[:limit]
 
     def first_id(self, thread: str, namespace: str) -> str:
-        return min((own_id for one, own_id in self._of(thread).rows if one == namespace), default="")
+        return min((own_id for one, own_id in self._of(thread) if one == namespace), default="")
 
     def with_id(self, checkpoint_id: str) -> list[CheckpointKey]:
         return [
             CheckpointKey(thread, *key)
             for thread in self._threads()
-            for key in self._of(thread).rows
+            for key in self._of(thread)
             if key[1] == checkpoint_id
         ]
 
     def inner_checkpoints(self, thread: str) -> Iterable[tuple[str, str, bytes | None]]:
-        rows = sorted(self._of(thread).rows.values(), key=lambda row: row.checkpoint_id)
+        rows = sorted(self._of(thread).values(), key=lambda row: row.checkpoint_id)
         return [(row.namespace, row.checkpoint_id, row.metadata) for row in rows if row.namespace]
 
     def parent_of(self, key: CheckpointKey) -> str:
-        row = self._of(key.thread).rows.get(key[1:])
+        row = self._of(key.thread).get(key[1:])
         return row.parent_id if row else ""
 
     def size_of(self, key: CheckpointKey) -> int | None:
@@ -344,7 +337,7 @@ class SaverRows:
             return None
         if self._thread[0] != key.thread:
             return found.size if (found := self.stored(key)) else None
-        row = self._thread[1].rows.get(key[1:])
+        row = self._thread[1].get(key[1:])
         return row.size if row else None
 
     def writes(self, key: CheckpointKey, budget: int | None = None) -> Iterable[WriteRow]:
