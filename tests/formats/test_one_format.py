@@ -20,6 +20,7 @@ OTHERS = (
     "viewer/stores/",
     "viewer/runners/",
     "viewer/engines/",
+    "viewer/migrations/",
     "viewer/host/locations/importing.py",
 )
 # The example of a field's value.

@@ -31,6 +31,8 @@ WAITING = """
 from viewer.presentation.jobs.status import wait_of
 result = wait_of(Job.objects.get(pk=JOB)).text
 """
+# What is free on the small disk of a server: some files of its write-ahead log, of 16 MiB each.
+FREE_BYTES = 64 * 1024 * 1024
 # Mounts a small disk at the first argument, where only the command after it sees it.
 MOUNTED = 'mount -t tmpfs -o size=48m tmpfs "$1" && shift && exec "$@"'
 
@@ -282,7 +284,9 @@ def on_small_disk(server: FailingServer) -> Iterator[Path]:
     data, aside = server.folder / "data", server.folder / "aside"
     data.rename(aside)
     data.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=120m", "tmpfs", data], check=True)
+    used = sum(file.stat().st_size for file in aside.rglob("*") if file.is_file())
+    size = f"size={used + FREE_BYTES}"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", data], check=True)
     try:
         subprocess.run(["cp", "-a", f"{aside}/.", data], check=True)
         server.start()
