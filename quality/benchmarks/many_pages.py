@@ -7,7 +7,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from statistics import quantiles
 from typing import Any, NamedTuple
@@ -46,7 +46,7 @@ def measure(jobs: int, pages: int, events: int, pause: float) -> None:
     with served() as dashboard:
         cookie, queued = cookie_of(dashboard.link), queued_jobs(jobs, events, pause)
         with workers(jobs):
-            watched = watch(queued, pages, dashboard.site, cookie)
+            watched = watch(queued, pages, [dashboard.site], cookie)
         report(queued, pages, watched)
 
 
@@ -103,20 +103,43 @@ class Watched(NamedTuple):
     memory: tuple[int, int]
 
 
-def watch(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> Watched:
-    """Open the pages, start the jobs, and return what the pages received until all jobs have ended."""
-    server, socket = web_server(), site.replace("http", "ws")
-    addresses = ",".join(f"{socket}/ws/jobs/{job.pk}/?show=page" for job in jobs)
-    command = [sys.executable, "-m", "quality.benchmarks.live.watchers", str(pages), addresses, site, cookie]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as watchers:
-        assert watchers.stdout and watchers.stdout.readline() == "open\n"
+def watch(jobs: Sequence[Any], pages: int, sites: Sequence[str], cookie: str) -> Watched:
+    """Open pages of each job at each web server, start the jobs, and return what the pages received.
+
+    ``pages`` is for each job and server. ``received`` lists the pages of the first job at all servers first.
+    """
+    servers = processes("checkpoint_site.server")
+    with ExitStack() as open_things:
+        watchers = [open_things.enter_context(started_watchers(jobs, pages, site, cookie)) for site in sites]
+        for one in watchers:
+            assert one.stdout and one.stdout.readline() == "open\n"
         workers = processes("worker")
-        memory, before = megabytes(server), (processor_seconds([server]), processor_seconds(workers))
+        memory = sum(map(megabytes, servers))
+        before = processor_seconds(servers), processor_seconds(workers)
         start(jobs)
-        cut_off, received, in_pages = json.loads(watchers.stdout.readline())
-        after = processor_seconds([server]), processor_seconds(workers)
-        used = after[0] - before[0], after[1] - before[1], in_pages
-    return Watched(received, cut_off, *used, (memory, megabytes(server)))
+        found = [json.loads(one.stdout.readline()) for one in watchers if one.stdout]
+        after = processor_seconds(servers), processor_seconds(workers)
+    received = [
+        page
+        for number in range(len(jobs))
+        for _cut_off, of_site, _seconds in found
+        for page in of_site[number * pages : (number + 1) * pages]
+    ]
+    return Watched(
+        received,
+        sum(one[0] for one in found),
+        after[0] - before[0],
+        after[1] - before[1],
+        sum(one[2] for one in found),
+        (memory, sum(map(megabytes, servers))),
+    )
+
+
+def started_watchers(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> "subprocess.Popen[str]":
+    """Start the program that opens the pages of one web server."""
+    addresses = ",".join(f"{site.replace('http', 'ws')}/ws/jobs/{job.pk}/?show=page" for job in jobs)
+    command = [sys.executable, "-m", "quality.benchmarks.live.watchers", str(pages), addresses, site, cookie]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 def web_server() -> psutil.Process:

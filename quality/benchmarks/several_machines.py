@@ -26,7 +26,7 @@ def main() -> None:
         report_starts([started_after(job) for job in jobs][1:])
         jobs = queued_jobs(1, EVENTS, PAUSE_SECONDS)
         with sampled_memory(server) as samples:
-            watch(jobs, PEOPLE, dashboard.site, cookie_of(dashboard.link))
+            watch(jobs, PEOPLE, [dashboard.site], cookie_of(dashboard.link))
         report_memory(samples)
 
 
