@@ -168,6 +168,12 @@ def env_origins(name: str, default: str, text: str, shown: str) -> list[str]:
     return found
 
 
+def port_of(origin: str) -> int:
+    """Return the port of an origin, which may be the default one of its scheme."""
+    parts = urlsplit(origin)
+    return parts.port or {"http": 80, "https": 443}[parts.scheme]
+
+
 def env_databases(name: str, text: str) -> dict[str, str]:
     """Return the variable's PostgreSQL connections by name: ``NAME=CONNECTION``, separated by ``;``.
 

@@ -23,6 +23,7 @@ from checkpoint_site.environment import (
     env_text,
     env_token,
     env_zone,
+    port_of,
     private_umask,
     signing_key,
 )
@@ -349,9 +350,11 @@ LOGOUT_REDIRECT_URL = "login"
 
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_BEHIND_TLS
-# Cookies ignore ports: two dashboards on one host must not log each other out.
-SESSION_COOKIE_NAME = f"forkline_session_{PORT}"
-CSRF_COOKIE_NAME = f"forkline_csrf_{PORT}"
+# Browsers send cookies to all ports of a host: two dashboards on one host must not log each other out. Web
+# servers behind one proxy, whose own ports may differ, share the cookies of the port that the browser sees.
+BROWSER_PORT = port_of(ALLOWED_ORIGINS[0])
+SESSION_COOKIE_NAME = f"forkline_session_{BROWSER_PORT}"
+CSRF_COOKIE_NAME = f"forkline_csrf_{BROWSER_PORT}"
 CSRF_COOKIE_SAMESITE = "Strict"
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"

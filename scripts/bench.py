@@ -22,6 +22,7 @@ MEASUREMENTS = (
     "serving",
     "idle",
     "several_machines",
+    "several_web_servers",
     "fifty_people",
     "many_locations",
 )

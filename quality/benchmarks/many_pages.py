@@ -106,11 +106,14 @@ class Watched(NamedTuple):
 def watch(jobs: Sequence[Any], pages: int, sites: Sequence[str], cookie: str) -> Watched:
     """Open pages of each job at each web server, start the jobs, and return what the pages received.
 
-    ``pages`` is for each job and server. ``received`` lists the pages of the first job at all servers first.
+    ``pages`` is for each job and server. The first site is the origin of all. ``received`` lists the pages of
+    the first job at all servers first.
     """
     servers = processes("checkpoint_site.server")
     with ExitStack() as open_things:
-        watchers = [open_things.enter_context(started_watchers(jobs, pages, site, cookie)) for site in sites]
+        watchers = [
+            open_things.enter_context(started_watchers(jobs, pages, site, sites[0], cookie)) for site in sites
+        ]
         for one in watchers:
             assert one.stdout and one.stdout.readline() == "open\n"
         workers = processes("worker")
@@ -135,10 +138,20 @@ def watch(jobs: Sequence[Any], pages: int, sites: Sequence[str], cookie: str) ->
     )
 
 
-def started_watchers(jobs: Sequence[Any], pages: int, site: str, cookie: str) -> "subprocess.Popen[str]":
+def started_watchers(
+    jobs: Sequence[Any], pages: int, site: str, origin: str, cookie: str
+) -> "subprocess.Popen[str]":
     """Start the program that opens the pages of one web server."""
     addresses = ",".join(f"{site.replace('http', 'ws')}/ws/jobs/{job.pk}/?show=page" for job in jobs)
-    command = [sys.executable, "-m", "quality.benchmarks.live.watchers", str(pages), addresses, site, cookie]
+    command = [
+        sys.executable,
+        "-m",
+        "quality.benchmarks.live.watchers",
+        str(pages),
+        addresses,
+        origin,
+        cookie,
+    ]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 

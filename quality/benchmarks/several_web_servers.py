@@ -32,12 +32,13 @@ def main() -> None:
 
 def measure(sockets: int) -> None:
     """Print one row of the table."""
-    # Sessions of one web process are those of all.
     os.environ["SECRET_KEY"] = secrets.token_hex()
     pages = max(1, round(sockets / (WEBS * JOBS)))
-    with used_server(), served() as dashboard, web_servers(WEBS - 1) as sites:
+    with used_server(), served() as dashboard:
+        # As behind a proxy: browsers see one origin, and a session of one web server is one of all.
+        os.environ["ALLOWED_ORIGINS"] = dashboard.site
         cookie, queued = cookie_of(dashboard.link), queued_jobs(JOBS, EVENTS, PAUSE_SECONDS)
-        with workers(JOBS):
+        with web_servers(WEBS - 1) as sites, workers(JOBS):
             watched = watch(queued, pages, [dashboard.site, *sites], cookie)
         report(queued, WEBS * pages, watched)
 

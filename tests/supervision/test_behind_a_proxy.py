@@ -121,6 +121,11 @@ def test_cookies_are_sent_over_tls_only(browser: Proxy) -> None:
     assert all(cookie["secure"] for cookie in browser.cookies.values())
 
 
+def test_web_servers_on_other_ports_share_the_cookies_of_the_browser(served: Served, browser: Proxy) -> None:
+    browser.send("GET", "/")
+    assert {"forkline_session_443", "forkline_csrf_443"} <= set(browser.cookies)
+
+
 def test_a_teammate_is_added_and_logged_in_by_a_link(served: Served) -> None:
     command = [sys.executable, "manage.py", "login_link"]
     for _ in range(2):

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 import time
+from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -18,6 +19,8 @@ EVENT = re.compile(r'"event":(\d+)')
 MAX_SECONDS = 300
 # The job has ended and every event was sent.
 NORMAL_CLOSURE = 1000
+# The server refuses the page: it would refuse it again.
+REFUSED = range(4000, 5000)
 
 
 async def main(count: int, addresses: str, origin: str, cookie: str) -> None:
@@ -30,7 +33,8 @@ async def main(count: int, addresses: str, origin: str, cookie: str) -> None:
     async def received(address: str, socket: ClientConnection) -> list[tuple[int, float]]:
         nonlocal cut_off
         seen: list[tuple[int, float]] = []
-        while await read(socket, seen) != NORMAL_CLOSURE:
+        while (code := await read(socket, seen)) != NORMAL_CLOSURE:
+            assert code not in REFUSED, f"the server closed the page with {code}"
             cut_off += 1
             socket = await opened(address, max((seq for seq, _ in seen), default=0), origin, cookie)
         return seen
@@ -52,9 +56,12 @@ async def read(socket: ClientConnection, seen: list[tuple[int, float]]) -> int |
 
 
 async def opened(address: str, after: int, origin: str, cookie: str) -> ClientConnection:
-    """Open a socket of this address that receives the events after this one."""
+    """Open a socket of this address, as a proxy of the origin does. It receives the events after this one."""
+    server = urlsplit(address)
     return await connect(
-        f"{address}&after={after}",
+        f"{server._replace(netloc=urlsplit(origin).netloc).geturl()}&after={after}",
+        host=server.hostname,
+        port=server.port,
         origin=Origin(origin),
         additional_headers={"Cookie": cookie},
         compression=None,

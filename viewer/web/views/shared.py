@@ -247,7 +247,7 @@ PAGES: dict[ShareLink.Kind, Callable[[HttpRequest, Shared], Page]] = {
 
 
 # Its path is the link's, so that each link is counted once in a browser session.
-VIEWED_COOKIE = f"forkline_viewed_{settings.PORT}"
+VIEWED_COOKIE = f"forkline_viewed_{settings.BROWSER_PORT}"
 HEADERS = {"Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex, nofollow, noarchive"}
 
 View = Callable[[HttpRequest, str], HttpResponse]
