@@ -74,6 +74,15 @@ def test_a_checkpoint_with_two_names_starts_once(bulk: Any, checkpoints: list[Ch
     assert [job.checkpoint for job in Job.objects.all()] == [first]
 
 
+def test_too_large_checkpoints_are_refused_with_the_sentence_of_the_page(
+    bulk: Any, checkpoints: list[Checkpoint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viewer.launching.bulk.MAX_BYTES", checkpoints[0].size)
+    status, document = bulk("fork", *(one.target for one in checkpoints))
+    assert status == 1 and "can start at once." in document["error"] and not document["runs"]
+    assert not Job.objects.exists()
+
+
 def test_a_model_is_refused_where_there_is_no_such_agent(bulk: Any, checkpoints: list[Checkpoint]) -> None:
     status, document = bulk("fork", *(one.target for one in checkpoints), "--model", "Agent 1=o3", "--plan")
     assert status == 1 and [one["status"] for one in document["runs"]] == ["planned", "refused"]

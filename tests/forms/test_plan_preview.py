@@ -6,7 +6,7 @@ from typing import Any
 from tests.forms.samples import agent, crew, flow, task
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.flow_plan import Condition, FlowMethod
-from viewer.engines.crewai.planning import cost_of
+from viewer.engines.crewai.planning import calls_of
 from viewer.engines.crewai.recorded_events import Event, events_of
 from viewer.engines.plan import Edits
 from viewer.launching.labels import step_text
@@ -180,10 +180,12 @@ def test_the_cost_is_that_of_the_last_attempt_of_each_step() -> None:
         ("llm_call_completed", "b", 20),
         ("llm_call_completed", "b", 30),
     )
-    assert cost_of(record, {"b"}, "crew") == (2, 50)
-    assert cost_of(record, {"a", "b"}, "crew") == (3, 60)
-    assert cost_of(record, set(), "crew") == (0, 0)
-    assert cost_of(events(("llm_call_completed", "", 7)), {"x"}, "agent") == (1, 7)
+    counted = [
+        sorted(call.tokens for call in calls_of(record, units, "crew"))
+        for units in ({"b"}, {"a", "b"}, set())
+    ]
+    assert counted == [[20, 30], [10, 20, 30], []]
+    assert [one.tokens for one in calls_of(events(("llm_call_completed", "", 7)), {"x"}, "agent")] == [7]
 
 
 def test_the_cost_of_a_flow_is_that_of_the_previous_calls_after_the_checkpoint() -> None:

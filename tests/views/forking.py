@@ -51,8 +51,10 @@ def create_location(folder: Path) -> Location:
     )
 
 
-def stored(location: Location, entity: dict[str, Any]) -> Checkpoint:
-    """Import a checkpoint with this root entity, as the engine writes it."""
+def stored(
+    location: Location, entity: dict[str, Any], events: dict[str, dict[str, Any]] | None = None
+) -> Checkpoint:
+    """Import a checkpoint with this root entity and further events, as the engine writes it."""
     kickoff = {"type": "crew_kickoff_started", "event_id": "kickoff"}
     body = {
         "crewai_version": "1.15.30",
@@ -60,7 +62,7 @@ def stored(location: Location, entity: dict[str, Any]) -> Checkpoint:
         "branch": "main",
         "trigger": "task_completed",
         "entities": [entity],
-        "event_record": {"nodes": {"kickoff": {"event": kickoff}}},
+        "event_record": {"nodes": {"kickoff": {"event": kickoff}, **(events or {})}},
     }
     branch = Path(location.path) / "main"
     branch.mkdir(exist_ok=True)

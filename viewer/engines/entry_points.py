@@ -117,6 +117,10 @@ class RootKind:
     # The trigger of a checkpoint after which a succeeded run had nothing left to do.
     last_trigger: str = ""
 
+    def may_have_effects(self, entry_point: str) -> bool:
+        """Whether a run may import or call what its checkpoint names, besides the project's own code."""
+        return self.always_has_effects or not (entry_point or self.needs_entry_point)
+
 
 NO_KIND = RootKind("unknown", "unknown", "unit", "units", can_add_inputs=False)
 

@@ -315,12 +315,14 @@ class RunPlanner(Protocol[C_contra]):
         """Why the fork needs a prompt from a person before it can run; None if it needs none."""
         return None
 
-    def cost(self, contents: C_contra, latest: C_contra | None, steps: Sequence[Step]) -> tuple[int, int]:
-        """How many model calls and tokens these steps used, as recorded in ``latest``.
+    def previous_calls(
+        self, contents: C_contra, latest: C_contra | None, steps: Sequence[Step]
+    ) -> list[ModelCall]:
+        """The model calls of these steps, as recorded in ``latest``.
 
         ``latest`` is the run's furthest checkpoint, if there is one.
         """
-        return 0, 0
+        return []
 
     def values_read(self, contents: C_contra, edits: Edits, steps: Sequence[Step]) -> Iterator[StoredValue]:
         """The values that a run reads from the checkpoint and that no edit replaces."""

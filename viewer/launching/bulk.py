@@ -14,7 +14,7 @@ from viewer.engines import engine_of
 from viewer.engines.plan import Edits, plain_steps
 from viewer.engines.protocol import Contents, kind_of
 from viewer.formats import short_size
-from viewer.host_requests import HostRefusal, JobRefused, ListNewEffects, ask
+from viewer.host_requests import HostRefusal, JobRefused, ListNewEffects, ask, each_asked_once
 from viewer.launching.findings import effects_refusal
 from viewer.launching.labels import tool_choice_label
 from viewer.launching.options import changed_models, named_role, parse_model, stored_models
@@ -26,11 +26,11 @@ from viewer.launching.requests import (
     Dimension,
     ForkRequest,
     LaunchOptions,
-    fork_branch,
+    branch_beside,
     kept_edits,
     redactor_of,
 )
-from viewer.launching.start import BranchTaken, check_effects, refusal_of, refuse_taken
+from viewer.launching.start import check_effects
 from viewer.launching.sweep import Planned, start_group
 from viewer.launching.values import INVALID, InvalidValue, parse_value
 from viewer.launching.variations import (
@@ -43,6 +43,7 @@ from viewer.launching.variations import (
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project, Sweep
+from viewer.records.prices import UNKNOWN, Cost
 from viewer.records.runner_requests import REPEATABLE_EDITS, request_for
 
 # The edit that all runs have, applied to what each checkpoint holds.
@@ -228,6 +229,11 @@ class BulkPreview:
         return sum(one.plan.tokens for one in self.starting)
 
     @property
+    def cost(self) -> Cost:
+        """What these calls would cost at the present prices."""
+        return sum((one.plan.cost for one in self.starting), UNKNOWN)
+
+    @property
     def error(self) -> str:
         """Why nothing can start; empty if something can."""
         if self.request.count > MAX_RUNS:
@@ -249,38 +255,46 @@ class BulkPreview:
 
 def preview_bulk(request: BulkRequest) -> BulkPreview:
     """Preview each run as its own form does. Nothing is started, and no preflight check is run."""
-    taken: set[tuple[int, int, str]] = set()
-    members = []
-    for one in request.chosen:
-        location = one.checkpoint.location_id if one.checkpoint else None
-        member = _previewed(one, {branch for at, _run, branch in taken if at == location})
-        if member.preview and not member.refusals:
-            written = _written_branch(member.preview.request)
-            if written in taken:
-                message = UserMessage("branch.in_use", {"name": member.preview.request.branch})
-                member = replace(member, refusals=[Refusal(Code.CHECKPOINT, translate(message))])
-            taken.add(written)
-        members.append(member)
+    with each_asked_once():
+        members = _members(request)
     pks = [one.checkpoint.pk for one in request.chosen if one.checkpoint]
     jobs = Job.objects.filter(checkpoint__in=pks).order_by().values_list("checkpoint").annotate(Count("pk"))
     return BulkPreview(request, members, {int(pk or 0): count for pk, count in jobs})
 
 
-def _written_branch(request: ForkRequest) -> tuple[int, int, str]:
-    """Location, run and branch that only one of the runs can write to. A fork's new branch has run 0."""
-    checkpoint, is_fork = request.checkpoint, request.kind == Job.Kind.FORK
-    return checkpoint.location_id, 0 if is_fork else checkpoint.run_id, request.branch
+def _members(request: BulkRequest) -> list[Member]:
+    """The runs with their previews. No two of them write to the same branch."""
+    is_fork = request.kind == Job.Kind.FORK
+    checkpoints = [one.request.checkpoint for one in request.chosen if one.request]
+    # A fork's branch is new in its location, and a resume's is that of its run.
+    taken: dict[int, set[str]] = {}
+    if is_fork:
+        locations = {checkpoint.location_id: checkpoint.location for checkpoint in checkpoints}
+        taken = {pk: location.taken_branches for pk, location in locations.items()}
+    else:
+        jobs = Job.objects.unfinished().filter(run__in={checkpoint.run_id for checkpoint in checkpoints})
+        for run, branch in jobs.values_list("run_id", "branch"):
+            taken.setdefault(run or 0, set()).add(branch)
+    members = []
+    for one in request.chosen:
+        if one.request is None:
+            members.append(Member(one, None, one.refusals))
+            continue
+        checkpoint = one.request.checkpoint
+        used = taken.setdefault(checkpoint.location_id if is_fork else checkpoint.run_id, set())
+        member = _previewed(one, one.request, used)
+        if member.preview and not member.refusals:
+            used.add(member.preview.request.branch)
+        members.append(member)
+    return members
 
 
-def _previewed(one: Chosen, taken: set[str]) -> Member:
-    request = one.request
-    if request is None:
-        return Member(one, None, one.refusals)
+def _previewed(one: Chosen, request: ForkRequest, taken: set[str]) -> Member:
     try:
         if request.kind == Job.Kind.FORK and not request.branch:
-            request = replace(request, branch=fork_branch(request, taken))
-        preview = preview_launch(request)
-        preview = replace(preview, checks=[*preview.checks, *_other_refusals(preview)])
+            request = replace(request, branch=branch_beside(request, taken))
+        preview = preview_launch(request, taken)
+        preview = replace(preview, checks=[*preview.checks, *_other_refusals(preview, taken)])
         if preview.needs_preflight:
             _add_consent(preview)
     except HostRefusal as refused:
@@ -288,14 +302,12 @@ def _previewed(one: Chosen, taken: set[str]) -> Member:
     return Member(one, preview, preview.refusals)
 
 
-def _other_refusals(preview: LaunchPreview) -> list[Refusal]:
+def _other_refusals(preview: LaunchPreview, taken: set[str]) -> list[Refusal]:
     """What the form of a single start finds out later, or what it asks for: here, both are refused."""
     request = preview.request
-    checkpoint = request.checkpoint
-    try:
-        refuse_taken(request.kind, checkpoint.location, checkpoint.run, request.branch)
-    except BranchTaken as refused:
-        return [refusal_of(refused, request.kind)]
+    if request.kind == Job.Kind.RESUME and request.branch in taken:
+        in_use = UserMessage("branch.in_use", {"name": request.branch})
+        return [Refusal(Code.START, translate(in_use))]
     engine = engine_of(request.contents)
     kind = kind_of(engine, request.contents.kind)
     is_resume, edits = request.kind == Job.Kind.RESUME, request.edits
@@ -314,7 +326,9 @@ def _add_consent(preview: LaunchPreview) -> None:
     if check and check.has_ended and not check.is_outdated:
         preview.add_findings(check)
         return
-    if request.project is None or request.accepted.effects:
+    kind = kind_of(engine_of(request.contents), request.contents.kind)
+    is_without = not kind.may_have_effects(request.entry_point)
+    if request.project is None or request.accepted.effects or is_without:
         return
     try:
         effects = ask(

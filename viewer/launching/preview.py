@@ -1,6 +1,6 @@
 """What a fork or resume would do, what it costs, and why it may not start. Nothing is started here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -35,7 +35,9 @@ from viewer.launching.tools import ToolView, tool_views, with_tools
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project
+from viewer.records.prices import UNKNOWN, Cost, current_prices
 from viewer.records.tool_calls import recorded_tools
+from viewer.stores.model_calls import ModelUsage, usage_by_model
 
 # The plan preview: the steps of a fork or resume, its refusals and its estimated cost.
 
@@ -71,17 +73,30 @@ class StepView:
 
 @dataclass(slots=True)
 class PlanPreview:
-    """``refusals`` say why these edits cannot start. ``calls`` and ``tokens`` estimate the cost."""
+    """``refusals`` say why these edits cannot start. ``usage`` is that of the previous run, by model."""
 
     steps: list[Step] = field(default_factory=list)
     shown: list[StepView] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    calls: int = 0
-    tokens: int = 0
+    usage: list[ModelUsage] = field(default_factory=list)
     # Decisions that only the run makes.
     then: list[str] = field(default_factory=list)
     decisions: tuple[Decision, ...] = ()
+
+    @property
+    def calls(self) -> int:
+        """The number of model calls that the previous run needed for what runs."""
+        return sum(used.calls for used in self.usage)
+
+    @property
+    def tokens(self) -> int:
+        return sum(used.tokens for used in self.usage)
+
+    @property
+    def cost(self) -> Cost:
+        """What these calls would cost at the present prices."""
+        return current_prices().cost(self.usage) if self.usage else UNKNOWN
 
     @property
     def rerun(self) -> set[str]:
@@ -128,7 +143,7 @@ def preview_plan(
     preview.then = [labels.decision_text(decision) for decision in outlook.decisions]
     preview.notes = [translate(note) for note in outlook.notes]
     preview.notes += _notes(contents, kind, preview, edits, is_fork)
-    preview.calls, preview.tokens = engine.cost(contents, last, preview.steps)
+    preview.usage = usage_by_model(engine.previous_calls(contents, last, preview.steps))
     return preview
 
 
@@ -248,8 +263,11 @@ class LaunchPreview(CheckedLaunch):
         return translate(former) if former else ""
 
 
-def preview_launch(request: ForkRequest) -> LaunchPreview:
-    """The plan of a fork or resume, the reasons why it cannot start, and its warnings."""
+def preview_launch(request: ForkRequest, taken: Collection[str] | None = None) -> LaunchPreview:
+    """The plan of a fork or resume, the reasons why it cannot start, and its warnings.
+
+    ``taken`` are the branches of its location, which are read if they are not given.
+    """
     contents, is_fork = request.contents, request.kind == Job.Kind.FORK
     source = source_of(request)
     plan = preview_plan(contents, request.edits, request.furthest, is_fork, source)
@@ -277,7 +295,8 @@ def preview_launch(request: ForkRequest) -> LaunchPreview:
         if not is_draft or request.into:
             preview.checks.append(Refusal(Code.PUBLISH, translate(UserMessage("saver.no_runs"))))
     if is_fork:
-        preview.checks += branch_refusals(request.branch, request.location.taken_branches)
+        taken = request.location.taken_branches if taken is None else taken
+        preview.checks += branch_refusals(request.branch, taken)
     elif _kind(request).resumes_last_only and not request.checkpoint.is_last:
         message = _("Only the last checkpoint of a run can be resumed. Fork this one instead.")
         preview.checks.append(Refusal(Code.CHECKPOINT, message))

@@ -305,12 +305,16 @@ def redactor_of(project: Project | None) -> Callable[[Any], Any]:
 # Names a fork for its edits, and the forks of a sweep for what differs. No secret is part of a name.
 
 
-def fork_branch(request: ForkRequest, also_taken: Collection[str] = ()) -> str:
+def fork_branch(request: ForkRequest) -> str:
     """Return a free branch name for the edits of a fork, such as ``year-2030`` or ``draft-edited``."""
     # A form that is sent twice names the same branch.
     own = Job.objects.filter(idempotency_key=request.key).values_list("branch", flat=True)
-    taken = request.location.taken_branches - set(own)
-    return name_for(list(_changes(request)), taken.union(also_taken))
+    return branch_beside(request, request.location.taken_branches - set(own))
+
+
+def branch_beside(request: ForkRequest, taken: Collection[str]) -> str:
+    """Return a branch name for the edits of a fork that is not ``taken``."""
+    return name_for(list(_changes(request)), taken)
 
 
 def sweep_prefix(request: SweepRequest) -> str:

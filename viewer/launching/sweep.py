@@ -39,6 +39,7 @@ from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_cou
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project, Sweep
 from viewer.records.audit import Action, Audited, record
+from viewer.records.prices import UNKNOWN, Cost
 from viewer.records.queue import claimants, enqueue
 from viewer.records.runner_requests import request_for, request_for_score
 from viewer.records.sweep_scores import SCORE_SECONDS
@@ -136,6 +137,11 @@ class SweepPreview(CheckedLaunch):
     @property
     def tokens(self) -> int:
         return sum(one.plan.tokens for one in self.variations)
+
+    @property
+    def cost(self) -> Cost:
+        """What these calls would cost at the present prices."""
+        return sum((one.plan.cost for one in self.variations), UNKNOWN)
 
 
 def preview_sweep(request: SweepRequest) -> SweepPreview:

@@ -103,7 +103,7 @@ def _adopt(location: Location, runs: Sequence[int], snapshots: Sequence[Snapshot
 
     Their stored copies and their links to jobs remain.
     """
-    is_other = Q(source_key__startswith=Checkpoint.SCRATCH)
+    is_other = Checkpoint.IS_SCRATCH
     if location.secrets_digest:
         is_other |= Q(source_key__contains=MARKER)
     others = Checkpoint.objects.filter(is_other, run__in=runs).order_by()
@@ -232,7 +232,7 @@ def _continued_rows(newest: Checkpoint, new: Sequence[Packed]) -> list[NewRow]:
 
 def _update_run(run: Run, stored: Sequence[Packed], added: int) -> None:
     """Update the columns of the run that its newest checkpoint determines."""
-    newest = run.checkpoints.exclude(source_key__startswith=Checkpoint.SCRATCH).order_by("-row").first()
+    newest = run.checkpoints.exclude(Checkpoint.IS_SCRATCH).order_by("-row").first()
     named = next((one.snapshot.name for one in reversed(stored) if one.snapshot.name), run.name)
     Run.objects.filter(pk=run.pk).update(
         name=named[:300],

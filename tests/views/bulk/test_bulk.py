@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from tests.forms.samples import task
 from tests.views.forking import CREW, FLOW, SECRET, checked, create_location, stored
+from viewer.host.locations.importing import import_location
 from viewer.launching.bulk import MAX_BYTES, MAX_RUNS
 from viewer.messages.message import UserMessage
 from viewer.models import AcceptedEffect, Checkpoint, Job, Location, Project, Run, Sweep
@@ -203,6 +204,67 @@ def test_too_large_checkpoints_are_refused_before_any_is_decoded(
     # The names of the values that the checkpoints hold are offered only if they were decoded.
     assert "can start at once." in all_three and '<option value="topic">' not in all_three
     assert "can start at once." not in two and '<option value="topic">' in two
+
+
+def called(location: Location, number: int) -> Checkpoint:
+    """Return a checkpoint of a run of its own, which has a later one with a priced model call."""
+    kickoff = {"checkpoint_kickoff_event_id": f"called {number}"}
+    first = stored(location, {**CREW, **kickoff})
+    call = {"type": "llm_call_completed", "event_id": "call", "task_id": "task-3", "model": "gpt-4o-mini"}
+    usage = {"usage": {"prompt_tokens": 1_000_000, "completion_tokens": 0, "total_tokens": 1_000_000}}
+    done = {**CREW, **kickoff, "tasks": [task(1, "The research"), task(2, "More"), task(3, "The end")]}
+    stored(location, done, {"call": {"event": {**call, **usage}}})
+    return first
+
+
+def cost_in(client: Client, checkpoints: list[Checkpoint]) -> str:
+    text = client.get(reverse("bulk-fork"), chosen(checkpoints)).content.decode()
+    found = re.search(r"<dt>Model calls \(previous run\)</dt>\s*<dd[^>]*>(.*?)</dd>", text, re.DOTALL)
+    assert found
+    return " ".join(re.sub(r"<[^>]+>", "", found[1]).split())
+
+
+def test_the_plan_shows_the_calls_of_the_previous_runs_and_their_price(
+    client: Client, person: User, location: Location
+) -> None:
+    one, other = called(location, 1), called(location, 2)
+    assert cost_in(client, [one]) == "1, about 1.0M tokens ($0.15)"
+    assert cost_in(client, [one, other]) == "2, about 2.0M tokens ($0.30)"
+
+
+def test_what_is_decoded_for_the_cost_counts_towards_the_same_bound(
+    client: Client, person: User, location: Location
+) -> None:
+    one = called(location, 1)
+    Checkpoint.objects.filter(pk=one.pk).update(size=MAX_BYTES - 1)
+    assert cost_in(client, [one]) == "unknown"
+
+
+@pytest.mark.parametrize("kind", ["fork", "resume"])
+def test_another_run_needs_few_more_queries(
+    client: Client, person: User, location: Location, checkpoints: list[Checkpoint], kind: str
+) -> None:
+    checkpoints.append(stored(location, {**CREW, "checkpoint_kickoff_event_id": "fourth"}))
+    client.get(reverse(f"bulk-{kind}"), chosen(checkpoints))
+    counts = []
+    for name, some in [("checkpoint", 1), ("checkpoint", 4), ("run", 1), ("run", 4)]:
+        values = [str(one.pk if name == "checkpoint" else one.run.uid) for one in checkpoints[:some]]
+        with CaptureQueriesContext(connection) as queries:
+            client.get(reverse(f"bulk-{kind}"), {name: values})
+        counts.append(len(queries))
+    # Tool calls that are on record, whether the host answers, and the stored preflight check.
+    assert counts[1] - counts[0] <= 3 * 9 and counts[3] - counts[2] <= 3 * 9, counts
+
+
+def test_a_branch_named_like_the_keys_of_drafts_is_continued(
+    client: Client, person: User, location: Location
+) -> None:
+    row = stored(location, CREW)
+    (Path(location.path) / "main").rename(Path(location.path) / "scratch")
+    import_location(location)
+    run = Checkpoint.objects.get(source_key__startswith="scratch/").run
+    text = client.get(reverse("bulk-resume"), {"run": str(run.uid)}).content.decode()
+    assert "Resume all 1" in text and "No checkpoints yet" not in text and row.run_id
 
 
 def test_locations_of_different_projects_start_together_and_a_secret_is_in_no_name(

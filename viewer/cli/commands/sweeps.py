@@ -36,6 +36,7 @@ from viewer.launching.bulk import (
     Chosen,
     each_once,
     preview_bulk,
+    size_error,
     start_bulk,
 )
 from viewer.launching.labels import step_text
@@ -234,9 +235,12 @@ def _add_bulk_arguments(parser: CommandParser) -> None:
 def _handle_bulk(options: Mapping[str, Any]) -> Output:
     """The jobs, and their outcomes if they were waited for. Raises CommandError."""
     names = list(dict.fromkeys(options["checkpoints"]))
+    chosen = each_once(map(_named, names) if len(names) <= MAX_RUNS else [])
+    if not size_error(chosen):
+        chosen = [_with_request(one, options) for one in chosen]
     request = BulkRequest(
         kind=Job.Kind(options["what"]),
-        chosen=each_once(_chosen(name, options) for name in names) if len(names) <= MAX_RUNS else [],
+        chosen=chosen,
         count=len(names),
         key=uuid4(),
         options=launch_options_of(options),
@@ -253,11 +257,19 @@ def _handle_bulk(options: Mapping[str, Any]) -> Output:
     return _bulk_output(preview, jobs, waits=options["wait"])
 
 
-def _chosen(name: str, options: Mapping[str, Any]) -> Chosen:
-    """The checkpoint with its request. What makes the options invalid for it refuses it alone."""
-    checkpoint = None
+def _named(name: str) -> Chosen:
     try:
-        checkpoint = checkpoint_at(name)
+        return Chosen(name, checkpoint_at(name))
+    except CommandError as error:
+        return Chosen(name, refusals=[Refusal(Code.PLAN, str(error))])
+
+
+def _with_request(one: Chosen, options: Mapping[str, Any]) -> Chosen:
+    """The checkpoint with its request. What makes the options invalid for it refuses it alone."""
+    checkpoint = one.checkpoint
+    if checkpoint is None:
+        return one
+    try:
         is_fork = options["what"] == Job.Kind.FORK
         branch = "" if is_fork else checkpoint.recorded_branch
         request = request_from(FORKS_AND_RESUMES[options["what"]], checkpoint, branch, options)
@@ -265,8 +277,8 @@ def _chosen(name: str, options: Mapping[str, Any]) -> Chosen:
         project = location.project if options["plan"] else project_for(location, options)
         request = replace(request, project=project, again_stale=options["again_stale"])
     except CommandError as error:
-        return Chosen(name, checkpoint, refusals=[Refusal(Code.PLAN, str(error))])
-    return Chosen(name, checkpoint, request)
+        return Chosen(one.title, checkpoint, refusals=[Refusal(Code.PLAN, str(error))])
+    return Chosen(one.title, checkpoint, request)
 
 
 def _bulk_output(

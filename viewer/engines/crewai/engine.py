@@ -96,7 +96,7 @@ class CrewAI(Engine[Contents]):
     plan = staticmethod(planning.plan)
     outlook = staticmethod(planning.outlook)
     has_finished = staticmethod(planning.has_finished)
-    cost = staticmethod(planning.cost)
+    previous_calls = staticmethod(planning.previous_calls)
 
     find_entry_points = staticmethod(entry_points.find_entry_points)
     entry_point_for = staticmethod(entry_points.entry_point_for)

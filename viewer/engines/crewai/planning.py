@@ -22,6 +22,7 @@ from viewer.engines.crewai.structs import STATE
 from viewer.engines.plan import Action, Decision, EditRefused, Edits, Outlook, Reason, Route, Step, Unit
 from viewer.messages.message import UserMessage
 from viewer.redaction import MARKER
+from viewer.stores.model_calls import ModelCall
 from viewer.validation import shortened
 
 # The prompt of an agent that runs without a crew.
@@ -403,30 +404,28 @@ def _decision(decision: RouterDecision) -> Decision:
     return Decision(decision.router, routes, decision.is_open)
 
 
-def cost(contents: Contents, latest: Contents | None, steps: Sequence[Step]) -> tuple[int, int]:
-    """The numbers of model calls and tokens of these steps in ``latest``.
+def previous_calls(contents: Contents, latest: Contents | None, steps: Sequence[Step]) -> list[ModelCall]:
+    """The model calls of these steps in ``latest``.
 
-    For a flow, these are the calls and tokens of everything that ran after ``contents``.
+    For a flow, these are the calls of everything that ran after ``contents``.
     """
     if contents.kind == "flow":
         known = {event.id for event in contents.events}
         later = [event for event in latest.events if event.id not in known] if latest else []
-        return cost_of(later, {""}, contents.kind)
+        return calls_of(later, {""}, contents.kind)
     running = {step.unit for step in steps if step.action in RUNNING}
-    return cost_of((latest or contents).events, running, contents.kind)
+    return calls_of((latest or contents).events, running, contents.kind)
 
 
-def cost_of(events: Sequence[Event], units: set[str], kind: str) -> tuple[int, int]:
-    """The numbers of calls and tokens of the last attempts of these tasks; for other kinds, of all events."""
-    calls: dict[str, list[int]] = {}
+def calls_of(events: Sequence[Event], units: set[str], kind: str) -> list[ModelCall]:
+    """The model calls of the last attempts of these tasks; for other kinds, of all events."""
+    calls: dict[str, list[ModelCall]] = {}
     for event in events:
         unit = event.task_id if kind == "crew" else ""
         if event.kind == "task_started":
             calls[unit] = []
         elif event.kind == "llm_call_completed":
-            calls.setdefault(unit, []).append(event.tokens)
+            calls.setdefault(unit, []).append(event.call)
     if kind != "crew":
-        counted = calls.get("", []) if units else []
-    else:
-        counted = [tokens for unit in units for tokens in calls.get(unit, [])]
-    return len(counted), sum(counted)
+        return calls.get("", []) if units else []
+    return [call for unit in units for call in calls.get(unit, [])]

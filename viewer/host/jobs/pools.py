@@ -95,7 +95,7 @@ def _opened(location: Location) -> AbstractContextManager[LocationReader]:
 
 def _compare_checkpoints(location: Location, reader: LocationReader) -> None:
     """Raise NotRecognised unless the newest known checkpoints are the same here."""
-    present = location.checkpoints.exclude(source_key__startswith=Checkpoint.SCRATCH)
+    present = location.checkpoints.exclude(Checkpoint.IS_SCRATCH)
     newest = present.filter(state="present").order_by("-pk")[:COMPARED]
     rows = list(newest.values_list("source_key", "fingerprint"))
     if not rows:

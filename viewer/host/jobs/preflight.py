@@ -378,12 +378,12 @@ def preflight_new_run(
 def _check_for(
     subject: Mapping[str, Any], fingerprint: str, again: bool, only_stored: bool
 ) -> PreflightCheck:
+    stored = PreflightCheck.objects.filter(fingerprint=fingerprint)
+    if only_stored:
+        unchecked = PreflightCheck(**subject, fingerprint=fingerprint, status=PreflightCheck.Status.UNCHECKED)
+        return stored.first() or unchecked
     with exclusive_transaction("preflight"):
-        check = PreflightCheck.objects.filter(fingerprint=fingerprint).first()
-        if only_stored:
-            return check or PreflightCheck(
-                **subject, fingerprint=fingerprint, status=PreflightCheck.Status.UNCHECKED
-            )
+        check = stored.first()
         if check is None:
             # Earlier checks of this subject are outdated.
             PreflightCheck.objects.ended().filter(**subject).delete()
@@ -403,7 +403,7 @@ def unaccepted_effects(
     The runner imports nothing. Raises JobRefused if the effects cannot be listed.
     """
     kind = kind_of(engine_of(checkpoint.location), checkpoint.entity)
-    if not kind.always_has_effects and (entry_point or kind.needs_entry_point):
+    if not kind.may_have_effects(entry_point):
         return []
     return _asked(checkpoint, project, entry_point, "effects", commit=commit).new_effects
 

@@ -297,11 +297,7 @@ def _holds(reader: LocationReader, location: Location) -> bool:
     if is_indexed(location):
         keys = {run.key for run in reader.runs().runs}
         return any(key in keys for key in location.runs.values_list("key", flat=True).iterator())
-    known = set(
-        location.checkpoints.exclude(source_key__startswith=Checkpoint.SCRATCH).values_list(
-            "source_key", flat=True
-        )
-    )
+    known = set(location.checkpoints.exclude(Checkpoint.IS_SCRATCH).values_list("source_key", flat=True))
     entries = islice(reader.entries(), MAX_COMPARED_ENTRIES)
     return any(entry.key in known for entry in entries if isinstance(entry, Entry))
 

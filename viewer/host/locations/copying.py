@@ -97,7 +97,7 @@ def _due(run: Run) -> list[int]:
     was forked or annotated, then the newest.
     """
     runs = [run.pk, *called_runs([run.pk])]
-    rows = Checkpoint.objects.filter(run__in=runs).exclude(source_key__startswith=Checkpoint.SCRATCH)
+    rows = Checkpoint.objects.filter(run__in=runs).exclude(Checkpoint.IS_SCRATCH)
     columns = ("pk", "parent_id", "state", "fingerprint", "stored_copy__fingerprint")
     parents, outdated, missing, sizes = dict[int, int | None](), list[int](), list[int](), list[int]()
     newest_first = rows.order_by("-created_at", "-row").values_list(*columns, body_size("stored_copy__"))

@@ -137,7 +137,7 @@ def _insert(location: Location, new: Sequence[IndexedRun]) -> None:
 def _mark_gone(pks: Sequence[int]) -> None:
     """Delete missing runs. Of runs with stored copies, mark the checkpoints as pruned instead."""
     for some in in_slices(pks):
-        source = Checkpoint.objects.exclude(source_key__startswith=Checkpoint.SCRATCH)
+        source = Checkpoint.objects.exclude(Checkpoint.IS_SCRATCH)
         source = source.exclude(state__in=(Checkpoint.State.PRUNED, Checkpoint.State.NO_COPY))
         if source.filter(run__in=[*some, *called_runs(some)]).update(state=Checkpoint.State.PRUNED):
             # If a run is there again, all of its checkpoints are compared.

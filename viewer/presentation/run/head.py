@@ -72,7 +72,7 @@ def copy_texts(run: Run) -> list[str]:
     if not top.copies_digest:
         return []
     rows = Checkpoint.objects.filter(Q(run=top) | Q(run__parent=top))
-    rows = rows.exclude(source_key__startswith=Checkpoint.SCRATCH).order_by()
+    rows = rows.exclude(Checkpoint.IS_SCRATCH).order_by()
     copies = StoredCopy.objects.with_body().filter(checkpoint__in=rows)
     found, count = copies.aggregate(count=Count("pk"), size=Sum(body_size())), rows.count()
     is_full = found["count"] >= settings.COPIES_MAX_CHECKPOINTS

@@ -143,7 +143,7 @@ def run_styles(run: Run) -> RunStyles:
     heads = run.checkpoints.filter(recorded_branch__in=branches, is_branch_head=True) if branches else ()
     newest = {row.recorded_branch: row.pk for row in sorted(heads, key=lambda row: row.row)}
     if run.is_being_written:
-        at_source = run.checkpoints.exclude(source_key__startswith=Checkpoint.SCRATCH)
+        at_source = run.checkpoints.exclude(Checkpoint.IS_SCRATCH)
         newest |= dict(at_source.order_by("-row").values_list("recorded_branch", "pk")[:1])
     running = frozenset(newest.values())
     return RunStyles(branch_colours(run), edited_checkpoints(run), running, annotations_in(run))

@@ -1,17 +1,20 @@
 """The page on which several runs are forked or resumed at once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid5
 
 from django import forms
+from django.db.models import F, OuterRef, Q, Subquery, prefetch_related_objects
 from django.http import QueryDict
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from viewer.host_requests import HostRefusal, ImportRun, ask
+from viewer.host_requests import HostRefusal, ImportRun, ask, each_asked_once
 from viewer.launching.bulk import (
+    MAX_BYTES,
     MAX_RUNS,
     MODEL,
     VALUE,
@@ -32,11 +35,12 @@ from viewer.launching.variations import dimension_values
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, DayLimits, Job, Run, Sweep, uuid_of
 from viewer.presentation.jobs.status import usage_label
+from viewer.records.bodies import stored_contents
 from viewer.records.limits import limits_in, midnight, usage_of
 from viewer.records.locations import is_indexed
 from viewer.validation import MAX_CHARACTERS, InvalidInput, whole_number
 from viewer.web.forms.options import LimitsForm
-from viewer.web.launch.page import FieldError, Submission, errors_of, furthest, source_at
+from viewer.web.launch.page import FieldError, Submission, errors_of, furthest_of, source_at
 
 # The form: one edit for all runs, and the total limits.
 
@@ -87,7 +91,7 @@ class BulkForm(forms.Form):
         values = super().clean() or {}
         if "part" in values and not values["part"] and (values.get("name") or values.get("text")):
             # Otherwise the forks would start without the edit.
-            self.add_error("part", gettext("Choose what to vary first."))
+            self.add_error("part", gettext("Choose what the forks change."))
         if values.get("part") == VALUE and not values.get("name"):
             self.add_error("name", gettext("Name what changes."))
         if values.get("part") == MODEL and not values.get("text", "").strip():
@@ -166,11 +170,12 @@ def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPa
     form, limits = BulkForm(data), LimitsForm(data)
     errors = [error for one in (form, limits) for error in errors_of(one)]
     count, names = len(runs) + len(checkpoints), set[str]()
-    chosen = [*map(_of_run, runs), *map(_of_checkpoint, checkpoints)] if count <= MAX_RUNS else []
-    chosen = each_once(chosen)
+    chosen = each_once([*_of_runs(runs), *_of_checkpoints(checkpoints)] if count <= MAX_RUNS else [])
     edit = form.edit if kind == Job.Kind.FORK else CommonEdit()
     if not size_error(chosen):
-        chosen = [_chosen(kind, one, form, edit, submission, names) for one in chosen]
+        furthest = _with_copies([one.checkpoint for one in chosen if one.checkpoint])
+        with each_asked_once():
+            chosen = [_chosen(kind, one, form, edit, submission, names, furthest) for one in chosen]
     content = [
         kind,
         runs,
@@ -210,32 +215,39 @@ def _gone(title: str) -> Chosen:
     return Chosen(title[:MAX_NAME], refusals=[Refusal(Code.CHECKPOINT, message)])
 
 
-def _of_run(text: str) -> Chosen:
-    """The run's newest checkpoint, from which the engine would continue it."""
-    uid = uuid_of(text)
-    run = Run.objects.select_related("location__project").filter(uid=uid).first() if uid else None
-    if run is None:
-        return _gone(text)
-    if is_indexed(run.location):
-        # Its checkpoints may not be listed yet.
-        ask(ImportRun(run.pk))
-        run.refresh_from_db()
-    rows = _checkpoints().filter(run=run)
-    rows = rows.filter(checkpoint_id=run.head) if run.head else rows
-    checkpoint = rows.exclude(source_key__startswith=Checkpoint.SCRATCH).order_by("-row").first()
-    if checkpoint is None:
-        message = gettext("No checkpoints yet")
-        return Chosen(str(run), refusals=[Refusal(Code.CHECKPOINT, message)])
-    return Chosen(str(run), checkpoint)
+def _of_runs(texts: Sequence[str]) -> list[Chosen]:
+    """The newest checkpoint of each run, from which the engine would continue it."""
+    named = Run.objects.filter(uid__in=[uid for text in texts if (uid := uuid_of(text))])
+    runs = {run.uid: run for run in named.select_related("location")}
+    for run in runs.values():
+        if is_indexed(run.location):
+            # Its checkpoints may not be listed yet.
+            ask(ImportRun(run.pk))
+    rows = Checkpoint.objects.filter(run=OuterRef("pk")).exclude(Checkpoint.IS_SCRATCH).order_by("-row")
+    rows = rows.filter(Q(run__head="") | Q(run__head=F("checkpoint_id")))
+    newest = named.order_by().annotate(newest=Subquery(rows.values("pk")[:1])).values("newest")
+    checkpoints = {row.run_id: row for row in _checkpoints().filter(pk__in=newest)}
+    found = []
+    for text in texts:
+        uid = uuid_of(text)
+        if (one := runs.get(uid) if uid else None) is None:
+            found.append(_gone(text))
+        elif checkpoint := checkpoints.get(one.pk):
+            found.append(Chosen(str(one), checkpoint))
+        else:
+            message = gettext("No checkpoints yet")
+            found.append(Chosen(str(one), refusals=[Refusal(Code.CHECKPOINT, message)]))
+    return found
 
 
-def _of_checkpoint(text: str) -> Chosen:
-    try:
-        pk = whole_number(text, 1, 2**63 - 1)
-    except InvalidInput:
-        return _gone(text)
-    checkpoint = _checkpoints().filter(pk=pk).first()
-    return Chosen(str(checkpoint.run), checkpoint) if checkpoint else _gone(text)
+def _of_checkpoints(texts: Sequence[str]) -> list[Chosen]:
+    pks = dict[str, int]()
+    for text in texts:
+        with suppress(InvalidInput):
+            pks[text] = whole_number(text, 1, 2**63 - 1)
+    rows = _checkpoints().in_bulk(list(pks.values()))
+    found = [(text, rows.get(pks.get(text, 0))) for text in texts]
+    return [Chosen(str(row.run), row) if row else _gone(text) for text, row in found]
 
 
 def _checkpoints() -> Any:
@@ -243,10 +255,33 @@ def _checkpoints() -> Any:
     return Checkpoint.objects.select_related("location__project", "run__location")
 
 
+def _with_copies(checkpoints: Sequence[Checkpoint]) -> dict[int, Checkpoint]:
+    """The furthest checkpoint of each run, for the cost, by the key of the chosen one.
+
+    Only as many as may be decoded besides the chosen ones. Loads the copies of all.
+    """
+    room, found = MAX_BYTES - sum(one.size for one in checkpoints), dict[int, Checkpoint]()
+    for pk, row in furthest_of(checkpoints).items():
+        if row.size <= room:
+            room -= row.size
+            found[pk] = row
+    prefetch_related_objects([*checkpoints, *found.values()], "stored_copy")
+    return found
+
+
 def _chosen(
-    kind: Job.Kind, one: Chosen, form: BulkForm, edit: CommonEdit, submission: Submission, names: set[str]
+    kind: Job.Kind,
+    one: Chosen,
+    form: BulkForm,
+    edit: CommonEdit,
+    submission: Submission,
+    names: set[str],
+    furthest: Mapping[int, Checkpoint],
 ) -> Chosen:
-    """The run with its request, or the reasons why it has none. Adds what an edit could name to ``names``."""
+    """The run with its request, or the reasons why it has none. Adds what an edit could name to ``names``.
+
+    ``furthest`` has the checkpoint from which the cost is estimated.
+    """
     checkpoint = one.checkpoint
     if checkpoint is None:
         return one
@@ -264,7 +299,7 @@ def _chosen(
         request = FORKS_AND_RESUMES[kind](
             checkpoint=checkpoint,
             contents=contents,
-            furthest=furthest(checkpoint),
+            furthest=stored_contents(row) if (row := furthest.get(checkpoint.pk)) else None,
             project=source.project,
             folder=source.folder,
             entry_point=source.entry_point(None),

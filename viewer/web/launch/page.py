@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID, uuid4
 
 from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import OuterRef, Subquery
 from django.forms import Form
 from django.http import QueryDict
 
@@ -21,7 +22,7 @@ from viewer.launching.preview import LaunchPreview
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal
 from viewer.launching.requests import CheckpointRequest
 from viewer.launching.sweep import SweepPreview
-from viewer.models import Checkpoint, Location, PreflightCheck, Project
+from viewer.models import Checkpoint, Location, PreflightCheck, Project, Run
 from viewer.records.bodies import stored_contents
 from viewer.web.forms.fork import EntryPointForm, PreflightForm
 from viewer.web.forms.options import (
@@ -291,9 +292,16 @@ def source_at(checkpoint: Checkpoint, on: Location | None = None) -> StartingPoi
 
 def furthest(checkpoint: Checkpoint) -> Contents | None:
     """The contents of the run's furthest checkpoint; None if it is this one."""
-    rows = checkpoint.run.checkpoints.filter(size__lte=MAX_BYTES_FOR_COST).select_related("stored_copy")
-    readable = rows.exclude(state=Checkpoint.State.NO_COPY)
-    row = readable.order_by("-units_done", "-event_count").first()
-    if row is None or row.pk == checkpoint.pk:
-        return None
-    return stored_contents(row)
+    row = furthest_of([checkpoint]).get(checkpoint.pk)
+    return stored_contents(row) if row else None
+
+
+def furthest_of(checkpoints: Sequence[Checkpoint]) -> dict[int, Checkpoint]:
+    """The furthest checkpoint of each one's run by its key, if that is another one."""
+    rows = Checkpoint.objects.filter(run=OuterRef("pk"), size__lte=MAX_BYTES_FOR_COST)
+    rows = rows.exclude(state=Checkpoint.State.NO_COPY).order_by("-units_done", "-event_count")
+    runs = Run.objects.filter(pk__in=[checkpoint.run_id for checkpoint in checkpoints]).order_by()
+    pks = runs.annotate(furthest=Subquery(rows.values("pk")[:1])).values("furthest")
+    found = {row.run_id: row for row in Checkpoint.objects.filter(pk__in=pks).select_related("location")}
+    of_runs = ((checkpoint.pk, found.get(checkpoint.run_id)) for checkpoint in checkpoints)
+    return {pk: row for pk, row in of_runs if row is not None and row.pk != pk}
