@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from forkline_runner.reporting import Reporter
-from forkline_runner.tool_calls import ToolCalls, canonical
+from forkline_runner.reporting import Reporter, as_text
+from forkline_runner.tool_calls import Decision, ToolCalls, canonical
 from tests.jobs.conftest import MakeJob
 from viewer.engines.answer_schema import AnswerInvalid
 from viewer.engines.runner_request import Tools
@@ -68,3 +68,17 @@ def test_calls_are_the_same_in_any_order_and_without_what_engines_add(same: obje
 )
 def test_calls_with_other_values_differ(other: object) -> None:
     assert canonical(other) != canonical({"a": 1, "to": "ada"})
+
+
+HELD: list[object] = []
+HELD.append(HELD)
+
+
+@pytest.mark.parametrize("odd", [{(1, 2): 3}, {1: "a", "b": 2}, HELD])
+def test_arguments_that_json_cannot_hold_are_decided_about(tmp_path: Path, odd: object) -> None:
+    tools = Tools(choices={}, recorded=[], is_known=True, dry_run=False)
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    given = {"by_hand": odd}
+    assert ToolCalls(tools, Reporter(Spool(spool))).decide("search", given) == Decision(given)
+    assert canonical(given) == canonical({"by_hand": odd}) and as_text(given)

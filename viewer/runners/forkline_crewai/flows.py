@@ -19,6 +19,7 @@ from forkline_crewai import components, entry_points, flow_results, models, rest
 from forkline_crewai.human_input import feedback_config, feedback_for
 from forkline_crewai.patches import tasks
 from forkline_runner.messages import Refused
+from forkline_runner.reporting import as_json
 
 if TYPE_CHECKING:
     from crewai.flow.async_feedback.types import PendingFeedbackContext
@@ -190,7 +191,7 @@ def as_text(result: Any) -> str:
     """Return what the last method of a flow returned, as text."""
     if isinstance(result, BaseModel):
         return str(result.model_dump_json())
-    return result if isinstance(result, str) else json.dumps(result, default=str, ensure_ascii=False)
+    return result if isinstance(result, str) else as_json(result)
 
 
 def steps_of(flow: Any, request: Request) -> list[dict[str, Any]]:

@@ -263,7 +263,16 @@ def as_text(value: Any) -> str:
         return value
     if hasattr(value, "model_dump"):
         value = value.model_dump(mode="json")
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    return as_json(value, indent=2)
+
+
+def as_json(value: Any, **options: Any) -> str:
+    """Return a value as JSON; as Python writes it, if code made what JSON cannot hold."""
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str, **options)
+    except (TypeError, ValueError, RecursionError):
+        # Keys that are no texts, or that cannot be sorted, and values that hold themselves.
+        return repr(value)
 
 
 def cut(text: str, max_bytes: int) -> str:

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from forkline_runner.reporting import shortened
+from forkline_runner.reporting import as_json, shortened
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
@@ -48,15 +48,15 @@ class ToolCalls:
 
     def __init__(self, tools: Tools, reporter: Reporter, written: Callable[[str], str] = str) -> None:
         self._written = written
-        self._choices = {_name(tool): choice for tool, choice in tools["choices"].items()}
+        self._choices = {plain_name(tool): choice for tool, choice in tools["choices"].items()}
         self._is_known, self._is_dry_run = tools["is_known"], tools["dry_run"]
         self._reporter = reporter
         self._lock = threading.Lock()
-        self._repeated = {_name(call["tool"]) for call in tools["recorded"]}
+        self._repeated = {plain_name(call["tool"]) for call in tools["recorded"]}
         self._results: dict[tuple[str, str], deque[str]] = {}
         for call in tools["recorded"]:
             if call["result"] is not None:
-                key = _name(call["tool"]), canonical(call["arguments"])
+                key = plain_name(call["tool"]), canonical(call["arguments"])
                 self._results.setdefault(key, deque()).append(call["result"])
         # The tool and the method whose call is under way, in each thread and task.
         self._current: ContextVar[tuple[object, object] | None] = ContextVar("current", default=None)
@@ -96,7 +96,7 @@ class ToolCalls:
 
     def _known_name(self, tool: str) -> str:
         """Return the name by which the record or a choice knows the tool, else its own."""
-        names = _name(self._written(tool)), _name(tool)
+        names = plain_name(self._written(tool)), plain_name(tool)
         return next((one for one in names if one in self._repeated or one in self._choices), names[1])
 
     def _choice(self, name: str, is_read_only: bool) -> str:
@@ -151,7 +151,7 @@ def tool_calls_of(
     return ToolCalls(tools, reporter, written) if tools else None
 
 
-def _name(tool: str) -> str:
+def plain_name(tool: str) -> str:
     """Return what is equal for two ways of writing a tool's name: searchArchive, "Search archive"."""
     letters = (one for one in unicodedata.normalize("NFKD", tool) if not unicodedata.combining(one))
     return _SIGNS.sub("", "".join(letters).casefold())
@@ -165,11 +165,5 @@ def canonical(arguments: Any) -> str:
         except ValueError:
             return str(arguments).strip()
     if isinstance(arguments, Mapping):
-        given = {name: value for name, value in arguments.items() if value is not None and name not in ADDED}
-        return json.dumps(given, sort_keys=True, ensure_ascii=False, default=str)
-    return json.dumps(arguments, ensure_ascii=False, default=str)
-
-
-def as_json(arguments: Any) -> str:
-    """Return the arguments as one line of JSON."""
-    return json.dumps(arguments, ensure_ascii=False, default=str)
+        arguments = {name: one for name, one in arguments.items() if one is not None and name not in ADDED}
+    return as_json(arguments, sort_keys=True)
