@@ -13,7 +13,7 @@ ARCHIVE = "search_the_archive"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Either a text, or one call of a tool with its arguments.
+    """Either a text, or one or more equal calls of a tool with its arguments.
 
     ``tokens``: those of the prompt and of the answer, if they are not to be counted from the texts.
     """
@@ -21,6 +21,7 @@ class Answer:
     text: str = ""
     tool: str = ""
     arguments: str = ""
+    calls: int = 1
     tokens: tuple[int, int] | None = None
 
 

@@ -17,7 +17,7 @@ def completion_of(request: dict[str, Any], said: Answer) -> dict[str, Any]:
     """Return the answer as one object."""
     message: dict[str, Any] = {"role": "assistant", "content": said.text or None}
     if said.tool:
-        message["tool_calls"] = [tool_call(request, said)]
+        message["tool_calls"] = tool_calls(request, said)
     choice = {"index": 0, "message": message, "finish_reason": finish_of(said)}
     return envelope(request, "chat.completion") | {"choices": [choice], "usage": usage_of(request, said)}
 
@@ -26,9 +26,7 @@ def chunks_of(request: dict[str, Any], said: Answer) -> Iterator[dict[str, Any]]
     """Yield the answer a few words at a time, then its finish reason, then its usage if it was requested."""
     start = envelope(request, "chat.completion.chunk")
     if said.tool:
-        yield start | {
-            "choices": [choice_of({"role": "assistant", "tool_calls": [tool_call(request, said)]})]
-        }
+        yield start | {"choices": [choice_of({"role": "assistant", "tool_calls": tool_calls(request, said)})]}
     for position, words in enumerate(in_pieces(said.text)):
         role = {"role": "assistant"} if position == 0 else {}
         yield start | {"choices": [choice_of(role | {"content": words})]}
@@ -52,13 +50,16 @@ def finish_of(said: Answer) -> str:
     return "tool_calls" if said.tool else "stop"
 
 
-def tool_call(request: dict[str, Any], said: Answer) -> dict[str, Any]:
-    return {
-        "index": 0,
-        "id": f"call_{digest_of(request)}",
-        "type": "function",
-        "function": {"name": said.tool, "arguments": said.arguments},
-    }
+def tool_calls(request: dict[str, Any], said: Answer) -> list[dict[str, Any]]:
+    return [
+        {
+            "index": number,
+            "id": f"call_{digest_of(request)}" + (f"_{number}" if number else ""),
+            "type": "function",
+            "function": {"name": said.tool, "arguments": said.arguments},
+        }
+        for number in range(said.calls)
+    ]
 
 
 def envelope(request: dict[str, Any], kind: str) -> dict[str, Any]:

@@ -14,20 +14,21 @@ TOKENS = (7, 5)
 
 
 class TestModel(OfflineModel):
-    """The same request gets the same answer. With ``calls_tools``, the first offered tool is called once."""
+    """The same request gets the same answer. ``calls_tools`` is how often it calls the first offered tool."""
 
     __test__ = False
 
     def __init__(self) -> None:
         super().__init__(answer=self.answer_to)
-        self.calls_tools = False
+        self.calls_tools = 0
 
     def answer_to(self, request: dict[str, Any]) -> Answer:
         """Return ``words`` and a digest of the messages; a JSON object if the request asks for JSON."""
         if self.calls_tools and request.get("tools") and not _has_used_a_tool(request):
             tool = request["tools"][0]["function"]
             arguments = dict.fromkeys(tool.get("parameters", {}).get("properties", {}), "words")
-            return Answer(tool=tool["name"], arguments=json.dumps(arguments), tokens=TOKENS)
+            text = json.dumps(arguments)
+            return Answer(tool=tool["name"], arguments=text, calls=self.calls_tools, tokens=TOKENS)
         asked = json.dumps(request["messages"], sort_keys=True)
         digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
         if request.get("response_format"):
@@ -38,7 +39,7 @@ class TestModel(OfflineModel):
 
     def reset(self) -> None:
         super().reset()
-        self.calls_tools = False
+        self.calls_tools = 0
 
 
 def _has_used_a_tool(request: dict[str, Any]) -> bool:

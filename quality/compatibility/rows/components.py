@@ -42,7 +42,7 @@ def context(sandbox: Sandbox) -> None:
 
 @row("components", "a tool class")
 def class_tool(sandbox: Sandbox) -> None:
-    sandbox.model.calls_tools = True
+    sandbox.model.calls_tools = 1
     continued(sandbox, "with_class_tool")
     same("called", sandbox.traced(), ["class tool words"])
 
@@ -50,7 +50,7 @@ def class_tool(sandbox: Sandbox) -> None:
 @row("components", "a tool class, without an entry point")
 def class_tool_alone(sandbox: Sandbox) -> None:
     location = sandbox.recorded("class tool")
-    sandbox.model.calls_tools = True
+    sandbox.model.calls_tools = 1
     start, before = after(location, 2), marks(location)
     sandbox.completed(request_for(start, location, kind="resume"))
     same("called", sandbox.traced(), ["class tool words"])
@@ -59,7 +59,7 @@ def class_tool_alone(sandbox: Sandbox) -> None:
 
 @row("components", "a tool defined with @tool")
 def function_tool(sandbox: Sandbox) -> None:
-    sandbox.model.calls_tools = True
+    sandbox.model.calls_tools = 1
     run = continued(sandbox, "with_function_tool")
     same("called", sandbox.traced(), ["function tool words"])
     said = [line["message"] for line in run.of("warning")]
@@ -72,7 +72,7 @@ def function_tool(sandbox: Sandbox) -> None:
 
 @row("components", "guardrail, task and step callbacks")
 def callbacks(sandbox: Sandbox) -> None:
-    sandbox.model.calls_tools = True
+    sandbox.model.calls_tools = 1
     continued(sandbox, "with_callbacks")
     traced = sandbox.traced()
     same("guardrail", traced.count("guardrail"), 1)

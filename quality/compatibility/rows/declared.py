@@ -48,7 +48,7 @@ def edited_crew(sandbox: Sandbox) -> None:
     location = recorded(sandbox, "desk crew", "crew", "crew.jsonc", DESK)
     start, before = after(location, 1), marks(location)
     edits = Edits(inputs={"topic": "tea"}, again=frozenset([start.tasks[0]["id"]]))
-    sandbox.model.calls_tools = True
+    sandbox.model.calls_tools = 1
     sandbox.completed(request_for(start, location, edits=edits, entry_point="crew.jsonc", folder=DESK))
     same("parts called", sandbox.traced(), ["archive words", "callback collect", "guardrail"])
     holds("the edit reaches the task", "Collect tea in 2026" in sandbox.model.prompts()[0])

@@ -49,7 +49,7 @@ def leaving(sandbox: Sandbox) -> None:
 @row("failures", "a tool that kills the process")
 def killed(sandbox: Sandbox) -> None:
     location, start, before = recorded_after(sandbox, "simple", 2)
-    sandbox.model.calls_tools = True
+    sandbox.model.calls_tools = 1
     entry_point = "press_parts:with_killing_tool"
     request = request_for(start, location, kind="resume", entry_point=entry_point)
     job = sandbox.folder / "job-killed"

@@ -31,7 +31,7 @@ def replayed(sandbox: Sandbox) -> None:
 
 @row("replay", "a requested tool call, not executed")
 def requested(sandbox: Sandbox) -> None:
-    sandbox.model.calls_tools = True
+    sandbox.model.calls_tools = 1
     run = sandbox.completed(replay(sandbox, RECORDED, messages=MESSAGES[:2], tools=[TOOL]))
     (answer,) = run.of("call_replayed")
     same("tools requested", [one["name"] for one in answer["tools"]], ["search_archive"])

@@ -38,6 +38,7 @@ TOOLS = {
     ),
 }
 SERVER = Tool("press_tools:with_server", "find_words", {"words": "words"}, "server tool")
+READ_ONLY_SERVER = Tool("press_tools:with_read_only_server", "", {}, "server tool")
 DELEGATION = Tool(
     "press_tools:with_delegation",
     "delegate_work_to_coworker",
@@ -48,7 +49,7 @@ DELEGATION = Tool(
 
 def fork(sandbox: Sandbox, tool: Tool, **options: Any) -> dict[str, Any]:
     """Return a fork after two tasks, whose writer calls the tool in each task that offers it."""
-    sandbox.model.calls_tools = True
+    sandbox.model.calls_tools = 1
     location, start, _before = recorded_after(sandbox, "simple", 2)
     request = request_for(start, location, entry_point=tool.entry_point)
     return {**request, "options": {"tools": decided(tool, **options)}}
@@ -99,6 +100,15 @@ for name, tool in TOOLS.items():
 row("tool calls", "an MCP server, asked, with other arguments")(
     asked_with_other_arguments(SERVER, recorded=[], is_known=False)
 )
+
+
+@row("tool calls", "an MCP server, declared to be read-only")
+def read_only(sandbox: Sandbox) -> None:
+    run = sandbox.completed(fork(sandbox, READ_ONLY_SERVER, recorded=[], is_known=False))
+    same("decisions", decisions(run), {("call", False)})
+    same("called", set(sandbox.traced()), {"server tool words"})
+
+
 row("tool calls", "delegation, from the record")(answered_from_the_record(DELEGATION))
 
 
@@ -108,6 +118,18 @@ def delegation(sandbox: Sandbox) -> None:
     run = sandbox.answered(fork(sandbox, DELEGATION), edited, edited)
     same("decisions", decisions(run), {("call", True)})
     holds("the coworker has the edited task", any("Weigh it" in text for text in sandbox.model.prompts()))
+
+
+@row("tool calls", "two calls at once, from the record")
+def at_once(sandbox: Sandbox) -> None:
+    tool, given = TOOLS["a class"], ("first", "second")
+    recorded = [{"tool": tool.name, "arguments": tool.arguments, "result": one} for one in given]
+    request = fork(sandbox, tool, recorded=recorded, choices={tool.name: "recorded"})
+    sandbox.model.calls_tools = 2
+    run = sandbox.completed(request)
+    same("decisions", [line["decision"] for line in run.of("tool_decided")], ["recorded"] * 2)
+    same("results that the model was sent", sorted(set(results(sandbox))), list(given))
+    same("called", sandbox.traced(), [])
 
 
 @row("tool calls", "a refusal")

@@ -46,7 +46,7 @@ def test_the_projects_client_is_called_with_each_name(graphs: Graphs, model: Tes
 
 
 def test_a_requested_tool_is_reported_and_not_executed(graphs: Graphs, model: TestModel) -> None:
-    model.calls_tools = True
+    model.calls_tools = 1
     replay = as_replay(graphs.request("run", GRAPH), "loopback-1", messages=MESSAGES[:2], tools=[TOOL])
     (answer,) = graphs.completed(replay).of("call_replayed")
     (tool,) = answer["tools"]

@@ -24,10 +24,12 @@ def agent(graphs: Graphs) -> Graphs:
     return graphs
 
 
-def request(graphs: Graphs, kind: str, *at: int, **options: Any) -> dict[str, Any]:
+def request(
+    graphs: Graphs, kind: str, *at: int, graph: str = "agents:agent", **options: Any
+) -> dict[str, Any]:
     # Versions before 0.3 name messages by a former module, which a person accepts.
     accepted = {"accepted_effects": ["*"] if graphs.version < (0, 3) else []}
-    return graphs.request(kind, "agents:agent", "agent", *at, **options) | accepted
+    return graphs.request(kind, graph, "agent", *at, **options) | accepted
 
 
 def decisions(ended: Any) -> list[tuple[str, str, bool]]:
@@ -90,6 +92,25 @@ def test_a_person_is_asked_about_every_tool_if_the_record_could_not_be_read(agen
     unknown = tools() | {"is_known": False}
     ended = agent.completed(request(agent, "fork", BEFORE, tools=unknown), "call")
     assert decisions(ended) == [("weather", "call", True)]
+
+
+def test_a_tool_that_is_declared_to_be_read_only_is_called(agent: Graphs) -> None:
+    declared = request(agent, "fork", BEFORE, graph="agents:reading", tools=tools(WEATHER))
+    assert decisions(agent.completed(declared)) == [("weather", "call", False)]
+    assert "weather" in agent.nodes()
+    chosen = request(agent, "fork", BEFORE, graph="agents:reading", tools=tools(WEATHER, weather="refuse"))
+    assert decisions(agent.completed(chosen)) == [("weather", "refuse", False)]
+    assert "weather" not in agent.nodes()
+
+
+def test_an_asynchronous_and_another_tool_at_once_are_decided_about(graphs: Graphs) -> None:
+    graphs.completed(request(graphs, "run", graph="agents:both", inputs={"messages": ["Oslo and Rome"]}))
+    graphs.nodes()
+    rome = {"tool": "tide", "arguments": {"town": "Rome"}, "result": "low in Rome"}
+    both = tools(WEATHER, rome, weather="recorded")
+    ended = graphs.completed(request(graphs, "fork", BEFORE, graph="agents:both", tools=both), "refuse")
+    assert sorted(decisions(ended)) == [("tide", "refuse", True), ("weather", "recorded", False)]
+    assert graphs.nodes() == ["model"]
 
 
 def test_a_dry_run_calls_no_tool(agent: Graphs) -> None:

@@ -143,7 +143,7 @@ def test_a_crew_resumed_from_its_middle_ends_as_its_first_run(engine: Engine, ex
 @about("price_watch")
 def test_a_fork_of_a_crew_calls_its_tool_and_reads_its_config(engine: Engine, example: Example) -> None:
     before, start = marks(example.location), after_task(example.location, 1)
-    engine.model.calls_tools = True
+    engine.model.calls_tools = 1
     edits = Edits(inputs={"product": "lamps"}, again=frozenset([start.tasks[0]["id"]]))
     engine.completed(asked(example, start, edits))
     assert tasks_called(engine.model) == ["Find", "Find", "Compare", "Advise"]
@@ -225,7 +225,7 @@ def test_a_fork_of_a_script_reads_the_edited_output_and_calls_its_tool(
     engine: Engine, example: Example
 ) -> None:
     before, start = marks(example.location), after_task(example.location, 1)
-    engine.model.calls_tools = True
+    engine.model.calls_tools = 1
     engine.completed(asked(example, start, Edits(outputs={start.tasks[0]["id"]: "only the belfry"})))
     assert tasks_called(engine.model) == ["Find", "Find", "Plan"]
     assert "only the belfry" in engine.model.prompts()[0]

@@ -19,7 +19,7 @@ either_tool = pytest.mark.parametrize("crew", TOOLS)
 
 def fork(stores: Path, engine: Engine, crew: str, *results: str | None, **options: Any) -> dict[str, Any]:
     """Return a fork whose third task calls the crew's tool once."""
-    engine.model.calls_tools = True
+    engine.model.calls_tools = 1
     start = after_task(stores / "plain", 2)
     name, arguments, _called = TOOLS[crew]
     recorded = [{"tool": name, "arguments": arguments, "result": result} for result in results]
@@ -84,3 +84,12 @@ def test_a_dry_run_calls_no_tool(engine: Engine, stores: Path, trace: Path) -> N
     ended = engine.completed(fork(stores, engine, "with_class_tool", dry_run=True), PRESS_TRACE=str(trace))
     assert outcome(ended, trace) == ([("refuse", False)], [])
     assert any("dry run" in one for one in sent_results(engine))
+
+
+def test_a_read_only_tool_of_a_server_is_called(engine: Engine, stores: Path, trace: Path) -> None:
+    engine.model.calls_tools = 1
+    start, entry_point = after_task(stores / "plain", 2), "press_tools:with_read_only_server"
+    tools = {"choices": {}, "recorded": [], "is_known": False, "dry_run": False}
+    request = request_for(start, stores / "plain", entry_point=entry_point) | {"options": {"tools": tools}}
+    decisions, called = outcome(engine.completed(request, PRESS_TRACE=str(trace)), trace)
+    assert set(decisions) == {("call", False)} and set(called) == {"server tool words"}

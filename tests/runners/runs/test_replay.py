@@ -50,7 +50,7 @@ def test_each_model_is_called_as_often_as_requested(engine: Engine, request_of_c
 def test_a_requested_tool_is_reported_and_not_executed(
     engine: Engine, request_of_crew: dict[str, Any]
 ) -> None:
-    engine.model.calls_tools = True
+    engine.model.calls_tools = 1
     replay = as_replay(request_of_crew, MODEL, messages=MESSAGES[:2], tools=[TOOL])
     run = engine.completed(replay)
 

@@ -16,7 +16,7 @@ except ImportError:
 
 
 class FixedModel(BaseChatModel):
-    """Calls the tool once, then answers with what it returned."""
+    """Calls the tool once, then answers with what it returned. Calls ``tide`` as well, of a second town."""
 
     @property
     def _llm_type(self) -> str:
@@ -32,8 +32,12 @@ class FixedModel(BaseChatModel):
         if isinstance(last, ToolMessage):
             answer = AIMessage(f"It is {last.content}.")
         else:
-            call = {"name": "weather", "args": {"town": str(last.content)}, "id": f"call-{len(messages)}"}
-            answer = AIMessage("", tool_calls=[call])
+            asked = zip(("weather", "tide"), str(last.content).split(" and "), strict=False)
+            calls = [
+                {"name": name, "args": {"town": town}, "id": f"{name}-{len(messages)}"}
+                for name, town in asked
+            ]
+            answer = AIMessage("", tool_calls=calls)
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 
@@ -44,4 +48,14 @@ async def weather(town: str) -> str:
     return f"sunny in {town}"
 
 
+@tool
+def tide(town: str) -> str:
+    """Look up the tide of a town."""
+    ran("tide")
+    return f"high in {town}"
+
+
 agent = create_agent(FixedModel(), [weather])
+both = create_agent(FixedModel(), [weather, tide])
+# As the adapter of MCP servers has what they declare of their tools.
+reading = create_agent(FixedModel(), [weather.model_copy(update={"metadata": {"readOnlyHint": True}})])

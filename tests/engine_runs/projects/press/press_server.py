@@ -1,14 +1,19 @@
-"""An MCP server with one tool, over its standard input and output. It does not import the engine."""
+"""An MCP server with one tool, over its standard input and output. It does not import the engine.
+
+Its argument ``read-only`` declares the tool to be that.
+"""
 
 import os
+import sys
 from pathlib import Path
 
 from mcp.server.fastmcp import FastMCP
+from mcp.types import ToolAnnotations
 
 server = FastMCP("press")
 
 
-@server.tool()
+@server.tool(annotations=ToolAnnotations(readOnlyHint="read-only" in sys.argv))
 def find_words(words: str) -> str:
     """Finds words."""
     if "PRESS_TRACE" in os.environ:

@@ -41,15 +41,19 @@ def with_delegation() -> Crew:
     return crew
 
 
-def with_server() -> Crew:
+def with_server(*options: str) -> Crew:
     """Its writer has the tool of an MCP server, a process on the same machine."""
     from crewai.mcp import MCPServerStdio
 
     program = Path(__file__).with_name("press_server.py")
     crew = plain()
-    server = MCPServerStdio(command=sys.executable, args=[str(program)], env=dict(os.environ))
+    server = MCPServerStdio(command=sys.executable, args=[str(program), *options], env=dict(os.environ))
     crew.agents[1].mcps = [server]
     return crew
+
+
+def with_read_only_server() -> Crew:
+    return with_server("read-only")
 
 
 class HandFlow(Flow[dict[str, Any]]):

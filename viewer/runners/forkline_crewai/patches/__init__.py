@@ -29,6 +29,7 @@ recording.drop_warmup_events                 crews whose prompt cache is warmed
 persistence.leave_existing_files             forks, and answers of flows that wait
 persistence.redirect_states                  forks of flows' states, and answers of flows that wait
 tool_calls.decide_about_calls                forks and resumes that decide about calls of tools
+tool_calls.note_read_only_tools              forks and resumes that decide about calls of tools
 secrets_at_import.secrets_hidden             prewarmed processes, while they import the engine
 
 ``runs.patch_engine`` applies those of every run, in the order in which they wrap each other.

@@ -8,8 +8,11 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from crewai import Agent
 from crewai.tools.base_tool import BaseTool
 from crewai.tools.structured_tool import CrewStructuredTool
+
+from forkline_runner.tool_calls import plain_name
 
 if TYPE_CHECKING:
     from forkline_runner.tool_calls import ToolCalls
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 # Set on methods that have their calls decided.
 _IS_DECIDED = "forkline_decides"
 Given = tuple[tuple[Any, ...], dict[str, Any]]
+# The names of tools of MCP servers, each with whether every server that has one declares it to be read-only.
+_declared: dict[str, bool] = {}
 
 
 def decide_about_calls(calls: ToolCalls) -> None:
@@ -47,6 +52,48 @@ def decide_about_calls(calls: ToolCalls) -> None:
     for name in ("invoke", "ainvoke"):
         method = getattr(CrewStructuredTool, name)
         setattr(CrewStructuredTool, name, _decided(method, calls, _input, _with_input))
+    note_read_only_tools()
+
+
+def note_read_only_tools() -> None:
+    """Note which tools MCP servers declare to be read-only: they are called unless a person chose otherwise.
+
+    Patches: get_mcp_tools of crewai.Agent, and list_tools of mcp.ClientSession once an agent has servers
+    Versions: 1.14.2 and newer
+    Why: The engine drops the annotations of a server's tools. mcp is only imported if a crew uses it.
+    Test: tests/runners/resuming/test_tool_calls.py::test_a_read_only_tool_of_a_server_is_called
+    """
+    original = Agent.get_mcp_tools
+
+    @functools.wraps(original)
+    def get_mcp_tools(self: Any, *args: Any, **given: Any) -> Any:
+        _note_listed_tools()
+        return original(self, *args, **given)
+
+    Agent.get_mcp_tools = get_mcp_tools
+
+
+@functools.cache
+def _note_listed_tools() -> None:
+    from mcp import ClientSession
+
+    original = ClientSession.list_tools
+
+    @functools.wraps(original)
+    async def list_tools(self: Any, *args: Any, **given: Any) -> Any:
+        found = await original(self, *args, **given)
+        for tool in found.tools:
+            name, is_read_only = plain_name(tool.name), bool(getattr(tool.annotations, "readOnlyHint", False))
+            _declared[name] = _declared.get(name, True) and is_read_only
+        return found
+
+    ClientSession.list_tools = list_tools
+
+
+def _is_read_only(tool: Any) -> bool:
+    """Return whether it is a tool of an MCP server that is declared to be read-only."""
+    name = getattr(getattr(tool, "_original_tool", None) or tool, "original_tool_name", None)
+    return isinstance(name, str) and _declared.get(plain_name(name), False)
 
 
 def _decide_methods(cls: type[BaseTool], calls: ToolCalls) -> None:
@@ -74,7 +121,8 @@ def _decided(
             if calls.is_decided(self, method):
                 return await method(self, *args, **given)
             arguments = read(self, (args, given))
-            decision = await asyncio.to_thread(calls.decide, self.name, arguments)
+            is_read_only = _is_read_only(self)
+            decision = await asyncio.to_thread(calls.decide, self.name, arguments, is_read_only=is_read_only)
             if decision.answer is not None:
                 return decision.answer
             if decision.arguments is not arguments:
@@ -90,7 +138,7 @@ def _decided(
         if calls.is_decided(self, method):
             return method(self, *args, **given)
         arguments = read(self, (args, given))
-        decision = calls.decide(self.name, arguments)
+        decision = calls.decide(self.name, arguments, is_read_only=_is_read_only(self))
         if decision.answer is not None:
             return decision.answer
         if decision.arguments is not arguments:
