@@ -6,7 +6,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
-from django.core.management import call_command
 from django.db import connection, connections
 from django.db.migrations.exceptions import MigrationSchemaMissing
 from django.utils.translation import gettext as _
@@ -17,6 +16,7 @@ from viewer.data_folder import database_server, identity
 from viewer.data_folder.backups import (
     APPLICATION_ID,
     Inspected,
+    apply_migrations,
     backup_path,
     copy_database,
     delete_old_backups,
@@ -99,7 +99,7 @@ def bring_up_to_date(folder: Path) -> None:
             text = _("The database in %(folder)s was missing. A new, empty one was created.")
             sys.stderr.write(text % {"folder": folder} + "\n")
         try:
-            call_command("migrate", interactive=False, verbosity=0)
+            apply_migrations(found)
         except MigrationSchemaMissing as error:
             # Django raises it in place of the database's error.
             raise DataFolderFailure(failure_text(error.__context__ or error) or str(error)) from error

@@ -10,6 +10,9 @@ from urllib.parse import quote
 
 from django.apps import apps
 from django.conf import settings
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
 from django.utils.translation import gettext as _
 
 from viewer import postgresql, sqlite_pragmas
@@ -41,6 +44,8 @@ MARK = "forkline_moving"
 # The oldest version whose database this one upgrades, and the migrations that such a database has.
 OLDEST = "0.1.0"
 REPLACED: frozenset[Migration] = frozenset(("viewer", name) for name in REPLACED_NAMES)
+# The migration with the same tables.
+INITIAL: Migration = ("viewer", "0001_initial")
 # Another process may be upgrading, or restoring.
 TIMEOUT_SECONDS = 20
 
@@ -50,7 +55,8 @@ class Inspected:
     """``version`` is the number of the newest version that used it; 0 if it is not recorded.
 
     ``unapplied`` are migrations of ours that it lacks, ``unknown`` such that it has and we do not.
-    ``is_older`` says that it lacks migrations which only earlier versions had.
+    ``is_older`` says that it lacks migrations which only earlier versions had. ``is_oldest`` says that all
+    of its tables are from these.
     """
 
     is_new: bool
@@ -58,6 +64,7 @@ class Inspected:
     unapplied: frozenset[Migration] = frozenset()
     unknown: frozenset[Migration] = frozenset()
     is_older: bool = False
+    is_oldest: bool = False
 
 
 def opened_to_read(path: Path) -> closing[sqlite3.Connection]:
@@ -106,6 +113,7 @@ def inspected(where: Path | str, tables: set[str], applied: set[Migration], vers
         unapplied=frozenset(on_disk - applied),
         unknown=frozenset(one for one in applied - known if one[0] in labels),
         is_older=any(app == "viewer" for app, _name in applied) and not applied >= REPLACED,
+        is_oldest=applied >= REPLACED and INITIAL not in applied,
     )
 
 
@@ -152,6 +160,13 @@ def refuse_other_versions(path: Path | str, found: Inspected) -> None:
         "backups": Path(settings.DATA_DIR) / "backups",
     }
     raise DataFolderFailure(text % {"path": path, **values})
+
+
+def apply_migrations(found: Inspected) -> None:
+    """Apply what the database lacks. Raises MigrationSchemaMissing or DatabaseError."""
+    if found.is_oldest:
+        MigrationRecorder(connection).record_applied(*INITIAL)
+    call_command("migrate", interactive=False, verbosity=0)
 
 
 # Backups: consistent copies of the database, also while it is being written.

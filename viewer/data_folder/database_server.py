@@ -4,13 +4,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
-from django.core.management import call_command
 from django.db import DatabaseError, connection
 from django.db.migrations.exceptions import MigrationSchemaMissing
 from django.utils.translation import gettext as _
 
 from viewer import postgresql
-from viewer.data_folder.backups import Inspected, inspected, refuse_other_versions, version_number
+from viewer.data_folder.backups import (
+    Inspected,
+    apply_migrations,
+    inspected,
+    refuse_other_versions,
+    version_number,
+)
 from viewer.data_folder.failures import DataFolderFailure, failure_text
 from viewer.data_folder.locks import row_lock
 from viewer.postgresql.failures import ROWS_MOVED, moved_text, read_only_text
@@ -38,7 +43,7 @@ def bring_up_to_date() -> None:
             found = inspect()
             refuse_other_versions(postgresql.server_name(), found)
             if found.unapplied:
-                call_command("migrate", interactive=False, verbosity=0)
+                apply_migrations(found)
                 order_texts_by_bytes()
             if found.version < version_number(settings.VERSION):
                 note_version()

@@ -1,4 +1,4 @@
-"""All tables. A database of version 0.1.0 has them already, from the migrations that this one replaces."""
+"""The tables of version 0.1.0. A database of that version has them already (viewer/data_folder/backups.py)."""
 
 import django.db.models.deletion
 import django.utils.timezone
@@ -7,8 +7,6 @@ from django.conf import settings
 from django.db import migrations, models
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations.state import StateApps
-
-from viewer.migrations import REPLACED
 
 
 # The full-text index of search entries. Triggers keep it up to date: a migration that rebuilds the table of
@@ -35,8 +33,6 @@ def create_search_text(_apps: StateApps, editor: BaseDatabaseSchemaEditor) -> No
 class Migration(migrations.Migration):
 
     initial = True
-
-    replaces = [("viewer", name) for name in REPLACED]
 
     dependencies = [
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),

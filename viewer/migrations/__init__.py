@@ -48,3 +48,25 @@ REPLACED = (
     "0046_reader_clock",
     "0047_annotation_versions",
 )
+# The migrations that 0001_squashed_0018_audit combines for new databases. A database of version 0.1.0 has the
+# tables of the first one.
+SQUASHED = (
+    "0001_initial",
+    "0002_remove_queue_entries",
+    "0003_hosts",
+    "0004_host_requests",
+    "0005_search_on_postgresql",
+    "0006_tool_choices",
+    "0007_bucket_objects",
+    "0008_host_of_jobs",
+    "0009_store_kind_of_states",
+    "0010_recorded_code",
+    "0011_host_faults",
+    "0012_plans_of_searches",
+    "0013_pools",
+    "0014_commit_of_checks",
+    "0015_replays",
+    "0016_groups_of_runs",
+    "0017_store_kind_of_savers",
+    "0018_audit",
+)

@@ -1,0 +1,627 @@
+"""All tables of a new database. One that has some of the replaced migrations gets the others one by one."""
+
+import django.db.models.deletion
+import django.db.models.functions.datetime
+import django.utils.timezone
+import uuid
+from importlib import import_module
+from django.conf import settings
+from django.db import migrations, models
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+from django.db.migrations.state import StateApps
+
+from viewer.migrations import REPLACED, SQUASHED
+
+# What a new database has besides the tables: the function of each migration that adds it.
+ADDED = (
+    ("0001_initial", "create_search_text"),
+    ("0003_hosts", "add_default_host"),
+    ("0005_search_on_postgresql", "create_index"),
+    ("0012_plans_of_searches", "change"),
+    ("0018_audit", "create_triggers"),
+)
+
+
+def add(apps: StateApps, editor: BaseDatabaseSchemaEditor) -> None:
+    # With nothing deferred, Django records the migration in the transaction that creates the tables.
+    for statement in editor.deferred_sql:
+        editor.execute(statement, params=None)
+    editor.deferred_sql.clear()
+    for migration, function in ADDED:
+        getattr(import_module(f"viewer.migrations.{migration}"), function)(apps, editor)
+
+
+class Migration(migrations.Migration):
+
+    initial = True
+
+    replaces = [("viewer", name) for name in (*REPLACED, *SQUASHED)]
+
+    dependencies = [
+        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+        ("auth", "0012_alter_user_first_name_max_length"),
+        ("contenttypes", "0002_remove_content_type_name"),
+    ]
+
+    operations = [
+        migrations.CreateModel(
+            name='Annotation',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('location_uid', models.UUIDField()),
+                ('run_key', models.CharField(blank=True, max_length=200)),
+                ('branch', models.CharField(blank=True, max_length=300)),
+                ('checkpoint_id', models.CharField(blank=True, max_length=300)),
+                ('name', models.CharField(blank=True, max_length=200)),
+                ('is_starred', models.BooleanField(default=False)),
+                ('label_text', models.CharField(blank=True, max_length=500)),
+                ('note', models.TextField(blank=True)),
+                ('changed_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('changed_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('location_uid', 'run_key', 'branch', 'checkpoint_id'), name='unique_annotation')],
+            },
+        ),
+        migrations.CreateModel(
+            name='AnnotationVersion',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('location_uid', models.UUIDField()),
+                ('run_key', models.CharField(blank=True, max_length=200)),
+                ('branch', models.CharField(blank=True, max_length=300)),
+                ('checkpoint_id', models.CharField(blank=True, max_length=300)),
+                ('name', models.CharField(blank=True, max_length=200)),
+                ('label_text', models.CharField(blank=True, max_length=500)),
+                ('note', models.TextField(blank=True)),
+                ('changed_at', models.DateTimeField()),
+                ('changed_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'ordering': ['-pk'],
+                'indexes': [models.Index(fields=['location_uid', 'run_key', 'branch', 'checkpoint_id'], name='annotation_versions')],
+            },
+        ),
+        migrations.CreateModel(
+            name='AuditEntry',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('actor_kind', models.CharField(choices=[('user', 'User'), ('share', 'Share link'), ('terminal', 'Terminal'), ('visitor', 'Visitor'), ('server', 'Forkline')], max_length=20)),
+                ('actor', models.CharField(blank=True, max_length=150)),
+                ('address', models.CharField(blank=True, max_length=50)),
+                ('action', models.CharField(choices=[('logged_in', 'logged in'), ('logged_out', 'logged out'), ('opened', 'opened'), ('searched', 'searched'), ('exported', 'exported'), ('shared', 'shared'), ('revoked', 'revoked'), ('started', 'started'), ('answered', 'answered'), ('cancelled', 'cancelled'), ('added', 'added'), ('changed', 'changed'), ('removed', 'removed'), ('pruned', 'pruned')], max_length=20)),
+                ('kind', models.CharField(choices=[('user', 'User'), ('location', 'Location'), ('project', 'Project'), ('run', 'Run'), ('checkpoint', 'Checkpoint'), ('call', 'Call'), ('comparison', 'Comparison'), ('search', 'Search'), ('job', 'Job'), ('sweep', 'Sweep'), ('question', 'Question'), ('share', 'Share link'), ('host', 'Host'), ('limits', 'Daily limits'), ('audit', 'Audit trail')], max_length=20)),
+                ('key', models.CharField(blank=True, max_length=200)),
+                ('detail', models.CharField(blank=True, max_length=300)),
+                ('result', models.CharField(choices=[('done', 'done'), ('not_done', 'not done')], default='done', max_length=20)),
+            ],
+            options={
+                'indexes': [models.Index(fields=['actor', '-id'], name='audit_by_actor'), models.Index(fields=['key', '-id'], name='audit_by_key'), models.Index(fields=['at'], name='audit_by_time')],
+            },
+        ),
+        migrations.CreateModel(
+            name='AuditRetention',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('before', models.DateTimeField()),
+            ],
+        ),
+        migrations.CreateModel(
+            name='BucketObject',
+            fields=[
+                ('key', models.CharField(max_length=32, primary_key=True, serialize=False)),
+                ('size', models.PositiveBigIntegerField()),
+                ('digest', models.CharField(max_length=64)),
+                ('state', models.CharField(choices=[('written', 'Written'), ('named', 'Named'), ('unredacted', 'Unredacted'), ('unused', 'Unused')], default='written', max_length=10)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+            ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('state', 'named'), _negated=True), fields=['state'], name='unnamed_objects')],
+            },
+        ),
+        migrations.CreateModel(
+            name='DayLimits',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('is_current', models.BooleanField(default=True, editable=False, unique=True)),
+                ('limits', models.JSONField(blank=True, default=dict)),
+            ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(('is_current', True)), name='day_limits_are_current')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Pool',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=100, unique=True)),
+            ],
+            options={
+                'ordering': ['name'],
+            },
+        ),
+        migrations.CreateModel(
+            name='ReaderSettings',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='reader_settings', to=settings.AUTH_USER_MODEL)),
+                ('theme', models.CharField(choices=[('system', 'As the system'), ('light', 'Light'), ('dark', 'Dark')], default='system', max_length=20)),
+                ('time_zone', models.CharField(choices=[('server', 'Time zone of the server'), ('local', 'Time zone of your browser'), ('utc', 'UTC')], default='server', max_length=20)),
+                ('clock', models.CharField(choices=[('24', '24 hours'), ('12', '12 hours')], default='24', max_length=20)),
+                ('density', models.CharField(choices=[('comfortable', 'Comfortable'), ('compact', 'Compact')], default='comfortable', max_length=20)),
+                ('language', models.CharField(blank=True, default='', max_length=20)),
+                ('notifies', models.BooleanField(default=False)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='RecordedCode',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('digest', models.CharField(max_length=64, unique=True)),
+                ('commit', models.CharField(blank=True, max_length=64)),
+                ('is_dirty', models.BooleanField(null=True)),
+                ('is_complete', models.BooleanField(default=True)),
+                ('files', models.JSONField(default=dict)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='SavedSearch',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='saved_searches', to=settings.AUTH_USER_MODEL)),
+                ('name', models.CharField(max_length=100)),
+                ('query', models.CharField(max_length=2000)),
+            ],
+            options={
+                'ordering': ['name'],
+                'constraints': [models.UniqueConstraint(fields=('user', 'name'), name='unique_saved_search')],
+            },
+        ),
+        migrations.CreateModel(
+            name='ShareLink',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('token_hash', models.CharField(max_length=64, unique=True)),
+                ('kind', models.CharField(choices=[('run', 'Run'), ('checkpoint', 'Checkpoint'), ('comparison', 'Comparison'), ('search', 'Search'), ('job', 'Job')], max_length=20)),
+                ('target', models.TextField()),
+                ('title', models.CharField(max_length=300)),
+                ('locations', models.JSONField(default=list)),
+                ('made_by', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='share_links', to=settings.AUTH_USER_MODEL)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('expires_at', models.DateTimeField()),
+                ('revoked_at', models.DateTimeField(blank=True, null=True)),
+                ('views', models.PositiveIntegerField(default=0)),
+                ('last_viewed_at', models.DateTimeField(blank=True, null=True)),
+                ('unfurls', models.BooleanField(default=False)),
+            ],
+            options={
+                'ordering': ['-created_at', '-pk'],
+            },
+        ),
+        migrations.CreateModel(
+            name='Host',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=100, unique=True)),
+                ('instance', models.CharField(blank=True, default='', max_length=400)),
+                ('address', models.CharField(blank=True, default='', max_length=300)),
+                ('version', models.CharField(blank=True, default='', max_length=50)),
+                ('python_version', models.CharField(blank=True, default='', max_length=50)),
+                ('engines', models.JSONField(blank=True, default=dict)),
+                ('folders', models.JSONField(blank=True, default=list)),
+                ('slots', models.PositiveIntegerField(default=0)),
+                ('load', models.FloatField(blank=True, null=True)),
+                ('seen_at', models.DateTimeField(blank=True, null=True)),
+                ('is_up', models.BooleanField(default=False)),
+                ('clock_difference', models.FloatField(blank=True, null=True)),
+                ('fault', models.JSONField(blank=True, null=True)),
+                ('is_drained', models.BooleanField(default=False)),
+                ('pools', models.ManyToManyField(blank=True, related_name='hosts', to='viewer.pool')),
+            ],
+            options={
+                'ordering': ['name'],
+            },
+        ),
+        migrations.CreateModel(
+            name='HostRequest',
+            fields=[
+                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ('host', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='requests', to='viewer.host')),
+                ('kind', models.CharField(max_length=100)),
+                ('data', models.BinaryField()),
+                ('actor', models.JSONField(blank=True, null=True)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('taken_at', models.DateTimeField(blank=True, null=True)),
+                ('reply', models.BinaryField(blank=True, null=True)),
+                ('refused_as', models.CharField(blank=True, default='', max_length=100)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Project',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('host', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='projects', to='viewer.host')),
+                ('folder', models.CharField(max_length=1000)),
+                ('interpreter', models.CharField(max_length=1000)),
+                ('environment_file', models.CharField(blank=True, max_length=1000)),
+                ('entry_points', models.JSONField(blank=True, default=list)),
+                ('limits', models.JSONField(blank=True, default=dict)),
+                ('tool_choices', models.JSONField(blank=True, db_default={}, default=dict)),
+                ('secrets_digest', models.CharField(blank=True, default='', max_length=64)),
+                ('confirmed_at', models.DateTimeField(blank=True, null=True)),
+                ('confirmed_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='AcceptedEffect',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='accepted_effects', to='viewer.project')),
+                ('key', models.CharField(max_length=64)),
+                ('kind', models.CharField(choices=[('module', 'Import'), ('command', 'Command'), ('file', 'File'), ('host', 'Host'), ('key', 'Key'), ('value', 'Value')], max_length=20)),
+                ('name', models.CharField(max_length=300)),
+                ('digest', models.CharField(blank=True, max_length=64)),
+                ('detail', models.CharField(blank=True, max_length=300)),
+                ('tool', models.CharField(blank=True, db_default='', max_length=300)),
+                ('field', models.CharField(blank=True, db_default='', max_length=300)),
+                ('is_bound', models.BooleanField(db_default=False, default=True)),
+                ('accepted_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('accepted_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'ordering': ['kind', 'name'],
+                'constraints': [models.UniqueConstraint(fields=('project', 'key'), name='unique_accepted_effect')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Location',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('uid', models.UUIDField(editable=False, unique=True)),
+                ('host', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='locations', to='viewer.host')),
+                ('pool', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='locations', to='viewer.pool')),
+                ('path', models.CharField(max_length=1000)),
+                ('engine', models.CharField(default='crewai', max_length=50)),
+                ('store_kind', models.CharField(choices=[('json', 'JSON folder'), ('sqlite', 'SQLite file'), ('states', 'SQLite file of states'), ('postgresql', 'PostgreSQL database'), ('saver', 'checkpoint saver')], max_length=20)),
+                ('project', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='locations', to='viewer.project')),
+                ('secrets_digest', models.CharField(blank=True, default='', max_length=64)),
+                ('added_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('imported_at', models.DateTimeField(blank=True, null=True)),
+                ('read_error', models.JSONField(blank=True, null=True)),
+                ('identity', models.CharField(blank=True, max_length=100)),
+                ('replaced_by', models.CharField(blank=True, max_length=100)),
+                ('refused_fingerprint', models.CharField(blank=True, max_length=300)),
+                ('listed_fingerprint', models.CharField(blank=True, default='', max_length=300)),
+                ('price_digest', models.CharField(blank=True, db_default='', default='', max_length=64)),
+                ('revision', models.PositiveIntegerField(default=0)),
+                ('import_state', models.CharField(blank=True, choices=[('requested', 'being imported'), ('cancelled', 'cancelled')], db_default='', default='', max_length=20)),
+                ('import_done', models.PositiveIntegerField(db_default=0, default=0)),
+                ('import_total', models.PositiveIntegerField(db_default=0, default=0)),
+            ],
+            options={
+                'ordering': ['path'],
+                'constraints': [models.UniqueConstraint(fields=('host', 'path'), name='unique_path_of_host')],
+            },
+        ),
+        migrations.CreateModel(
+            name='PoolMember',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('location', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='members', to='viewer.location')),
+                ('host', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='viewer.host')),
+                ('identity', models.CharField(blank=True, max_length=100)),
+                ('server_digest', models.CharField(blank=True, max_length=64)),
+                ('project_digest', models.CharField(blank=True, max_length=64)),
+                ('refusal', models.JSONField(blank=True, null=True)),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('location', 'host'), name='unique_pool_member')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Problem',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('location', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='problems', to='viewer.location')),
+                ('source_key', models.CharField(max_length=1000)),
+                ('reason', models.JSONField()),
+                ('kind', models.CharField(choices=[('writing', 'still being written'), ('broken', 'broken'), ('refused', 'refused'), ('unavailable', 'not available'), ('foreign', 'not a checkpoint')], max_length=20)),
+                ('fingerprint', models.CharField(blank=True, max_length=200)),
+                ('first_seen_at', models.DateTimeField(default=django.utils.timezone.now)),
+            ],
+            options={
+                'ordering': ['source_key'],
+                'constraints': [models.UniqueConstraint(fields=('location', 'source_key'), name='unique_problem_source_key')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Run',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('usage', models.JSONField(blank=True, db_default=[], default=list)),
+                ('tokens_in', models.PositiveBigIntegerField(db_default=0, default=0)),
+                ('tokens_out', models.PositiveBigIntegerField(db_default=0, default=0)),
+                ('model', models.CharField(blank=True, db_default='', default='', max_length=300)),
+                ('cost', models.FloatField(blank=True, null=True)),
+                ('unpriced_calls', models.PositiveIntegerField(db_default=0, default=0)),
+                ('is_priced', models.BooleanField(db_default=True, default=True)),
+                ('uid', models.UUIDField(editable=False, unique=True)),
+                ('location', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='runs', to='viewer.location')),
+                ('key', models.CharField(max_length=200)),
+                ('entity', models.CharField(max_length=20)),
+                ('name', models.CharField(blank=True, max_length=300)),
+                ('first_at', models.DateTimeField(null=True)),
+                ('last_at', models.DateTimeField(null=True)),
+                ('checkpoint_count', models.PositiveIntegerField(default=0)),
+                ('branch_count', models.PositiveIntegerField(default=0)),
+                ('lane_count', models.PositiveIntegerField(default=0)),
+                ('tokens', models.PositiveBigIntegerField(default=0)),
+                ('seconds', models.FloatField(blank=True, null=True)),
+                ('units_known', models.PositiveIntegerField(default=0)),
+                ('all_units_known', models.BooleanField(default=False)),
+                ('parent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='called_runs', to='viewer.run')),
+                ('called_from', models.CharField(blank=True, db_default='', default='', max_length=300)),
+                ('namespace', models.CharField(blank=True, db_default='', default='', max_length=500)),
+                ('head', models.CharField(blank=True, db_default='', default='', max_length=300)),
+                ('described_head', models.CharField(blank=True, db_default='', default='', max_length=300)),
+                ('indexed_fingerprint', models.CharField(blank=True, db_default='', default='', max_length=300)),
+                ('listed_state', models.TextField(blank=True, db_default='', default='')),
+                ('copies_digest', models.CharField(blank=True, db_default='', default='', max_length=64)),
+                ('is_partly_listed', models.BooleanField(db_default=False, default=False)),
+                ('status', models.CharField(blank=True, choices=[('waiting', 'waiting for an answer'), ('failed', 'failed'), ('completed', 'completed'), ('unfinished', 'not finished')], db_default='', default='', max_length=20)),
+                ('newest_status', models.CharField(blank=True, db_default='', default='', max_length=20)),
+                ('branch_statuses', models.JSONField(blank=True, db_default={}, default=dict)),
+                ('is_forked', models.BooleanField(db_default=False, default=False)),
+                ('inputs', models.JSONField(blank=True, db_default=[], default=list)),
+                ('is_described', models.BooleanField(db_default=False, default=False)),
+                ('lineage_faults', models.JSONField(blank=True, default=list)),
+            ],
+            options={
+                'ordering': [models.OrderBy(models.F('last_at'), descending=True, nulls_last=True), '-pk'],
+                'indexes': [models.Index(fields=['location', '-last_at', '-id'], name='newest_runs'), models.Index(condition=models.Q(('is_priced', False)), fields=['location'], name='unpriced_runs'), models.Index(condition=models.Q(('is_described', False), ('parent', None)), fields=['location', '-last_at', '-id'], name='runs_without_inputs'), models.Index(fields=['-last_at', '-id'], name='newest_runs_of_all'), models.Index(condition=models.Q(('is_partly_listed', True)), fields=['id'], name='partly_listed_runs')],
+                'constraints': [models.UniqueConstraint(fields=('location', 'key'), name='unique_run_key')],
+            },
+        ),
+        migrations.CreateModel(
+            name='SearchedLocation',
+            fields=[
+                ('location', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='searched', serialize=False, to='viewer.location')),
+                ('secrets_digest', models.CharField(blank=True, default='', max_length=64)),
+                ('mark', models.CharField(blank=True, default='', max_length=400)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='SearchFacet',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('location', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='viewer.location')),
+                ('name', models.CharField(max_length=20)),
+                ('value', models.CharField(max_length=300)),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('location', 'name', 'value'), name='unique_search_facet')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Checkpoint',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('location', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='checkpoints', to='viewer.location')),
+                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='checkpoints', to='viewer.run')),
+                ('source_key', models.CharField(max_length=1000)),
+                ('fingerprint', models.CharField(max_length=200)),
+                ('checkpoint_id', models.CharField(max_length=300)),
+                ('parent_checkpoint_id', models.CharField(blank=True, max_length=300)),
+                ('run_key', models.CharField(blank=True, max_length=200)),
+                ('branch', models.CharField(max_length=300)),
+                ('recorded_branch', models.CharField(blank=True, db_default='', default='', max_length=300)),
+                ('trigger', models.CharField(blank=True, max_length=100)),
+                ('subject', models.CharField(blank=True, max_length=300)),
+                ('created_at', models.DateTimeField(null=True)),
+                ('engine_version', models.CharField(blank=True, max_length=50)),
+                ('entity', models.CharField(max_length=20)),
+                ('is_open_ended', models.BooleanField(default=False)),
+                ('name', models.CharField(blank=True, max_length=300)),
+                ('units_done', models.PositiveIntegerField(default=0)),
+                ('units_total', models.PositiveIntegerField(default=0)),
+                ('event_count', models.PositiveIntegerField(default=0)),
+                ('tokens', models.PositiveBigIntegerField(default=0)),
+                ('size', models.PositiveBigIntegerField(default=0)),
+                ('step', models.IntegerField(null=True)),
+                ('turn', models.PositiveIntegerField(db_default=0, default=0)),
+                ('units', models.JSONField(db_default=[], default=list)),
+                ('state', models.CharField(choices=[('present', 'present'), ('pruned', 'pruned at its source'), ('no_copy', 'pruned, no copy'), ('writing', 'still being written'), ('broken', 'broken since')], default='present', max_length=20)),
+                ('parent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='children', to='viewer.checkpoint')),
+                ('parent_link', models.CharField(choices=[('recorded', 'recorded'), ('inferred', 'inferred'), ('missing', 'parent missing'), ('root', 'start')], default='root', max_length=20)),
+                ('lane', models.PositiveIntegerField(default=0)),
+                ('row', models.PositiveIntegerField(default=0)),
+                ('is_branch_head', models.BooleanField(default=False)),
+                ('ended_as', models.CharField(blank=True, db_default='', default='', max_length=20)),
+            ],
+            options={
+                'ordering': ['-row'],
+                'indexes': [models.Index(fields=['run', 'row'], name='viewer_chec_run_id_bb5dc8_idx'), models.Index(fields=['run', 'branch', 'row'], name='rows_of_branches'), models.Index(fields=['location', 'checkpoint_id'], name='viewer_chec_locatio_d69eae_idx'), models.Index(fields=['location', 'parent_checkpoint_id'], name='viewer_chec_locatio_889e1f_idx'), models.Index(fields=['location', 'run_key'], name='viewer_chec_locatio_e015fc_idx')],
+                'constraints': [models.UniqueConstraint(fields=('location', 'source_key'), name='unique_checkpoint_source_key')],
+            },
+        ),
+        migrations.CreateModel(
+            name='SearchedRun',
+            fields=[
+                ('run', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='+', serialize=False, to='viewer.run')),
+                ('mark', models.CharField(max_length=400)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='PreflightCheck',
+            fields=[
+                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ('checkpoint', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='preflight_checks', to='viewer.checkpoint')),
+                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='preflight_checks', to='viewer.project')),
+                ('entry_point', models.CharField(blank=True, max_length=300)),
+                ('entity', models.CharField(blank=True, max_length=20)),
+                ('store_kind', models.CharField(blank=True, max_length=20)),
+                ('commit', models.CharField(blank=True, db_default='', max_length=64)),
+                ('fingerprint', models.CharField(max_length=200)),
+                ('status', models.CharField(choices=[('unchecked', 'not checked'), ('waiting', 'waiting'), ('checking', 'checking'), ('done', 'done'), ('failed', 'failed')], default='waiting', max_length=20)),
+                ('report', models.JSONField(blank=True, default=dict)),
+                ('error', models.JSONField(blank=True, null=True)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('ended_at', models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                'ordering': ['-created_at'],
+                'indexes': [models.Index(fields=['fingerprint'], name='viewer_pref_fingerp_2b5a14_idx')],
+            },
+        ),
+        migrations.CreateModel(
+            name='SearchedCheckpoint',
+            fields=[
+                ('checkpoint', models.OneToOneField(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, primary_key=True, related_name='+', serialize=False, to='viewer.checkpoint')),
+                ('location', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='viewer.location')),
+                ('run', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='viewer.run')),
+                ('fingerprint', models.CharField(max_length=200)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='SearchEntry',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('location', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='viewer.location')),
+                ('run', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='viewer.run')),
+                ('checkpoint', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='viewer.checkpoint')),
+                ('digest', models.BinaryField()),
+                ('kind', models.CharField(choices=[('input', 'Input'), ('output', 'Output'), ('prompt', 'Prompt'), ('message', 'Message'), ('tool', 'Tool'), ('error', 'Error'), ('state', 'State'), ('name', 'Name'), ('note', 'Note')], max_length=10)),
+                ('query_string', models.CharField(blank=True, max_length=100)),
+                ('unit', models.CharField(blank=True, max_length=300)),
+                ('agent', models.CharField(blank=True, max_length=300)),
+                ('model', models.CharField(blank=True, max_length=200)),
+                ('text', models.TextField()),
+                ('count', models.PositiveIntegerField(default=1)),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('run', 'digest'), name='unique_search_entry')],
+            },
+        ),
+        migrations.CreateModel(
+            name='StoredCopy',
+            fields=[
+                ('checkpoint', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='stored_copy', serialize=False, to='viewer.checkpoint')),
+                ('data', models.BinaryField()),
+                ('object', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='copies', to='viewer.bucketobject')),
+                ('event_ids', models.BinaryField(default=bytes)),
+                ('calls', models.JSONField(default=list)),
+                ('sessions', models.JSONField(db_default=[], default=list)),
+                ('source_digest', models.CharField(blank=True, db_default='', default='', max_length=64)),
+                ('fingerprint', models.CharField(blank=True, db_default='', default='', max_length=200)),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(condition=models.Q(('object__isnull', False)), fields=('object',), name='one_copy_of_an_object')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Sweep',
+            fields=[
+                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ('idempotency_key', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ('name', models.CharField(max_length=300)),
+                ('checkpoint', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='sweeps', to='viewer.checkpoint')),
+                ('is_of_runs', models.BooleanField(db_default=False, default=False)),
+                ('limits', models.JSONField(blank=True, default=dict)),
+                ('score', models.CharField(blank=True, db_default='', default='', max_length=200)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('requested_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'ordering': ['-created_at'],
+            },
+        ),
+        migrations.CreateModel(
+            name='Job',
+            fields=[
+                ('usage', models.JSONField(blank=True, db_default=[], default=list)),
+                ('tokens_in', models.PositiveBigIntegerField(db_default=0, default=0)),
+                ('tokens_out', models.PositiveBigIntegerField(db_default=0, default=0)),
+                ('model', models.CharField(blank=True, db_default='', default='', max_length=300)),
+                ('cost', models.FloatField(blank=True, null=True)),
+                ('unpriced_calls', models.PositiveIntegerField(db_default=0, default=0)),
+                ('is_priced', models.BooleanField(db_default=True, default=True)),
+                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                ('idempotency_key', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ('kind', models.CharField(choices=[('resume', 'Resume'), ('fork', 'Fork'), ('run', 'New run'), ('publish', 'Publish'), ('score', 'Score'), ('replay', 'Replay')], max_length=20)),
+                ('location', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='jobs', to='viewer.location')),
+                ('host', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='jobs', to='viewer.host')),
+                ('run', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='jobs', to='viewer.run')),
+                ('checkpoint', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='jobs', to='viewer.checkpoint')),
+                ('project', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='jobs', to='viewer.project')),
+                ('requested_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='jobs', to=settings.AUTH_USER_MODEL)),
+                ('branch', models.CharField(blank=True, max_length=300)),
+                ('request', models.JSONField(default=dict)),
+                ('plan', models.JSONField(default=list)),
+                ('status', models.CharField(choices=[('queued', 'queued'), ('starting', 'starting'), ('running', 'running'), ('succeeded', 'succeeded'), ('failed', 'failed'), ('cancelled', 'cancelled'), ('interrupted', 'interrupted')], default='queued', max_length=20)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('started_at', models.DateTimeField(blank=True, null=True)),
+                ('ended_at', models.DateTimeField(blank=True, null=True)),
+                ('cancel_requested_at', models.DateTimeField(blank=True, null=True)),
+                ('start_at', models.DateTimeField(blank=True, null=True)),
+                ('queued_in', models.CharField(blank=True, db_default='', default='', max_length=100)),
+                ('became_due_at', models.DateTimeField(blank=True, null=True)),
+                ('request_digest', models.CharField(blank=True, max_length=64)),
+                ('sweep', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='jobs', to='viewer.sweep')),
+                ('variation', models.CharField(blank=True, max_length=300)),
+                ('limits', models.JSONField(blank=True, default=dict)),
+                ('tokens', models.PositiveBigIntegerField(default=0)),
+                ('steps_used', models.PositiveIntegerField(default=0)),
+                ('limit_hit', models.JSONField(blank=True, default=dict)),
+                ('stopped_before', models.JSONField(blank=True, db_default=[], default=list)),
+                ('process_id', models.PositiveIntegerField(blank=True, null=True)),
+                ('code', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='jobs', to='viewer.recordedcode')),
+                ('result', models.TextField(blank=True)),
+                ('error', models.JSONField(blank=True, null=True)),
+                ('traceback', models.TextField(blank=True)),
+                ('log_end', models.TextField(blank=True)),
+            ],
+            options={
+                'ordering': ['-created_at'],
+                'permissions': [('can_run', 'May start, cancel and answer runs, and change what they run with')],
+                'indexes': [models.Index(fields=['status'], name='viewer_job_status_f057c7_idx')],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('kind', 'fork'), ('run__isnull', False), ('status__in', ('queued', 'starting', 'running'))), fields=('location', 'branch'), name='unique_unfinished_fork'), models.UniqueConstraint(condition=models.Q(('kind', 'resume'), ('status__in', ('queued', 'starting', 'running'))), fields=('run', 'branch'), name='unique_unfinished_resume')],
+            },
+        ),
+        migrations.CreateModel(
+            name='JobEvent',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('job', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='events', to='viewer.job')),
+                ('seq', models.PositiveIntegerField()),
+                ('kind', models.CharField(max_length=40)),
+                ('at', models.DateTimeField()),
+                ('data', models.JSONField(default=dict)),
+            ],
+            options={
+                'ordering': ['seq'],
+                'constraints': [models.UniqueConstraint(fields=('job', 'seq'), name='unique_event_seq')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Question',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('job', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='questions', to='viewer.job')),
+                ('number', models.PositiveIntegerField()),
+                ('kind', models.CharField(choices=[('human_input', 'output review'), ('human_feedback', 'feedback'), ('text_input', 'input'), ('program_input', "input for the project's code"), ('interrupt', 'interrupt of a graph'), ('tool_call', 'call of a tool')], max_length=20)),
+                ('prompt', models.TextField()),
+                ('context', models.JSONField(blank=True, default=dict)),
+                ('asked_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('answer', models.TextField(blank=True)),
+                ('answered_at', models.DateTimeField(blank=True, null=True)),
+                ('answered_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('withdrawn_at', models.DateTimeField(blank=True, null=True)),
+            ],
+            options={
+                'ordering': ['asked_at'],
+                'constraints': [models.UniqueConstraint(fields=('job', 'number'), name='unique_question_number')],
+            },
+        ),
+        migrations.RunPython(add, migrations.RunPython.noop),
+    ]
