@@ -8,7 +8,7 @@ from quality.fuzz import terminal_calls
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Every n-th call: enough to reach each argument and each hostile value.
-EVERY_ARGUMENT, EVERY_SETTING = 23, 29
+EVERY_ARGUMENT, EVERY_SETTING = 61, 59
 SAMPLE = f"""
 import sys
 from quality.fuzz.terminal_calls import tried, tried_settings
