@@ -25,8 +25,7 @@ SCHEMA = (
     "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
     "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal",
     "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace",
-    "SELECT sequencename, data_type::text, last_value FROM pg_sequences"
-    " WHERE sequencename LIKE 'viewer%'",
+    "SELECT sequencename, data_type::text, last_value FROM pg_sequences WHERE sequencename LIKE 'viewer%'",
     "SELECT name FROM viewer_host",
 )
 
