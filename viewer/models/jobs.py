@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.messages.message import UserMessage
 from viewer.models.columns import Metered, UserMessageField
-from viewer.models.hosts import Host
+from viewer.models.hosts import Host, HostQuerySet
 from viewer.models.locations import Location, Project, own_host_key
 from viewer.models.runs import Checkpoint, Run
 
@@ -37,12 +37,18 @@ class JobQuerySet(models.QuerySet["Job"]):
     def here(self) -> JobQuerySet:
         """Jobs that this machine claimed, and unclaimed jobs that it may claim.
 
-        Only this machine starts and follows them. Without a join, so that an update of these rows checks its
-        other conditions on the rows themselves. PostgreSQL does not check them again in a subquery after it
-        has waited for another update.
+        Only this machine starts and follows them.
         """
-        mine = models.Q(host__in=Host.objects.here())
-        return self.filter(mine | models.Q(host=None, location__in=Location.objects.runnable_here()))
+        return self.of(Host.objects.here())
+
+    def of(self, hosts: HostQuerySet | Collection[Host]) -> JobQuerySet:
+        """Jobs that a host claimed, and unclaimed jobs that it may claim. ``hosts`` has one host at most.
+
+        Without a join, so that an update of these rows checks its other conditions on the rows themselves.
+        PostgreSQL does not check them again in a subquery after it has waited for another update.
+        """
+        mine = models.Q(host__in=hosts)
+        return self.filter(mine | models.Q(host=None, location__in=Location.objects.runnable_by(hosts)))
 
     def queued(self) -> JobQuerySet:
         return self.filter(status=self.model.Status.QUEUED)

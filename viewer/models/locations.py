@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from viewer.messages.message import UserMessage
 from viewer.models.columns import UserMessageField, uuid_of
-from viewer.models.hosts import Host, Pool
+from viewer.models.hosts import Host, HostQuerySet, Pool
 
 
 class ProjectQuerySet(models.QuerySet["Project"]):
@@ -116,10 +116,14 @@ class LocationQuerySet(models.QuerySet["Location"]):
         return self.filter(host__in=Host.objects.here())
 
     def runnable_here(self) -> LocationQuerySet:
-        """Locations whose jobs this machine may start: its own, and those of its pools that it recognised."""
-        here = Host.objects.here()
-        seen = PoolMember.objects.filter(host__in=here, location__pool__hosts__in=here, refusal__isnull=True)
-        return self.filter(models.Q(host__in=here) | models.Q(pk__in=seen.values("location")))
+        """Locations whose jobs this machine may start."""
+        return self.runnable_by(Host.objects.here())
+
+    def runnable_by(self, hosts: HostQuerySet | Collection[Host]) -> LocationQuerySet:
+        """Locations whose jobs a host may start: its own, and those of its pools that it recognised."""
+        seen = PoolMember.objects.filter(host__in=hosts, refusal__isnull=True)
+        seen = seen.filter(location__pool__hosts__in=hosts)
+        return self.filter(models.Q(host__in=hosts) | models.Q(pk__in=seen.values("location")))
 
     def matching(self, text: str) -> LocationQuerySet:
         """The location with this UUID, else those at this path, else those with this text in their path."""
