@@ -222,7 +222,7 @@ def env_token(name: str, text: str) -> str:
     """
     value = env_text(name, "", text, "none", "token")
     if value and not TOKEN.fullmatch(value):
-        raise InvalidSetting(f"{name} must have at least 16 letters, digits or signs, and no blank.")
+        raise InvalidSetting(f"{name} must have 16 to 200 letters, digits or signs, and no blank.")
     return value
 
 

@@ -230,7 +230,7 @@ SHARING = env_flag(
 
 METRICS_TOKEN = env_token(
     "METRICS_TOKEN",
-    "The token with which Prometheus reads `/metrics`: at least 16 letters, digits or other signs, without a"
+    "The token with which Prometheus reads `/metrics`: 16 to 200 letters, digits or other signs, without a"
     " blank. Without it, there is no such page.",
 )
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +230,22 @@ def test_a_database_in_use_is_not_replaced(data: Path, copy: Path, worker: "subp
     assert "has not ended" in refused(manage(data, "checkpoints", "restore", str(copy)))
     run.communicate(b"\n")
     assert manage(data, "checkpoints", "restore", str(copy)).returncode == 0
+
+
+def test_what_is_done_to_the_database_is_in_its_audit_trail(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, copy = tmp_path / "audit.jsonl", tmp_path / "copy.sqlite3"
+    monkeypatch.setenv("AUDIT", "1")
+    monkeypatch.setenv("AUDIT_FILE", str(lines))
+    assert manage(data, "checkpoints", "backup", str(copy)).returncode == 0
+    assert manage(data, "checkpoints", "restore", str(copy)).returncode == 0
+    with closing(sqlite3.connect(data / NAME)) as database:
+        query = "SELECT action, kind, detail, result FROM viewer_auditentry ORDER BY id"
+        entries = database.execute(query).fetchall()
+    assert entries == [
+        ("exported", "database", f"backup {copy}", "done"),
+        ("changed", "database", f"restored {copy}", "done"),
+    ]
+    written = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [(one["action"], one["kind"], one["detail"], one["result"]) for one in written] == entries

@@ -121,6 +121,15 @@ def test_a_thread_says_that_its_times_are_estimated_and_ends_are_missing(
     assert True in ends
 
 
+def test_the_checkpoints_that_are_decoded_for_all_branches_together_are_limited(
+    crew_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viewer.presentation.export_spans.MAX_CHECKPOINTS", 1)
+    (root,) = [span for span in spans_of(crew_run) if not span.get("parentSpanId")]
+    assert root["attributes"]["forkline.branch"] == "exp-a"
+    assert root["attributes"]["forkline.branches.left_out"] == "1"
+
+
 def test_a_run_without_times_says_so(crew_run: Run) -> None:
     from viewer.presentation import export_spans
     from viewer.presentation.spans import BranchSpans

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import checkpoint_site  # noqa: F401 - one recent SQLite for the whole process
-from tests.flow_states import add_state, states_at
+from tests.flow_states import SCHEMA, add_state, states_at
 from tests.real_stores import hashes_below
 from tests.stores.test_sqlite import opened, read_all
 from viewer.stores.errors import LocationUnreadable
@@ -127,6 +127,15 @@ def test_a_table_without_ids_and_times_is_read(tmp_path: Path) -> None:
         "INSERT INTO flow_states VALUES ('f', 'm', '{}'), ('f', 'n', '{\"a\": 1}')",
     )
     assert [one.checkpoint_id for one in snapshots(path)] == ["state_00000001", "state_00000002"]
+
+
+def test_a_file_in_utf_16_is_refused_with_that_reason(tmp_path: Path) -> None:
+    path = tmp_path / "wide.db"
+    row = "INSERT INTO flow_states VALUES (1, 'f', 'm', '', '{}')"
+    run_sql(path, "PRAGMA encoding='UTF-16le'", SCHEMA, row)
+    with opened(path) as store, pytest.raises(LocationUnreadable) as refused:
+        list(store.entries())
+    assert refused.value.message.code == "store.not_utf8"
 
 
 def test_checkpoints_come_before_states_in_one_file(states: Path) -> None:

@@ -261,6 +261,7 @@ CATALOG: dict[str, str] = {
     "store.companion_not_a_file": _("“%(name)s” is not a plain file, so the store is not opened."),
     "store.companion_too_large": _("“%(name)s” has %(size)s bytes. The limit is %(most)s."),
     "store.device": _("It is a device, not a file."),
+    "store.not_utf8": _("It stores texts as UTF-16. Only databases in UTF-8 can be read."),
     "store.disappeared": _("It disappeared or was replaced while it was read. Try again."),
     "store.empty": _("It is empty."),
     "store.encoding_unknown": _("Its text is neither UTF-8 nor Windows-1252 (byte %(byte)d)."),

@@ -53,6 +53,7 @@ class AuditEntry(models.Model):
         HOST = "host", _("Host")
         LIMITS = "limits", _("Daily limits")
         AUDIT = "audit", _("Audit trail")
+        DATABASE = "database", _("Database")
 
     class Result(models.TextChoices):
         DONE = "done", _("done")

@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.messages.message import UserMessage
@@ -119,6 +120,13 @@ class Sweep(models.Model):
     def is_of_calls(self) -> bool:
         """Whether its jobs replay the model calls of a branch."""
         return self.jobs.filter(kind=self.jobs.model.Kind.REPLAY).exists()
+
+    @property
+    def label(self) -> str:
+        """What its jobs are, together."""
+        if self.is_of_runs:
+            return gettext("Several runs")
+        return gettext("Replayed calls") if self.is_of_calls else gettext("Sweep")
 
     @property
     def branches(self) -> JobQuerySet:

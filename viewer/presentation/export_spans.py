@@ -34,12 +34,13 @@ from viewer.engines.spans import Span
 from viewer.host_requests import NotReadable
 from viewer.models import Checkpoint, Run
 from viewer.presentation.calls import recorded_calls_of
-from viewer.presentation.spans import BranchSpans, branch_spans
+from viewer.presentation.spans import BranchSpans, branch_spans, count_read
 from viewer.records.run_rows import branch_status
 from viewer.redaction.known_secrets import KnownSecrets, redact_text
 
-# Spans are exported of this many branches, those started last.
-MAX_BRANCHES = 100
+# Spans are exported of this many branches, and from this many checkpoints, of those started last. A thread's
+# spans are read from each checkpoint of a branch.
+MAX_BRANCHES, MAX_CHECKPOINTS = 100, 2_000
 # Spans in one line of a file, and in one request: collectors limit the bytes of a request.
 MAX_BATCH = 200
 # Characters of messages, arguments and results of one export, and of a name.
@@ -125,16 +126,29 @@ def _batches(run: Run, has_content: bool) -> Iterator[list[ReadableSpan]]:
     """The spans of the branches, those of a branch after the ones of its origin."""
     ends: dict[str, Mapping[str, datetime | None]] = {}
     names, content = run.branch_names, 0
-    for name in names[-MAX_BRANCHES:]:
+    exported_names = _exported(run, names)
+    left_out = len(names) - len(exported_names)
+    for name in exported_names:
         found = branch_spans(run, name)
         if not found.checkpoints:
             continue
-        exported = _Branch.of(run, found, ends, has_content, max(0, len(names) - MAX_BRANCHES), content)
+        exported = _Branch.of(run, found, ends, has_content, left_out, content)
         ends[name] = {span.id: span.end for span in found.spans}
         spans = list(exported.spans())
         content = exported.content
         for at in range(0, len(spans), MAX_BATCH):
             yield spans[at : at + MAX_BATCH]
+
+
+def _exported(run: Run, names: Sequence[str]) -> Sequence[str]:
+    """The branches that are exported: as many of the last ones as the limits allow, at least one."""
+    found, room = list[str](), MAX_CHECKPOINTS
+    for name in reversed(names[-MAX_BRANCHES:]):
+        room -= count_read(run, name)
+        if found and room < 0:
+            break
+        found.append(name)
+    return found[::-1]
 
 
 @dataclass(slots=True)

@@ -79,6 +79,13 @@ def branch_spans(run: Run, branch: str) -> BranchSpans:
     return BranchSpans(head.branch, _with_attempts(run, engine.spans(sources)), line, left_out, sources)
 
 
+def count_read(run: Run, branch: str) -> int:
+    """The number of checkpoints that ``branch_spans`` decodes."""
+    if engine_of(run.location).has_all_spans_in_head:
+        return 1
+    return min(MAX_READ, run.checkpoints.filter(pk__in=line_of(run, branch)).count())
+
+
 def _with_attempts(run: Run, spans: Sequence[Span]) -> Sequence[Span]:
     """The spans with the failed attempts that only the events of the run's jobs record."""
     units = {span.unit_id: span for span in spans if span.unit_id}

@@ -94,8 +94,10 @@ class SqliteFile:
     def plain_columns(self, table: str) -> tuple[frozenset[str], str]:
         """The columns of a table that are not generated, and the name by which a query reads its rowid.
 
-        Raises LocationUnreadable for anything but a plain table.
+        Raises LocationUnreadable for anything but a plain table, and for a file in UTF-16.
         """
+        if self.query("SELECT octet_length('a')") != [(1,)]:
+            raise LocationUnreadable("store.not_utf8")
         kinds = self.query(
             "SELECT type, CAST(sql AS BLOB) FROM sqlite_schema WHERE name = ? AND type IN ('table', 'view')",
             table,

@@ -31,7 +31,8 @@ def open_page(browser: Browser, live_server: LiveServer, transactional_db: None)
         yield open_in_browser
 
 
-def test_every_page(open_page: Open, location: Location) -> None:
+def test_every_page(open_page: Open, location: Location, settings: LazySettings) -> None:
+    settings.AUDIT = True
     addresses = addresses_at(location)
     checked(Checkpoint.objects.get())
     assert location.project
@@ -42,7 +43,7 @@ def test_every_page(open_page: Open, location: Location) -> None:
     client = Client()
     client.force_login(teammate("ada", "run"))
     pages = {name: at for name, at in addresses.items() if is_page(client, at)}
-    assert {"locations", "run", "fork", "new-run", "new-sweep", "job", "jobs", "inbox"} <= set(pages)
+    assert {"locations", "run", "fork", "new-run", "new-sweep", "job", "jobs", "inbox", "audit"} <= set(pages)
     assert faults_of(open_page("/"), pages) == ""
 
 

@@ -40,6 +40,8 @@ def test_the_plan_says_how_many_calls_it_makes_and_what_they_cost_before(
     assert count > 1
     for page in (reverse("checkpoint-calls", args=[called.pk]), called.get_absolute_url()):
         assert address_of(called) in runner.get(page, follow=True).content.decode()
+    without = next(one for one in called.run.checkpoints.order_by("row") if not recorded_calls_of(one))
+    assert address_of(without) not in runner.get(without.get_absolute_url()).content.decode()
     html = runner.get(address_of(called)).content.decode()
     assert f"{20 * count} tokens" in html and not Job.objects.exists()
     fields = sent(called, models="a, b", times="3")
@@ -161,6 +163,7 @@ def test_one_page_shows_all_answers_with_differences_cost_and_time(
     assert "$0.000015" in html and "RateLimitError: &lt;b&gt;slow" in html
     assert "Same as the recorded answer" in html and html.count("replay-answers") == len(jobs)
     assert "/fork/" not in html and "Replayed calls" in html and "Compare all" not in html
+    assert "<dt>Replayed calls</dt>" in reader.get(jobs[0].get_absolute_url()).content.decode()
     # The same answer is not offered, another one is.
     assert "/fork/" not in runner.get(group.get_absolute_url()).content.decode()
     another = {"model": "openai/gpt-4o", "attempt": 2, "text": "Final Answer: another"}

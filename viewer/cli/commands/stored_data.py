@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
+from django.db import DatabaseError, connection, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -17,7 +19,7 @@ from viewer.cli.output import Output, Subcommand
 from viewer.data_folder.backups import copy_database
 from viewer.data_folder.database_server import refuse_copies
 from viewer.data_folder.failures import DataFolderFailure, database_path
-from viewer.data_folder.moving import move
+from viewer.data_folder.moving import Moved, move
 from viewer.data_folder.restoring import restore
 from viewer.databases import parameters_in, postgresql_database, sqlite_database
 from viewer.formats import count_text, short_size
@@ -38,8 +40,21 @@ from viewer.host_requests import (
 from viewer.messages.translation import translate
 from viewer.models import Location
 from viewer.presentation.deletions import deleted_texts
+from viewer.records.audit import Action, Audited, Result, record
 from viewer.stores.addresses import shown_path
 from viewer.validation import MAX_DAYS, NAME, number_option, path
+
+# The audit trail of what was done to the database itself.
+
+
+def _record(action: Action, detail: str, result: Result = Result.DONE) -> None:
+    """Store an entry, unless the database is damaged, of an earlier version or retired."""
+    if not settings.AUDIT:
+        return
+    with suppress(DatabaseError, DataFolderFailure), transaction.atomic():
+        record(action, Audited.DATABASE, detail=detail, result=result)
+    connection.close()
+
 
 # ``manage.py checkpoints backup``.
 
@@ -58,6 +73,7 @@ def _handle_backup(options: Mapping[str, Any]) -> Output:
     copy, database = Path(options["file"]).expanduser().absolute(), database_path()
     if not database.exists():
         raise DataFolderFailure(_("There is no database in %(path)s.") % {"path": database.parent})
+    _record(Action.EXPORTED, f"backup {copy}")
     copy_database(database, copy)
     size = copy.stat().st_size
     text = _("The database was copied to %(path)s (%(size)s).")
@@ -87,6 +103,7 @@ def _handle_restore(options: Mapping[str, Any]) -> Output:
     refuse_copies()
     copy, folder = Path(options["file"]).expanduser().absolute(), Path(settings.DATA_DIR)
     replaced = restore(copy, folder, partial(has_any_runner, folder))
+    _record(Action.CHANGED, f"restored {copy}")
     lines = [_("Restored %(path)s. All users have to log in again.") % {"path": copy}]
     if replaced:
         lines.append(_("The replaced database is kept at %(path)s.") % {"path": replaced})
@@ -122,14 +139,14 @@ def _add_move_arguments(parser: CommandParser) -> None:
 def _handle_move(options: Mapping[str, Any]) -> Output:
     """The number of rows of each table. Raises CommandError and DataFolderFailure."""
     if options["to"] == SQLITE:
-        moved = move(sqlite_database(settings.DATA_DIR), {"DATABASE_URL": "", "DATABASE_DIRECT_URL": ""})
+        moved = _moved("SQLite", sqlite_database(settings.DATA_DIR), "")
         start = _("Start Forkline without DATABASE_URL.")
     else:
         try:
             database = postgresql_database(parameters_in(options["to"]), has_pooler=False)
         except ValueError as error:
             raise CommandError(f"--to {error}") from None
-        moved = move(database, {"DATABASE_URL": options["to"], "DATABASE_DIRECT_URL": ""})
+        moved = _moved("PostgreSQL", database, options["to"])
         start = _("Start Forkline with DATABASE_URL set to this database.")
     text = _("Moved %(rows)s rows of %(tables)s tables, and compared them.")
     rows = count_text(sum(moved.rows.values()))
@@ -138,6 +155,16 @@ def _handle_move(options: Mapping[str, Any]) -> Output:
         lines.append(_("The former database is kept at %(path)s.") % {"path": moved.kept})
     document = {"rows": moved.rows, "kept": str(moved.kept) if moved.kept else None}
     return Output(document, lines)
+
+
+def _moved(kind: str, database: Mapping[str, Any], address: str) -> Moved:
+    """Move all rows, with an entry of the audit trail among them. Raises DataFolderFailure."""
+    _record(Action.CHANGED, f"moved to {kind}")
+    try:
+        return move(database, {"DATABASE_URL": address, "DATABASE_DIRECT_URL": ""})
+    except DataFolderFailure:
+        _record(Action.CHANGED, f"moved to {kind}", Result.NOT_DONE)
+        raise
 
 
 # A retired database is never made ready again, but the move that retired it may have to be completed.

@@ -144,6 +144,8 @@ def _surroundings(
     is_waiting = branch_status(checkpoint) == Run.Status.WAITING
     return {
         "is_runnable": is_runnable(checkpoint, contents),
+        # Called by the menu, which only those see who can run.
+        "has_calls": lambda: any(True for _call in engine.recorded_calls(contents)),
         "is_publishable": checkpoint.is_scratch and bool(kind.fork_targets),
         "is_resumable": (not kind.resumes_last_only or checkpoint.is_last)
         and (checkpoint.is_scratch or not checkpoint.location.is_only_read)

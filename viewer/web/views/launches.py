@@ -476,8 +476,7 @@ def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
     }
     if is_of_calls:
         context |= _calls_context(request, group, [one.job for one in branches])
-    several = _("Replayed calls") if is_of_calls else _("Several runs")
-    context["kind"] = several if are_listed else _("Sweep")
+    context["kind"] = group.label
     context["scores"] = {"headings": headings(COLUMNS, sort, request.GET)}
     if template == "page.html":
         context["commands"] = _commands([one.job for one in branches])
