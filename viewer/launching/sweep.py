@@ -20,6 +20,7 @@ from viewer.host_requests import JobRefused
 from viewer.launching.findings import CheckedLaunch, find_redacted_parts
 from viewer.launching.options import SCORE, parse_function
 from viewer.launching.preview import source_refusals
+from viewer.launching.recorded_code import commit_of
 from viewer.launching.refusals import (
     Code,
     LaunchRefused,
@@ -109,8 +110,11 @@ class SweepPreview(CheckedLaunch):
 
     @property
     def options(self) -> Options:
-        """The options that each runner reads, with what happens when it calls tools."""
-        return with_tools(super(SweepPreview, self).options, self.request, self.recorded)
+        """The options that each runner reads, with what happens when it calls tools, and the commit."""
+        chosen = with_tools(super(SweepPreview, self).options, self.request, self.recorded)
+        if commit := commit_of(self.request):
+            chosen["commit"] = commit
+        return chosen
 
     @property
     def needs_preflight(self) -> bool:
@@ -121,9 +125,10 @@ class SweepPreview(CheckedLaunch):
 
     @property
     def plan_digest(self) -> str:
-        """A digest of the plans. A form sends the digest of the plans that it showed."""
+        """A digest of the plans and their commit. A form sends the digest of what it showed."""
         plans = [[one.branch, one.models, plain_steps(one.plan.steps)] for one in self.variations]
-        return sha256(json.dumps(plans, sort_keys=True).encode()).hexdigest()[:16]
+        text = f"{commit_of(self.request)}\n{json.dumps(plans, sort_keys=True)}"
+        return sha256(text.encode()).hexdigest()[:16]
 
     @property
     def stale_count(self) -> int:

@@ -224,6 +224,27 @@ def test_a_job_has_the_commit_that_was_chosen(
     assert len(fingerprints) == 2
 
 
+def test_each_fork_of_a_sweep_has_the_commit_that_was_chosen(
+    runner: Client, checkpoint: Checkpoint, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "start_in_background", lambda check: None)
+    assert job.code and f"The recorded commit {job.code.short_commit}" in form_of(
+        runner, checkpoint, "new-sweep"
+    )
+    fields = {"key": str(uuid.uuid4()), "vary-input:year": "2027\n2028", "code": "recorded"}
+    page = runner.post(reverse("new-sweep", args=[checkpoint.pk]), fields).content.decode()
+    assert 'value="recorded" selected' in page
+    PreflightCheck.objects.update(status=PreflightCheck.Status.DONE, report={"is_complete": True}, error=None)
+    fields["shown"] = re.findall(r'name="shown" value="(\w+)"', page)[0]
+    # The plan of the present code is another one.
+    runner.post(reverse("new-sweep", args=[checkpoint.pk]), {**fields, "code": "now"})
+    assert Job.objects.count() == 1
+    response = runner.post(reverse("new-sweep", args=[checkpoint.pk]), fields)
+    assert response.status_code == 302, response.content.decode()
+    forks = Job.objects.exclude(pk=job.pk)
+    assert {one.commit for one in forks} == {job.code.commit} and forks.count() == 2
+
+
 def test_another_commit_than_the_one_that_was_shown_starts_nothing(
     runner: Client, checkpoint: Checkpoint, job: Job, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,7 +274,7 @@ def test_a_retry_of_a_commit_never_runs_the_present_code_instead(
 
 
 def test_read_only_users_start_no_commit(reader: Client, checkpoint: Checkpoint, job: Job) -> None:
-    for name in ("fork", "fork-plan"):
+    for name in ("fork", "fork-plan", "new-sweep"):
         response = reader.post(reverse(name, args=[checkpoint.pk]), {"code": "recorded"})
         assert response.status_code == 403
 
@@ -275,5 +296,10 @@ def test_the_terminal_refuses_a_commit_that_is_gone(checkpoint: Checkpoint, job:
     SUBCOMMANDS["fork"].add_arguments(parser)
     named = f"{checkpoint.location.path}#{checkpoint.checkpoint_id}"
     output = SUBCOMMANDS["fork"].handle(vars(parser.parse_args([named, "--code", "recorded"])))
+    assert output.status == 1 and "no longer has the recorded commit" in output.document["error"]
+    parser = LineParser(prog="sweep")
+    SUBCOMMANDS["sweep"].add_arguments(parser)
+    line = [named, "--code", "recorded", "--vary", "year=[1, 2]"]
+    output = SUBCOMMANDS["sweep"].handle(vars(parser.parse_args(line)))
     assert output.status == 1 and "no longer has the recorded commit" in output.document["error"]
     assert Job.objects.count() == 1

@@ -44,8 +44,10 @@ from viewer.launching.options import (
     ACCEPTANCE,
     AGAIN_STALE,
     BRANCH_PREFIX,
+    CODE,
     DIMENSIONS,
     MODEL,
+    RECORDED,
     SCHEDULE,
     SCORE,
     SETTINGS,
@@ -70,7 +72,7 @@ from viewer.records.sweep_scores import scoring_of
 def _add_sweep_arguments(parser: CommandParser) -> None:
     add_checkpoint_argument(parser)
     add_options(parser, BRANCH_PREFIX, *DIMENSIONS, *SETTINGS, SWEEP_AS_NODE, SCORE, AGAIN_STALE, *TOOLS)
-    add_options(parser, SWEEP_CACHE_WARMUP)
+    add_options(parser, CODE, SWEEP_CACHE_WARMUP)
     # The limits are for all forks together.
     add_options(parser, *SCHEDULE)
     add_project_arguments(parser)
@@ -114,6 +116,7 @@ def _sweep_request(options: Mapping[str, Any]) -> SweepRequest:
         dimensions=dimensions_of(options, contents),
         again_stale=options["again_stale"],
         as_node=options["as_node"] or "",
+        uses_recorded_code=options["code"] == RECORDED,
         score=options["score"] or "",
         cache_warmup=options["cache_warmup"] or "",
     )

@@ -68,6 +68,7 @@ class BranchForm(EntryPointForm):
 
     branch = OptionField(BRANCH, "branch")
     as_node = ChoiceField(AS_NODE, "as-node", **{"class": "input input-mono"})
+    code = ChoiceField(CODE, "code")
 
     def __init__(
         self,
@@ -96,12 +97,15 @@ class BranchForm(EntryPointForm):
         """The node that the edited state is attributed to; empty if the engine decides."""
         return str(valid_values(self).get("as_node") or "")
 
+    @property
+    def uses_recorded_code(self) -> bool:
+        return valid_values(self).get("code") == RECORDED
+
 
 class ForkForm(BranchForm):
     """The branch, and the units that ``again`` runs again and ``keep`` does not."""
 
     into = ChoiceField(INTO, "into", **{"class": "input", "aria-describedby": "into-hint"})
-    code = ChoiceField(CODE, "code")
     again = forms.Field(required=False, widget=forms.SelectMultiple)
     keep = forms.Field(required=False, widget=forms.SelectMultiple)
 
@@ -128,10 +132,6 @@ class ForkForm(BranchForm):
         """Remove the fields that a resume does not have: all other values are empty."""
         self.fields = {name: self.fields[name] for name in ("entry_point", "code")}
         self.has_nodes = False
-
-    @property
-    def uses_recorded_code(self) -> bool:
-        return valid_values(self).get("code") == RECORDED
 
     @property
     def units_again(self) -> frozenset[str]:

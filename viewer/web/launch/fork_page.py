@@ -19,7 +19,6 @@ from viewer.launching.preview import LaunchPreview, preview_launch
 from viewer.launching.requests import ForkRequest, fork_branch
 from viewer.launching.start import start
 from viewer.models import Checkpoint, Job, Location
-from viewer.presentation.code import CodeChanges, code_changes
 from viewer.web.forms.fork import ForkForm, OutputsForm, PreflightForm, StateForm, ValuesForm
 from viewer.web.forms.options import models_form
 from viewer.web.launch.answers import answers_part
@@ -187,15 +186,6 @@ class ForkPage(CheckpointPage[LaunchPreview, Job]):
         """Whether resuming gives this branch a second continuation."""
         recorded = self.checkpoint.recorded_branch
         return not self.is_fork and self.checkpoint.children.filter(recorded_branch=recorded).exists()
-
-    @cached_property
-    def code(self) -> CodeChanges | None:
-        """What has changed in the project's code since the checkpoint was written."""
-        return code_changes(self.checkpoint, self.preview.request.project)
-
-    @property
-    def code_error(self) -> str:
-        return self.error_at("code")
 
     @cached_property
     def all_others(self) -> list[Location]:

@@ -23,6 +23,7 @@ from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refus
 from viewer.launching.requests import CheckpointRequest
 from viewer.launching.sweep import SweepPreview
 from viewer.models import Checkpoint, Location, PreflightCheck, Project, Run
+from viewer.presentation.code import CodeChanges, code_changes
 from viewer.records.bodies import stored_contents
 from viewer.web.forms.fork import EntryPointForm, PreflightForm
 from viewer.web.forms.options import (
@@ -219,6 +220,15 @@ class CheckpointPage(LaunchPage[FromCheckpoint, Started]):
     @property
     def checkpoint(self) -> Checkpoint:
         return self.request.checkpoint
+
+    @cached_property
+    def code(self) -> CodeChanges | None:
+        """What has changed in the project's code since the checkpoint was written."""
+        return code_changes(self.checkpoint, self.request.project)
+
+    @property
+    def code_error(self) -> str:
+        return self.error_at("code")
 
 
 @dataclass(frozen=True)

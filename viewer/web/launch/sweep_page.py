@@ -387,6 +387,7 @@ def sweep_page(checkpoint: Checkpoint, submission: Submission, sweep_key: UUID) 
         dimensions=target.dimensions,
         again_stale=target.runs_stale_again,
         as_node=target.chosen_node,
+        uses_recorded_code=target.uses_recorded_code,
         score=target.score_function,
         accepted=replace(preflight.accepted_by_person, redacted_parts=""),
         key=sweep_key,
