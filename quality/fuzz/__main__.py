@@ -16,6 +16,7 @@ TESTS = (
     "tool_calls",
     "replays",
     "flow_states",
+    "collections",
     "hostile_savers",
     "request_headers",
     "script_injection.pages",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.conf import LazySettings
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
@@ -17,9 +18,21 @@ from tests.views.conftest import check, checkpoint, entity, location
 from tests.views.forking import CREW, filled, stored
 from tests.views.launch.test_new_runs import form_of
 from viewer.host_requests import ListPrunable, PruneRules, ask
-from viewer.models import AuditEntry, Checkpoint, Host, Job, Location, PreflightCheck, Question, ShareLink
+from viewer.models import (
+    AuditEntry,
+    Checkpoint,
+    Collection,
+    Host,
+    Job,
+    Location,
+    PreflightCheck,
+    Question,
+    ShareLink,
+)
 from viewer.presentation.share_links import make_link
 from viewer.presentation.shared_objects import Subject, find_shared
+from viewer.records.collections import Subject as Collected
+from viewer.records.collections import add_items, lines_of
 from viewer.web.login_links import teammate
 
 __all__ = ["addresses", "check", "checkpoint", "entity", "location"]
@@ -35,10 +48,10 @@ LISTS = {
     *("run-rows", "run-branches", "run-jump", "run-again", "run-questions", "checkpoint", "preflight"),
     *("jobs-waiting", "job-wait", "inbox-count", "inbox-waiting", "search-locations", "locations-found"),
     *("location-paths", "share-preview", "share-preview-rows", "share-preview-picture"),
-    *("shared-rows", "shared-picture"),
+    *("shared-rows", "shared-picture", "collections"),
 }
 # They show no checkpoint.
-OTHER_FORMS = {"new-run", "annotation", "prune", "share", "bulk-fork", "bulk-resume"}
+OTHER_FORMS = {"new-run", "annotation", "prune", "share", "bulk-fork", "bulk-resume", "collection-add"}
 
 
 @pytest.fixture(autouse=True)
@@ -155,6 +168,20 @@ def _sweep(checkpoint: Checkpoint, client: Client, **_more: Any) -> Made:
     return address, form | {"shown": test_bulk.shown(shown)}
 
 
+def _collected(route: str, **fields: str) -> Callable[..., Made]:
+    def made(checkpoint: Checkpoint, **_more: Any) -> Made:
+        collection = Collection.objects.create(name="teas")
+        (item,) = add_items(collection, [Collected(checkpoint)], None)
+        sent: dict[str, Any] = dict(fields)
+        if route == "collection-import":
+            (line,) = lines_of(collection, "")
+            item.delete()
+            sent["file"] = SimpleUploadedFile("teas.jsonl", line.encode())
+        return reverse(route, args=[item.pk if "item" in route else collection.pk]), sent
+
+    return made
+
+
 def _simple(route: str, key: str, /, **fields: str) -> Callable[..., Made]:
     def made(checkpoint: Checkpoint, location: Location, **_more: Any) -> Made:
         keys: dict[str, Any] = {"location": location.uid, "run": checkpoint.run.uid, "host": location.host_id}
@@ -186,6 +213,16 @@ ACTIONS: dict[str, Callable[..., Made]] = {
     "new-sweep": _sweep,
     "bulk-fork": lambda checkpoint, client, **_more: _bulk("fork", checkpoint, client),
     "bulk-resume": lambda checkpoint, client, **_more: _bulk("resume", checkpoint, client),
+    "collection-new": _simple("collection-new", "", name="teas"),
+    "collection-add": lambda checkpoint, **_more: (
+        reverse("collection-add"),
+        {"name": "teas", "checkpoint": checkpoint.pk},
+    ),
+    "collection-change": _collected("collection-change", name="green teas"),
+    "collection-delete": _collected("collection-delete"),
+    "collection-import": _collected("collection-import"),
+    "collection-item": _collected("collection-item", note="Green."),
+    "collection-item-remove": _collected("collection-item-remove"),
     "annotation": _simple("annotation", "run", name="tea"),
     "annotation-star": _simple("annotation-star", "run"),
     "share": lambda checkpoint, **_more: (

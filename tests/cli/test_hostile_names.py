@@ -117,6 +117,18 @@ def hostile_calls(store: Path) -> dict[str, list[list[str]]]:
         "export": [[target, "--format", "markdown", "--output", f"{folder}/none\n{FORGED}/x"]],
         "publish": [[target, "--plan"], [f"{target}\n{FORGED}", "--plan"]],
         "clean": [["--dry-run"]],
+        "collection": [
+            [f"teas\n{FORGED}"],
+            ["teas", "--add", target, "--note", f"x\n{FORGED}", "--expected", f"x\n{FORGED}"],
+            ["teas"],
+            [],
+            ["teas", "--add", f"{target}\n{FORGED}"],
+            ["teas", "--add", target, "--call", FORGED],
+            ["teas", "--import", f"x\n{FORGED}"],
+            ["teas", "--export", f"{folder}/none\n{FORGED}/x"],
+            ["teas", "--remove", "999"],
+            ["teas", "--delete"],
+        ],
         "shares": [
             ["--make", target],
             ["--make", target, "--run", "--dry-run"],

@@ -16,6 +16,7 @@ MODULES = {
     "search": "search",
     "export": "annotations",
     "shares": "annotations",
+    "collection": "collections",
     "fork": "launches",
     "resume": "launches",
     "publish": "launches",

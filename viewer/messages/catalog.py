@@ -453,6 +453,20 @@ CATALOG: dict[str, str] = {
     "search.status": _("The status"),
     "search.one_of": _("one of %(choices)s"),
     "search.too_slow": _("This search took too long. Add a word, or narrow it down to a location."),
+    # Why nothing is added to a collection.
+    "collection.gone": _("It was removed."),
+    "collection.no_call": _("The checkpoint does not record the call %(name)s."),
+    "collection.no_message": _("The checkpoint has no message %(name)s."),
+    "collection.item_changed": _("Somebody changed this item while you were writing. Nothing was saved."),
+    "collection.too_many": _("There can be at most %(most)d collections. Delete one first."),
+    "collection.too_many_items": _("A collection can have at most %(most)d items. Nothing was added."),
+    "collection.too_many_selected": _("At most %(most)d can be added at once."),
+    "collection.name_taken": _("There is another collection “%(name)s”. Choose another name."),
+    "collection.too_large": _("The file is larger than %(most)d bytes. Nothing was imported."),
+    "collection.empty_file": _("The file has no items. Nothing was imported."),
+    "collection.not_imported": _("The file has errors. Nothing was imported."),
+    "collection.not_an_item": _("This is not an item: %(reason)s"),
+    "collection.field": _("“%(name)s” must be %(wanted)s."),
     # What a typed text must be. The phrases follow "must be".
     "export.not_reproducible": _(
         "No test can repeat this run: its first branch has to end without a resume or an edit, and its "

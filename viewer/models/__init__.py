@@ -2,6 +2,7 @@
 
 from viewer.models.annotations import Annotation, AnnotationVersion, ReaderSettings, ShareLink
 from viewer.models.audit import AuditEntry, AuditRetention
+from viewer.models.collections import Collection, CollectionItem
 from viewer.models.columns import uuid_of
 from viewer.models.hosts import Host, Pool
 from viewer.models.jobs import DayLimits, Job, RecordedCode, Sweep
@@ -26,6 +27,8 @@ __all__ = [
     "AuditRetention",
     "BucketObject",
     "Checkpoint",
+    "Collection",
+    "CollectionItem",
     "DayLimits",
     "Host",
     "Job",

@@ -49,6 +49,7 @@ class AuditEntry(models.Model):
         JOB = "job", _("Job")
         SWEEP = "sweep", _("Sweep")
         QUESTION = "question", _("Question")
+        COLLECTION = "collection", _("Collection")
         SHARE = "share", _("Share link")
         HOST = "host", _("Host")
         LIMITS = "limits", _("Daily limits")

@@ -63,6 +63,7 @@ def _pages(text: str, *, can_run: bool) -> Iterator[PaletteCommand]:
         PaletteCommand(_("Jobs"), reverse("jobs")),
         PaletteCommand(_("Inbox"), reverse("inbox")),
         PaletteCommand(_("Search"), reverse("search")),
+        PaletteCommand(_("Collections"), reverse("collections")),
         PaletteCommand(_("Settings"), reverse("settings"), detail),
         PaletteCommand(_("Stored data"), reverse("stored-data")),
         *([PaletteCommand(_("Hosts"), reverse("hosts"))] if Host.objects.count() > 1 else []),

@@ -7,6 +7,7 @@ from viewer.web.views import (
     audit,
     calls,
     checkpoints,
+    collections,
     compare,
     exports,
     jobs,
@@ -99,6 +100,20 @@ bulk_urls = [
     path("bulk/resume/plan/", launches.plan_bulk, {"kind": "resume"}, name="bulk-resume-plan"),
 ]
 
+collection_urls = [
+    path("collections/", collections.index, name="collections"),
+    path("collections/new/", collections.new, name="collection-new"),
+    # ?run=<uid>&checkpoint=<pk>… are added, or of one checkpoint the ?kind=<message or call>&part=<name>.
+    path("collections/add/", collections.add, name="collection-add"),
+    path("collections/<int:pk>/", collections.show, name="collection"),
+    path("collections/<int:pk>/change/", collections.change, name="collection-change"),
+    path("collections/<int:pk>/delete/", collections.delete, name="collection-delete"),
+    path("collections/<int:pk>/export/", collections.export, name="collection-export"),
+    path("collections/<int:pk>/import/", collections.import_file, name="collection-import"),
+    path("items/<int:pk>/", collections.item, name="collection-item"),
+    path("items/<int:pk>/remove/", collections.remove, name="collection-item-remove"),
+]
+
 compare_urls = [
     # ?a=<baseline>&b=<another>&b=<another>&row=<row> is the whole comparison.
     # viewer/presentation/comparison_references.py says what names a checkpoint.
@@ -170,6 +185,7 @@ urlpatterns = (
     + run_urls
     + checkpoint_urls
     + bulk_urls
+    + collection_urls
     + compare_urls
     + job_urls
     + host_urls

@@ -16,6 +16,8 @@ from viewer.models import (
     Annotation,
     AnnotationVersion,
     Checkpoint,
+    Collection,
+    CollectionItem,
     Job,
     JobEvent,
     Location,
@@ -130,6 +132,9 @@ def location(tmp_path: Path, project: Project) -> Location:
     Annotation.objects.create(location_uid=location.uid, run_key=run.key, label_text=",tea,")
     AnnotationVersion.objects.create(
         location_uid=location.uid, run_key=run.key, branch=run.branch_names[0], changed_at=now
+    )
+    CollectionItem.objects.create(
+        collection=Collection.objects.create(name="teas"), kind="checkpoint", location_uid=location.uid
     )
     Problem.objects.create(location=location, source_key="b.json", fingerprint="1", reason=plain_text("no"))
     sweep = Sweep.objects.create(name="tone")

@@ -13,7 +13,18 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, resolve, reverse
 
 from tests.views.forking import CREW, stored
-from viewer.models import Checkpoint, Job, Location, PreflightCheck, Question, SavedSearch, ShareLink, Sweep
+from viewer.models import (
+    Checkpoint,
+    Collection,
+    CollectionItem,
+    Job,
+    Location,
+    PreflightCheck,
+    Question,
+    SavedSearch,
+    ShareLink,
+    Sweep,
+)
 from viewer.presentation.share_links import make_link
 from viewer.presentation.shared_objects import Subject, find_shared
 from viewer.web.live.consumer import websocket_urlpatterns
@@ -39,6 +50,7 @@ READ = {
     *("checkpoint-history", "checkpoint-calls", "checkpoint-call", "job-answers"),
     "run-branches",
     "hosts",
+    *("collections", "collection", "collection-export"),
     *("locations-found", "location-paths", "run-questions", "site-notice", "code-difference"),
 }
 # Without the setting AUDIT, and for read-only users, there is no such page. See tests/audit/test_page.py.
@@ -56,7 +68,7 @@ FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "shar
 # GET shows these forms and changes nothing, POST sends them.
 FORMS = {
     *("project", "new-run", "fork", "resume", "publish", "replay", "replay-all", "new-sweep"),
-    *("annotation", "prune", "share", "bulk-fork", "bulk-resume"),
+    *("annotation", "prune", "share", "bulk-fork", "bulk-resume", "collection-add", "collection-item"),
 }
 # Addresses that only accept forms.
 SENT = {
@@ -81,6 +93,8 @@ SENT = {
     ),
     *("new-run-plan", "compare-score"),
     *("search-save", "search-remove"),
+    *("collection-new", "collection-change", "collection-delete", "collection-import"),
+    "collection-item-remove",
     *("annotation-star", "settings-save", "share-revoke"),
     *("day-limits", "job-start", "job-cancel", "job-give-up", "question-answer", "host-drain", "host-remove"),
 }
@@ -125,6 +139,14 @@ def addresses_at(location: Location) -> dict[str, str]:
     subject = Subject(ShareLink.Kind.RUN, str(checkpoint.run.uid))
     shared = find_shared(subject)
     assert shared
+    item = CollectionItem.objects.create(
+        collection=Collection.objects.create(name="teas"),
+        kind="checkpoint",
+        location_uid=location.uid,
+        run_key=checkpoint.run.key,
+        checkpoint_id=checkpoint.checkpoint_id,
+        note="Green.",
+    )
     link, _token = make_link(shared, teammate("ada", "run"))
     of = {
         ("uid", "location"): location.uid,
@@ -136,6 +158,8 @@ def addresses_at(location: Location) -> dict[str, str]:
         ("pk", "preflight"): look.pk,
         ("pk", "search"): saved.pk,
         ("pk", "share"): link.pk,
+        ("pk", "collection"): item.collection_id,
+        ("pk", "item"): item.pk,
         ("what", "share"): subject.path,
     }
     own: dict[str, Any] = {"number": 1, "job": job.pk, "call": "0123456789ab"}
@@ -152,7 +176,7 @@ def addresses_at(location: Location) -> dict[str, str]:
 
 def rows() -> dict[str, int]:
     """Return the number of rows that a request could create."""
-    made = (Job, Sweep, Location, Checkpoint, ShareLink)
+    made = (Job, Sweep, Location, Checkpoint, ShareLink, Collection, CollectionItem)
     return {model.__name__: model.objects.count() for model in made}
 
 

@@ -18,6 +18,8 @@ from viewer.models import (
     AnnotationVersion,
     BucketObject,
     Checkpoint,
+    Collection,
+    CollectionItem,
     Location,
     Problem,
     Project,
@@ -41,6 +43,8 @@ BATCH = 200
 _PROSE: dict[type[models.Model], tuple[str, ...]] = {
     Annotation: ("name", "label_text", "note"),
     AnnotationVersion: ("name", "label_text", "note"),
+    Collection: ("name", "description"),
+    CollectionItem: ("title", "note", "expected"),
     ShareLink: ("title",),
 }
 # The columns that hold texts from checkpoints, or texts that people write about them.
@@ -61,6 +65,8 @@ _TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
         "name",
         "units",
     ),
+    Collection: _PROSE[Collection],
+    CollectionItem: ("run_key", "checkpoint_id", "part", *_PROSE[CollectionItem]),
     StoredCopy: ("calls", "sessions"),
     Problem: ("source_key", "reason"),
     ShareLink: ("target", *_PROSE[ShareLink]),
@@ -181,6 +187,13 @@ def _redact_copy(copy: StoredCopy, known: KnownSecrets) -> None:
 def _rows_of(location: Location, model: type[models.Model]) -> models.QuerySet[Any]:
     if model in (Annotation, AnnotationVersion):
         return model._default_manager.filter(location_uid=location.uid)
+    if model is Collection:
+        # It belongs to no location.
+        return Collection.objects.all()
+    if model is CollectionItem:
+        # What is of no location here may have been imported.
+        known = Location.objects.order_by().values("uid")
+        return CollectionItem.objects.filter(Q(location_uid=location.uid) | ~Q(location_uid__in=known))
     if model is ShareLink:
         # SQLite cannot search in a list of keys.
         links = ShareLink.objects.only("locations")

@@ -20,7 +20,7 @@ from viewer.host.locations.search_entries import remove_checkpoints
 from viewer.host.locations.sources import address_of, import_lock
 from viewer.host_requests import KeptEntry, Pruned, PruneRefused, PruneRules
 from viewer.messages.message import UserMessage
-from viewer.models import Annotation, Checkpoint, Location, PreflightCheck, StoredCopy
+from viewer.models import Annotation, Checkpoint, CollectionItem, Location, PreflightCheck, StoredCopy
 from viewer.models.columns import in_slices
 from viewer.records import bucket
 from viewer.records.audit import Action, Audited, Result, record
@@ -188,9 +188,12 @@ def _why_protected(
 
 
 def _annotated(location: Location) -> set[tuple[str, str, str]]:
-    """What people wrote about: run, branch and checkpoint, where what does not apply is empty."""
+    """What people wrote about or collected: run, branch and checkpoint, empty where it does not apply."""
     found = Annotation.objects.filter(location_uid=location.uid)
-    return {(one.run_key, one.branch, one.checkpoint_id) for one in found if not one.is_empty}
+    collected = CollectionItem.objects.filter(location_uid=location.uid).order_by()
+    return {(one.run_key, one.branch, one.checkpoint_id) for one in found if not one.is_empty} | {
+        ("", "", checkpoint) for checkpoint in collected.values_list("checkpoint_id", flat=True)
+    }
 
 
 def _subjects(row: Checkpoint) -> set[tuple[str, str, str]]:

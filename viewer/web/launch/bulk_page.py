@@ -170,7 +170,7 @@ def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPa
     form, limits = BulkForm(data), LimitsForm(data)
     errors = [error for one in (form, limits) for error in errors_of(one)]
     count, names = len(runs) + len(checkpoints), set[str]()
-    chosen = each_once([*_of_runs(runs), *_of_checkpoints(checkpoints)] if count <= MAX_RUNS else [])
+    chosen = selected(runs, checkpoints) if count <= MAX_RUNS else []
     edit = form.edit if kind == Job.Kind.FORK else CommonEdit()
     if not size_error(chosen):
         furthest = _with_copies([one.checkpoint for one in chosen if one.checkpoint])
@@ -208,6 +208,11 @@ def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPa
 
 def _distinct(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(texts))
+
+
+def selected(runs: Sequence[str], checkpoints: Sequence[str]) -> list[Chosen]:
+    """What an address names: the newest checkpoint of each run, and checkpoints by their keys."""
+    return each_once([*_of_runs(runs), *_of_checkpoints(checkpoints)])
 
 
 def _gone(title: str) -> Chosen:

@@ -29,6 +29,7 @@ PAGES = {
     Audited.CHECKPOINT: "checkpoint",
     Audited.JOB: "job",
     Audited.SWEEP: "sweep",
+    Audited.COLLECTION: "collection",
 }
 
 
