@@ -248,6 +248,15 @@ class OpenLocation(Request[int], frozen=True):
     anywhere: bool = False
 
 
+class PermitPaths(Request[None], frozen=True):
+    """Let rows name these paths of this machine, although they are outside the allowed folders.
+
+    Only a command on the machine itself may ask this.
+    """
+
+    paths: list[str]
+
+
 class ListOverlaps(Request[list[str]], frozen=True):
     """Return sentences about a location that contains others or is in one."""
 

@@ -12,8 +12,8 @@ from tests.waiting import wait_until
 from viewer.host.jobs.orphans import orphaned_jobs
 from viewer.host.locations.copying import complete_some
 from viewer.host.locations.describing import locations_to_describe
+from viewer.host.permitted import host_of
 from viewer.host.registration import register
-from viewer.host.routing import host_of
 from viewer.host_requests import DeliverAnswer
 from viewer.models import Host, Job, Location, Project, Question, Run
 from viewer.records.hosts import give_up, is_stalled

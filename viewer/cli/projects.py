@@ -18,6 +18,7 @@ from viewer.host_requests import (
     ListEntryPointKinds,
     ListNamedEntryPoints,
     MatchEntryPoint,
+    PermitPaths,
     ProposeProject,
     ask,
 )
@@ -63,12 +64,14 @@ def project_for(location: Location, options: Mapping[str, Any] = UNNAMED) -> Pro
     if location.pk and not is_here(location.host_id):
         return _project_elsewhere(location, options)
     if location.project and not _named(options):
+        _permit(location.project)
         if not location.project.is_confirmed:
             _confirm(location.project)
         return location.project
     project, is_new = Project.objects.here().get_or_create(
         **_values(location, options), defaults={"confirmed_at": timezone.now()}
     )
+    _permit(project)
     if is_new or not project.is_confirmed:
         _confirm(project)
     if not project.entry_points:
@@ -82,6 +85,11 @@ def project_for(location: Location, options: Mapping[str, Any] = UNNAMED) -> Pro
             location.save(update_fields=["project"])
             location.ask_source_again()
     return project
+
+
+def _permit(project: Project) -> None:
+    """Let this machine open the paths of a project that a command has named."""
+    ask(PermitPaths([project.folder, project.interpreter, project.environment_file]))
 
 
 @transaction.atomic

@@ -20,6 +20,7 @@ from viewer.host.locations.results import ImportCounter, ImportSummary
 from viewer.host.locations.search_index import index_some
 from viewer.host.locations.sources import read_bodies, read_body
 from viewer.host.locations.write_targets import open_write_target, write_target_at, write_target_of
+from viewer.host.permitted import permit
 from viewer.host.projects import (
     INTERPRETERS,
     PROJECT_FILES,
@@ -85,7 +86,15 @@ def _(request: asked.ListDatabases) -> list[str]:
 @_answer.register
 def _(request: asked.OpenLocation) -> int:
     roots = None if request.anywhere else settings.CHECKPOINT_ROOTS
-    return adding.open_location(request.path, roots).pk
+    location = adding.open_location(request.path, roots)
+    if request.anywhere and location.is_local:
+        permit(location.path)
+    return location.pk
+
+
+@_answer.register
+def _(request: asked.PermitPaths) -> None:
+    permit(*request.paths)
 
 
 @_answer.register
@@ -265,4 +274,8 @@ def _(request: asked.CheckWriteTarget) -> asked.WriteTarget:
 @_answer.register
 def _(request: asked.OpenWriteTarget) -> int:
     project = Project.objects.get(pk=request.project)
-    return open_write_target(request.target, project, request.engine).pk
+    location = open_write_target(request.target, project, request.engine)
+    if location.is_local:
+        # Another machine has named an allowed folder, or was refused.
+        permit(location.path)
+    return location.pk

@@ -1,5 +1,10 @@
-"""What another machine may ask: about paths of this machine's rows, and in its allowed folders."""
+"""What this machine opens for others: what its own rows name, in its allowed folders.
 
+Machines that share a database can write rows, and one of them may have been broken into. So a path is opened
+only if it is in an allowed folder, or if a command on this machine has named it (``permit``).
+"""
+
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,11 +12,54 @@ from typing import Any
 
 import msgspec
 from django.conf import settings
-from django.db.models import Q
+from django.db.models.functions import Coalesce
 
 from viewer import host_requests as asked
+from viewer.host.projects import INTERPRETER_NAME
 from viewer.messages.message import UserMessage
-from viewer.models import Location, Project
+from viewer.models import Checkpoint, Host, Job, Location, Project, Question, Run
+from viewer.models.columns import uuid_of
+
+# Whose rows a request names.
+
+# The fields of requests that name rows, with the model and the way to its host.
+OWNERS: dict[str, tuple[Any, Any]] = {
+    "location": (Location, "host"),
+    "checkpoint": (Checkpoint, "location__host"),
+    "run": (Run, "location__host"),
+    "project": (Project, "host"),
+    "question": (Question, Coalesce("job__host", "job__location__host")),
+}
+# Requests about a run from a checkpoint in a project.
+OF_PROJECT = (asked.CheckCheckpoint, asked.ListNewEffects)
+
+
+def host_of(request: asked.Request[Any]) -> int | None:
+    """Return the host of the rows that a request names; None if it names none. Raises HostRefusal for two."""
+    found = set()
+    for name, (model, way) in OWNERS.items():
+        if (key := getattr(request, name, None)) is not None:
+            if model is Checkpoint and (drafted := _host_of_draft(key)):
+                # Only this host has its scratch store. It sees the project as well, which is in its pool.
+                return drafted
+            if model is Checkpoint and isinstance(request, OF_PROJECT):
+                # The project's host starts from the stored copy, if the location is another host's.
+                continue
+            found.add(model.objects.values_list(way, flat=True).get(pk=key))
+    if len(found) > 1:
+        raise asked.JobRefused("job.other_host")
+    return found.pop() if found else None
+
+
+def _host_of_draft(key: int) -> int | None:
+    """Return the host whose job wrote this checkpoint to its scratch store; None for another checkpoint."""
+    checkpoint = Checkpoint.objects.only("source_key").get(pk=key)
+    if not checkpoint.is_scratch:
+        return None
+    return Job.objects.filter(pk=checkpoint.scratch_job).values_list("host", flat=True).first()
+
+
+# Requests of other machines.
 
 # The fields of requests that are paths. What answers checks ``path`` and ``typed`` against allowed folders.
 PATHS = ("folder", "interpreter", "environment_file", "location_path")
@@ -20,14 +68,22 @@ NO_PATH = ("", "/")
 
 
 def checked(request: asked.Request[Any]) -> asked.Request[Any]:
-    """Return a request that came over the network, which must not leave the allowed folders.
+    """Return a request that came over the network, as it may be answered.
 
-    Raises HostRefusal if it names a path that is neither in them nor in a row of this machine.
+    Raises HostAway if it names rows of another host, whose paths lead elsewhere here, and HostRefusal if it
+    names a path, or a project with one, that this machine must not open.
     """
+    own, key = Host.own(), host_of(request)
+    if own is None or key not in (None, own.pk):
+        raise asked.HostAway("host.away", host=str(own or ""))
+    if isinstance(request, asked.PermitPaths):
+        raise asked.HostRefusal("host.unknown_request", kind=type(request).__name__)
     for name, path in _paths(request):
-        if path not in NO_PATH and not _is_known(path) and not _is_allowed(name, path):
-            roots = ", ".join(str(root) for root in settings.CHECKPOINT_ROOTS)
-            raise asked.HostRefusal.saying(UserMessage("host.path_refused", {"path": path, "roots": roots}))
+        is_permitted = _is_allowed(name, path) or path in _permitted_here()
+        if path not in NO_PATH and not is_permitted and not (name == "interpreter" and _is_python(path)):
+            raise asked.HostRefusal.saying(_refusal(path))
+    if (project := getattr(request, "project", None)) is not None:
+        refuse_project(Project.objects.get(pk=project))
     if getattr(request, "anywhere", False):
         return msgspec.structs.replace(request, anywhere=False)
     return request
@@ -44,13 +100,71 @@ def _paths(request: asked.Request[Any]) -> Iterator[tuple[str, str]]:
         yield "target", request.target.path
 
 
-def _is_known(path: str) -> bool:
-    """Whether a row of this machine has the path."""
-    of_project = Q(folder=path) | Q(interpreter=path) | Q(environment_file=path)
-    return (
-        Location.objects.here().filter(path=path).exists()
-        or Project.objects.here().filter(of_project).exists()
-    )
+# Paths that rows name.
+
+# The paths outside the allowed folders that commands on this machine have named, a JSON text on each line.
+PERMITTED_FILE = "permitted_paths"
+
+
+def permit(*paths: str) -> None:
+    """Let rows of this machine name these paths, although they are outside its allowed folders."""
+    known = _permitted_here()
+    new = [path for path in paths if path not in (*NO_PATH, *known) and not _is_allowed("", path)]
+    if new:
+        file = os.open(
+            Path(settings.DATA_DIR) / PERMITTED_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode=0o600
+        )
+        with open(file, "w", encoding="utf-8") as lines:
+            lines.write("".join(f"{json.dumps(path)}\n" for path in new))
+
+
+def _permitted_here() -> set[str]:
+    try:
+        text = (Path(settings.DATA_DIR) / PERMITTED_FILE).read_text(encoding="utf-8")
+    except OSError:
+        return set()
+    return {json.loads(line) for line in text.splitlines()}
+
+
+def refusal_of(*paths: str) -> UserMessage | None:
+    """Return why this machine opens one of the paths of a row not; None if it opens all of them.
+
+    A database that no other machine uses has only rows of this one.
+    """
+    if not settings.IS_DATABASE_SHARED:
+        return None
+    outside = (one for one in paths if one not in NO_PATH and not _is_allowed("", one))
+    refused = next((one for one in outside if one not in _permitted_here()), None)
+    return None if refused is None else _refusal(refused)
+
+
+def refuse_project(project: Project) -> None:
+    """Raise JobRefused if the project's sources, program or environment file must not be used here.
+
+    A Python may be anywhere: the environments of projects often are outside their folders.
+    """
+    program = "" if _is_python(project.interpreter) else project.interpreter
+    if refusal := refusal_of(project.folder, project.environment_file, program):
+        raise asked.JobRefused(refusal)
+
+
+def refuse_source(checkpoint: Checkpoint) -> None:
+    """Raise JobRefused if a run must not read the checkpoint at its source, such as outside its location."""
+    location, key = checkpoint.location, checkpoint.source_key
+    if location.is_local and (refusal := refusal_of(location.path)):
+        raise asked.JobRefused(refusal)
+    is_outside = location.store_kind == Location.StoreKind.JSON and ".." in Path(key).parts
+    if is_outside or (checkpoint.is_scratch and uuid_of(checkpoint.scratch_job) is None):
+        raise asked.JobRefused(_refusal(checkpoint.source))
+
+
+def _refusal(path: str) -> UserMessage:
+    roots = ", ".join(str(root) for root in settings.CHECKPOINT_ROOTS)
+    return UserMessage("host.path_refused", {"path": path, "roots": roots})
+
+
+def _is_python(path: str) -> bool:
+    return bool(INTERPRETER_NAME.fullmatch(Path(path).name)) and Path(path).is_absolute()
 
 
 def _is_allowed(name: str, path: str) -> bool:

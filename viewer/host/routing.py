@@ -7,29 +7,17 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from django.conf import settings
-from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
 from viewer import host_requests as asked
 from viewer.host import answers
 from viewer.host.jobs import savers  # noqa: F401 - registers how locations open checkpoint savers
+from viewer.host.permitted import host_of
 from viewer.host.registration import claim_unregistered
 from viewer.messages.message import UserMessage
-from viewer.models import Checkpoint, Host, Job, Location, Project, Question, Run
+from viewer.models import Host
 
 Reply = TypeVar("Reply")
-
-# The fields of requests that name rows, with the model and the way to its host.
-OWNERS: dict[str, tuple[Any, Any]] = {
-    "location": (Location, "host"),
-    "checkpoint": (Checkpoint, "location__host"),
-    "run": (Run, "location__host"),
-    "project": (Project, "host"),
-    "question": (Question, Coalesce("job__host", "job__location__host")),
-}
-
-# Requests about a run from a checkpoint in a project.
-OF_PROJECT = (asked.CheckCheckpoint, asked.ListNewEffects)
 
 
 def answer(
@@ -50,31 +38,6 @@ def answer(
     if key is None or (own is not None and own.pk == key):
         return answers.answer(request, report)
     return cast(Reply, _answer_of(key, request))
-
-
-def host_of(request: asked.Request[Any]) -> int | None:
-    """Return the host of the rows that a request names; None if it names none. Raises HostRefusal for two."""
-    found = set()
-    for name, (model, way) in OWNERS.items():
-        if (key := getattr(request, name, None)) is not None:
-            if model is Checkpoint and (drafted := _host_of_draft(key)):
-                # Only this host has its scratch store. It sees the project as well, which is in its pool.
-                return drafted
-            if model is Checkpoint and isinstance(request, OF_PROJECT):
-                # The project's host starts from the stored copy, if the location is another host's.
-                continue
-            found.add(model.objects.values_list(way, flat=True).get(pk=key))
-    if len(found) > 1:
-        raise asked.JobRefused("job.other_host")
-    return found.pop() if found else None
-
-
-def _host_of_draft(key: int) -> int | None:
-    """Return the host whose job wrote this checkpoint to its scratch store; None for another checkpoint."""
-    checkpoint = Checkpoint.objects.only("source_key").get(pk=key)
-    if not checkpoint.is_scratch:
-        return None
-    return Job.objects.filter(pk=checkpoint.scratch_job).values_list("host", flat=True).first()
 
 
 def _answer_of(key: int, request: asked.Request[Any]) -> Any:

@@ -314,8 +314,10 @@ def _status_of(folder: Path | None) -> os.stat_result | None:
 def _descend(root: int, parts: list[str], skipped: os.stat_result | None) -> int:
     """A descriptor of the folder that these names lead to, one below the other. Raises OSError.
 
-    No name leads to or through the folder that is ``skipped``.
+    No name leads to or through the folder that is ``skipped``, nor upwards.
     """
+    if ".." in parts:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "..")
     opened = os.dup(root)
     for part in parts:
         try:

@@ -13,6 +13,7 @@ from viewer.engines import DEFAULT, all_engines, engine_name, engine_named
 from viewer.host.jobs import spool
 from viewer.host.jobs.checkout import Checkout
 from viewer.host.locations.sources import server_variables
+from viewer.host.permitted import refuse_project
 from viewer.host.projects import read_values
 from viewer.host_requests import HostRefusal, JobRefused
 from viewer.messages.message import UserMessage, plain_text
@@ -370,6 +371,7 @@ def runnable(project: Project | None) -> Project:
         raise JobRefused("job.project_missing")
     if not project.is_confirmed:
         raise JobRefused("job.project_not_confirmed", name=project.name)
+    refuse_project(project)
     if not Path(project.folder).is_dir():
         raise JobRefused("job.project_folder_missing", path=project.folder)
     interpreter = Path(project.interpreter)

@@ -30,6 +30,7 @@ from viewer.host.jobs.processes import LostRunner, RunnerProcess, outcome_of_exi
 from viewer.host.jobs.savers import copy_from_saver
 from viewer.host.jobs.spool import SpoolEvent
 from viewer.host.jobs.starting import permissions_of, start_runner
+from viewer.host.permitted import refuse_source
 from viewer.host_requests import HostRefusal, JobRefused
 from viewer.messages.message import UserMessage, message_from, plain_text, redacted_message
 from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project
@@ -159,6 +160,8 @@ def _request(check: PreflightCheck, edits: Edits) -> Request:
     request = request_for(
         checkpoint, Job.Kind.RESUME, checkpoint.recorded_branch, edits, [], check.entry_point
     )
+    if not (_is_on_other_host(check) or request["checkpoint"].get("stored")):
+        refuse_source(checkpoint)
     if _is_on_other_host(check):
         # The path of its location leads elsewhere on this machine.
         request["checkpoint"]["stored"] = True

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from viewer.engines import engine_name, engine_of
 from viewer.engines.protocol import kind_of
-from viewer.engines.runner_request import Permissions, Request
+from viewer.engines.runner_request import LocationTarget, Permissions, Request
 from viewer.host.jobs import code, prewarm
 from viewer.host.jobs.checkout import Checkout, check_out
 from viewer.host.jobs.code import difference_digest
@@ -32,11 +32,12 @@ from viewer.host.jobs.savers import copy_from_saver, is_in_saver
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import NotConfigured, unredacted_source
+from viewer.host.permitted import refusal_of, refuse_source
 from viewer.host_requests import HostRefusal, JobRefused
 from viewer.models import Checkpoint, Job, Location, Project, RecordedCode
 from viewer.postgresql import rows_identity
 from viewer.records.bodies import copy_digest, copy_to_send, stored_bytes, stored_contents
-from viewer.records.runner_requests import ACCEPTED, REPEATABLE_EDITS
+from viewer.records.runner_requests import ACCEPTED, REPEATABLE_EDITS, store_kind_of
 from viewer.redaction import MARKER
 
 logger = logging.getLogger(__name__)
@@ -52,10 +53,12 @@ def request_of(job: Job, checkout: Checkout | None = None) -> Request:
         request = cast(Request, {**request, **permissions_of(job.project, checkout)})
     if job.limits:
         request["options"] = {**request.get("options", {}), "limits": job.limits}
+    # Paths are those of the rows, which ``refuse_outside`` checks: any machine can write the request.
+    path, kind = job.location.path, store_kind_of(job.location)
+    request["location"] = LocationTarget(path=path, store_kind=kind)
     if job.kind == Job.Kind.REPLAY:
         return request
-    if job.checkpoint and job.checkpoint.is_scratch and not is_stored(request):
-        # The process that made the request may have had another data folder.
+    if job.checkpoint and "checkpoint" in request and not is_stored(request):
         request["checkpoint"] = {**request["checkpoint"], "source": job.checkpoint.source}
     if job.checkpoint and MARKER in job.checkpoint.source_key and not is_stored(request):
         # The row's id or path was redacted. Only the location has the real one.
@@ -120,6 +123,7 @@ def launch(job: Job) -> RunnerProcess | None:
         return None
     try:
         project = runnable(job.project)
+        refuse_outside(job)
         refuse_continued(job)
         refuse_other_code(job, project)
         checkout = write_files(job, project)
@@ -135,9 +139,21 @@ def launch(job: Job) -> RunnerProcess | None:
         return runner
     except (HostRefusal, OSError) as error:
         job.end(Job.Status.FAILED, error=start_error(error))
-        # The request contains the user's input.
-        clean_up(job, redactor_of(job.project))
+        # The request contains the user's input. Nothing of the project ran, so the log has no secret of it.
+        clean_up(job, redactor_of(None))
         return None
+
+
+def refuse_outside(job: Job) -> None:
+    """Raise JobRefused if the run would read or write a path that this machine must not open."""
+    if job.location.is_local and (refusal := refusal_of(job.location.path)):
+        raise JobRefused(refusal)
+    source = job.request.get("checkpoint") or {}
+    if is_stored(job.request) or not source.get("source"):
+        return
+    if job.checkpoint is None:
+        raise JobRefused("preflight.checkpoint_removed")
+    refuse_source(job.checkpoint)
 
 
 def refuse_continued(job: Job) -> None:

@@ -18,6 +18,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from viewer.engines import engine_of
 from viewer.engines.protocol import Engine
 from viewer.host.locations.sources import import_lock
+from viewer.host.permitted import refusal_of
 from viewer.host.projects import propose_project
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 from viewer.models.columns import update_many
@@ -143,6 +144,8 @@ def _find_ends(location: Location) -> bool:
 def _source_of(location: Location) -> tuple[Path, list[str]]:
     """The folder and entry points of a location's project, or of the one that contains the location."""
     if location.project is not None:
+        if refusal_of(location.project.folder):
+            return Path(), []
         return Path(location.project.folder), list(location.project.entry_points)
     return _proposed_source(location.path, location.engine)
 

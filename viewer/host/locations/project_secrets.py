@@ -9,9 +9,10 @@ from django.db import models, transaction
 from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
+from viewer.host.permitted import refusal_of
 from viewer.host.projects import secrets_at
 from viewer.host.reading.snapshots import redacted_key
-from viewer.host_requests import NotReadable
+from viewer.host_requests import JobRefused, NotReadable
 from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import (
     Annotation,
@@ -88,8 +89,13 @@ _last_read: dict[str, tuple[str, ...]] = {}
 
 
 def secrets_for(project: Project | None) -> tuple[str, ...]:
-    """The secrets of a project's environment file. Kept in memory only."""
+    """The secrets of a project's environment file. Kept in memory only.
+
+    Raises JobRefused for a file that this machine must not open.
+    """
     path = project.environment_file if project else ""
+    if refusal := refusal_of(path):
+        raise JobRefused(refusal)
     try:
         _last_read[path] = secrets_at(path)
     except (OSError, ValueError):

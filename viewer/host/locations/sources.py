@@ -12,6 +12,7 @@ from viewer.data_folder.locks import row_lock
 from viewer.engines import engine_name, store_format_named
 from viewer.host.locations.project_secrets import redact_known_secrets, secrets_for
 from viewer.host.locations.results import ImportSummary
+from viewer.host.permitted import refusal_of
 from viewer.host.reading.location_reader import LocationAddress, LocationReader, open_reader
 from viewer.host_requests import Body, NotReadable
 from viewer.messages.message import UserFacingError, UserMessage
@@ -55,8 +56,10 @@ def register_savers(saver_address: Callable[[Location], SaverAddress]) -> None:
 def address_of(location: Location) -> LocationAddress:
     """The address of a location, pinned to the identity that was added, without links below the roots.
 
-    Raises LocationUnreadable for a database that is not in the settings, and a saver that may not be opened.
+    Raises LocationUnreadable for a database that is not in the settings, a saver that may not be opened, and
+    a path that this machine must not open.
     """
+    refuse_outside(location)
     identity = Identity.parse(identity_here(location))
     server = saver = None
     if location.store_kind == Location.StoreKind.SAVER:
@@ -77,6 +80,13 @@ def address_of(location: Location) -> LocationAddress:
         location.store_kind,
         saver,
     )
+
+
+def refuse_outside(location: Location) -> None:
+    """Raise LocationUnreadable if this machine must not open a path that the location's rows name."""
+    path = location.path if location.is_local else ""
+    if refusal := refusal_of(path, location.project.environment_file if location.project else ""):
+        raise LocationUnreadable(refusal)
 
 
 def identity_here(location: Location) -> str:
@@ -129,11 +139,12 @@ def import_lock(location: Location, *, wait: bool = True) -> AbstractContextMana
 def refresh(location: Location) -> bool:
     """Reload the location and redact newly known secrets. Return False if the location was removed.
 
-    Raises LocationUnreadable if stored copies cannot be redacted now.
+    Raises LocationUnreadable if stored copies cannot be redacted now, or if it must not be opened here.
     """
     if not location.refresh_if_exists():
         return False
     location.refresh_from_db(fields=["project", "secrets_digest", "price_digest", "listed_fingerprint"])
+    refuse_outside(location)
     try:
         if location.pool_id is None or is_here(location.host_id):
             # The others of its pool have the same secrets, and their own keys for the digest.
