@@ -331,28 +331,40 @@ MAX_PRUNE_LATEST = 1_000_000
 
 
 class PruneRules(msgspec.Struct, frozen=True):
-    """A checkpoint is pruned if all rules that are given hold: its age, its position and its branch.
+    """A checkpoint is pruned if all rules that are given hold: its age, position, branch and thread.
 
     ``days`` is the least age, ``latest`` how many of the newest of each branch stay. With ``copies``, the
-    stored copies are deleted, too, also those of matching checkpoints that were pruned before.
+    stored copies are deleted, too, also those of matching checkpoints that were pruned before. With
+    ``whole_threads``, LangGraph's threads are deleted whose newest checkpoint is that old.
     """
 
     days: int | None = None
     latest: int | None = None
     branch: str = ""
     copies: bool = False
+    thread: str = ""
+    whole_threads: bool = False
 
     @property
     def is_empty(self) -> bool:
         """Whether no rule is given. Nothing is pruned then."""
-        return self.days is None and self.latest is None and not self.branch
+        return self.days is None and self.latest is None and not self.branch and not self.thread
+
+
+class PrunedThread(msgspec.Struct, frozen=True):
+    """A thread that is deleted whole, with its number of checkpoints and its size in bytes."""
+
+    name: str
+    checkpoints: int
+    size: int
 
 
 class PruneList(msgspec.Struct, frozen=True):
     """What would be deleted of a location, oldest first, by source keys.
 
     ``pruned`` are no longer at their source; with ``deletes_copies``, their stored copies are deleted, too.
-    ``protected`` counts the checkpoints that stay, by reason. ``size`` is in bytes.
+    ``protected`` counts the checkpoints that stay, by reason. ``size`` is in bytes. ``threads`` are those
+    that are deleted whole.
     """
 
     rows: list[str]
@@ -361,11 +373,17 @@ class PruneList(msgspec.Struct, frozen=True):
     size: int
     digest: str
     deletes_copies: bool
+    threads: list[PrunedThread] = []
 
     @property
     def listed(self) -> int:
         """How many checkpoints it lists in all."""
         return len(self.rows) + len(self.pruned)
+
+    @property
+    def most_lines(self) -> int:
+        """The length of the longer of its lists. Threads that are deleted whole are one line each."""
+        return max(len(self.threads or self.rows), len(self.pruned))
 
 
 class KeptEntry(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ TESTS = (
     "flow_states",
     "collections",
     "hostile_savers",
+    "pruned_threads",
     "request_headers",
     "script_injection.pages",
 )

@@ -163,27 +163,6 @@ def _result(summary: ImportSummary) -> asked.ImportResult:
     return asked.ImportResult(**{name: getattr(summary, name) for name in names})
 
 
-# Pruning
-
-
-@_answer.register
-def _(request: asked.ListPrunable) -> asked.PruneList:
-    plan = pruning.fresh_plan(_location(request.location), request.rules)
-    return asked.PruneList(
-        rows=[row.source_key for row in plan.rows],
-        pruned=[row.source_key for row in plan.pruned],
-        protected={reason.value: count for reason, count in plan.protected.items()},
-        size=plan.size,
-        digest=plan.digest,
-        deletes_copies=plan.deletes_copies,
-    )
-
-
-@_answer.register
-def _(request: asked.Prune) -> asked.Pruned:
-    return pruning.prune(_location(request.location), request.rules, request.digest)
-
-
 # Projects
 
 

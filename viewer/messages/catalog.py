@@ -414,6 +414,24 @@ CATALOG: dict[str, str] = {
     ),
     "prune.job_unfinished": _("A job of this location has not finished."),
     "prune.not_a_checkpoint": _("It is not a checkpoint's file of this location."),
+    "prune.no_branches": _(
+        "Threads of LangGraph have no named branches. Choose an age, a number or a thread."
+    ),
+    "prune.no_threads": _("Only locations of LangGraph have threads. Choose an age, a number or a branch."),
+    "prune.not_copied": _(
+        "Nothing was deleted: %(count)d of these checkpoints could not be copied before. Delete them without "
+        "copies, with --delete-copies."
+    ),
+    "prune.not_permitted": _(
+        "Threads are deleted with LangGraph, in the interpreter of their project. Choose the location's "
+        "project and permit its code first. The stored copies of threads that you delete yourself can be "
+        "deleted with --delete-copies."
+    ),
+    "prune.protected_name_hidden": _(
+        "A checkpoint that has to stay cannot be identified, because its id contains a secret. Nothing is "
+        "listed."
+    ),
+    "prune.whole_or_latest": _("Delete whole threads, or keep the newest checkpoints of threads."),
     "prune.not_a_plain_table": _(
         "Nothing was deleted: the checkpoints are not in a plain table, or the table has triggers."
     ),

@@ -377,6 +377,13 @@ MESSAGES = {
     ),
     "langgraph.not_all_written": _("The saver did not store every checkpoint, so nothing was written."),
     "langgraph.not_published": _("The fork ran and is a draft in Forkline, but was not published: %(why)s"),
+    "langgraph.no_plain_tables": _(
+        "Nothing was deleted from %(path)s: its tables are no plain tables, or have triggers."
+    ),
+    "langgraph.not_pruned": _("Nothing was deleted from %(path)s: %(error)s"),
+    "langgraph.prune_differs": _(
+        "Nothing was deleted: the deletion would have changed other rows than those that were listed."
+    ),
     "langgraph.scratch_deleted": _(
         "The draft of this fork has been deleted, so it can no longer be published."
     ),

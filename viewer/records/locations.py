@@ -29,6 +29,16 @@ def keeps_files(location: Location) -> bool:
     return location.is_local and location.takes_runs and not is_indexed(location)
 
 
+def has_threads(location: Location) -> bool:
+    """Whether the tables of this location are those of LangGraph's own checkpoint savers."""
+    return is_indexed(location) and location.takes_runs
+
+
+def deletes_threads(location: Location) -> bool:
+    """Whether threads can be deleted at their source, in the interpreter of a project that may run."""
+    return has_threads(location) and location.project is not None and location.project.is_confirmed
+
+
 def removal_blocker(location: Location) -> str:
     """Why the location cannot be removed, as of its last import; empty if it can."""
     if location.jobs.exists():

@@ -1,7 +1,11 @@
 """``PostgresSaver.prune`` deletes checkpoints while their page is open, and after their fork was planned."""
 
+from collections import Counter
+from datetime import timedelta
+
 import pytest
 from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings
 
 from tests.engine_runs.graphs import PROJECT, run_program
@@ -81,3 +85,28 @@ def test_a_fork_of_the_head_that_prune_kept_runs(
     job.refresh_from_db()
     assert job.status == Job.Status.SUCCEEDED, job.error
     assert database.ran() == ["end", "left", "right"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "strategy"), [(("--latest", "1"), "keep_latest"), (("--whole-threads",), "delete")]
+)
+def test_forkline_deletes_what_the_engine_would_and_no_other_row(
+    database: Database,
+    threads: Location,
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    rules: tuple[str, ...],
+    strategy: str,
+) -> None:
+    later = timezone.now() + timedelta(minutes=2)
+    monkeypatch.setattr("viewer.host.jobs.thread_pruning.timezone.now", lambda: later)
+    before, rules = database.rows(), (*rules, "--thread", "other")
+    listed = terminal.document("prune", threads.path, *rules)
+    assert database.rows() == before and listed["bytes"] > 0
+    others = database.rows(without="other")
+    done = terminal.document("prune", threads.path, *rules, "--confirm", listed["digest"])
+    assert done["deleted"] == len(listed["checkpoints"]) > 0
+    assert database.rows(without="other") == others
+    prune(database, strategy)
+    ours, theirs = (Counter(table for table, _row in database.rows(one)) for one in ("fan", "other"))
+    assert ours == theirs

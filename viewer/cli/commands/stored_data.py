@@ -41,6 +41,7 @@ from viewer.messages.translation import translate
 from viewer.models import Location
 from viewer.presentation.deletions import deleted_texts
 from viewer.records.audit import Action, Audited, Result, record
+from viewer.records.locations import has_threads
 from viewer.stores.addresses import shown_path
 from viewer.validation import MAX_DAYS, NAME, number_option, path
 
@@ -245,7 +246,7 @@ CLEAN = Subcommand(
 
 def _add_prune_arguments(parser: CommandParser) -> None:
     parser.add_argument(
-        "location", type=LOCATION, metavar="LOCATION", help=_("A folder or an SQLite file of checkpoints.")
+        "location", type=LOCATION, metavar="LOCATION", help=_("A folder or a database of checkpoints.")
     )
     parser.add_argument(
         "--days",
@@ -260,6 +261,12 @@ def _add_prune_arguments(parser: CommandParser) -> None:
         help=_("Keep the newest N of each branch."),
     )
     parser.add_argument("--branch", type=NAME, help=_("Only those of this branch."))
+    parser.add_argument("--thread", type=NAME, help=_("Only those of this thread of LangGraph."))
+    parser.add_argument(
+        "--whole-threads",
+        action="store_true",
+        help=_("Delete threads of LangGraph whose newest checkpoint matches, not single checkpoints."),
+    )
     parser.add_argument(
         "--delete-copies",
         action="store_true",
@@ -276,9 +283,16 @@ def _add_prune_arguments(parser: CommandParser) -> None:
 
 def _handle_prune(options: Mapping[str, Any]) -> Output:
     """List what would be deleted, or delete the confirmed list. Raises CommandError."""
-    rules = PruneRules(options["days"], options["latest"], options["branch"] or "", options["delete_copies"])
+    rules = PruneRules(
+        options["days"],
+        options["latest"],
+        options["branch"] or "",
+        options["delete_copies"],
+        options["thread"] or "",
+        options["whole_threads"],
+    )
     if rules.is_empty:
-        raise CommandError(_("Choose an age, a number or a branch."))
+        raise CommandError(_("Choose an age, a number, a branch or a thread."))
     location = imported_location(options["location"])
     try:
         if options["confirm"] and not options["dry_run"]:
@@ -293,23 +307,42 @@ def _prune_listed(location: Location, plan: PruneList) -> Output:
         "location": location.path,
         "digest": plan.digest,
         "checkpoints": plan.rows,
+        "threads": [
+            {"thread": one.name, "checkpoints": one.checkpoints, "bytes": one.size} for one in plan.threads
+        ],
         "bytes": plan.size,
         "delete_copies": plan.deletes_copies,
         "copies_of_pruned": plan.pruned,
         "protected": plan.protected,
     }
-    return Output(document, list(_prune_lines(plan)))
+    return Output(document, list(_prune_lines(location, plan)))
 
 
-def _prune_lines(plan: PruneList) -> Iterator[str]:
-    yield from plan.rows
+def _prune_lines(location: Location, plan: PruneList) -> Iterator[str]:
+    for one in plan.threads:
+        text = ngettext(
+            "%(name)s: %(count)s checkpoint, %(size)s",
+            "%(name)s: %(count)s checkpoints, %(size)s",
+            one.checkpoints,
+        )
+        counted = {"count": count_text(one.checkpoints), "size": short_size(one.size)}
+        yield text % {"name": one.name, **counted}
+    if not plan.threads:
+        yield from plan.rows
     for key in plan.pruned:
         yield _("%(key)s (no longer at its source; its stored copy)") % {"key": key}
     count = len(plan.rows)
     text = ngettext(
-        "%(count)s checkpoint would be deleted.", "%(count)s checkpoints would be deleted.", count
+        "%(count)s checkpoint would be deleted, %(size)s",
+        "%(count)s checkpoints would be deleted, %(size)s",
+        count,
     )
-    yield text % {"count": count_text(count)}
+    yield text % {"count": count_text(count), "size": short_size(plan.size)}
+    if plan.rows and has_threads(location):
+        yield _(
+            "The database uses the freed space for new checkpoints. To return it to the disk, run VACUUM in "
+            "SQLite, or VACUUM FULL in PostgreSQL."
+        )
     if plan.deletes_copies:
         copies = ngettext(
             "%(count)s stored copy would be deleted.",
@@ -342,7 +375,8 @@ def _prune_deleted(location: Location, done: Pruned) -> Output:
 
 PRUNE = Subcommand(
     gettext_lazy(
-        "Delete checkpoints at their source by age, number or branch. Without --confirm, only list them."
+        "Delete checkpoints at their source by age, number, branch or thread. Without --confirm, only list "
+        "them."
     ),
     _add_prune_arguments,
     _handle_prune,

@@ -1,4 +1,4 @@
-"""Answers the requests of ``viewer.host_requests`` about the code of projects, preflight checks and jobs."""
+"""Answers the requests of ``viewer.host_requests`` about code, preflight checks, jobs and pruning."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,13 +8,15 @@ from viewer import host_requests as asked
 from viewer.data_folder import workers
 from viewer.engines import engine_named
 from viewer.host.answers import _answer
-from viewer.host.jobs import checkout, code, git, preflight, prewarm, questions, retention
+from viewer.host.jobs import checkout, code, git, preflight, prewarm, questions, retention, thread_pruning
 from viewer.host.jobs.environment import conflict_of, runnable
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.redact_again import redact_jobs_again
+from viewer.host.locations import pruning
 from viewer.host.locations.importing import redact_stored
 from viewer.messages.message import UserMessage
-from viewer.models import Checkpoint, PreflightCheck, Project, Question, RecordedCode
+from viewer.models import Checkpoint, Location, PreflightCheck, Project, Question, RecordedCode
+from viewer.records.locations import deletes_threads
 
 
 @_answer.register
@@ -153,3 +155,35 @@ def _(request: asked.Prewarm) -> None:
 @_answer.register
 def _(request: asked.DeliverAnswer) -> None:
     questions.deliver(Question.objects.select_related("job__location").get(pk=request.question))
+
+
+@_answer.register
+def _(request: asked.ListPrunable) -> asked.PruneList:
+    location = _location(request.location)
+    if _deletes_threads(location):
+        return thread_pruning.list_prunable(location, request.rules)
+    plan = pruning.fresh_plan(location, request.rules)
+    return asked.PruneList(
+        rows=[row.source_key for row in plan.rows],
+        pruned=[row.source_key for row in plan.pruned],
+        protected={reason.value: count for reason, count in plan.protected.items()},
+        size=plan.size,
+        digest=plan.digest,
+        deletes_copies=plan.deletes_copies,
+    )
+
+
+@_answer.register
+def _(request: asked.Prune) -> asked.Pruned:
+    location = _location(request.location)
+    if _deletes_threads(location):
+        return thread_pruning.prune(location, request.rules, request.digest)
+    return pruning.prune(location, request.rules, request.digest)
+
+
+def _location(key: int) -> Location:
+    return Location.objects.select_related("project").get(pk=key)
+
+
+def _deletes_threads(location: Location) -> bool:
+    return deletes_threads(location) and not pruning.is_gone(location)

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from django.conf import settings
 
 from viewer.engines import engine_named
 from viewer.engines.runner_request import Request
-from viewer.host.jobs.environment import runnable, runner_environment
+from viewer.host.jobs.environment import runnable, runner_environment, store_variables
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.files import JobStorage
 from viewer.host.locations.sources import register_savers
@@ -35,8 +36,8 @@ from viewer.stores.errors import LocationUnreadable
 
 PROGRAM = "saver_runner.py"
 SECONDS_TO_END = 1
-# How long a thread may take to be copied.
-COPY_SECONDS = 120
+# How long a thread may take to be copied, or checkpoints to be deleted.
+MAX_SECONDS = 120
 _lock = threading.Lock()
 
 
@@ -117,34 +118,45 @@ def _copy_thread(location: Location, key: str, target: str) -> None:
 
     Raises JobRefused, OSError.
     """
-    project = runnable(location.project)
     _folder, saver = saver_in(location.path)
-    command = [project.interpreter, str(_program(location)), "copy", project.folder, saver]
     Path(target).unlink(missing_ok=True)
-    # If this process is killed, the copy ends as well, before the job's files are removed.
+    # It has the real values.
+    output_of(location, lambda project, end: ["copy", project.folder, saver, end, key, target], umask=0o077)
+
+
+def output_of(
+    location: Location, arguments: Callable[[Project, str], list[str]], given: bytes = b"", umask: int = -1
+) -> bytes:
+    """What the program prints with these arguments, in the interpreter of the location's project.
+
+    ``arguments`` get the number of a pipe that is closed if this process is killed. Raises JobRefused and
+    OSError.
+    """
+    project = runnable(location.project)
+    # If this process is killed, the program ends as well, before a job's files are removed.
     reading, end = os.pipe()
     try:
         done = subprocess.run(
-            [*command, str(reading), key, target],
+            [project.interpreter, str(_program(location)), *arguments(project, str(reading))],
             check=False,
             cwd=project.folder,
-            env=runner_environment("", project),
-            stdin=subprocess.DEVNULL,
+            env={**runner_environment("", project), **store_variables(location)},
+            input=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            timeout=COPY_SECONDS,
-            # It has the real values.
-            umask=0o077,
+            timeout=MAX_SECONDS,
+            umask=umask,
             pass_fds=(reading,),
         )
     except subprocess.TimeoutExpired:
-        raise JobRefused("saver.timed_out", most=COPY_SECONDS) from None
+        raise JobRefused("saver.timed_out", most=MAX_SECONDS) from None
     finally:
         os.close(reading)
         os.close(end)
     if done.returncode:
         raise JobRefused(_reason(done.stdout, project))
+    return done.stdout
 
 
 def _reason(output: bytes, project: Project) -> UserMessage:

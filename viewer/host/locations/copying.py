@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, suppress
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from viewer.data_folder.changes import in_background
 from viewer.host.locations.describing import STEP_SECONDS, describe_runs, locations_to_describe
@@ -18,6 +18,7 @@ from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import address_of, import_lock, refresh
 from viewer.host.reading.location_reader import open_reader
 from viewer.models import Annotation, Checkpoint, Job, Location, Run, StoredCopy
+from viewer.models.columns import in_slices
 from viewer.models.runs import body_size
 from viewer.records import bucket
 from viewer.records.indexed_runs import called_runs
@@ -176,6 +177,26 @@ def _store(location: Location, due: Sequence[Checkpoint]) -> bool:
             update_fields=["data", "object", "fingerprint"],
         )
     return bool(bodies) or not is_due_later
+
+
+def copy_checkpoints(location: Location, rows: Sequence[Checkpoint]) -> None:
+    """Store current copies of these checkpoints of an indexed location, in slices.
+
+    Raises LocationUnreadable, BucketAway and OSError.
+    """
+    current = set[int]()
+    for some in in_slices([row.pk for row in rows]):
+        copies = StoredCopy.objects.with_body().filter(checkpoint__in=some)
+        current |= set(
+            copies.filter(fingerprint=F("checkpoint__fingerprint")).values_list("checkpoint_id", flat=True)
+        )
+    due = [row.pk for row in rows if row.pk not in current]
+    while due:
+        with import_lock(location):
+            slice_of_due = _slice(due)
+            if not slice_of_due or not _store(location, slice_of_due):
+                return
+        due = due[len(slice_of_due) :]
 
 
 def copied_runs() -> list[Run]:

@@ -1,6 +1,6 @@
 """Delete checkpoints of a location: exactly those that were listed, and only if they are unchanged.
 
-This is the only module that changes a location. A file is deleted through descriptors that follow no link,
+Nothing else but a runner changes a location. A file is deleted through descriptors that follow no link,
 if it is still the regular file that was listed. Rows are deleted in one transaction, if each of them still
 has the contents that were read when the list was made. Nothing is renamed and no file is created, so a
 process that is killed leaves checkpoints either deleted or as they were.

@@ -25,7 +25,7 @@ from viewer.models.columns import in_slices
 from viewer.records import bucket
 from viewer.records.audit import Action, Audited, Result, record
 from viewer.records.checkpoint_rows import keyed_digest
-from viewer.records.locations import keeps_files
+from viewer.records.locations import has_threads, keeps_files
 from viewer.redaction import MARKER
 from viewer.stores.errors import LocationUnreadable
 from viewer.stores.protocol import Entry
@@ -38,6 +38,8 @@ def holds(rules: PruneRules, row: Checkpoint, index: int, now: datetime) -> bool
     if rules.is_empty:
         return False
     if rules.branch and row.branch != rules.branch:
+        return False
+    if rules.thread and row.run.key.partition(" ")[0] != rules.thread != row.run.key:
         return False
     if rules.latest is not None and index < rules.latest:
         return False
@@ -58,6 +60,10 @@ class Protected(StrEnum):
     IN_USE = "in_use"
     NO_COPY = "no_copy"
     HIDDEN_NAME = "hidden_name"
+    # Of LangGraph (viewer/runners/forkline_langgraph/pruning.py).
+    NEEDED = "needed"
+    RECENT = "recent"
+    NOT_LISTED = "not_listed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +136,16 @@ def prune_blocker(location: Location, rules: PruneRules) -> UserMessage | None:
     gone = is_gone(location)
     if gone and not rules.copies:
         return UserMessage("prune.gone")
+    if rules.thread or rules.whole_threads:
+        return UserMessage("prune.no_threads")
     if not is_prunable(location) and not rules.copies:
-        return UserMessage("prune.engine_not_supported")
-    if not gone and (location.read_error or (location.is_local and not location.identity)):
+        return UserMessage("prune.not_permitted" if has_threads(location) else "prune.engine_not_supported")
+    return common_blocker(location, is_gone=gone)
+
+
+def common_blocker(location: Location, *, is_gone: bool = False) -> UserMessage | None:
+    """Why nothing of a location can be pruned by any rules; None if it can."""
+    if not is_gone and (location.read_error or (location.is_local and not location.identity)):
         return UserMessage("prune.unreadable")
     if location.jobs.unfinished().exists():
         return UserMessage("prune.job_unfinished")
@@ -145,7 +158,7 @@ def plan_prune(location: Location, rules: PruneRules) -> PrunePlan:
         return PrunePlan(location)
     now, newer = timezone.now(), defaultdict[tuple[int, str], int](int)
     rows, pruned, stays = list[Checkpoint](), list[Checkpoint](), defaultdict[Protected, int](int)
-    in_use, forked, written_about = _in_use(location), _fork_points(location), _annotated(location)
+    used, forked, written_about = in_use(location), _fork_points(location), _annotated(location)
     gone = is_gone(location)
     copies = set(
         location.checkpoints.filter(stored_copy__isnull=False).order_by().values_list("pk", flat=True)
@@ -162,7 +175,7 @@ def plan_prune(location: Location, rules: PruneRules) -> PrunePlan:
             reason = Protected.ANNOTATED
         elif not gone:
             # From the checkpoints of a location that is gone, nothing continues.
-            reason = _why_protected(row, rules, forked, in_use, copies)
+            reason = _why_protected(row, rules, forked, used, copies)
         if reason is None:
             (pruned if row.state in sourceless else rows).append(row)
         else:
@@ -173,11 +186,11 @@ def plan_prune(location: Location, rules: PruneRules) -> PrunePlan:
 
 
 def _why_protected(
-    row: Checkpoint, rules: PruneRules, forked: set[int], in_use: set[int], copies: set[int]
+    row: Checkpoint, rules: PruneRules, forked: set[int], used: set[int], copies: set[int]
 ) -> Protected | None:
     if row.pk in forked:
         return Protected.FORK_POINT
-    if row.pk in in_use:
+    if row.pk in used:
         return Protected.IN_USE
     if row.is_branch_head and not rules.branch:
         return Protected.NEWEST
@@ -215,7 +228,7 @@ def _fork_points(location: Location) -> set[int]:
     return found
 
 
-def _in_use(location: Location) -> set[int]:
+def in_use(location: Location) -> set[int]:
     """The checkpoints that jobs started from, or that a sweep compares."""
     used = location.checkpoints.filter(Q(jobs__isnull=False) | Q(sweeps__isnull=False))
     return set(used.order_by().values_list("pk", flat=True))

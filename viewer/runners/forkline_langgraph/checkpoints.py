@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UNLIMITED,
         BodyRow,
         CheckpointKey,
+        Key,
         Rows,
         WriteRow,
     )
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
     from viewer.engines.runner_request import Request
 else:
     from forkline_tables import postgresql
-    from forkline_tables.row_shapes import TASKS, UNLIMITED, BodyRow, CheckpointKey, Rows, WriteRow
+    from forkline_tables.row_shapes import TASKS, UNLIMITED, BodyRow, CheckpointKey, Key, Rows, WriteRow
     from forkline_tables.sqlite import SqliteRows
 
 # Of the tables, what other modules need.
-__all__ = ["TASKS", "CheckpointKey", "Rows", "SqliteRows", "WriteRow"]
+__all__ = ["TASKS", "CheckpointKey", "Key", "Rows", "SqliteRows", "WriteRow", "postgresql"]
 
 # The engine's extension type of a channel's snapshot (langgraph/checkpoint/serde/jsonplus.py).
 SNAPSHOT = 7
@@ -115,12 +116,12 @@ def opened(path: Path, scratch: Path) -> Iterator[Source]:
         with opened_database(path) as found:
             yield found
         return
-    with _file(path, scratch) as file:
+    with opened_file(path, scratch) as file:
         yield SqliteSource(file)
 
 
 @contextmanager
-def _file(path: Path, scratch: Path) -> Iterator[sqlite3.Connection]:
+def opened_file(path: Path, scratch: Path) -> Iterator[sqlite3.Connection]:
     """Yield a connection that sees one state of the file. Raises Refused if there was none."""
     try:
         address, state = address_of_file(path, scratch)
@@ -201,7 +202,7 @@ class SqliteSource:
 def sqlite_rows(connection: sqlite3.Connection) -> SqliteRows:
     """Return the rows of a file that has the engine's tables."""
     if sqlite3.sqlite_version_info < HAS_OCTET_LENGTH:
-        connection.create_function("octet_length", 1, _octet_length, deterministic=True)
+        connection.create_function("octet_length", 1, octet_length, deterministic=True)
 
     def query(statement: str, *values: Any) -> sqlite3.Cursor:
         return connection.execute(statement, values)
@@ -209,7 +210,7 @@ def sqlite_rows(connection: sqlite3.Connection) -> SqliteRows:
     return SqliteRows(query, columns_of(connection, "writes"))
 
 
-def _octet_length(value: Any) -> int | None:
+def octet_length(value: Any) -> int | None:
     """Return what SQLite's function of this name returns: the size of a value, or of its text, in bytes."""
     if value is None:
         return None

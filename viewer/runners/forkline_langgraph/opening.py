@@ -57,12 +57,14 @@ def is_database(path: object) -> bool:
     return str(path).startswith(PREFIX)
 
 
-def take(reporter: Reporter) -> None:
+def take(reporter: Reporter | None = None) -> None:
     """Remove the connection from the environment, and hide its passwords in all reported events."""
     text = os.environ.pop(VARIABLE, "")
     if not text:
         return
     _taken.update(json.loads(text))
+    if reporter is None:
+        return
     passwords = [value for name, value in _taken["environment"].items() if "PASSWORD" in name]
     reporter.hide([*passwords, *_password_in(_taken["conninfo"])])
 

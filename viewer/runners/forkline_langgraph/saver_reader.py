@@ -57,12 +57,12 @@ Answer = dict[str, Any]
 def main(arguments: Sequence[str]) -> int:
     """Serve or copy, as viewer/runners/saver_runner.py says. Return the exit status."""
     command, folder, saver, end, *others = arguments
-    threading.Thread(target=_end_with_parent, args=(int(end),), daemon=True).start()
+    end_with_pipe(int(end))
     with contextlib.ExitStack() as stack:
         stack.callback(entry_points.close_loop)
         if command == "copy":
             key, target = others
-            output = _own_output()
+            output = own_output()
             try:
                 _copy(stack.enter_context(opened(folder, saver)), key, Path(target))
             except (Exception, SystemExit) as error:
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _own_output() -> int:
+def own_output() -> int:
     """Return the standard output. What the project's code prints is dropped, since it has no limit."""
     output, dropped = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(dropped, 1)
@@ -88,7 +88,12 @@ def _own_output() -> int:
     return output
 
 
-def _end_with_parent(end: int) -> None:
+def end_with_pipe(end: int) -> None:
+    """End this process once the pipe is closed, which the parent process holds."""
+    threading.Thread(target=_wait_for_end, args=(end,), daemon=True).start()
+
+
+def _wait_for_end(end: int) -> None:
     os.read(end, 1)
     os._exit(0)
 

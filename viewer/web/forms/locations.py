@@ -144,9 +144,16 @@ def initial_of(project: Project, found: list[str]) -> dict[str, Any]:
 
 
 class RulesForm(forms.Form):
-    """Age, number and branch, of which empty fields are no rules; and whether copies are deleted."""
+    """Age, number, branch or thread, of which empty fields are no rules; and whether copies are deleted."""
 
     days = WholeNumberField(0, MAX_DAYS, label=_("Older than, in days"))
     latest = WholeNumberField(1, MAX_PRUNE_LATEST, label=_("Keep the newest of each branch"))
     branch = forms.CharField(label=_("Only this branch"), required=False, max_length=300)
+    thread = forms.CharField(label=_("Only this thread"), required=False, max_length=300, strip=False)
+    whole_threads = forms.BooleanField(label=_("Delete whole threads"), required=False)
     copies = forms.BooleanField(label=_("Delete the stored copies too"), required=False)
+
+    def __init__(self, data: Any, *, of_threads: bool) -> None:
+        super().__init__(data)
+        for name in ("branch",) if of_threads else ("thread", "whole_threads"):
+            del self.fields[name]

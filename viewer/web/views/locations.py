@@ -43,7 +43,7 @@ from viewer.presentation.location_list import location_list
 from viewer.presentation.run_list import run_list
 from viewer.records.audit import Action, Audited, record
 from viewer.records.hosts import PoolRefused, change_pool, chosen_host
-from viewer.records.locations import is_indexed, keeps_files, removal_blocker
+from viewer.records.locations import deletes_threads, has_threads, is_indexed, keeps_files, removal_blocker
 from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.locations import LocationForm, RulesForm, allowed_folders
 from viewer.web.login_links import number_in
@@ -177,7 +177,8 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
         "location": location,
         "snippet": engine.snippet_template,
         "runs": run_list(location.runs.top_level(), request.GET, shows_location=False),
-        "is_prunable": keeps_files(location) and not ask(IsLocationGone(location.pk)),
+        "is_prunable": (keeps_files(location) or deletes_threads(location))
+        and not ask(IsLocationGone(location.pk)),
         "undescribed": location.runs.undescribed().count() if is_indexed(location) else 0,
         "needs_worker": location.import_state == requested and not workers_of(location.host).is_up,
         "is_listing": is_indexed(location) and not location.listed_fingerprint,
@@ -264,15 +265,15 @@ MAX_LISTED = 2_000
 def prune(request: HttpRequest, uid: UUID) -> HttpResponse:
     """List what the rules of the address would delete; with POST, delete the list of this digest."""
     location = get_object_or_404(Location.objects.select_related("project"), uid=uid)
-    form = RulesForm(request.POST or request.GET)
     status, is_gone = 200, ask(IsLocationGone(location.pk))
-    only_copies = is_gone or not keeps_files(location)
+    only_copies = is_gone or not (keeps_files(location) or deletes_threads(location))
+    form = RulesForm(request.POST or request.GET, of_threads=deletes_threads(location) and not is_gone)
     if request.method == "POST":
         status = 422
         if form.is_valid() and _deleted(request, location, _rules(form, only_copies)):
             return redirect(location)
     context: dict[str, Any] = {"location": location, "form": form, "most": MAX_LISTED}
-    context |= {"only_copies": only_copies, "is_gone": is_gone}
+    context |= {"only_copies": only_copies, "is_gone": is_gone, "has_threads": has_threads(location)}
     if form.is_valid():
         try:
             context["rules"] = rules = _rules(form, only_copies)
@@ -284,7 +285,9 @@ def prune(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 def _rules(form: RulesForm, only_copies: bool) -> PruneRules:
     given = form.cleaned_data
-    return PruneRules(given["days"], given["latest"], given["branch"], given["copies"] or only_copies)
+    of_thread = given.get("thread", ""), given.get("whole_threads", False)
+    copies = given["copies"] or only_copies
+    return PruneRules(given["days"], given["latest"], given.get("branch", ""), copies, *of_thread)
 
 
 def _deleted(request: HttpRequest, location: Location, rules: PruneRules) -> bool:
