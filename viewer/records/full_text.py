@@ -162,14 +162,12 @@ class PostgresqlIndex:
     ) -> list[tuple[int, Excerpt]]:
         if not words:
             return []
-        all_matches, newest = matching(words, entries), SearchEntry.objects.order_by("-pk")
+        matches = matching(words, entries)
         if before is not None:
-            all_matches, newest = all_matches.filter(pk__lt=before), newest.filter(pk__lt=before)
-        rows = all_matches.values_list("pk", "text")
-        # The server cannot know where matches are: it would read every newer text to find rare ones, or sort
-        # millions of a common word. So the newest texts are read, and the index finds the rest.
+            matches = matches.filter(pk__lt=before)
+        rows = matches.values_list("pk", "text")
         with _time_limit_of_server():
-            (first,) = newest.values_list("pk", flat=True)[NEWEST : NEWEST + 1] or (0,)
+            first = _first_of_newest(before)
             found = list(rows.filter(pk__gte=first).order_by("-pk")[:limit])
             if first and len(found) < limit:
                 others = rows.filter(pk__lt=first).order_by((F("pk") + 0).desc())
@@ -177,8 +175,28 @@ class PostgresqlIndex:
         return [(pk, excerpt_of(text, words)) for pk, text in found]
 
     def count(self, words: Words, entries: QuerySet[SearchEntry], limit: int) -> int:
+        if not words:
+            return 0
+        matches = matching(words, entries)
         with _time_limit_of_server():
-            return matching(words, entries).order_by()[:limit].count() if words else 0
+            first = _first_of_newest()
+            count = len(matches.filter(pk__gte=first).order_by("-pk").values_list("pk")[:limit])
+            if first and count < limit:
+                count += matches.filter(pk__lt=first).order_by()[: limit - count].count()
+        return count
+
+
+def _first_of_newest(before: int | None = None) -> int:
+    """Return the primary key from which on texts are read before the index is used; 0 if all are.
+
+    The server cannot know where matches are: it would read every newer text to find rare ones, or collect
+    and sort millions of a common word. So the newest texts are read, and the index finds the rest.
+    """
+    newest = SearchEntry.objects.order_by("-pk")
+    if before is not None:
+        newest = newest.filter(pk__lt=before)
+    (first,) = newest.values_list("pk", flat=True)[NEWEST : NEWEST + 1] or (0,)
+    return first
 
 
 def matching(words: Words, entries: QuerySet[SearchEntry]) -> QuerySet[SearchEntry]:

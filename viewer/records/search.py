@@ -24,8 +24,8 @@ __all__ = ["Excerpt", "SearchIndex", "SearchRefused", "SearchTooSlow", "Words", 
 
 
 RESULTS_A_PAGE = 30
-# Matches are counted up to here.
-MAX_COUNTED = 1_000
+# Matches are counted up to here: ten pages.
+MAX_COUNTED = 300
 
 
 @dataclass(frozen=True, slots=True)
