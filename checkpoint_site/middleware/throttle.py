@@ -3,8 +3,9 @@
 A password is counted before it is checked, so that parallel guesses cannot exceed the limit, and refunded if
 it is right. A link is checked first: its token cannot be guessed, so one that works is never refused.
 
-The web process holds the counts in memory: a data folder has one web process, and guesses write nothing.
-django-axes counts logins in the database, and knows neither links nor sockets.
+A web server holds the counts in memory, so guesses write nothing. Several web servers count in rows instead:
+otherwise each of them would allow as many. django-axes counts logins in the database, and knows neither links
+nor sockets.
 """
 
 import ipaddress
@@ -12,20 +13,29 @@ import math
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
+from datetime import timedelta
 from functools import wraps
+from hashlib import sha256
 from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from channels.db import database_sync_to_async
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
+from django.db import DatabaseError
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from limits import RateLimitItem, RateLimitItemPerMinute
-from limits.storage import MemoryStorage
+from limits.storage import MemoryStorage, Storage
 from limits.strategies import FixedWindowRateLimiter
 
+from viewer.data_folder.locks import exclusive_transaction
+from viewer.models import AttemptCount
 from viewer.web.live.admission import TRY_AGAIN_LATER
 
 View = Callable[..., HttpResponseBase]
@@ -52,18 +62,63 @@ BUDGETS: dict[str, RateLimitItem] = {
 }
 
 
-class Throttle:
-    """The failures of each key in the current window."""
+class RowStorage(Storage):
+    """Counts in rows, each for one window. The caller's transaction excludes others."""
 
-    def __init__(self) -> None:
-        self.storage = MemoryStorage()
-        self.limiter = FixedWindowRateLimiter(self.storage)
-        # Testing all keys and counting them is one step.
+    base_exceptions = DatabaseError
+
+    def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+        AttemptCount.objects.filter(ends_at__lte=Now()).delete()
+        ends_at = Now() + timedelta(seconds=expiry)
+        rows, defaults = _rows_of(key), {"count": amount, "ends_at": ends_at}
+        if not AttemptCount.objects.get_or_create(key=_digest_of(key), defaults=defaults)[1]:
+            rows.update(count=F("count") + amount)
+        return rows.get().count
+
+    def decr(self, key: str, amount: int = 1) -> None:
+        _rows_of(key).filter(count__gte=amount).update(count=F("count") - amount)
+
+    def get(self, key: str) -> int:
+        return _rows_of(key).values_list("count", flat=True).first() or 0
+
+    def get_expiry(self, key: str) -> float:
+        ends_at, now = _rows_of(key).values_list("ends_at", Now()).first() or (None, None)
+        return time.time() + ((ends_at - now).total_seconds() if ends_at and now else 0)
+
+    def check(self) -> bool:
+        return True
+
+    def reset(self) -> int:
+        return AttemptCount.objects.all().delete()[0]
+
+    def clear(self, key: str) -> None:
+        _rows_of(key).delete()
+
+
+def _rows_of(key: str) -> QuerySet[AttemptCount]:
+    return AttemptCount.objects.filter(key=_digest_of(key), ends_at__gt=Now())
+
+
+def _digest_of(key: str) -> str:
+    # What was typed as a name may be a password.
+    return sha256(key.encode(errors="replace")).hexdigest()
+
+
+class Throttle:
+    """The failures of each key in the current window, in memory or in rows."""
+
+    def __init__(self, storage: MemoryStorage | RowStorage) -> None:
+        self.storage = storage
+        self.limiter = FixedWindowRateLimiter(storage)
         self.lock = threading.Lock()
+
+    def one_step(self) -> AbstractContextManager[Any]:
+        """Exclude others in the block: testing all keys and counting them is one step."""
+        return self.lock if isinstance(self.storage, MemoryStorage) else exclusive_transaction("attempts")
 
     def use_attempt(self, keys: Sequence[AttemptKey]) -> int:
         """Count one attempt of each key. Return the seconds to wait if one has none left, else 0."""
-        with self.lock:
+        with self.one_step():
             used_up = [key for key in keys if not self.limiter.test(BUDGETS[key.kind], *key)]
             if used_up:
                 resets = [
@@ -76,12 +131,12 @@ class Throttle:
 
     def refund(self, keys: Sequence[AttemptKey]) -> None:
         """Refund an attempt that succeeded."""
-        with self.lock:
+        with self.one_step():
             for key in keys:
                 self.storage.decr(BUDGETS[key.kind].key_for(*key))
 
 
-throttle = Throttle()
+throttle = Throttle(RowStorage() if settings.IS_DATABASE_SHARED else MemoryStorage())
 
 
 def throttled_passwords(view: View) -> View:
@@ -165,7 +220,7 @@ def throttled_share_sockets(sockets: Sockets) -> Sockets:
             nonlocal has_worked
             has_worked |= message["type"] == "websocket.send"
             if message["type"] == "websocket.close" and not has_worked:
-                wait = throttle.use_attempt([socket_key(scope)])
+                wait = await database_sync_to_async(throttle.use_attempt)([socket_key(scope)])
                 message = {**message, "code": TRY_AGAIN_LATER} if wait else message
             await send(message)
 

@@ -1,6 +1,7 @@
 """The stored data: locations, the data imported from them, and jobs."""
 
 from viewer.models.annotations import Annotation, AnnotationVersion, ReaderSettings, ShareLink
+from viewer.models.attempts import AttemptCount
 from viewer.models.audit import AuditEntry, AuditRetention
 from viewer.models.collections import Collection, CollectionItem
 from viewer.models.columns import uuid_of
@@ -23,6 +24,7 @@ __all__ = [
     "AcceptedEffect",
     "Annotation",
     "AnnotationVersion",
+    "AttemptCount",
     "AuditEntry",
     "AuditRetention",
     "BucketObject",

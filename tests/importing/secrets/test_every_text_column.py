@@ -38,6 +38,7 @@ SETTINGS = "what a person set, or what the server's own files are called"
 DIGEST = "a digest or a fingerprint"
 KEPT = {
     "AcceptedEffect": "compared with what a runner computes; never holds a value of a checkpoint",
+    "AttemptCount": DIGEST,
     "AuditEntry": "names and ids that are redacted when they are stored; the database refuses changes",
     "BucketObject": "a random key, and a digest of what is redacted",
     "DayLimits": SETTINGS,

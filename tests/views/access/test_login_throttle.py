@@ -2,17 +2,21 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from http import HTTPStatus
 
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
+from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
+from limits.storage import MemoryStorage
 from pytest_django import Settings
 
 from checkpoint_site.middleware import throttle
-from checkpoint_site.middleware.throttle import BUDGETS, Throttle, network_of
+from checkpoint_site.middleware.throttle import BUDGETS, AttemptKey, RowStorage, Throttle, network_of
+from viewer.models import AttemptCount
 from viewer.web.login_links import login_link, teammate
 
 HERE, ELSEWHERE = "192.0.2.1", "198.51.100.7"
@@ -21,13 +25,14 @@ HERE, ELSEWHERE = "192.0.2.1", "198.51.100.7"
 @pytest.fixture(autouse=True)
 def counted(monkeypatch: pytest.MonkeyPatch) -> Throttle:
     """Return new counts for each test."""
-    fresh = Throttle()
+    fresh = Throttle(MemoryStorage())
     monkeypatch.setattr(throttle, "throttle", fresh)
     return fresh
 
 
 def let_pass(counted: Throttle, seconds: float) -> None:
     """Let the windows end as if this time had passed."""
+    assert isinstance(counted.storage, MemoryStorage)
     expirations: dict[str, float] = counted.storage.expirations
     for key in list(expirations):
         expirations[key] -= seconds
@@ -165,12 +170,36 @@ def test_simultaneous_attempts_are_limited(transactional_db: None) -> None:
 
 def test_counts_are_dropped_when_their_window_ends(counted: Throttle) -> None:
     storage = counted.storage
+    assert isinstance(storage, MemoryStorage)
     for number in range(1000):
         counted.use_attempt([throttle.AttemptKey("account", str(number))])
     let_pass(counted, BUDGETS["account"].get_expiry())
     counted.use_attempt([throttle.AttemptKey("account", "ada")])
     storage.timer.join()
     assert len(storage.storage) == 1
+
+
+def test_several_web_servers_count_together(transactional_db: None) -> None:
+    keys = [AttemptKey("address", HERE), AttemptKey("account", "ada")]
+    servers = [Throttle(RowStorage()) for _ in range(3)]
+
+    def guess(number: int) -> int:
+        wait = servers[number % 3].use_attempt(keys)
+        connection.close()
+        return wait
+
+    with ThreadPoolExecutor(6) as people:
+        assert list(people.map(guess, range(30))).count(0) == 10
+    assert 110 < servers[0].use_attempt(keys) <= 120
+    # One that was right, and another address, are counted as in memory.
+    servers[1].refund(keys)
+    assert servers[2].use_attempt(keys) == 0 and servers[0].use_attempt(keys)
+    assert servers[0].use_attempt([AttemptKey("address", ELSEWHERE)]) == 0
+    AttemptCount.objects.update(ends_at=Now() - timedelta(seconds=1))
+    assert servers[1].use_attempt(keys) == 0
+    # What is over is deleted, and no row names anybody.
+    names = "".join(AttemptCount.objects.values_list("key", flat=True))
+    assert AttemptCount.objects.count() == 2 and HERE not in names and "ada" not in names
 
 
 def test_opening_the_login_page_is_not_counted(db: None) -> None:
