@@ -76,11 +76,18 @@ class RootKind:
     forks_on_copy: bool = False
     # Where such a fork can be published to, with labels. The first is the default.
     fork_targets: tuple[tuple[str, str], ...] = ()
+    # The target can be chosen before the fork starts, and not only once it has ended.
+    publishes_at_end: bool = True
+    # A published fork begins with a copy of the forked checkpoint.
+    copies_origin: bool = False
     # A hint on a fork that is published into the run that it forked.
     moves_head: str = ""
     # A hint on a fork that is published as a new run, and what such a run is called.
     published_hint: str = ""
     run_label: str = "run"
+    # The label of the name of such a run, and a hint on it.
+    published_name: str = "Name"
+    published_name_hint: str = ""
     # A run can stop at breakpoints, and its code reads configurable values and context.
     has_run_settings: bool = False
     # How many of the newest checkpoints of a run and of the runs that it called are listed; 0 for all.

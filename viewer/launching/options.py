@@ -140,6 +140,8 @@ def parse_fork_target(text: str, kind: RootKind) -> str:
     """Where a fork is published at its end; empty if it stays a draft. Raises InvalidValue."""
     if not text or INTO.parse(text) == SCRATCH:
         return ""
+    if kind.fork_targets and not kind.publishes_at_end:
+        raise InvalidValue(gettext("Publish this fork once it has ended: it runs as a draft."))
     if text not in dict(kind.fork_targets):
         raise InvalidValue(gettext("Forks of this checkpoint do not run as drafts, so none is published."))
     return text

@@ -97,12 +97,12 @@ def _refused_name(request: PublishRequest) -> str:
     if request.into == THREAD or not name:
         return ""
     if len(name) > MAX_THREAD_NAME or not name.isprintable():
-        return _("The name of a thread has at most %(most)d characters, all of which can be printed.") % {
+        return _("A name has at most %(most)d characters, all of which can be printed.") % {
             "most": MAX_THREAD_NAME
         }
     location = request.checkpoint.location
     if name not in published_as(request.checkpoint) and location.runs.filter(key=name).exists():
-        return _("There is a thread %(name)s already. Choose another name.") % {"name": name}
+        return _("The location has %(name)s already. Choose another name.") % {"name": name}
     return ""
 
 

@@ -105,6 +105,13 @@ MESSAGES = {
     "crewai.no_state_choice": _(
         "@persist stores a state after each method: which ones are stored and kept cannot be chosen."
     ),
+    "crewai.draft_deleted": _("The draft of this fork has been deleted, so it can no longer be published."),
+    "crewai.draft_waits": _(
+        "The fork waits for an answer. Answer it before you publish it. Nothing was written."
+    ),
+    "crewai.flow_exists": _("The store has a flow %(flow)s with other states. Nothing was written."),
+    "crewai.store_not_writable": _("%(path)s cannot be written to. Nothing was written."),
+    "crewai.store_write_failed": _("Nothing was written to %(path)s: %(error)s"),
     "crewai.state_fork_needs_newer_version": _(
         "This version of CrewAI (%(version)s) cannot fork the state of a flow. Install 1.14.7 or newer."
     ),

@@ -90,7 +90,7 @@ def test_a_fork_is_published_under_a_name_and_its_job_opens_the_thread(
     link = reverse("publish", args=[scratch(threads)[-1].pk])
     sent = {"into": "new-thread", "agreed": "1"}
     taken = runner.post(link, sent | {"key": str(uuid.uuid4()), "thread": "fan"}).content.decode()
-    assert "There is a thread fan already." in taken
+    assert "The location has fan already." in taken
     hidden = runner.post(link, sent | {"key": str(uuid.uuid4()), "thread": "a\u202eb"}).content.decode()
     assert "can be printed" in hidden and not Job.objects.filter(kind="publish").exists()
     runner.post(link, sent | {"key": str(uuid.uuid4()), "thread": " dogs, 2nd "})

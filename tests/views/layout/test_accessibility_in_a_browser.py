@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from django.conf import LazySettings
 from django.contrib.auth.models import AnonymousUser
 from django.template.loader import render_to_string
 from django.test import Client, RequestFactory
@@ -32,8 +31,7 @@ def open_page(browser: Browser, live_server: LiveServer, transactional_db: None)
         yield open_in_browser
 
 
-def test_every_page(open_page: Open, location: Location, settings: LazySettings) -> None:
-    settings.AUDIT = True
+def test_every_page(open_page: Open, location: Location) -> None:
     addresses = addresses_at(location)
     checked(Checkpoint.objects.get())
     assert location.project
@@ -44,7 +42,7 @@ def test_every_page(open_page: Open, location: Location, settings: LazySettings)
     client = Client()
     client.force_login(teammate("ada", "run"))
     pages = {name: at for name, at in addresses.items() if is_page(client, at)}
-    assert {"locations", "run", "fork", "new-run", "new-sweep", "job", "jobs", "inbox", "audit"} <= set(pages)
+    assert {"locations", "run", "fork", "new-run", "new-sweep", "job", "jobs", "inbox"} <= set(pages)
     assert faults_of(open_page("/"), pages) == ""
 
 

@@ -30,6 +30,9 @@ GRAPH = RootKind(
         " earlier checkpoints stay in their own thread."
     ),
     run_label=_("Thread"),
+    copies_origin=True,
+    published_name=_("Name of the new thread"),
+    published_name_hint=_("Its thread_id, by which your program continues it."),
     moves_head=_(
         "This moves the head of the thread: its next turn continues from the fork. The checkpoints that it "
         "has stay as they are."

@@ -35,6 +35,8 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     if request["kind"] == "replay":
         return _replay(request, reporter)
     original.refuse_other_location(request)
+    if request["kind"] == "publish":
+        return _publish(request, reporter)
     if request["kind"] == "run":
         return _run_from_the_start(request, reporter)
     if request["entity"] == STATE:
@@ -119,6 +121,13 @@ def _run_from_state(request: Request, scratch: Path, reporter: Reporter) -> str:
     from forkline_crewai import flow_states
 
     return flow_states.run(request, state, scratch, reporter)
+
+
+def _publish(request: Request, reporter: Reporter) -> str:
+    _isolate()
+    from forkline_crewai import publishing
+
+    return str(publishing.publish(request, request["options"]["new_thread"], reporter))
 
 
 def _replay(request: Request, reporter: Reporter) -> str:

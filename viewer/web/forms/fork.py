@@ -118,7 +118,8 @@ class ForkForm(BranchForm):
         kind: RootKind,
     ) -> None:
         super().__init__(data, entry_points, proposed, as_nodes)
-        self._offer("into", [(name, gettext(label)) for name, label in kind.fork_targets])
+        targets = kind.fork_targets if kind.publishes_at_end else ()
+        self._offer("into", [(name, gettext(label)) for name, label in targets])
         into = self.fields["into"]
         assert isinstance(into, ChoiceField)
         into.parse = partial(parse_fork_target, kind=kind)

@@ -28,6 +28,7 @@ tasks.call_before_first_task                 crews whose prompt cache is warmed
 recording.drop_warmup_events                 crews whose prompt cache is warmed
 persistence.leave_existing_files             forks, and answers of flows that wait
 persistence.redirect_states                  forks of flows' states, and answers of flows that wait
+persistence.in_one_transaction               publications of such forks
 tool_calls.decide_about_calls                forks and resumes that decide about calls of tools
 tool_calls.note_read_only_tools              forks and resumes that decide about calls of tools
 secrets_at_import.secrets_hidden             prewarmed processes, while they import the engine

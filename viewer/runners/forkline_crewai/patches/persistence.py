@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import functools
+import sqlite3
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal
 
 from crewai.flow.persistence import SQLiteFlowPersistence
 from crewai.flow.persistence.base import FlowPersistence
 
+if TYPE_CHECKING:
+    from typing import Self
+
+LOCK_SECONDS = 10
 METHODS = {
     *("save_state", "load_state"),
     *("save_pending_feedback", "load_pending_feedback", "clear_pending_feedback"),
@@ -82,6 +90,54 @@ def redirect_states(
     for cls in (FlowPersistence, *_subclasses(FlowPersistence)):
         redirect(cls)
     engine.__init_subclass__ = classmethod(init_redirected)
+
+
+@contextmanager
+def in_one_transaction(store: Any) -> Iterator[sqlite3.Connection]:
+    """Have a persistence save its states with one connection, which commits unless the block raises.
+
+    Patches: sqlite3 and store_lock of crewai.flow.persistence.sqlite
+    Versions: 1.14.2 and newer
+    Why: ``SQLiteFlowPersistence`` opens a connection for each state and commits it. It takes a lock before
+        the file's own, so whoever held only the latter would wait for a flow that waits for it.
+    Test: tests/runners/stores/test_publishing_flow_states.py::test_a_failure_writes_nothing
+    """
+    engine: Any = sys.modules[SQLiteFlowPersistence.__module__]
+    lock = getattr(engine, "store_lock", None)
+    with lock(store._lock_name) if lock else nullcontext():
+        connection = sqlite3.connect(store.db_path, timeout=LOCK_SECONDS, factory=_OneTransaction)
+        engine.sqlite3 = SimpleNamespace(**{**vars(sqlite3), "connect": lambda *_args, **_named: connection})
+        engine.store_lock = nullcontext
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.commit_all()
+        finally:
+            engine.sqlite3, engine.store_lock = sqlite3, lock
+            # Without a commit, nothing was written.
+            connection.close_at_last()
+
+
+class _OneTransaction(sqlite3.Connection):
+    """A connection that ignores the commits of the engine, which commits after each state."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> Literal[False]:
+        return False
+
+    def commit(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def commit_all(self) -> None:
+        super().commit()
+
+    def close_at_last(self) -> None:
+        super().close()
 
 
 def _subclasses(cls: Any) -> Iterator[Any]:
