@@ -143,6 +143,7 @@ def request(path: Path, thread: str, digest: str = "", **rules: Any) -> dict[str
         "path": str(path),
         "rules": {"days": None, "latest": None, "thread": thread, "whole": False, **rules},
         "now": time.time() + LATER,
+        "saver": [],
         "protected": {},
         "kept_threads": [],
         "digest": digest,

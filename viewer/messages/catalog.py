@@ -427,6 +427,7 @@ CATALOG: dict[str, str] = {
         "project and permit its code first. The stored copies of threads that you delete yourself can be "
         "deleted with --delete-copies."
     ),
+    "prune.saver_whole_only": _("A project's checkpoint saver can only delete whole threads."),
     "prune.protected_name_hidden": _(
         "A checkpoint that has to stay cannot be identified, because its id contains a secret. Nothing is "
         "listed."

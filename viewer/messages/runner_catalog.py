@@ -336,6 +336,9 @@ MESSAGES = {
     "saver.answer_too_large": _("The checkpoint saver returned too much at once."),
     "saver.failed": _("The checkpoint saver raised %(kind)s."),
     "saver.malformed": _("The checkpoint saver returned something that is no list of checkpoints."),
+    "saver.in_memory": _("The checkpoint saver has its threads only in memory. Nothing was deleted."),
+    "saver.no_delete": _("The checkpoint saver has no method that deletes a thread. Nothing was deleted."),
+    "saver.not_deleted": _("The checkpoint saver did not delete the thread."),
     "saver.no_saver": _("%(saver)s is no checkpoint saver and returns none, but %(found)s."),
     "saver.no_runs": _(
         "A checkpoint saver is only read: fork one of its checkpoints, and keep the fork as a draft."

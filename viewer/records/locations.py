@@ -30,8 +30,8 @@ def keeps_files(location: Location) -> bool:
 
 
 def has_threads(location: Location) -> bool:
-    """Whether the tables of this location are those of LangGraph's own checkpoint savers."""
-    return is_indexed(location) and location.takes_runs
+    """Whether this location has the threads of LangGraph."""
+    return is_indexed(location)
 
 
 def deletes_threads(location: Location) -> bool:

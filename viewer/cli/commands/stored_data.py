@@ -338,7 +338,7 @@ def _prune_lines(location: Location, plan: PruneList) -> Iterator[str]:
         count,
     )
     yield text % {"count": count_text(count), "size": short_size(plan.size)}
-    if plan.rows and has_threads(location):
+    if plan.rows and has_threads(location) and location.takes_runs:
         yield _(
             "The database uses the freed space for new checkpoints. To return it to the disk, run VACUUM in "
             "SQLite, or VACUUM FULL in PostgreSQL."

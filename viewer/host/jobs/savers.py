@@ -96,6 +96,12 @@ def saver_address(location: Location) -> SaverAddress:
 register_savers(saver_address)
 
 
+def end_saver(location: Location) -> None:
+    """End the process that reads a location's saver, if any: it reuses its list of threads for a while."""
+    with _lock:
+        _end(location.pk)
+
+
 def is_in_saver(checkpoint: Checkpoint) -> bool:
     """Whether only the project's checkpoint saver has the checkpoint."""
     return checkpoint.location.is_only_read and not checkpoint.is_scratch

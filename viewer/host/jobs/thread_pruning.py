@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from django.utils import timezone
 
-from viewer.host.jobs.savers import output_of
+from viewer.host.jobs.savers import end_saver, output_of
 from viewer.host.locations import pruning
 from viewer.host.locations.copying import copy_checkpoints
 from viewer.host.locations.importing import import_location
@@ -24,13 +24,22 @@ from viewer.host.locations.indexing import import_run
 from viewer.host.locations.project_secrets import secrets_for
 from viewer.host.locations.pruning import Protected
 from viewer.host.locations.sources import NotConfigured, refuse_outside
-from viewer.host_requests import JobRefused, Pruned, PrunedThread, PruneList, PruneRefused, PruneRules
+from viewer.host_requests import (
+    JobRefused,
+    KeptEntry,
+    Pruned,
+    PrunedThread,
+    PruneList,
+    PruneRefused,
+    PruneRules,
+)
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Annotation, Checkpoint, Location, Run, StoredCopy
 from viewer.models.columns import in_slices
 from viewer.records.audit import Action, Audited, Result, record
 from viewer.redaction import MARKER
 from viewer.redaction.known_secrets import known_secrets, redacted_name
+from viewer.stores.addresses import saver_in
 from viewer.stores.errors import LocationUnreadable
 
 logger = logging.getLogger("forkline.pruning")
@@ -60,7 +69,7 @@ class ThreadPlan:
     @property
     def keys(self) -> list[str]:
         """The source keys of what would be deleted."""
-        return ["/".join(part for part in row if part) for row in self.listed.rows]
+        return _keys(self.listed)
 
     @property
     def digest(self) -> str:
@@ -69,6 +78,10 @@ class ThreadPlan:
         if self.rules.copies:
             lines += ["copies", *(f"{row.source_key}\0{row.fingerprint}" for row in self.pruned)]
         return hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()
+
+
+def _keys(answer: _Answer) -> list[str]:
+    return ["/".join(part for part in row if part) for row in answer.rows]
 
 
 def list_prunable(location: Location, rules: PruneRules) -> PruneList:
@@ -98,6 +111,7 @@ def prune(location: Location, rules: PruneRules, digest: str) -> Pruned:
     text = f"{len(plan.keys) or len(plan.pruned)} checkpoints{', and stored copies' if rules.copies else ''}"
     # Before anything is deleted: the location is part of no transaction.
     record(Action.PRUNED, Audited.LOCATION, location.uid, text)
+    deleted = list[str]()
     if plan.keys:
         try:
             answer = _answer(location, {**plan.request, "digest": plan.listed.digest})
@@ -106,14 +120,18 @@ def prune(location: Location, rules: PruneRules, digest: str) -> Pruned:
         except PruneRefused:
             record(Action.PRUNED, Audited.LOCATION, location.uid, text, Result.NOT_DONE)
             raise
-    logger.info("pruned %d checkpoints of %s", len(plan.keys), location.path)
+        deleted = _keys(answer)
+    logger.info("pruned %d checkpoints of %s", len(deleted), location.path)
+    end_saver(location)
     import_location(location)
     for run in _runs(plan):
         import_run(run)
     copies = 0
     if rules.copies:
         copies = pruning.delete_copies(location, [*_rows(plan), *plan.pruned])
-    return Pruned(plan.keys, [], copies)
+    # A project's saver has no transaction, and may fail after some of the threads.
+    left = [KeptEntry(key, UserMessage("saver.not_deleted")) for key in sorted({*plan.keys} - {*deleted})]
+    return Pruned(deleted, left, copies)
 
 
 def _fresh_plan(location: Location, rules: PruneRules) -> ThreadPlan:
@@ -141,6 +159,8 @@ def _blocker(location: Location, rules: PruneRules) -> UserMessage | None:
         return UserMessage("prune.no_branches")
     if rules.whole_threads and rules.latest is not None:
         return UserMessage("prune.whole_or_latest")
+    if location.is_only_read and not rules.whole_threads:
+        return UserMessage("prune.saver_whole_only")
     return pruning.common_blocker(location)
 
 
@@ -151,6 +171,7 @@ def _request(location: Location, rules: PruneRules) -> dict[str, Any]:
         raise PruneRefused("prune.protected_name_hidden")
     return {
         "path": location.path,
+        "saver": [*saver_in(location.path)] if location.is_only_read else [],
         "rules": {
             "days": rules.days,
             "latest": rules.latest,

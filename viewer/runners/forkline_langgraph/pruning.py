@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from forkline_langgraph import opening
+from forkline_langgraph import entry_points, opening, saver_reader
 from forkline_langgraph.checkpoints import (
     HAS_OCTET_LENGTH,
     TASKS,
@@ -38,7 +38,7 @@ from forkline_langgraph.checkpoints import (
     unpacked,
 )
 from forkline_langgraph.publishing import LOCK_SECONDS, OneTransaction
-from forkline_langgraph.saver_reader import end_with_pipe, own_output
+from forkline_langgraph.saver_reader import SaverReader, end_with_pipe, own_output
 from forkline_langgraph.savers import InertSerializer, database_saver
 from forkline_runner.messages import Refused, message
 
@@ -617,8 +617,65 @@ def _database(path: str, *, read_only: bool) -> Iterator[PostgresqlStore]:
         yield PostgresqlStore(connection)
 
 
+# A project's own saver
+
+
+class SaverStore:
+    """The part of a ``PrunedStore`` that a project's saver can do: whole threads, without a transaction."""
+
+    def __init__(self, reader: SaverReader) -> None:
+        self._reader = reader
+
+    def heads(self) -> list[tuple[str, str]]:
+        return [(thread, head) for thread, head, _mark in self._reader.threads()]
+
+    def rows(self, thread: str) -> list[Stored] | None:
+        found: list[Stored] = []
+        for row, one in self._reader.rows(thread):
+            namespace, own_id, parent, size, metadata, writes = row
+            if len(found) + 1 >= saver_reader.MAX_ROWS or not (namespace + own_id + parent).isprintable():
+                return None
+            parts = (saver_reader.bytes_of(one.checkpoint), metadata, repr(writes).encode())
+            size += len(metadata) + sum(write[3] for write in writes)
+            mark = hashlib.sha256(b"\0".join(parts)).hexdigest()
+            found.append(Stored((namespace, own_id), parent, size, mark, sends=False))
+        return found
+
+    def other_size(self, thread: str) -> int:
+        return 0
+
+
+def _pruned_by_saver(request: Any) -> dict[str, Any]:
+    """Return the list of a request, and delete its threads one by one if it has the confirmed digest.
+
+    The answer names only the threads that were deleted, if the saver fails. Raises Refused if none was.
+    """
+    permitted = ("delete_thread", "adelete_thread") if request["digest"] else ()
+    deleted: dict[str, set[Key]] = {}
+    folder, saver = request["saver"]
+    with saver_reader.opened(folder, saver, permitted) as reader:
+        if reader.is_in_memory:
+            raise Refused("saver.in_memory")
+        store: Any = SaverStore(reader)
+        plan = planned(store, request)
+        if not request["digest"] or plan.digest != request["digest"]:
+            return _answer(plan, plan.deleted, is_deleted=False)
+        try:
+            for thread, keys in plan.deleted.items():
+                reader.delete_thread(thread)
+                if store.rows(thread):
+                    raise Refused("saver.not_deleted")
+                deleted[thread] = keys
+        except Exception:
+            if not deleted:
+                raise
+    return _answer(plan, deleted, is_deleted=True)
+
+
 def pruned(request: Any) -> dict[str, Any]:
     """Return the list of a request. If it has the confirmed digest, delete it. Raises Refused."""
+    if request["saver"]:
+        return _pruned_by_saver(request)
     path, is_confirmed = request["path"], bool(request["digest"])
     if opening.is_database(path):
         with _database(path, read_only=not is_confirmed) as store:
@@ -630,12 +687,16 @@ def pruned(request: Any) -> dict[str, Any]:
     else:
         with tempfile.TemporaryDirectory() as scratch, opened_file(Path(path), Path(scratch)) as connection:
             plan = planned(SqliteStore(connection), request)
+    return _answer(plan, plan.deleted, is_deleted=is_confirmed and plan.digest == request["digest"])
+
+
+def _answer(plan: Plan, deleted: dict[str, set[Key]], *, is_deleted: bool) -> dict[str, Any]:
     return {
         "digest": plan.digest,
-        "threads": [[thread, len(keys), plan.sizes[thread]] for thread, keys in plan.deleted.items()],
-        "rows": [[thread, *key] for thread, keys in plan.deleted.items() for key in sorted(keys, key=_by_id)],
+        "threads": [[thread, len(keys), plan.sizes[thread]] for thread, keys in deleted.items()],
+        "rows": [[thread, *key] for thread, keys in deleted.items() for key in sorted(keys, key=_by_id)],
         "protected": {reason: count for reason, count in plan.protected.items() if count},
-        "deleted": is_confirmed and plan.digest == request["digest"],
+        "deleted": is_deleted,
     }
 
 
@@ -654,6 +715,7 @@ def main(end: str) -> int:
         answer, status = dict(refused.message), 1
     except Exception as error:
         answer, status = dict(message("saver.failed", kind=type(error).__name__)), 1
+    entry_points.close_loop()
     with os.fdopen(output, "w") as file:
         json.dump(answer, file)
     return status

@@ -50,6 +50,7 @@ REUSE_FACTOR, MIN_REUSE_SECONDS = 20, 1.0
 OPAQUE = 127
 # The indexes of the writes that the engine itself makes (langgraph/checkpoint/base).
 SPECIAL_INDEXES = {"__error__": -1, "__scheduled__": -2, "__interrupt__": -3, "__resume__": -4}
+IN_MEMORY = "langgraph.checkpoint.memory"
 WRITING = ("put", "delete", "prune", "copy", "drop", "clear")
 Answer = dict[str, Any]
 
@@ -106,12 +107,12 @@ def _message_of(error: BaseException) -> Message:
 
 
 @contextlib.contextmanager
-def opened(folder: str, saver: str) -> Iterator[SaverReader]:
+def opened(folder: str, saver: str, permitted: Sequence[str] = ()) -> Iterator[SaverReader]:
     """Import the project, and yield a reader of its saver, or of the one that its factory returns.
 
-    Raises Refused.
+    Of the methods that write, it can only call those that are permitted. Raises Refused.
     """
-    guard = _Guard()
+    guard = _Guard(permitted)
     guard.install()
     entry_points.enter_project(folder)
     found = project.load(saver)
@@ -145,7 +146,8 @@ async def _result(made: Any) -> Any:
 class _Guard:
     """Makes every class of savers, also those that are defined later, refuse to write."""
 
-    def __init__(self) -> None:
+    def __init__(self, permitted: Sequence[str]) -> None:
+        self._permitted = permitted
         # Until the saver is open, the project's code may fill a saver in the memory of this process.
         self.is_opening = True
 
@@ -165,9 +167,9 @@ class _Guard:
             left += one.__subclasses__()
 
     def _change(self, cls: type) -> None:
-        is_in_memory = cls.__module__ == "langgraph.checkpoint.memory"
+        is_in_memory = cls.__module__ == IN_MEMORY
         for name, method in list(vars(cls).items()):
-            if not inspect.isfunction(method):
+            if not inspect.isfunction(method) or name in self._permitted:
                 continue
             if name.removeprefix("a") == "setup":
                 setattr(cls, name, _async_nothing if inspect.iscoroutinefunction(method) else _nothing)
@@ -340,6 +342,21 @@ class SaverReader:
         body = bytes_of(one.checkpoint)
         values = [_parent(one), len(body), body if len(body) <= most else None, _json_of(one.metadata)]
         return {"checkpoint": [*values, _writes(one, most)]}
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether no other process would notice that a thread was deleted."""
+        return type(self._saver).__module__ == IN_MEMORY
+
+    def delete_thread(self, thread: str) -> None:
+        """Delete a thread with the saver's own method. Raises Refused if it has none, and what it raises."""
+        try:
+            try:
+                entry_points.run_in_loop(self._saver.adelete_thread(thread))
+            except NotImplementedError:
+                self._saver.delete_thread(thread)
+        except (AttributeError, NotImplementedError) as error:
+            raise Refused("saver.no_delete") from error
 
     def _listed(self, config: Any, **options: Any) -> Iterator[Any]:
         listed = self._saver.alist(config, **options)

@@ -29,6 +29,7 @@ def pruned(side: Side, digest: str = "", **rules: Any) -> Any:
         "path": side.location["path"],
         "rules": {"days": None, "latest": None, "thread": "", "whole": False, **rules},
         "now": time.time() + HOUR,
+        "saver": [],
         "protected": {},
         "kept_threads": [],
         "digest": digest,
