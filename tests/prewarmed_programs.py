@@ -1,10 +1,10 @@
-"""Starts Forkline's programs as forks of a process that has imported them: 0.2 s of a processor, not 1.4 s.
+"""Starts Forkline's programs as forks of a process that has imported them: 0.1 s of a processor, not 1.4 s.
 
 After ``start_as_forks()``, ``subprocess`` has a process fork itself for each program of the checkout that it
-is asked to start: ``manage.py``, a module, or code that calls ``django.setup()``. What depends on settings or
-on the environment is imported by the fork. The fork is a child of this process with its own environment,
-files and session, as if it had been started. Any other program is started as ever, as is one with other
-variables that Python reads when it starts.
+is asked to start: ``manage.py``, a module, or code that calls ``django.setup()``. What depends on the
+environment, or on other settings than those of models, is imported by the fork. The fork is a child of this
+process with its own environment, files and session, as if it had been started. Any other program is started
+as ever, as is one with other variables that Python reads when it starts.
 """
 
 import atexit
@@ -24,7 +24,7 @@ import sys
 import threading
 import traceback
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,12 @@ PROGRAMS = (
     "viewer.host.answers",
     "django.test",
 )
+# Settings modules that change nothing when they are imported. With them, ``DATABASE_URL`` decides which apps
+# there are.
+USUAL_SETTINGS = {"checkpoint_site.settings", "tests.jobs.worker_settings"}
+ADDRESS = "postgresql://nobody@localhost/forkline"
+# The settings that models read when they are imported.
+MODEL_SETTINGS = ("INSTALLED_APPS", "AUTH_USER_MODEL", "DEFAULT_AUTO_FIELD", "LANGUAGE_CODE", "USE_I18N")
 # The number of the system call "clone".
 CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 CLONE_PARENT = 0x8000
@@ -53,9 +59,13 @@ PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 
 
 class Prewarmed:
-    """The process that forks, started when it is needed first."""
+    """A process that forks, started when it is needed first.
 
-    def __init__(self) -> None:
+    It has the models of the usual settings with a DATABASE_URL like this one, or no models if that is None.
+    """
+
+    def __init__(self, url: str | None) -> None:
+        self._url = url
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
 
@@ -64,7 +74,8 @@ class Prewarmed:
         with self._lock:
             if self._socket is None:
                 self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                code = f"from tests.prewarmed_programs import serve; serve({other.fileno()})"
+                arguments = f"{other.fileno()}, {self._url!r}"
+                code = f"from tests.prewarmed_programs import serve; serve({arguments})"
                 subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, pass_fds=[other.fileno()])
                 other.close()
             socket.send_fds(self._socket, [json.dumps(request).encode()], files)
@@ -74,7 +85,8 @@ class Prewarmed:
 def start_as_forks() -> None:
     """Let ``subprocess`` start the programs of the checkout as forks."""
     popen: Any = subprocess.Popen
-    execute_child, prewarmed = popen._execute_child, Prewarmed()
+    execute_child = popen._execute_child
+    prewarmed = {url: Prewarmed(url) for url in (None, "", ADDRESS)}
     parameters = inspect.signature(execute_child)
 
     def execute(self: Any, *values: Any) -> None:
@@ -94,7 +106,9 @@ def start_as_forks() -> None:
             "in_new_session": bool(given["start_new_session"]),
         }
         files = [end if end != -1 else own for own, end in enumerate((read_from, write_to, errors_to))]
-        self.pid = prewarmed.start(request, files)
+        settings = variables.get("DJANGO_SETTINGS_MODULE", "checkpoint_site.settings")
+        url = ADDRESS if variables.get("DATABASE_URL") else ""
+        self.pid = prewarmed[url if settings in USUAL_SETTINGS else None].start(request, files)
         self._child_created = True
         self._close_pipe_fds(*pipes)
 
@@ -120,9 +134,9 @@ def read_at_start(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in variables.items() if name.startswith(READ_AT_START)}
 
 
-def serve(descriptor: int) -> None:
+def serve(descriptor: int, url: str | None) -> None:
     """Fork for each request, until the process that asks has ended."""
-    import_without_settings()
+    import_programs(url)
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "a fork would lack threads"
     # Keep the garbage collector of each fork from touching, and so copying, these objects.
     gc.collect()
@@ -141,34 +155,67 @@ def serve(descriptor: int) -> None:
         asking.send(str(pid).encode())
 
 
-def import_without_settings() -> None:
-    """Import what programs import, except what needs settings or reads the environment."""
+def import_programs(url: str | None) -> None:
+    """Import what programs import, except what needs other settings or reads the environment."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         import django
 
-        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "checkpoint_site.settings")
+        os.environ |= {"DJANGO_SETTINGS_MODULE": "checkpoint_site.settings", "DATABASE_URL": url or ""}
         django.setup()
         commands = [path.relative_to(ROOT) for folder in COMMANDS for path in (ROOT / folder).glob("*.py")]
         for name in (*PROGRAMS, *(".".join(path.with_suffix("").parts) for path in commands)):
             importlib.import_module(name)
+        settings = {name: getattr(django.conf.settings, name) for name in MODEL_SETTINGS}
         with open(writing, "w") as file:
-            file.write("\n".join(sys.modules))
+            json.dump([list(sys.modules), settings], file)
         os._exit(0)
     os.close(writing)
     with open(reading) as file:
-        names = file.read().split()
+        names, values = json.load(file)
     os.waitpid(child, 0)
     # It chooses the library of SQLite.
     importlib.import_module("checkpoint_site")
+    with no_settings() if url is None else settings_of_models(values):
+        for name in names:
+            if name.split(".")[0] not in {"__main__", "checkpoint_site", "tests"}:
+                with contextlib.suppress(Exception):
+                    importlib.import_module(name)
+
+
+@contextlib.contextmanager
+def no_settings() -> Iterator[None]:
+    """Have modules that read settings fail to be imported."""
     settings = os.environ.pop("DJANGO_SETTINGS_MODULE", None)
-    for name in names:
-        if name.split(".")[0] not in {"__main__", "checkpoint_site", "tests"}:
-            with contextlib.suppress(Exception):
-                importlib.import_module(name)
+    yield
     if settings:
         os.environ["DJANGO_SETTINGS_MODULE"] = settings
+
+
+@contextlib.contextmanager
+def settings_of_models(values: dict[str, Any]) -> Iterator[None]:
+    """Have modules that read other settings than models do fail to be imported."""
+    from django.apps import apps
+    from django.conf import empty, global_settings, settings
+    from django.db import connections
+    from django.utils.translation import trans_real
+
+    same = ("DEBUG", "ABSOLUTE_URL_OVERRIDES", "DATABASES", "DEFAULT_INDEX_TABLESPACE", "DEFAULT_TABLESPACE")
+    same += ("LOCALE_PATHS",)
+    values |= {name: getattr(global_settings, name) for name in same}
+    wrapped: Any = settings
+    wrapped._wrapped = types.SimpleNamespace(**values)
+    apps.populate(values["INSTALLED_APPS"])
+    yield
+    # A fork has settings, connections and languages of its own.
+    wrapped.__dict__.clear()
+    wrapped._wrapped = empty
+    connections.__dict__.pop("settings", None)
+    connections._settings = None
+    del connections["default"]
+    trans_real._default = None
+    trans_real._translations.clear()
 
 
 def fork_sibling() -> int:

@@ -18,6 +18,22 @@ facts = [os.getppid(), sys.argv, os.getcwd(), os.environ["GIVEN"], sys.stdin.rea
 print(json.dumps(facts))
 """
 
+PRINT_SETTINGS = """
+import django; django.setup()
+from django.apps import apps
+from django.conf import settings
+from django.db import connection, connections
+from django.utils.translation import get_language, gettext, override
+os.umask(mask := os.umask(0))
+root = __import__("logging").getLogger()
+with override("de"):
+    said = gettext("Please correct the error below.")
+facts = [connection.vendor, repr(connections.settings), get_language(), said, mask, repr(root.handlers)]
+facts += [[one.label for one in apps.get_app_configs()], [one._meta.label for one in apps.get_models()]]
+facts += [{name: repr(getattr(settings, name)) for name in dir(settings) if name.isupper()}]
+print(json.dumps([facts, "viewer.models" in before]))
+"""
+
 
 def started(code: str, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", FORKED + code, *arguments]
@@ -52,3 +68,20 @@ def test_it_can_be_signalled() -> None:
 def test_with_other_variables_of_python_it_is_no_fork() -> None:
     shown = started(PRINT_FACTS, env={**os.environ, "GIVEN": "", "PYTHONUTF8": "1"}, input="")
     assert json.loads(shown.stdout)[-1] is False
+
+
+@pytest.mark.parametrize("url", ["", "postgresql://nobody@127.0.0.1:1/rows"], ids=["sqlite", "postgresql"])
+def test_its_settings_are_of_its_own_variables(tmp_path: Path, url: str) -> None:
+    own = {
+        "DJANGO_SETTINGS_MODULE": "checkpoint_site.settings",
+        "DATABASE_URL": url,
+        "AUDIT": "1",
+        "DEBUG": "1",
+    }
+    variables = {**os.environ, **own, "DATA_DIR": str(tmp_path), "SECRET_KEY": "its own", "PORT": "8123"}
+    code = f"before = set(sys.modules){PRINT_SETTINGS}"
+    # A variable of Python has the second one start from nothing.
+    forked, other = (started(code, env=variables | more) for more in ({}, {"PYTHONUTF8": "1"}))
+    (facts, has_models), (expected, is_warm) = (json.loads(one.stdout) for one in (forked, other))
+    assert has_models and not is_warm
+    assert facts == expected
