@@ -182,6 +182,9 @@ def import_programs(url: str | None) -> None:
             if name.split(".")[0] not in {"__main__", "checkpoint_site", "tests"}:
                 with contextlib.suppress(Exception):
                     importlib.import_module(name)
+    # It reads the secret key when it is imported, so only some of its modules could be.
+    for name in [one for one in sys.modules if one.split(".")[0] == "sesame"]:
+        del sys.modules[name]
 
 
 @contextlib.contextmanager
@@ -196,26 +199,29 @@ def no_settings() -> Iterator[None]:
 @contextlib.contextmanager
 def settings_of_models(values: dict[str, Any]) -> Iterator[None]:
     """Have modules that read other settings than models do fail to be imported."""
+    from django import conf
     from django.apps import apps
-    from django.conf import empty, global_settings, settings
+    from django.conf import global_settings
     from django.db import connections
     from django.utils.translation import trans_real
 
-    same = ("DEBUG", "ABSOLUTE_URL_OVERRIDES", "DATABASES", "DEFAULT_INDEX_TABLESPACE", "DEFAULT_TABLESPACE")
-    same += ("LOCALE_PATHS",)
+    same = ["DEBUG", "ABSOLUTE_URL_OVERRIDES", "DATABASES", "LOCALE_PATHS"]
+    same += ["DEFAULT_INDEX_TABLESPACE", "DEFAULT_TABLESPACE"]
     values |= {name: getattr(global_settings, name) for name in same}
-    wrapped: Any = settings
-    wrapped._wrapped = types.SimpleNamespace(**values)
+    untyped: Any = conf
+    untyped.settings._wrapped = types.SimpleNamespace(**values)
     apps.populate(values["INSTALLED_APPS"])
     yield
     # A fork has settings, connections and languages of its own.
-    wrapped.__dict__.clear()
-    wrapped._wrapped = empty
-    connections.__dict__.pop("settings", None)
-    connections._settings = None
-    del connections["default"]
-    trans_real._default = None
-    trans_real._translations.clear()
+    untyped.settings.__dict__.clear()
+    untyped.settings._wrapped = untyped.empty
+    handler: Any = connections
+    handler.__dict__.pop("settings", None)
+    handler._settings = None
+    del handler["default"]
+    languages: Any = trans_real
+    languages._default = None
+    languages._translations.clear()
 
 
 def fork_sibling() -> int:

@@ -31,6 +31,8 @@ with override("de"):
 facts = [connection.vendor, repr(connections.settings), get_language(), said, mask, repr(root.handlers)]
 facts += [[one.label for one in apps.get_app_configs()], [one._meta.label for one in apps.get_models()]]
 facts += [{name: repr(getattr(settings, name)) for name in dir(settings) if name.isupper()}]
+import checkpoint_site.asgi, viewer.web.urls, sesame.settings, sesame.packers
+facts += [repr(sesame.settings.SIGNING_KEY), repr(type(sesame.packers.packer))]
 print(json.dumps([facts, "viewer.models" in before]))
 """
 
@@ -82,6 +84,7 @@ def test_its_settings_are_of_its_own_variables(tmp_path: Path, url: str) -> None
     code = f"before = set(sys.modules){PRINT_SETTINGS}"
     # A variable of Python has the second one start from nothing.
     forked, other = (started(code, env=variables | more) for more in ({}, {"PYTHONUTF8": "1"}))
+    assert forked.returncode == other.returncode == 0, forked.stderr + other.stderr
     (facts, has_models), (expected, is_warm) = (json.loads(one.stdout) for one in (forked, other))
     assert has_models and not is_warm
     assert facts == expected
