@@ -71,7 +71,9 @@ def _model(known: list[BaseChatModel], name: str, recorded: str) -> BaseChatMode
     """
     if (own := next((one for one in known if _name_of(one) == name), None)) is not None:
         return own
-    former = next((one for one in known if _is_dated(recorded, _name_of(one))), None)
+    # Of models whose names begin alike, in any order, the one whose whole name was recorded.
+    dated = (one for one in known if _is_dated(recorded, _name_of(one)))
+    former = max(dated, key=lambda one: len(_name_of(one)), default=None)
     if former is not None and name == recorded:
         return former
     if former is None and len(known) == 1:
