@@ -36,6 +36,8 @@ from viewer.stores.protocol import Entry, IndexedRun, Snapshot
 
 # The newest runs, whose status is read at every change of the store: a pending write changes no head.
 MAX_WATCHED = 100
+# Those that the page of a new location shows first.
+MAX_FIRST = 50
 # Runs whose status is read in one batch, and the seconds of one import for runs of unknown status.
 DETAILS_BATCH, DETAILS_SECONDS = 250, 0.4
 # The same for their inputs, for which two checkpoints of each run are read.
@@ -61,11 +63,13 @@ def update_runs(location: Location, reader: LocationReader) -> ImportSummary:
     if location.listed_fingerprint != mark:
         # The page of a new location shows its newest runs before the others are listed.
         is_complete = location.runs.exists()
-        _list(location, reader, None if is_complete else MAX_WATCHED, summary)
-        watched = list(location.runs.top_level()[:MAX_WATCHED].values_list("key", flat=True))
-        summary.is_news |= _describe(location, reader, watched)
-        if not is_complete and summary.added >= MAX_WATCHED:
-            summary.is_news |= _describe_inputs(location, reader)
+        limit = None if is_complete else MAX_WATCHED
+        _list(location, reader, limit, summary)
+        is_first = not is_complete and summary.added >= MAX_WATCHED
+        watched = location.runs.top_level()[: MAX_FIRST if is_first else MAX_WATCHED]
+        summary.is_news |= _describe(location, reader, list(watched.values_list("key", flat=True)))
+        if is_first:
+            # The inputs and all others follow at once.
             return summary
         Location.objects.filter(pk=location.pk).update(listed_fingerprint=mark)
         location.listed_fingerprint = mark
