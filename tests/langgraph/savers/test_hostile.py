@@ -110,6 +110,21 @@ def test_a_saver_in_memory_that_its_module_fills_is_read(project: Add) -> None:
     assert stored_contents(checkpoints[2]).channels["topic"] == "cats!"  # type: ignore[attr-defined]
 
 
+UNREADY = """
+def unready(config):
+    raise AttributeError("setup() was not called")
+
+saver.get_tuple = saver.aget_tuple = unready
+"""
+
+
+def test_a_saver_that_needs_its_setup_to_find_a_checkpoint_lists_it(project: Add) -> None:
+    location = project(IN_MEMORY + UNREADY)
+    assert error_of(location) == ""
+    newest = opened(location, "memory").checkpoints.order_by("checkpoint_id")[2]
+    assert stored_contents(newest).channels["topic"] == "cats!"  # type: ignore[attr-defined]
+
+
 def test_an_asynchronous_factory_creates_no_tables(project: Add, tmp_path: Path) -> None:
     database = tmp_path / "empty.db"
     with closing(sqlite3.connect(database)) as connection:

@@ -336,7 +336,7 @@ class SaverReader:
     def _checkpoint(self, thread: str, namespace: str, checkpoint: str, most: int) -> Answer:
         """Return a checkpoint with its writes. Values of more than ``most`` bytes are left out."""
         wanted = {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": checkpoint}
-        one = self._got({"configurable": wanted})
+        one = self._got({"configurable": wanted}, (thread, namespace, checkpoint))
         if one is None or _key(one) != (thread, namespace, checkpoint):
             return {"checkpoint": None}
         body = bytes_of(one.checkpoint)
@@ -369,11 +369,15 @@ class SaverReader:
             yield one
             one = _next(listed)
 
-    def _got(self, config: Any) -> Any:
+    def _got(self, config: Any, key: tuple[str, str, str]) -> Any:
         try:
-            return entry_points.run_in_loop(self._saver.aget_tuple(config))
-        except NotImplementedError:
-            return self._saver.get_tuple(config)
+            try:
+                return entry_points.run_in_loop(self._saver.aget_tuple(config))
+            except NotImplementedError:
+                return self._saver.get_tuple(config)
+        except Exception:
+            # That of Redis needs its ``setup`` for this, which creates indexes, and lists without it.
+            return next((one for one in self._listed(config) if _key(one) == key), None)
 
 
 def _next(listed: Any) -> Any:
