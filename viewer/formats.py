@@ -17,6 +17,11 @@ def count_text(number: float) -> str:
     return number_format(number, force_grouping=True)
 
 
+def score_number(number: float) -> str:
+    """A score, or a difference of scores, with at most four significant digits: ``0.8235``."""
+    return f"{number:.4g}"
+
+
 def short_number(number: int) -> str:
     """``950``, ``1.2k``, ``3.4M``; empty for 0."""
     # What would be rounded up to 1000k is given in the next unit.

@@ -9,6 +9,7 @@ from django.core.management import call_command
 
 from tests.views.forking import CREW, create_location, stored
 from viewer.models import Checkpoint, Job, Location, Sweep
+from viewer.records.collections import Subject, add_items, collection_named
 
 AGENTS = [{"id": "a", "role": "Agent 1", "llm": "gpt-4o"}]
 
@@ -87,3 +88,18 @@ def test_a_model_is_refused_where_there_is_no_such_agent(bulk: Any, checkpoints:
     status, document = bulk("fork", *(one.target for one in checkpoints), "--model", "Agent 1=o3", "--plan")
     assert status == 1 and [one["status"] for one in document["runs"]] == ["planned", "refused"]
     assert "Agent 1" in document["runs"][1]["error"]
+
+
+def test_a_collection_is_forked_and_its_scores_are_in_the_document(
+    bulk: Any, checkpoints: list[Checkpoint]
+) -> None:
+    collection = collection_named("teas", None)
+    add_items(collection, [Subject(one) for one in checkpoints], None)
+    options = ("--collection", "teas", "--score", "judge:right", "--input", 'topic="tea"', "--again-stale")
+    _status, planned = bulk("fork", *options, "--plan")
+    assert len(planned["runs"]) == len(checkpoints) and not Job.objects.exists()
+    _status, started = bulk("fork", *options)
+    assert {(run["status"], run["score"]) for run in started["runs"]} == {("queued", None)}
+    assert started["mean_difference"] is None
+    sweep = Sweep.objects.get()
+    assert sweep.collection == collection and sweep.jobs.filter(kind="score").count() == len(checkpoints)

@@ -15,6 +15,7 @@ from django.urls import reverse
 
 from tests.views.conftest import check, checkpoint, entity, location, person
 from tests.views.forking import CREW, FLOW, SECRET, stored
+from viewer.host_requests import ListPrunable, PruneRules, ask
 from viewer.models import Checkpoint, Collection, CollectionItem, Location
 from viewer.presentation.collections import item_views
 from viewer.records import collections
@@ -237,3 +238,12 @@ def test_a_large_file_is_refused(
     page = client.post(reverse("collection-import", args=[collection.pk]), sent)
     assert page.status_code == 422 and page.content.decode().count("Line ") == 3
     assert client.post(reverse("collection-import", args=[collection.pk])).status_code == 422
+
+
+def test_what_is_collected_is_not_pruned(collection: Collection, checkpoint: Checkpoint) -> None:
+    newest = stored(checkpoint.location, CREW)
+    assert checkpoint.run_id == newest.run_id
+    listed = ask(ListPrunable(checkpoint.location_id, PruneRules(0, None, "", False)))
+    add_items(collection, [Subject(checkpoint)], None)
+    left = ask(ListPrunable(checkpoint.location_id, PruneRules(0, None, "", False)))
+    assert (len(listed.rows), len(left.rows)) == (1, 0) and left.protected["annotated"] == 1

@@ -27,7 +27,7 @@ from viewer.host_requests import (
     ask,
 )
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Host, Location, Run
+from viewer.models import Checkpoint, Collection, Host, Location, Run
 from viewer.records.hosts import is_here
 from viewer.records.locations import NotLocal, is_indexed, path_of
 from viewer.stores.addresses import shown_path
@@ -216,6 +216,14 @@ def opened_run(location: Location, key: str) -> Run:
         sys.stderr.write(one_line(translate(summary.read_error)) + "\n")
     run.refresh_from_db()
     return run
+
+
+def existing_collection(name: str) -> Collection:
+    """The collection of this name. Raises CommandError."""
+    found = Collection.objects.filter(name=" ".join(name.split())).first()
+    if found is None:
+        raise CommandError(_("There is no collection %s.") % name)
+    return found
 
 
 def with_called_runs(run: Run) -> list[Run]:

@@ -137,10 +137,14 @@ class TypedValues(TypedDict, total=False):
 
 
 class Scoring(TypedDict, total=False):
-    """Of a score: the project's function as ``module:name``, and what it is given, without secrets."""
+    """Of a score: the project's function as ``module:name``, and what it is given, without secrets.
+
+    ``expected`` is the expected answer, for a function that has a parameter of this name.
+    """
 
     function: str
     contents: dict[str, Any]
+    expected: str
 
 
 class ReplayedCall(TypedDict):

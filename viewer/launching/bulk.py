@@ -31,7 +31,7 @@ from viewer.launching.requests import (
     redactor_of,
 )
 from viewer.launching.start import check_effects
-from viewer.launching.sweep import Planned, start_group
+from viewer.launching.sweep import Planned, function_refusals, start_group
 from viewer.launching.values import INVALID, InvalidValue, parse_value
 from viewer.launching.variations import (
     dimension_values,
@@ -42,7 +42,8 @@ from viewer.launching.variations import (
 )
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Job, Project, Sweep
+from viewer.models import Checkpoint, Collection, CollectionItem, Job, Project, Sweep
+from viewer.records.collections import checkpoints_of
 from viewer.records.prices import UNKNOWN, Cost
 from viewer.records.runner_requests import REPEATABLE_EDITS, request_for
 
@@ -121,6 +122,19 @@ def each_once(chosen: Iterable[Chosen]) -> list[Chosen]:
     return list(found.values())
 
 
+def chosen_items(collection: Collection) -> list[Chosen]:
+    """The checkpoint of each item that is one or a message of one, or why there is none.
+
+    If there are more items than can start, one more than that.
+    """
+    items = list(collection.items.exclude(kind=CollectionItem.Kind.CALL)[: MAX_RUNS + 1])
+    keys = {item: row.pk for item, row in checkpoints_of(items).items()}
+    rows = Checkpoint.objects.select_related("location__project", "run__location").in_bulk(keys.values())
+    missing = [Refusal(Code.CHECKPOINT, _("It was not found here."))]
+    found = [(item, rows.get(keys.get(item.pk, 0))) for item in items]
+    return [Chosen(str(row.run), row) if row else Chosen(str(item), refusals=missing) for item, row in found]
+
+
 def size_error(chosen: Iterable[Chosen]) -> str:
     """Why these checkpoints are too large to be decoded at once; empty if they are not."""
     size = sum(one.checkpoint.size for one in chosen if one.checkpoint)
@@ -135,7 +149,8 @@ class BulkRequest:
     """Forks or resumes of the ``chosen`` checkpoints. One with the ``key`` of an earlier one starts nothing.
 
     ``count`` is the number of runs that were selected; if there are too many, none is among the ``chosen``.
-    ``edit`` names the group. ``options`` has the total limits.
+    ``edit`` names the group. ``options`` has the total limits. ``score`` is the function that scores the
+    result of each fork, and what was recorded before; ``collection`` is the one whose checkpoints are forked.
     """
 
     kind: Job.Kind
@@ -146,6 +161,8 @@ class BulkRequest:
     options: LaunchOptions = field(default_factory=LaunchOptions)
     requested_by: AbstractBaseUser | None = None
     seen_plan: str | None = None
+    score: str = ""
+    collection: Collection | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +258,8 @@ class BulkPreview:
             return message % {"count": self.request.count, "most": MAX_RUNS}
         if error := size_error(self.request.chosen):
             return error
+        if self.request.score and (refusals := function_refusals(self.request.score)):
+            return refusals[0].message
         return "" if self.starting else _("None of the selected runs can start.")
 
     @property
@@ -357,7 +376,15 @@ def start_bulk(preview: BulkPreview) -> Sweep:
             check_effects(one.request)
         planned.append(_planned(one, label))
     try:
-        return start_group(label, planned, request.key, request.options, requested_by=request.requested_by)
+        return start_group(
+            label,
+            planned,
+            request.key,
+            request.options,
+            requested_by=request.requested_by,
+            score=request.score,
+            collection=request.collection,
+        )
     except JobRefused as refused:
         if earlier := _started(request):
             return earlier

@@ -38,12 +38,12 @@ from viewer.launching.tools import ToolView, new_choices, tool_views, with_tools
 from viewer.launching.values import InvalidValue
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Job, Project, Sweep
+from viewer.models import Checkpoint, Collection, Job, Project, Sweep
 from viewer.records.audit import Action, Audited, record
 from viewer.records.prices import UNKNOWN, Cost
 from viewer.records.queue import claimants, enqueue
 from viewer.records.runner_requests import request_for, request_for_score
-from viewer.records.sweep_scores import SCORE_SECONDS
+from viewer.records.sweep_scores import SCORE_SECONDS, expected_answer, recorded_key
 from viewer.records.tool_calls import recorded_tools
 
 # Scores checkpoints: calls a function of the project with the contents of each, in a job.
@@ -273,12 +273,14 @@ def start_group(
     cache_warmup: str = "",
     requested_by: AbstractBaseUser | None = None,
     score: str = "",
+    collection: Collection | None = None,
 ) -> Sweep:
     """The sweep with its queued jobs, enqueued once all of them are committed.
 
     ``checkpoint`` is the one that all of them fork; None for jobs of several runs. ``options`` has the start
     time of each job, and the total limits. Returns the sweep that an earlier call stored with the same key,
-    if any. Only the first job warms up the prompt cache.
+    if any. Only the first job warms up the prompt cache. With a ``score``, what was recorded after the
+    checkpoints of several runs is scored as well, to be compared with the results.
     Raises JobRefused if a project cannot run, and BranchTaken if another job has one of the branches.
     """
     values = {
@@ -288,6 +290,7 @@ def start_group(
         "limits": dict(options.limits),
         "requested_by": requested_by,
         "score": score,
+        "collection": collection,
     }
     for project in dict.fromkeys(one.project for one in planned):
         check_project(project, options)
@@ -299,8 +302,37 @@ def start_group(
                 _job(swept, number, one, options, cache_warmup if number == 1 else "")
                 for number, one in enumerate(planned, 1)
             ]
+            if score and swept.is_of_runs:
+                jobs += [scoring for job in jobs if (scoring := _recorded_scoring(swept, job))]
             transaction.on_commit(lambda: _enqueue_all(jobs))
     return swept
+
+
+def _recorded_scoring(swept: Sweep, job: Job) -> Job | None:
+    """The job that scores the newest checkpoint of the forked branch as recorded; None if it has none."""
+    origin = job.checkpoint
+    assert origin is not None
+    rows = origin.run.checkpoints.filter(branch=origin.branch).select_related("location", "run")
+    end = rows.order_by("-row").first()
+    if end is None:
+        return None
+    scoring = Job.objects.create(
+        idempotency_key=recorded_key(job),
+        kind=Job.Kind.SCORE,
+        location=end.location,
+        run=end.run,
+        checkpoint=end,
+        project=job.project,
+        sweep=swept,
+        requested_by=job.requested_by,
+        branch=end.recorded_branch,
+        start_at=job.start_at,
+        request=dict(request_for_score(end, swept.score, expected_answer(swept, origin))),
+        limits={"seconds": SCORE_SECONDS},
+        **claimants(end.location, end),
+    )
+    record(Action.STARTED, Audited.JOB, scoring.pk, scoring.kind)
+    return scoring
 
 
 def _enqueue_all(jobs: Sequence[Job]) -> None:

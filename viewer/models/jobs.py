@@ -98,6 +98,10 @@ class Sweep(models.Model):
     name = models.CharField(max_length=300)
     checkpoint = models.ForeignKey(Checkpoint, null=True, on_delete=models.SET_NULL, related_name="sweeps")
     is_of_runs = models.BooleanField(default=False, db_default=False)
+    # Whose checkpoints it forks, if it was started from there.
+    collection = models.ForeignKey(
+        "viewer.Collection", null=True, blank=True, on_delete=models.SET_NULL, related_name="sweeps"
+    )
     # As in Job.limits, for all its jobs together.
     limits = models.JSONField(default=dict, blank=True)
     # The project's function that scores the end result of each branch, as module:function; empty for none.

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import sqrt
+from statistics import StatisticsError, fmean, stdev
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
@@ -13,7 +15,7 @@ from viewer.presentation.diff import Piece, difference
 from viewer.presentation.jobs.events import Progress, advance, halt, progress_of
 from viewer.presentation.jobs.status import Wait, wait_of
 from viewer.presentation.listing import Column
-from viewer.records.sweep_scores import scoring_of
+from viewer.records.sweep_scores import recorded_scoring_of, scoring_of
 
 # The members of a sweep, as sides of a comparison.
 
@@ -67,6 +69,8 @@ class ComparedBranch:
     job: Job
     progress: Progress
     scoring: Job | None = None
+    # The job that scores the recorded result of the run that was forked.
+    recorded: Job | None = None
     is_base: bool = False
     is_best: bool = False
     pieces: list[Piece] = field(default_factory=list)
@@ -81,8 +85,21 @@ class ComparedBranch:
 
     @property
     def has_ended(self) -> bool:
-        """Whether both the branch and its score have ended."""
-        return self.job.has_ended and (self.scoring is None or self.scoring.has_ended)
+        """Whether the branch and its scores have ended."""
+        return all(job is None or job.has_ended for job in (self.job, self.scoring, self.recorded))
+
+    @property
+    def recorded_text(self) -> str:
+        """The score of the recorded result."""
+        return score_text(self.recorded)
+
+    @property
+    def difference(self) -> float | None:
+        """The score minus that of the recorded result; None unless both are numbers, true or false."""
+        before, after = score_of(self.recorded), self.score
+        if isinstance(before, float | int) and isinstance(after, float | int):
+            return float(after) - float(before)
+        return None
 
 
 def compared(group: Sweep, against: str = "") -> list[ComparedBranch]:
@@ -103,10 +120,53 @@ def compared(group: Sweep, against: str = "") -> list[ComparedBranch]:
 
 def runs_of(group: Sweep) -> list[ComparedBranch]:
     """Return the forks and resumes of several runs, from the rows of their jobs alone."""
-    jobs = group.branches.select_related(
-        "run", "location", "project", "checkpoint__location", "checkpoint__run", "host"
-    )
-    return [ComparedBranch(job, progress_of(job.plan)) for job in jobs]
+    related = ("run", "location", "project", "checkpoint__location", "checkpoint__run", "host")
+    jobs = list(group.branches.select_related(*related))
+    scoring, recorded = (scoring_of(jobs), recorded_scoring_of(jobs)) if group.score else ({}, {})
+    return [
+        ComparedBranch(job, progress_of(job.plan), scoring.get(job.pk), recorded.get(job.pk)) for job in jobs
+    ]
+
+
+# The scores of several runs, each next to that of its recorded result.
+
+
+PAIR_COLUMNS = (
+    Column("run", _("Run"), "", starts_high=False, is_number=False),
+    Column("status", _("Status"), "", starts_high=False, is_number=False),
+    Column("recorded", _("As recorded"), ""),
+    Column("score", _("Score"), ""),
+    Column("difference", _("Difference"), "", starts_high=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanDifference:
+    """The mean of the differences of ``count`` pairs, and its 95 % confidence interval; None for none."""
+
+    count: int
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
+def mean_difference(differences: Sequence[float]) -> MeanDifference | None:
+    """The mean with the interval of Student's t; None without differences, or if they are too large.
+
+    There is no interval of fewer than two differences, or of equal ones.
+    """
+    try:
+        count, mean = len(differences), fmean(differences)
+        spread = stdev(differences) / sqrt(count) if len(set(differences)) > 1 else 0.0
+    except (StatisticsError, OverflowError):
+        return None
+    if not spread:
+        return MeanDifference(count, mean)
+    # It takes a second to import.
+    from scipy.special import stdtrit
+
+    margin = float(stdtrit(count - 1, 0.975)) * spread
+    return MeanDifference(count, mean, mean - margin, mean + margin)
 
 
 def in_order(branches: Sequence[ComparedBranch], sort: str) -> list[ComparedBranch]:
@@ -115,8 +175,12 @@ def in_order(branches: Sequence[ComparedBranch], sort: str) -> list[ComparedBran
     if column == "score":
         order = by_score([one.score for one in branches], highest_first=is_high)
         return [branches[at] for at in order]
+    if column in ("recorded", "difference"):
+        values = [score_of(one.recorded) if column == "recorded" else one.difference for one in branches]
+        return [branches[at] for at in by_score(values, highest_first=is_high)]
     keys: dict[str, Callable[[ComparedBranch], Any]] = {
         "branch": lambda one: one.job.branch.casefold(),
+        "run": lambda one: str(one.job.run).casefold(),
         "variation": lambda one: one.job.variation.casefold(),
         "status": lambda one: one.job.status,
         "tokens": lambda one: one.progress.tokens,
@@ -132,7 +196,8 @@ def winners(branches: Sequence[ComparedBranch]) -> list[ComparedBranch]:
 def held_back(branches: Sequence[ComparedBranch]) -> Wait | None:
     """Why no branch goes on, if all that have not ended wait for a limit, a time or a person; else None."""
     found = None
-    for job in (job for one in branches for job in (one.job, one.scoring) if job and not job.has_ended):
+    jobs = [job for one in branches for job in (one.job, one.scoring, one.recorded) if job]
+    for job in (job for job in jobs if not job.has_ended):
         found = wait_of(job)
         if found is None or found.kind not in _LONG_WAITS:
             return None

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 import msgspec
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.host_requests import Redact, ask
@@ -62,6 +62,12 @@ def checkpoints_of(items: Iterable[CollectionItem]) -> dict[int, Checkpoint]:
             if len({row.location_id for row in rows}) == 1:
                 found[one.pk] = min(rows, key=_is_away)
     return found
+
+
+def collected_ids(location: Location) -> QuerySet[CollectionItem, str]:
+    """The ids of the checkpoints of a location that are in a collection, or parts of them."""
+    items = CollectionItem.objects.filter(location_uid=location.uid).order_by()
+    return items.values_list("checkpoint_id", flat=True)
 
 
 def _rows(identifiers: set[str], locations: Q) -> dict[str, list[Checkpoint]]:

@@ -124,11 +124,13 @@ def request_for_publication(checkpoint: Checkpoint, into: str, new_thread: str) 
     return request
 
 
-def request_for_score(checkpoint: Checkpoint, function: str) -> Request:
+def request_for_score(checkpoint: Checkpoint, function: str, expected: str = "") -> Request:
     """The request that calls a function of the project with a checkpoint's contents."""
     request = _request_without_edits(checkpoint)
     request["kind"] = "score"
     request["function"] = function
+    if expected:
+        request["expected"] = expected
     return request
 
 

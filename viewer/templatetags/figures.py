@@ -23,6 +23,7 @@ from viewer.formats import (
     duration_units,
     moment_text,
     money,
+    score_number,
     short_moment,
     short_number,
     short_size,
@@ -118,6 +119,7 @@ def one_line(html: str) -> SafeString:
 
 register.filter("count", count_text)
 register.filter("short_number", short_number)
+register.filter("score_number", score_number)
 register.filter("short_size", short_size)
 register.filter("money", money)
 register.filter("duration", duration)

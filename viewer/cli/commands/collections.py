@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from viewer.cli.edits import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, READ_FILE
-from viewer.cli.finding import checkpoint_at
+from viewer.cli.finding import checkpoint_at, existing_collection
 from viewer.cli.output import Output, Subcommand, lines_of
 from viewer.messages.translation import translate
 from viewer.models import Collection, CollectionItem
@@ -124,7 +124,7 @@ def _of_collection(options: Mapping[str, Any]) -> Output:
         done = collections.import_items(collections.collection_named(options["name"], None), items, None)
         document = {"added": done.added, "present": done.present, "kept_lines": list(done.kept)}
         return Output(document, added_texts(done.added, done.present, done.kept))
-    collection = _existing(options["name"])
+    collection = existing_collection(options["name"])
     if options["delete"]:
         collections.delete_collection(collection)
         return Output(
@@ -156,13 +156,6 @@ def _added(options: Mapping[str, Any]) -> Output:
     items = collections.add_items(collection, subjects, None, *texts)
     document = {"added": [item.pk for item in items], "present": len(subjects) - len(items)}
     return Output(document, added_texts(len(items), len(subjects) - len(items)))
-
-
-def _existing(name: str) -> Collection:
-    found = Collection.objects.filter(name=" ".join(name.split())).first()
-    if found is None:
-        raise CommandError(_("There is no collection %s.") % name)
-    return found
 
 
 def _item(collection: Collection, pk: int) -> CollectionItem:

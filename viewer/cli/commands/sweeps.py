@@ -1,16 +1,16 @@
 """``forkline sweep`` and ``bulk``: each starts several jobs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 from uuid import UUID, uuid4
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.edits import CHECKPOINT
-from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
+from viewer.cli.finding import add_checkpoint_argument, checkpoint_at, existing_collection
 from viewer.cli.options import add_options, dimensions_of, launch_options_of
 from viewer.cli.output import Output, Subcommand, lines_of
 from viewer.cli.projects import add_project_arguments, project_for
@@ -29,11 +29,13 @@ from viewer.cli.starting import (
     request_from,
 )
 from viewer.engines.plan import plain_steps
+from viewer.formats import count_text, score_number
 from viewer.launching.bulk import (
     MAX_RUNS,
     BulkPreview,
     BulkRequest,
     Chosen,
+    chosen_items,
     each_once,
     preview_bulk,
     size_error,
@@ -66,7 +68,9 @@ from viewer.messages.translation import translate
 from viewer.models import Job, Sweep
 from viewer.presentation.comparison_sides import best_of, score_of, score_text
 from viewer.presentation.jobs.status import status_label
-from viewer.records.sweep_scores import scoring_of
+from viewer.presentation.sweeps import MeanDifference, mean_difference, runs_of
+from viewer.records.sweep_scores import recorded_scoring_of, scoring_of
+from viewer.validation import NAME
 
 
 def _add_sweep_arguments(parser: CommandParser) -> None:
@@ -134,7 +138,8 @@ def wait_for(jobs: Sequence[Job]) -> None:
         for job in jobs:
             with questions_asked(job.pk) as nobody_answers:
                 run_here(job, nobody_answers)
-        for scoring in scoring_of([job for job in jobs if job.has_ended]).values():
+        ended = [job for job in jobs if job.has_ended]
+        for scoring in [*scoring_of(ended).values(), *recorded_scoring_of(ended).values()]:
             run_here(scoring)
     except KeyboardInterrupt:
         for job in jobs:
@@ -226,27 +231,37 @@ def _add_bulk_arguments(parser: CommandParser) -> None:
     )
     parser.add_argument(
         "checkpoints",
-        nargs="+",
+        nargs="*",
         type=CHECKPOINT,
         metavar="LOCATION#ID",
         help=_("A checkpoint of a location, or a checkpoint's file."),
     )
+    parser.add_argument(
+        "--collection", type=NAME, metavar="NAME", help=_("Each checkpoint of this collection as well.")
+    )
     add_launch_arguments(parser)
-    add_options(parser, MODEL, AGAIN_STALE)
+    add_options(parser, MODEL, AGAIN_STALE, SCORE)
 
 
 def _handle_bulk(options: Mapping[str, Any]) -> Output:
     """The jobs, and their outcomes if they were waited for. Raises CommandError."""
     names = list(dict.fromkeys(options["checkpoints"]))
-    chosen = each_once(map(_named, names) if len(names) <= MAX_RUNS else [])
+    collection = existing_collection(options["collection"]) if options["collection"] else None
+    items = chosen_items(collection) if collection else []
+    count = len(names) + len(items)
+    if not (names or collection):
+        raise CommandError(_("Name checkpoints, or a collection."))
+    chosen = each_once([*map(_named, names), *items] if count <= MAX_RUNS else [])
     if not size_error(chosen):
         chosen = [_with_request(one, options) for one in chosen]
     request = BulkRequest(
         kind=Job.Kind(options["what"]),
         chosen=chosen,
-        count=len(names),
+        count=count,
         key=uuid4(),
         options=launch_options_of(options),
+        score=options["score"] or "" if options["what"] == Job.Kind.FORK else "",
+        collection=collection,
     )
     preview = preview_bulk(request)
     if options["plan"]:
@@ -290,6 +305,8 @@ def _bulk_output(
     """A line and a document for each job or refused checkpoint, or for each that would start."""
     lines, entries = [], []
     started = {job.checkpoint_id: job for job in jobs}
+    sweep = jobs[0].sweep if jobs and preview.request.score else None
+    scored = {one.job.pk: one for one in runs_of(sweep)} if sweep else {}
     for group in preview.groups:
         lines += [] if jobs else [step_text(step.step) for step in group.steps]
         for one in group.previews:
@@ -300,6 +317,11 @@ def _bulk_output(
             endings = [text for text in (translate(job.error), job.result) if text] if job else []
             lines += [f"  {line}" for text in endings for line in lines_of(text)]
             entry = _bulk_entry(checkpoint.target, job, job.status if job else "planned")
+            if compared := scored.get(job.pk) if job else None:
+                entry |= {"score": compared.score, "recorded_score": score_of(compared.recorded)}
+                values = {"score": compared.score_text, "recorded": compared.recorded_text}
+                text = _("Score %(score)s, as recorded %(recorded)s") % values
+                lines += [f"  {text}"]
             entries.append(entry | {"branch": one.request.branch, "plan": plain_steps(one.plan.steps)})
     for member in preview.refused:
         hints = hints_of(member.refusals)
@@ -308,8 +330,11 @@ def _bulk_output(
         entry = _bulk_entry(member.chosen.title, None, "refused")
         entries.append(entry | {"error": " ".join(member.messages), "hints": hints})
     asked = [question for job in jobs for question in waiting_questions(job)] if waits else []
-    lines += [*waiting_lines(asked), *ending]
+    differences = [one.difference for one in scored.values() if one.difference is not None]
+    mean = mean_difference(differences)
+    lines += [*_mean_lines(mean), *waiting_lines(asked), *ending]
     document = {
+        "mean_difference": asdict(mean) if mean else None,
         "group": str(jobs[0].sweep_id) if jobs else None,
         "limits": dict(preview.request.options.limits),
         "error": error or preview.error,
@@ -330,7 +355,23 @@ def _bulk_entry(target: str, job: Job | None, status: str) -> dict[str, Any]:
         "error": translate(job.error) if job else "",
         "hints": [],
         "plan": [],
+        "score": None,
+        "recorded_score": None,
     }
+
+
+def _mean_lines(mean: MeanDifference | None) -> Iterator[str]:
+    if mean is None:
+        return
+    text = ngettext(
+        "Mean difference %(mean)s, of %(count)s pair.",
+        "Mean difference %(mean)s, of %(count)s pairs.",
+        mean.count,
+    )
+    yield text % {"mean": score_number(mean.mean), "count": count_text(mean.count)}
+    if mean.low is not None and mean.high is not None:
+        values = {"low": score_number(mean.low), "high": score_number(mean.high)}
+        yield _("95 %% confidence interval: %(low)s to %(high)s.") % values
 
 
 BULK = Subcommand(

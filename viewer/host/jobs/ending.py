@@ -23,7 +23,7 @@ from viewer.records.prices import price_job
 from viewer.records.queue import claimants
 from viewer.records.run_rows import update_statuses
 from viewer.records.runner_requests import request_for_score
-from viewer.records.sweep_scores import SCORE_SECONDS, score_key
+from viewer.records.sweep_scores import SCORE_SECONDS, expected_answer, score_key
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ def queue_score(job: Job) -> Job | None:
             "sweep": job.sweep,
             "requested_by": job.requested_by,
             "branch": job.branch,
-            "request": dict(request_for_score(end, function)),
+            "request": dict(request_for_score(end, function, expected_answer(job.sweep, job.checkpoint))),
             "limits": {"seconds": SCORE_SECONDS},
             **claimants(end.location, end),
         },

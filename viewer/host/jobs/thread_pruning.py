@@ -37,6 +37,7 @@ from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Annotation, Checkpoint, Location, Run, StoredCopy
 from viewer.models.columns import in_slices
 from viewer.records.audit import Action, Audited, Result, record
+from viewer.records.collections import collected_ids
 from viewer.redaction import MARKER
 from viewer.redaction.known_secrets import known_secrets, redacted_name
 from viewer.stores.addresses import saver_in
@@ -189,6 +190,7 @@ def _protected(location: Location) -> dict[str, str]:
     """The ids of checkpoints that stay, with the reason. That of a run protects its newest checkpoint."""
     used = location.checkpoints.filter(pk__in=pruning.in_use(location)).order_by()
     found = dict.fromkeys(used.values_list("checkpoint_id", flat=True), Protected.IN_USE.value)
+    found |= dict.fromkeys(collected_ids(location), Protected.ANNOTATED.value)
     for one in Annotation.objects.filter(location_uid=location.uid):
         if one.is_empty:
             continue

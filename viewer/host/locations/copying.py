@@ -21,6 +21,7 @@ from viewer.models import Annotation, Checkpoint, Job, Location, Run, StoredCopy
 from viewer.models.columns import in_slices
 from viewer.models.runs import body_size
 from viewer.records import bucket
+from viewer.records.collections import collected_ids
 from viewer.records.indexed_runs import called_runs
 from viewer.records.locations import is_indexed
 from viewer.stores.errors import LocationUnreadable
@@ -202,8 +203,8 @@ def copy_checkpoints(location: Location, rows: Sequence[Checkpoint]) -> None:
 def copied_runs() -> list[Run]:
     """Return the outermost runs whose checkpoints are copied.
 
-    These are runs with a fork of one of their checkpoints, or with an annotation of the run, of a branch or
-    of a checkpoint. Forks and annotations of a called run count for the outermost one.
+    These are runs with a fork of one of their checkpoints, with an annotation of the run, of a branch or of
+    a checkpoint, or with a checkpoint in a collection. What is of a called run counts for the outermost one.
     """
     found = dict[int, Run]()
     for location in Location.objects.here().exclude(store_kind=Location.StoreKind.JSON):
@@ -219,6 +220,7 @@ def first_to_copy(location: Location, runs: list[int]) -> QuerySet[Checkpoint]:
     ids = written.exclude(checkpoint_id="").values("checkpoint_id")
     branches = written.exclude(branch="").values("branch")
     is_annotated = Q(checkpoint_id__in=ids) | Q(is_branch_head=True, branch__in=branches)
+    is_annotated |= Q(checkpoint_id__in=collected_ids(location))
     return Checkpoint.objects.filter(is_annotated | Q(pk__in=_forked(location)), run__in=runs)
 
 
@@ -227,7 +229,8 @@ def _chosen(location: Location) -> set[int]:
     written = Annotation.objects.filter(location_uid=location.uid)
     keys = written.exclude(run_key="").values("run_key")
     ids = written.exclude(checkpoint_id="").values("checkpoint_id")
-    checkpoints = location.checkpoints.filter(Q(checkpoint_id__in=ids) | Q(pk__in=_forked(location)))
+    is_annotated = Q(checkpoint_id__in=ids) | Q(checkpoint_id__in=collected_ids(location))
+    checkpoints = location.checkpoints.filter(is_annotated | Q(pk__in=_forked(location)))
     return {
         *location.runs.filter(key__in=keys).order_by().values_list("pk", flat=True),
         *checkpoints.order_by().values_list("run_id", flat=True).distinct(),

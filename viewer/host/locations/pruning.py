@@ -20,11 +20,12 @@ from viewer.host.locations.search_entries import remove_checkpoints
 from viewer.host.locations.sources import address_of, import_lock
 from viewer.host_requests import KeptEntry, Pruned, PruneRefused, PruneRules
 from viewer.messages.message import UserMessage
-from viewer.models import Annotation, Checkpoint, CollectionItem, Location, PreflightCheck, StoredCopy
+from viewer.models import Annotation, Checkpoint, Location, PreflightCheck, StoredCopy
 from viewer.models.columns import in_slices
 from viewer.records import bucket
 from viewer.records.audit import Action, Audited, Result, record
 from viewer.records.checkpoint_rows import keyed_digest
+from viewer.records.collections import collected_ids
 from viewer.records.locations import has_threads, keeps_files
 from viewer.redaction import MARKER
 from viewer.stores.errors import LocationUnreadable
@@ -203,9 +204,8 @@ def _why_protected(
 def _annotated(location: Location) -> set[tuple[str, str, str]]:
     """What people wrote about or collected: run, branch and checkpoint, empty where it does not apply."""
     found = Annotation.objects.filter(location_uid=location.uid)
-    collected = CollectionItem.objects.filter(location_uid=location.uid).order_by()
     return {(one.run_key, one.branch, one.checkpoint_id) for one in found if not one.is_empty} | {
-        ("", "", checkpoint) for checkpoint in collected.values_list("checkpoint_id", flat=True)
+        ("", "", checkpoint) for checkpoint in collected_ids(location)
     }
 
 

@@ -10,7 +10,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +158,16 @@ def is_older(version: str, than: str) -> bool:
     return have < wanted
 
 
+def _takes_expected(function: Callable[..., Any]) -> bool:
+    """Return whether a scoring function has a parameter ``expected``, for the expected answer."""
+    import inspect
+
+    try:
+        return "expected" in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+
+
 def score_checkpoint(request: Request, reporter: Reporter) -> str:
     """Return the score as JSON: a number, a boolean or a text. Raises Refused for anything else."""
     reporter.write(
@@ -167,7 +177,8 @@ def score_checkpoint(request: Request, reporter: Reporter) -> str:
     function = load(request["function"])
     if not callable(function):
         raise Refused("runner.score_not_callable", function=request["function"])
-    score = function(request["contents"])
+    given = {"expected": request.get("expected", "")} if _takes_expected(function) else {}
+    score = function(request["contents"], **given)
     # Numbers of other libraries, such as numpy's, are numbers as well.
     plain = score.item() if hasattr(score, "item") and not isinstance(score, int | float | str) else score
     is_number = isinstance(plain, int | float) and math.isfinite(plain)

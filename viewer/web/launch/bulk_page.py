@@ -22,25 +22,28 @@ from viewer.launching.bulk import (
     BulkRequest,
     Chosen,
     CommonEdit,
+    chosen_items,
     each_once,
     edited,
     preview_bulk,
     size_error,
     start_bulk,
 )
-from viewer.launching.options import ALL_AGENTS, stored_models
+from viewer.launching.options import ALL_AGENTS, SCORE, stored_models
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, messages_of
 from viewer.launching.requests import FORKS_AND_RESUMES, LaunchOptions
 from viewer.launching.variations import dimension_values
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, DayLimits, Job, Run, Sweep, uuid_of
+from viewer.models import Checkpoint, Collection, DayLimits, Job, Run, Sweep, uuid_of
 from viewer.presentation.jobs.status import usage_label
 from viewer.records.bodies import stored_contents
 from viewer.records.limits import limits_in, midnight, usage_of
 from viewer.records.locations import is_indexed
 from viewer.validation import MAX_CHARACTERS, InvalidInput, whole_number
+from viewer.web.forms.fields import OptionField, valid_values
 from viewer.web.forms.options import LimitsForm
 from viewer.web.launch.page import FieldError, Submission, errors_of, furthest_of, source_at
+from viewer.web.login_links import number_in
 
 # The form: one edit for all runs, and the total limits.
 
@@ -87,6 +90,18 @@ class BulkForm(forms.Form):
         widget=forms.CheckboxInput(attrs={"id": "dry-run"}),
     )
 
+    score = OptionField(
+        SCORE,
+        "score-function",
+        **{
+            "class": "input input-mono",
+            "placeholder": "judge:headline",
+            "spellcheck": "false",
+            "autocapitalize": "none",
+            "aria-describedby": "score-hint",
+        },
+    )
+
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
         if "part" in values and not values["part"] and (values.get("name") or values.get("text")):
@@ -122,6 +137,7 @@ class BulkPage:
     form: BulkForm
     limits: LimitsForm
     preview: BulkPreview
+    collection: Collection | None
     runs: Sequence[str]
     checkpoints: Sequence[str]
     names: Sequence[str]
@@ -164,13 +180,15 @@ def _usage(limits: dict[str, Any], jobs: Any) -> list[str]:
 
 
 def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPage:
-    """The page for the runs and checkpoints that ``sent`` names."""
+    """The page for the runs and checkpoints that ``sent`` names, and those of the collection."""
     data = submission.data
     runs, checkpoints = _distinct(sent.getlist("run")), _distinct(sent.getlist("checkpoint"))
     form, limits = BulkForm(data), LimitsForm(data)
     errors = [error for one in (form, limits) for error in errors_of(one)]
-    count, names = len(runs) + len(checkpoints), set[str]()
-    chosen = selected(runs, checkpoints) if count <= MAX_RUNS else []
+    collection = _collected(sent.get("collection", ""))
+    items = chosen_items(collection) if collection else []
+    count, names = len(runs) + len(checkpoints) + len(items), set[str]()
+    chosen = each_once([*selected(runs, checkpoints), *items]) if count <= MAX_RUNS else []
     edit = form.edit if kind == Job.Kind.FORK else CommonEdit()
     if not size_error(chosen):
         furthest = _with_copies([one.checkpoint for one in chosen if one.checkpoint])
@@ -180,6 +198,7 @@ def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPa
         kind,
         runs,
         checkpoints,
+        collection and collection.pk,
         sorted((name, sent.getlist(name)) for name in (*form.fields, *limits.fields)),
     ]
     request = BulkRequest(
@@ -192,12 +211,15 @@ def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPa
         options=LaunchOptions(limits=limits.limits),
         requested_by=submission.user,
         seen_plan=None if data is None else data.get("shown", ""),
+        score=str(valid_values(form).get("score") or "") if kind == Job.Kind.FORK else "",
+        collection=collection,
     )
     return BulkPage(
         kind=kind,
         form=form,
         limits=limits,
         preview=preview_bulk(request),
+        collection=collection,
         runs=runs,
         checkpoints=checkpoints,
         names=sorted(names),
@@ -213,6 +235,11 @@ def _distinct(texts: Sequence[str]) -> list[str]:
 def selected(runs: Sequence[str], checkpoints: Sequence[str]) -> list[Chosen]:
     """What an address names: the newest checkpoint of each run, and checkpoints by their keys."""
     return each_once([*_of_runs(runs), *_of_checkpoints(checkpoints)])
+
+
+def _collected(text: str) -> Collection | None:
+    pk = number_in(text)
+    return Collection.objects.filter(pk=pk).first() if pk else None
 
 
 def _gone(title: str) -> Chosen:

@@ -45,7 +45,16 @@ from viewer.presentation.location_list import offered
 from viewer.presentation.replays import compared_calls, totals_of
 from viewer.presentation.reproduction import command_of, reproduction_of
 from viewer.presentation.run.branches import branch_colours
-from viewer.presentation.sweeps import COLUMNS, compared, held_back, in_order, runs_of, winners
+from viewer.presentation.sweeps import (
+    COLUMNS,
+    PAIR_COLUMNS,
+    compared,
+    held_back,
+    in_order,
+    mean_difference,
+    runs_of,
+    winners,
+)
 from viewer.records.limits import limits_in
 from viewer.records.permissions import viewer_allowed
 from viewer.web.forms.locations import allowed_folders
@@ -456,7 +465,7 @@ def plan_sweep(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The forks of a sweep, with their outcomes, next to each other."""
-    related = ("checkpoint__run", "checkpoint__location__project", "requested_by")
+    related = ("checkpoint__run", "checkpoint__location__project", "requested_by", "collection")
     group = get_object_or_404(Sweep.objects.select_related(*related), pk=uid)
     is_of_calls = group.is_of_calls
     are_listed = group.is_of_runs or is_of_calls
@@ -464,7 +473,9 @@ def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
     wait = held_back(branches)
     is_under_way = wait is None and not all(one.has_ended for one in branches)
     refresh_seconds = HELD_SECONDS if wait else RUNNING_SECONDS if is_under_way else 0
-    sort = known_sort(request.GET.get("sort", ""), COLUMNS, "-score" if group.score else "")
+    is_paired = bool(group.score) and group.is_of_runs
+    columns, usual = (PAIR_COLUMNS, "difference") if is_paired else (COLUMNS, "-score" if group.score else "")
+    sort = known_sort(request.GET.get("sort", ""), columns, usual)
     template = "_branches.html" if request.headers.get("HX-Request") else "page.html"
     limits = [amount(one.measure, one.max_amount) for one in limits_in("sweep", group.limits)]
     context = {"group": group, "branches": in_order(branches, sort), "is_under_way": is_under_way}
@@ -477,7 +488,10 @@ def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
     if is_of_calls:
         context |= _calls_context(request, group, [one.job for one in branches])
     context["kind"] = group.label
-    context["scores"] = {"headings": headings(COLUMNS, sort, request.GET)}
+    context["scores"] = {"headings": headings(columns, sort, request.GET)}
+    if is_paired:
+        found = [one.difference for one in branches if one.difference is not None]
+        context |= {"is_paired": True, "paired": mean_difference(found)}
     if template == "page.html":
         context["commands"] = _commands([one.job for one in branches])
     return render(request, f"sweeps/{template}", context)

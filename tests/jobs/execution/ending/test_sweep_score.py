@@ -16,11 +16,15 @@ from viewer.cli.running import run_here
 from viewer.host.jobs.ending import queue_score
 from viewer.models import Checkpoint, Job, Location, Sweep
 from viewer.presentation.jobs.status import wait_of
+from viewer.records.collections import Subject, add_items, collection_named
 from viewer.records.limits import shared_usage
 from viewer.records.queue import next_job
 from viewer.records.sweep_scores import score_key, scoring_of
 
-JUDGE = "def done(checkpoint):\n    return sum(task['done'] for task in checkpoint['tasks'])\n"
+JUDGE = (
+    "def done(checkpoint, expected=''):\n"
+    "    return 9 if expected else sum(task['done'] for task in checkpoint['tasks'])\n"
+)
 
 
 @pytest.fixture
@@ -75,6 +79,19 @@ def test_each_end_result_is_scored_once_and_the_page_names_the_winner(
     page = client.get(sweep.get_absolute_url(), {"sort": "score"}).content.decode()
     assert page.index("tone/one</a></th>") < page.index("tone/all</a></th>")
     assert 'aria-sort="ascending"' in page
+
+
+def test_a_function_gets_the_expected_answer(location: Location) -> None:
+    job = member(location, Sweep.objects.create(name="tone", score="judge:done"), "tone/all")
+    collection = collection_named("teas", None)
+    Sweep.objects.update(collection=collection)
+    Job.objects.update(checkpoint=Checkpoint.objects.get())
+    add_items(collection, [Subject(Checkpoint.objects.get())], None, expected="Green")
+    scoring = queue_score(Job.objects.get(pk=job.pk))
+    assert scoring
+    run_here(scoring)
+    scoring.refresh_from_db()
+    assert json.loads(scoring.result) == 9
 
 
 def test_a_score_shares_the_limits_of_its_sweep(location: Location) -> None:
