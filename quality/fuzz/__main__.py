@@ -16,7 +16,7 @@ TESTS = (
     "tool_calls",
     "replays",
     "flow_states",
-    "collections",
+    "collected_items",
     "hostile_savers",
     "pruned_threads",
     "request_headers",
