@@ -18,7 +18,7 @@ FILES = [
 ]
 PREFIXES = {code.partition(".")[0] for code in CATALOG} - {UNKNOWN_CODE}
 # Names of files and modules such as langgraph.json and langgraph.graph are not codes.
-CODE = re.compile(rf"(?:{'|'.join(sorted(PREFIXES))})\.(?!(?:json|types|graph)$)[a-z_]{{3,}}")
+CODE = re.compile(rf"(?:{'|'.join(sorted(PREFIXES))})\.(?!(?:json|types|graph)$)[a-z_]{{3,}}\d?")
 PLACEHOLDER = re.compile(r"%\((\w+)\)[dsr]")
 
 
