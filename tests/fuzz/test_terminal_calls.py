@@ -7,7 +7,7 @@ from pathlib import Path
 from quality.fuzz import terminal_calls
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-# Every n-th call: enough to reach each argument and each hostile value.
+# Every n-th call. ``make fuzz`` makes all of them.
 EVERY_ARGUMENT, EVERY_SETTING = 61, 59
 SAMPLE = f"""
 import sys
