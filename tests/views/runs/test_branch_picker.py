@@ -45,6 +45,12 @@ def test_the_newest_are_listed_and_the_others_counted(run: Run) -> None:
     assert branches_left_out(run, branches_of(run, "idea-00"), "idea-00") == 0
 
 
+def test_a_branch_that_is_imported_meanwhile_is_listed(run: Run) -> None:
+    assert len(run.branch_names) == BRANCHES
+    run.checkpoints.filter(branch="Idea-399").update(branch="new")
+    assert branches_of(run)[0].name == "new"
+
+
 def test_every_branch_is_found_by_its_name(reader: Client, run: Run) -> None:
     page = reader.get(run.get_absolute_url()).content.decode()
     assert "300 more branches" in page and reverse("run-branches", args=[run.uid]) in page

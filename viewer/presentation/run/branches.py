@@ -209,8 +209,10 @@ def branches_of(run: Run, wanted: str = "") -> list[Branch]:
     elif run.branch_count > 1 and is_known and run.branch_statuses:
         heads = run.checkpoints.filter(is_branch_head=True, branch__in=names)
         statuses = {head.branch: status_label(branch_status(head)) for head in heads}
+    # A branch that was imported meanwhile gets the next free colour.
+    free = len(colours) % COLOURS
     return [
-        Branch(name, colours[name], count if is_known else None, statuses.get(name, ""))
+        Branch(name, colours.get(name, free), count if is_known else None, statuses.get(name, ""))
         for name, count, _last in found
     ]
 
