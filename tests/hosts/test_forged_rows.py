@@ -16,6 +16,7 @@ from pytest_django import Settings
 from tests.real_stores import copy_of
 from viewer.host.answers import answer
 from viewer.host.jobs.following import ensure_finished
+from viewer.host.jobs.redact_again import redact_all_jobs_again
 from viewer.host.jobs.starting import request_of
 from viewer.host.locations.describing import find_ends
 from viewer.host.locations.importing import import_location
@@ -120,6 +121,22 @@ def test_a_location_outside_the_allowed_folders_is_not_read(here: Host, folders:
         sent(ListPrunable(forged.pk, PruneRules(days=0)))
 
 
+@pytest.mark.parametrize("path", ["/", ""])
+def test_the_root_of_the_file_system_is_not_opened(here: Host, folders: Folders, path: str) -> None:
+    """Without a path, rows would name the folder in which the worker was started."""
+    location = Location.objects.create(host=here, path=path, store_kind="json")
+    assert "outside the folders" in str(sent(ImportLocation(location.pk)).read_error)
+    project = folders.project(here, folder=path, environment_file="")
+    with pytest.raises(JobRefused, match="outside the folders"):
+        sent(ReadCodeDifference(project.pk, recorded().pk, "crew.py"))
+    with pytest.raises(HostRefusal, match="outside the folders"):
+        sent(FindEntryPoints("crewai", "/"))
+
+
+def recorded() -> RecordedCode:
+    return RecordedCode.stored({"crew.py": "0" * 40}, "", is_dirty=None, is_complete=True)
+
+
 def test_a_link_in_an_allowed_folder_leads_nowhere(here: Host, folders: Folders) -> None:
     (folders.allowed / "link").symlink_to(folders.hidden)
     forged = Location.objects.create(
@@ -188,11 +205,11 @@ def test_no_source_key_or_program_of_a_forged_project_is_used(
 ) -> None:
     values = {name: str(folders.allowed) if one == "ALLOWED" else one for name, one in values.items()}
     forged = folders.project(here, **values)
-    recorded = RecordedCode.stored({"crew.py": "0" * 40}, "", is_dirty=None, is_complete=True)
+    code = recorded()
     checkpoint = location.checkpoints.latest("pk")
     requests: list[Request[Any]] = [
-        ReadCodeDifference(forged.pk, recorded.pk, "crew.py"),
-        ListCodeChanges(forged.pk, recorded.pk),
+        ReadCodeDifference(forged.pk, code.pk, "crew.py"),
+        ListCodeChanges(forged.pk, code.pk),
         # Would say whether this is the key.
         Redact(forged.pk, [KEY]),
         CheckProject(forged.pk),
@@ -219,6 +236,26 @@ def test_a_hidden_environment_file_is_no_oracle_for_its_keys(
     with pytest.raises(JobRefused):
         sent(StoredKey(location.pk, KEY))
     assert set(Checkpoint.objects.values_list("trigger", flat=True)) == {KEY}
+
+
+def test_a_forged_project_does_not_keep_the_jobs_of_others_from_redaction(
+    here: Host, folders: Folders, location: Location
+) -> None:
+    folders.project(here)
+    own = folders.allowed / ".env"
+    own.write_text("TOKEN=violet-harbour-31\n")
+    project = folders.project(here, folder=str(folders.allowed), environment_file=str(own))
+    job = Job.objects.create(
+        kind="fork",
+        host=here,
+        location=location,
+        project=project,
+        status="failed",
+        result="violet-harbour-31",
+    )
+    redact_all_jobs_again()
+    job.refresh_from_db()
+    assert "harbour" not in job.result
 
 
 def test_rows_of_another_host_are_not_read_at_their_paths_here(

@@ -7,6 +7,7 @@ only if it is in an allowed folder, or if a command on this machine has named it
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,6 @@ def _host_of_draft(key: int) -> int | None:
 
 # The fields of requests that are paths. What answers checks ``path`` and ``typed`` against allowed folders.
 PATHS = ("folder", "interpreter", "environment_file", "location_path")
-# No path: a form that is not filled in.
-NO_PATH = ("", "/")
 
 
 def checked(request: asked.Request[Any]) -> asked.Request[Any]:
@@ -79,8 +78,9 @@ def checked(request: asked.Request[Any]) -> asked.Request[Any]:
     if isinstance(request, asked.PermitPaths):
         raise asked.HostRefusal("host.unknown_request", kind=type(request).__name__)
     for name, path in _paths(request):
-        is_permitted = _is_allowed(name, path) or path in _permitted_here()
-        if path not in NO_PATH and not is_permitted and not (name == "interpreter" and _is_python(path)):
+        is_program = name == "interpreter" and (_is_python(path) or path == "/")
+        # Forms that are not filled in name no path, and "/" as the interpreter.
+        if path and not (is_program or _is_allowed(name, path) or path in _permitted_here()):
             raise asked.HostRefusal.saying(_refusal(path))
     if (project := getattr(request, "project", None)) is not None:
         refuse_project(Project.objects.get(pk=project))
@@ -109,7 +109,7 @@ PERMITTED_FILE = "permitted_paths"
 def permit(*paths: str) -> None:
     """Let rows of this machine name these paths, although they are outside its allowed folders."""
     known = _permitted_here()
-    new = [path for path in paths if path not in (*NO_PATH, *known) and not _is_allowed("", path)]
+    new = [path for path in paths if path and path not in known and not _is_allowed("", path)]
     if new:
         file = os.open(
             Path(settings.DATA_DIR) / PERMITTED_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode=0o600
@@ -123,17 +123,23 @@ def _permitted_here() -> set[str]:
         text = (Path(settings.DATA_DIR) / PERMITTED_FILE).read_text(encoding="utf-8")
     except OSError:
         return set()
-    return {json.loads(line) for line in text.splitlines()}
+    found = set()
+    for line in text.splitlines():
+        # A full disk may have cut one.
+        with suppress(ValueError):
+            found.add(json.loads(line))
+    return found
 
 
-def refusal_of(*paths: str) -> UserMessage | None:
-    """Return why this machine opens one of the paths of a row not; None if it opens all of them.
+def refusal_of(*paths: str | None) -> UserMessage | None:
+    """Return why this machine must not open one of the paths of a row; None if it may open all of them.
 
-    A database that no other machine uses has only rows of this one.
+    An empty path is refused: it would name the folder in which the worker was started. A database that no
+    other machine uses has only rows of this one.
     """
     if not settings.IS_DATABASE_SHARED:
         return None
-    outside = (one for one in paths if one not in NO_PATH and not _is_allowed("", one))
+    outside = (one for one in paths if one is not None and not _is_allowed("", one))
     refused = next((one for one in outside if one not in _permitted_here()), None)
     return None if refused is None else _refusal(refused)
 
@@ -143,8 +149,8 @@ def refuse_project(project: Project) -> None:
 
     A Python may be anywhere: the environments of projects often are outside their folders.
     """
-    program = "" if _is_python(project.interpreter) else project.interpreter
-    if refusal := refusal_of(project.folder, project.environment_file, program):
+    program = None if _is_python(project.interpreter) else project.interpreter
+    if refusal := refusal_of(project.folder, project.environment_file or None, program or None):
         raise asked.JobRefused(refusal)
 
 

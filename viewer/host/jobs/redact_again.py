@@ -1,16 +1,20 @@
 """Redacts stored jobs again when the secrets of their project change."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 from django.db import models
 
 from viewer.host.locations.project_secrets import mark_of, redact_rows, secrets_for
+from viewer.host_requests import JobRefused
 from viewer.messages.message import UserMessage, redacted_message
 from viewer.models import Job, JobEvent, PreflightCheck, Project, Question, Sweep
 from viewer.records.hosts import is_here
 from viewer.redaction.known_secrets import KnownSecrets, known_secrets, redacted_name
 from viewer.redaction.values import redact
+
+logger = logging.getLogger(__name__)
 
 _JOB = (
     "model",
@@ -29,6 +33,15 @@ _SWEEP = ("name",)
 _EVENT = ("data",)
 _QUESTION = ("prompt", "context", "answer")
 _PREFLIGHT = ("report", "error")
+
+
+def redact_all_jobs_again() -> None:
+    """Redact those of all projects of this machine whose environment files it may open."""
+    for project in Project.objects.here():
+        try:
+            redact_jobs_again(project)
+        except JobRefused as refused:
+            logger.warning("the jobs of %s are not redacted again: %s", project, refused)
 
 
 def redact_jobs_again(project: Project) -> None:

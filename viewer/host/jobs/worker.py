@@ -22,9 +22,9 @@ from viewer.host.jobs.following import ensure_finished, stopping
 from viewer.host.jobs.orphans import end_orphan_processes, orphaned_jobs
 from viewer.host.jobs.pools import poll_pools
 from viewer.host.jobs.prewarm import PrewarmPool, end_all, maintain
-from viewer.host.jobs.redact_again import redact_jobs_again
+from viewer.host.jobs.redact_again import redact_all_jobs_again
 from viewer.host.jobs.retention import delete_drafts, remove_once_a_day
-from viewer.models import Job, Project
+from viewer.models import Job
 from viewer.records.queue import next_job
 
 logger = logging.getLogger(__name__)
@@ -197,5 +197,4 @@ def adopt_orphans(state: WorkerState) -> None:
             forget_given_up()
         # Those of jobs that a person ended while this machine was away.
         state.followers.submit(in_thread, "ending processes", end_orphan_processes)
-        for project in Project.objects.here():
-            redact_jobs_again(project)
+        redact_all_jobs_again()

@@ -94,7 +94,7 @@ def secrets_for(project: Project | None) -> tuple[str, ...]:
     Raises JobRefused for a file that this machine must not open.
     """
     path = project.environment_file if project else ""
-    if refusal := refusal_of(path):
+    if refusal := refusal_of(path or None):
         raise JobRefused(refusal)
     try:
         _last_read[path] = secrets_at(path)

@@ -84,8 +84,9 @@ def address_of(location: Location) -> LocationAddress:
 
 def refuse_outside(location: Location) -> None:
     """Raise LocationUnreadable if this machine must not open a path that the location's rows name."""
-    path = location.path if location.is_local else ""
-    if refusal := refusal_of(path, location.project.environment_file if location.project else ""):
+    path = location.path if location.is_local else None
+    environment_file = location.project.environment_file if location.project else ""
+    if refusal := refusal_of(path, environment_file or None):
         raise LocationUnreadable(refusal)
 
 
