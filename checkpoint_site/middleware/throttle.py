@@ -69,11 +69,11 @@ class RowStorage(Storage):
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         AttemptCount.objects.filter(ends_at__lte=Now()).delete()
-        ends_at = Now() + timedelta(seconds=expiry)
-        rows, defaults = _rows_of(key), {"count": amount, "ends_at": ends_at}
-        if not AttemptCount.objects.get_or_create(key=_digest_of(key), defaults=defaults)[1]:
-            rows.update(count=F("count") + amount)
-        return rows.get().count
+        defaults = {"count": 0, "ends_at": Now() + timedelta(seconds=expiry)}
+        row, _is_new = AttemptCount.objects.get_or_create(key=_digest_of(key), defaults=defaults)
+        # Also if its window ends meanwhile.
+        AttemptCount.objects.filter(pk=row.pk).update(count=F("count") + amount)
+        return row.count + amount
 
     def decr(self, key: str, amount: int = 1) -> None:
         _rows_of(key).filter(count__gte=amount).update(count=F("count") - amount)
