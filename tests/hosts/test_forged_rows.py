@@ -145,9 +145,13 @@ def test_a_link_in_an_allowed_folder_leads_nowhere(here: Host, folders: Folders)
     assert sent(ImportLocation(forged.pk)).read_error and not Checkpoint.objects.exists()
 
 
-def test_a_checkpoint_outside_its_location_is_not_read(location: Location, folders: Folders) -> None:
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_a_checkpoint_outside_its_location_is_not_read(
+    location: Location, folders: Folders, is_absolute: bool
+) -> None:
     checkpoint = location.checkpoints.latest("pk")
-    key = os.path.relpath(folders.hidden / "1.15.30/json" / checkpoint.source_key, location.path)
+    key = str(folders.hidden / "1.15.30/json" / checkpoint.source_key)
+    key = key if is_absolute else os.path.relpath(key, location.path)
     Checkpoint.objects.filter(pk=checkpoint.pk).update(source_key=key)
     with pytest.raises(NotReadable):
         sent(ReadBody(checkpoint.pk))

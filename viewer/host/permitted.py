@@ -159,7 +159,8 @@ def refuse_source(checkpoint: Checkpoint) -> None:
     location, key = checkpoint.location, checkpoint.source_key
     if location.is_local and (refusal := refusal_of(location.path)):
         raise asked.JobRefused(refusal)
-    is_outside = location.store_kind == Location.StoreKind.JSON and ".." in Path(key).parts
+    is_upwards = Path(key).is_absolute() or ".." in Path(key).parts
+    is_outside = location.store_kind == Location.StoreKind.JSON and is_upwards
     if is_outside or (checkpoint.is_scratch and uuid_of(checkpoint.scratch_job) is None):
         raise asked.JobRefused(_refusal(checkpoint.source))
 
