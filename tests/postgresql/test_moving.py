@@ -17,6 +17,7 @@ import pytest
 from tests.langgraph.postgresql.server import FORKLINE, Server
 from tests.postgresql.conftest import ROOT, Installation
 from tests.set_up.test_recorded_data_folder import DATABASE, Rows, rows_of, unpacked
+from viewer.host.permitted import PERMITTED_FILE
 
 NewInstallation = Callable[..., Installation]
 # What is not moved: the words of the index, which each database makes itself, and what each one is.
@@ -107,6 +108,8 @@ def test_all_rows_move_and_come_back(empty: Installation) -> None:
     assert document["rows"] == counts and counts["viewer_checkpoint"] and counts["viewer_jobevent"]
     # Nothing can start from both.
     assert not path.exists() and Path(document["kept"]).is_file()
+    # Rows may name paths outside the allowed folders, although other machines can write rows from now on.
+    assert '"/hostile"' in (installation.data_folder / PERMITTED_FILE).read_text().splitlines()
     assert installation.python(FOUND) == found
     assert next_user(installation) == f"{last + 1}\n"
     installation.python(

@@ -28,6 +28,7 @@ from viewer.host.jobs.retention import MIN_DAYS, compact, old_data, remove, size
 from viewer.host_requests import (
     MAX_PRUNE_LATEST,
     ListPrunable,
+    PermitPaths,
     Prune,
     Pruned,
     PruneList,
@@ -38,7 +39,7 @@ from viewer.host_requests import (
     ask,
 )
 from viewer.messages.translation import translate
-from viewer.models import Location
+from viewer.models import Location, Project
 from viewer.presentation.deletions import deleted_texts
 from viewer.records.audit import Action, Audited, Result, record
 from viewer.records.locations import has_threads
@@ -147,6 +148,7 @@ def _handle_move(options: Mapping[str, Any]) -> Output:
             database = postgresql_database(parameters_in(options["to"]), has_pooler=False)
         except ValueError as error:
             raise CommandError(f"--to {error}") from None
+        _permit_paths()
         moved = _moved("PostgreSQL", database, options["to"])
         start = _("Start Forkline with DATABASE_URL set to this database.")
     text = _("Moved %(rows)s rows of %(tables)s tables, and compared them.")
@@ -156,6 +158,20 @@ def _handle_move(options: Mapping[str, Any]) -> Output:
         lines.append(_("The former database is kept at %(path)s.") % {"path": moved.kept})
     document = {"rows": moved.rows, "kept": str(moved.kept) if moved.kept else None}
     return Output(document, lines)
+
+
+def _permit_paths() -> None:
+    """Let this machine open the paths of its rows also once other machines can write rows.
+
+    So far, only it has. A retired database has none any more: the move that retired it has permitted them.
+    """
+    if settings.IS_DATABASE_SHARED:
+        return
+    with suppress(DatabaseError):
+        locations = Location.objects.exclude(store_kind__in=Location.WITHOUT_PATH).values_list("path")
+        projects = Project.objects.values_list("folder", "interpreter", "environment_file")
+        ask(PermitPaths([path for row in (*locations, *projects) for path in row]))
+    connection.close()
 
 
 def _moved(kind: str, database: Mapping[str, Any], address: str) -> Moved:
