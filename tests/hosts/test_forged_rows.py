@@ -14,6 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tests.real_stores import copy_of
+from viewer.cli.projects import project_for
 from viewer.host.answers import answer
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.redact_again import redact_all_jobs_again
@@ -293,3 +294,20 @@ def test_only_a_command_on_the_machine_itself_permits_a_path(
     assert sent(Redact(folders.project(here).pk, [f"x {KEY}"])) == ["x [redacted]"]
     file = Path(settings.DATA_DIR) / PERMITTED_FILE
     assert file.stat().st_mode & 0o777 == 0o600 and len(file.read_text().splitlines()) == 3
+
+
+def test_a_command_permits_only_what_it_names_of_a_forged_project(
+    here: Host, location: Location, folders: Folders, settings: Settings
+) -> None:
+    location.project = folders.project(here)
+    location.save()
+    file = Path(settings.DATA_DIR) / PERMITTED_FILE
+    project_for(location)
+    assert not file.exists()
+    named = folders.hidden / "python3"
+    named.symlink_to(sys.executable)
+    options = {"project": None, "python": str(named), "env_file": None}
+    project = project_for(location, options)
+    assert file.read_text().splitlines() == [json.dumps(str(named))]
+    with pytest.raises(JobRefused, match="outside the folders"):
+        sent(CheckProject(project.pk))

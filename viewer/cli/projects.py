@@ -64,14 +64,13 @@ def project_for(location: Location, options: Mapping[str, Any] = UNNAMED) -> Pro
     if location.pk and not is_here(location.host_id):
         return _project_elsewhere(location, options)
     if location.project and not _named(options):
-        _permit(location.project)
         if not location.project.is_confirmed:
             _confirm(location.project)
         return location.project
     project, is_new = Project.objects.here().get_or_create(
         **_values(location, options), defaults={"confirmed_at": timezone.now()}
     )
-    _permit(project)
+    _permit(project, location.project, options)
     if is_new or not project.is_confirmed:
         _confirm(project)
     if not project.entry_points:
@@ -87,9 +86,15 @@ def project_for(location: Location, options: Mapping[str, Any] = UNNAMED) -> Pro
     return project
 
 
-def _permit(project: Project) -> None:
-    """Let this machine open the paths of a project that a command has named."""
-    ask(PermitPaths([project.folder, project.interpreter, project.environment_file]))
+def _permit(project: Project, former: Project | None, options: Mapping[str, Any]) -> None:
+    """Let this machine open the paths of a project that a command has named, or found next to the location.
+
+    Not those that only the row of its former project has, which another machine may have written.
+    """
+    in_rows = {former.folder, former.interpreter, former.environment_file} if former else set()
+    named = {str(_absolute(options[name])) for name in UNNAMED if options[name]}
+    paths = [project.folder, project.interpreter, project.environment_file]
+    ask(PermitPaths([path for path in paths if path in named or path not in in_rows]))
 
 
 @transaction.atomic
