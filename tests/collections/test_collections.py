@@ -247,3 +247,6 @@ def test_what_is_collected_is_not_pruned(collection: Collection, checkpoint: Che
     add_items(collection, [Subject(checkpoint)], None)
     left = ask(ListPrunable(checkpoint.location_id, PruneRules(0, None, "", False)))
     assert (len(listed.rows), len(left.rows)) == (1, 0) and left.protected["annotated"] == 1
+    # An item of another installation, whose checkpoint is here.
+    CollectionItem.objects.update(location_uid=uuid4())
+    assert not ask(ListPrunable(checkpoint.location_id, PruneRules(0, None, "", False))).rows

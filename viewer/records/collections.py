@@ -65,9 +65,13 @@ def checkpoints_of(items: Iterable[CollectionItem]) -> dict[int, Checkpoint]:
 
 
 def collected_ids(location: Location) -> QuerySet[CollectionItem, str]:
-    """The ids of the checkpoints of a location that are in a collection, or parts of them."""
-    items = CollectionItem.objects.filter(location_uid=location.uid).order_by()
-    return items.values_list("checkpoint_id", flat=True)
+    """The ids of the checkpoints of a location that are in a collection, or parts of them.
+
+    Those of an item of another installation may be here as well (``checkpoints_of``).
+    """
+    known = Location.objects.order_by().values("uid")
+    items = CollectionItem.objects.filter(Q(location_uid=location.uid) | ~Q(location_uid__in=known))
+    return items.order_by().values_list("checkpoint_id", flat=True)
 
 
 def _rows(identifiers: set[str], locations: Q) -> dict[str, list[Checkpoint]]:
