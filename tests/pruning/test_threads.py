@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.engine_runs.graphs import PROJECT
 from tests.imported import imported_location
 from tests.real_stores import copy_of, hashes_below
 from tests.terminal import Terminal
+from viewer.host.jobs import thread_pruning
 from viewer.host.jobs.thread_pruning import list_prunable, prune
 from viewer.host_requests import PruneRefused, PruneRules
 from viewer.models import Annotation, AuditEntry, Checkpoint, Job, Location, Project, Run, StoredCopy
@@ -146,10 +148,19 @@ def replaced(location: Location) -> None:
     )
 
 
+def orphaned(location: Location) -> None:
+    """Store writes before their checkpoint, as a run does."""
+    change(
+        location,
+        "INSERT INTO writes SELECT thread_id, checkpoint_ns, 'later', task_id, task_path, idx, channel,"
+        " type, value FROM writes WHERE thread_id = 'map-sub-done' LIMIT 1",
+    )
+
+
 def triggering(location: Location) -> None:
     change(
         location,
-        "CREATE TRIGGER t AFTER DELETE ON writes BEGIN DELETE FROM writes WHERE thread_id = 'appr-done'; END",
+        "CREATE TRIGGER t AFTER DELETE ON WRITES BEGIN DELETE FROM writes WHERE thread_id = 'appr-done'; END",
     )
 
 
@@ -170,6 +181,7 @@ def caseless(location: Location) -> None:
     [
         (grown, "prune.plan_changed", False),
         (replaced, "prune.plan_changed", False),
+        (orphaned, "prune.plan_changed", False),
         (triggering, "langgraph.no_plain_tables", True),
         (caseless, "langgraph.prune_differs", True),
     ],
@@ -187,6 +199,42 @@ def test_nothing_is_deleted_if_more_would_change(
         prune(threads, WHOLE, digest)
     assert refused.value.message.code == code and contents(threads) == before
     assert not threads.checkpoints.filter(state=Checkpoint.State.PRUNED).exists()
+
+
+@pytest.mark.parametrize(
+    ("what", "code"), [("annotation", "prune.plan_changed"), ("job", "prune.job_unfinished")]
+)
+def test_what_happens_while_copies_are_stored_is_noticed(
+    threads: Location, monkeypatch: pytest.MonkeyPatch, what: str, code: str
+) -> None:
+    run = Run.objects.get(location=threads, key="map-sub-done")
+
+    def copied(plan: thread_pruning.ThreadPlan) -> None:
+        if what == "job":
+            Job.objects.create(kind=Job.Kind.FORK, location=threads, run=run)
+        else:
+            Annotation.objects.create(location_uid=threads.uid, run_key=run.key, name="why it failed")
+
+    digest, before = list_prunable(threads, WHOLE).digest, contents(threads)
+    monkeypatch.setattr(thread_pruning, "_copy", copied)
+    with pytest.raises(PruneRefused) as refused:
+        prune(threads, WHOLE, digest)
+    assert refused.value.message.code == code and contents(threads) == before
+
+
+def test_a_newer_format_may_need_all_its_ancestors(threads: Location, graph_python: Path) -> None:
+    rules = PruneRules(latest=1, thread="map-sub-done")
+    assert list_prunable(threads, rules).rows
+    script = """
+import sqlite3, sys, ormsgpack
+with sqlite3.connect(sys.argv[1]) as file:
+    for row, body in file.execute("SELECT rowid, checkpoint FROM checkpoints").fetchall():
+        found = ormsgpack.unpackb(body, ext_hook=ormsgpack.Ext, option=ormsgpack.OPT_NON_STR_KEYS)
+        packed = ormsgpack.packb({**found, "v": 5}, option=ormsgpack.OPT_NON_STR_KEYS)
+        file.execute("UPDATE checkpoints SET checkpoint = ? WHERE rowid = ?", (packed, row))
+"""
+    subprocess.run([graph_python, "-c", script, threads.path], check=True)
+    assert not list_prunable(threads, rules).rows
 
 
 def test_threads_that_pages_cannot_name_stay(threads: Location) -> None:

@@ -25,6 +25,19 @@ class Saver(SqliteSaver):
 def saver():
     return Saver(sqlite3.connect("{database}", check_same_thread=False))
 """
+GROWING = """
+class Saver(SqliteSaver):
+    def delete_thread(self, thread_id):
+        super().delete_thread(thread_id)
+        self.conn.execute(
+            "UPDATE checkpoints SET checkpoint_id = 'f' || checkpoint_id WHERE thread_id = 'map-sub-done'"
+            " AND checkpoint_id NOT LIKE 'f%'"
+        )
+        self.conn.commit()
+
+def saver():
+    return Saver(sqlite3.connect("{database}", check_same_thread=False))
+"""
 IN_MEMORY = """
 from langgraph.checkpoint.memory import InMemorySaver as saver
 """
@@ -72,3 +85,32 @@ def test_a_saver_in_memory_deletes_nothing(project: Callable[[str], Location]) -
     with pytest.raises(PruneRefused) as refused:
         list_prunable(location, OLD)
     assert refused.value.message.code == "saver.in_memory"
+
+
+def test_a_saver_that_does_not_tell_two_threads_apart_deletes_neither(
+    recorded: Location, tmp_path: Path
+) -> None:
+    database = next(tmp_path.rglob("lg12.db"))
+    with closing(sqlite3.connect(database)) as connection:
+        for table in ("checkpoints", "writes"):
+            (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+            # As the databases of MySQL and MariaDB compare texts.
+            caseless = sql.replace("thread_id TEXT NOT NULL", "thread_id TEXT NOT NULL COLLATE NOCASE")
+            assert caseless != sql
+            connection.executescript(f"ALTER TABLE {table} RENAME TO old; {caseless};")
+            connection.executescript(f"INSERT INTO {table} SELECT * FROM old; DROP TABLE old;")
+        renamed = "UPDATE checkpoints SET thread_id = 'Map-Sub-Done' WHERE thread_id = 'appr-done'"
+        connection.executescript(renamed)
+    listed = list_prunable(recorded, PruneRules(thread="map-sub-done", whole_threads=True))
+    assert not listed.rows and listed.protected == {"not_listed": 1}
+
+
+def test_a_thread_that_grows_while_others_are_deleted_stays(
+    project: Callable[[str], Location], tmp_path: Path
+) -> None:
+    database = Path(copied("lg12", tmp_path))
+    location = project(SQLITE.format(database=database) + GROWING.format(database=database))
+    import_location(location)
+    done = prune(location, OLD, list_prunable(location, OLD).digest)
+    assert {key.split("/")[0] for key in (one.key for one in done.kept)} == {"map-sub-done"}
+    assert threads_in(database) == {"map-sub-done"}

@@ -109,13 +109,17 @@ def prune(location: Location, rules: PruneRules, digest: str) -> Pruned:
         raise PruneRefused("prune.plan_changed")
     if not rules.copies:
         _copy(plan)
+    # Meanwhile, a job may have been started, or somebody may have annotated one of them.
+    if (blocker := _blocker(location, rules)) is not None:
+        raise PruneRefused(blocker.code, **blocker.values)
+    request = {**plan.request, "protected": _protected(location), "digest": plan.listed.digest}
     text = f"{len(plan.keys) or len(plan.pruned)} checkpoints{', and stored copies' if rules.copies else ''}"
     # Before anything is deleted: the location is part of no transaction.
     record(Action.PRUNED, Audited.LOCATION, location.uid, text)
     deleted = list[str]()
     if plan.keys:
         try:
-            answer = _answer(location, {**plan.request, "digest": plan.listed.digest})
+            answer = _answer(location, request)
             if not answer.deleted:
                 raise PruneRefused("prune.plan_changed")
         except PruneRefused:

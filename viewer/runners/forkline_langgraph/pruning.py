@@ -54,7 +54,7 @@ DELTA_MARKS = {
 }
 # The engine's own channels. None of them is a ``DeltaChannel``.
 INTERNAL = ("__", "branch:", "join:", "start:")
-# From this version on, a checkpoint does not need the tasks that its parent's tasks sent.
+# From this version on, a checkpoint does not need the tasks that its parent's tasks sent. It is the newest.
 KEEPS_SENDS = 4
 
 
@@ -85,8 +85,8 @@ class PrunedStore(Protocol):
     def rows(self, thread: str) -> list[Stored] | None:
         """Return all checkpoints of a thread; None if the id of one cannot be read."""
 
-    def other_size(self, thread: str) -> int:
-        """Return the bytes of the rows that are deleted with a whole thread, and belong to no checkpoint."""
+    def others(self, thread: str) -> tuple[int, str]:
+        """Return the bytes of a thread's rows that belong to no checkpoint, and a mark as in ``Stored``."""
 
     def metadata(self, thread: str) -> dict[Key, dict[str, Any]]:
         """Return the metadata of each checkpoint of a thread."""
@@ -113,15 +113,19 @@ class Plan:
     protected: Counter[str] = field(default_factory=Counter)
     lines: list[str] = field(default_factory=list)
     whole: bool = False
+    # All checkpoints of the threads, with their writes.
+    rows: dict[str, list[Stored]] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
         return hashlib.sha256("\n".join(self.lines).encode("utf-8", "replace")).hexdigest()
 
-    def add(self, thread: str, rows: Sequence[Stored], deleted: set[Key], size: int) -> None:
-        self.deleted[thread], self.sizes[thread] = deleted, size
-        self.lines.append(f"{thread}\0{self.whole}")
-        for row in sorted(rows):
+    def add(
+        self, thread: str, rows: Sequence[Stored], deleted: set[Key], size: int, others: str = ""
+    ) -> None:
+        self.deleted[thread], self.sizes[thread], self.rows[thread] = deleted, size, sorted(rows)
+        self.lines.append(f"{thread}\0{self.whole}\0{others}")
+        for row in self.rows[thread]:
             self.lines.append("\0".join((*row.key, row.parent, row.mark, str(row.key in deleted))))
 
 
@@ -169,8 +173,8 @@ def _add_thread(
     if reason:
         plan.protected[reason] += len(rows)
         return
-    size = sum(row.size for row in rows) + store.other_size(thread)
-    plan.add(thread, rows, {row.key for row in rows}, size)
+    size, others = store.others(thread)
+    plan.add(thread, rows, {row.key for row in rows}, size + sum(row.size for row in rows), others)
 
 
 def _add_checkpoints(plan: Plan, store: PrunedStore, thread: str, rows: list[Stored], request: Any) -> None:
@@ -281,10 +285,12 @@ class _Needs:
         decoded = self._store.decoded(self._thread, key)
         if parent.sends and (decoded is None or decoded.version < KEEPS_SENDS):
             found.add(parent.key)
-        if not self._may_have_deltas:
+        # A newer format may need any of its ancestors.
+        is_known = decoded is None or decoded.version <= KEEPS_SENDS
+        if is_known and not self._may_have_deltas:
             return found
         # The engine reads the writes of all ancestors up to one that has the channel's value.
-        missing = decoded.absent if decoded else {""}
+        missing = decoded.absent if decoded and is_known else {""}
         at = parent.key
         while missing and at in self._rows and at not in found - {parent.key}:
             found.add(at)
@@ -297,13 +303,11 @@ class _Needs:
 def executed(plan: Plan, store: PrunedStore) -> None:
     """Delete what was planned. Raises Refused if anything else would change."""
     for thread, keys in plan.deleted.items():
-        rows = {row.key: row for row in store.rows(thread) or ()}
         if plan.whole:
             store.delete_thread(thread)
         else:
             store.delete(thread, keys)
-        left = {row.key: row for row in store.rows(thread) or ()}
-        if left != {key: row for key, row in rows.items() if key not in keys}:
+        if sorted(store.rows(thread) or ()) != [row for row in plan.rows[thread] if row.key not in keys]:
             raise Refused("langgraph.prune_differs")
 
 
@@ -350,14 +354,16 @@ class SqliteStore:
             return None
         return found
 
-    def other_size(self, thread: str) -> int:
+    def others(self, thread: str) -> tuple[int, str]:
         statement = """
-            SELECT coalesce(sum(octet_length(value)), 0) FROM writes w WHERE thread_id = ? AND NOT EXISTS (
+            SELECT coalesce(sum(octet_length(value)), 0), count(*), total(rowid) FROM writes w
+            WHERE thread_id = ? AND NOT EXISTS (
                 SELECT 1 FROM checkpoints c WHERE c.thread_id = w.thread_id
                     AND c.checkpoint_ns = w.checkpoint_ns AND c.checkpoint_id = w.checkpoint_id
             )
         """
-        return int(self._connection.execute(statement, (thread,)).fetchone()[0])
+        size, count, rowids = self._connection.execute(statement, (thread,)).fetchone()
+        return size, f"{size} {count} {rowids}"
 
     def metadata(self, thread: str) -> dict[Key, dict[str, Any]]:
         statement = "SELECT checkpoint_ns, checkpoint_id, metadata FROM checkpoints WHERE thread_id = ?"
@@ -443,7 +449,9 @@ def _sqlite(path: Path) -> Iterator[tuple[OneTransaction, SqliteStore]]:
     try:
         connection.execute("BEGIN IMMEDIATE")
         refuse_foreign(connection, path)
-        kinds = "SELECT type, upper(sql) FROM sqlite_master WHERE tbl_name IN ('checkpoints', 'writes')"
+        kinds = (
+            "SELECT type, upper(sql) FROM sqlite_master WHERE lower(tbl_name) IN ('checkpoints', 'writes')"
+        )
         for kind, sql in connection.execute(kinds).fetchall():
             if kind in ("trigger", "view") or str(sql).startswith("CREATE VIRTUAL"):
                 raise Refused("langgraph.no_plain_tables", path=path)
@@ -508,18 +516,20 @@ class PostgresqlStore:
             found.append(Stored((namespace, own_id), parent, size + value_size, mark, bool(sends)))
         return found
 
-    def other_size(self, thread: str) -> int:
-        statement = """
-            SELECT coalesce((SELECT sum(octet_length(blob)) FROM checkpoint_blobs WHERE thread_id = %s), 0)
-                + coalesce((
-                    SELECT sum(octet_length(blob)) FROM checkpoint_writes w WHERE thread_id = %s
-                    AND NOT EXISTS (
-                        SELECT 1 FROM checkpoints WHERE thread_id = w.thread_id
-                            AND checkpoint_ns = w.checkpoint_ns AND {id} = w.checkpoint_id
-                    )
-                ), 0)
+    def others(self, thread: str) -> tuple[int, str]:
+        columns = """
+            coalesce(sum(octet_length(blob)), 0)::bigint, count(*),
+            sum(hashtextextended(concat_ws(' ', xmin, ctid), 0))::text
         """
-        return int(self._all(statement, thread, thread)[0][0])
+        statement = f"""
+            SELECT {columns} FROM checkpoint_blobs WHERE thread_id = %s
+            UNION ALL SELECT {columns} FROM checkpoint_writes w WHERE thread_id = %s AND NOT EXISTS (
+                SELECT 1 FROM checkpoints WHERE thread_id = w.thread_id
+                    AND checkpoint_ns = w.checkpoint_ns AND {{id}} = w.checkpoint_id
+            )
+        """  # noqa: S608
+        found = self._all(statement, thread, thread)
+        return sum(size for size, *_mark in found), repr(found)
 
     def metadata(self, thread: str) -> dict[Key, dict[str, Any]]:
         statement = "SELECT checkpoint_ns, {id}, metadata::text FROM checkpoints WHERE thread_id = %s"
@@ -598,6 +608,24 @@ def _columns(pairs: set[tuple[str, str]]) -> tuple[list[str], list[str]]:
     return [one for one, _other in ordered], [other for _one, other in ordered]
 
 
+# The tables of which a deletion may delete, keep or find other rows than those with the listed ids: by a
+# trigger, which a foreign key of another table has as well, a rule, a policy, a partition or a collation.
+NOT_PLAIN = """
+    SELECT 1 FROM pg_class c WHERE oid IN (SELECT to_regclass(name) FROM unnest(%s::text[]) AS name) AND (
+        relkind <> 'r' OR row_security_active(oid)
+        OR EXISTS (SELECT 1 FROM pg_inherits WHERE inhparent = c.oid)
+        OR EXISTS (SELECT 1 FROM pg_rewrite WHERE ev_class = c.oid)
+        OR EXISTS (
+            SELECT 1 FROM pg_trigger WHERE tgrelid = c.oid AND tgenabled <> 'D' AND tgtype::int & 8 <> 0
+        )
+        OR EXISTS (
+            SELECT 1 FROM pg_attribute a JOIN pg_collation ON pg_collation.oid = attcollation
+            WHERE attrelid = c.oid AND NOT collisdeterministic
+        )
+    )
+"""
+
+
 @contextmanager
 def _database(path: str, *, read_only: bool) -> Iterator[PostgresqlStore]:
     """Yield the store of a database in a transaction, which is committed at the end. Raises Refused."""
@@ -606,6 +634,8 @@ def _database(path: str, *, read_only: bool) -> Iterator[PostgresqlStore]:
         opening.refusing(path),
         connection.transaction(),
     ):
+        # Whatever the default is: what was committed before the lock has to be seen after it.
+        connection.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
         for name in ("lock_timeout", "statement_timeout"):
             connection.execute("SELECT set_config(%s, %s, true)", (name, TIMEOUT_MILLISECONDS))
         if not has_tables(connection):
@@ -614,6 +644,8 @@ def _database(path: str, *, read_only: bool) -> Iterator[PostgresqlStore]:
             # No other process writes between the comparison and the commit.
             tables = ", ".join(postgresql.TABLES)
             connection.execute(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE")
+            if opening.rows_of(connection, NOT_PLAIN, list(postgresql.TABLES)):
+                raise Refused("langgraph.no_plain_tables", path=path)
         yield PostgresqlStore(connection)
 
 
@@ -631,7 +663,10 @@ class SaverStore:
 
     def rows(self, thread: str) -> list[Stored] | None:
         found: list[Stored] = []
-        for row, one in self._reader.rows(thread):
+        for row, one in self._reader.rows(thread, also_others=True):
+            if str(one.config["configurable"]["thread_id"]) != thread:
+                # Its database compares ids without their case, for example, and would delete both threads.
+                return None
             namespace, own_id, parent, size, metadata, writes = row
             if len(found) + 1 >= saver_reader.MAX_ROWS or not (namespace + own_id + parent).isprintable():
                 return None
@@ -641,8 +676,8 @@ class SaverStore:
             found.append(Stored((namespace, own_id), parent, size, mark, sends=False))
         return found
 
-    def other_size(self, thread: str) -> int:
-        return 0
+    def others(self, thread: str) -> tuple[int, str]:
+        return 0, ""
 
 
 def _pruned_by_saver(request: Any) -> dict[str, Any]:
@@ -662,6 +697,9 @@ def _pruned_by_saver(request: Any) -> dict[str, Any]:
             return _answer(plan, plan.deleted, is_deleted=False)
         try:
             for thread, keys in plan.deleted.items():
+                # The threads before it may have taken a while.
+                if sorted(store.rows(thread) or ()) != plan.rows[thread]:
+                    continue
                 reader.delete_thread(thread)
                 if store.rows(thread):
                     raise Refused("saver.not_deleted")
@@ -669,7 +707,7 @@ def _pruned_by_saver(request: Any) -> dict[str, Any]:
         except Exception:
             if not deleted:
                 raise
-    return _answer(plan, deleted, is_deleted=True)
+    return _answer(plan, deleted, is_deleted=bool(deleted))
 
 
 def pruned(request: Any) -> dict[str, Any]:

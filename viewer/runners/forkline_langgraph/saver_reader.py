@@ -321,14 +321,17 @@ class SaverReader:
         self._listed_until = now + max(MIN_REUSE_SECONDS, REUSE_FACTOR * (now - began))
         return self._threads
 
-    def rows(self, thread: str) -> Iterator[tuple[list[Any], Any]]:
-        """Yield each of the newest checkpoints of a thread: its columns, and what the saver returned."""
+    def rows(self, thread: str, *, also_others: bool = False) -> Iterator[tuple[list[Any], Any]]:
+        """Yield each of the newest checkpoints of a thread: its columns, and what the saver returned.
+
+        ``also_others``: those of other threads, too, if the saver finds them by the id of this one.
+        """
         found = self._listed({"configurable": {"thread_id": thread}}, limit=MAX_ROWS)
         for count, one in enumerate(found):
             if count >= MAX_ROWS:
                 return
             own, namespace, checkpoint = _key(one)
-            if own == thread:
+            if own == thread or also_others:
                 size, metadata = len(bytes_of(one.checkpoint)), _json_of(one.metadata)
                 writes = _writes(one, MAX_NAMING_BYTES)
                 yield [namespace, checkpoint, _parent(one), size, metadata, writes], one
