@@ -1,6 +1,7 @@
 """``PostgresSaver.prune`` deletes checkpoints while their page is open, and after their fork was planned."""
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -19,6 +20,14 @@ from viewer.models import Job, Location
 
 __all__ = ["made", "worker"]
 LATER = ("--at", "2099-01-01T00:00:00")
+# With these, deleting a checkpoint deletes rows of other tables, or leaves its own.
+ATTACKS = {
+    "CREATE TABLE notes (thread text, ns text, id text,"
+    " FOREIGN KEY (thread, ns, id) REFERENCES checkpoints ON DELETE CASCADE)": "DROP TABLE notes",
+    "CREATE RULE stay AS ON DELETE TO checkpoint_writes DO INSTEAD NOTHING": (
+        "DROP RULE stay ON checkpoint_writes"
+    ),
+}
 
 
 @pytest.fixture
@@ -35,6 +44,11 @@ def threads(database: Database, settings: Settings, monkeypatch: pytest.MonkeyPa
 
 def prune(database: Database, strategy: str = "keep_latest") -> None:
     run_program(database.engine, database.folder, PROJECT / "prune.py", database.store, strategy, "fan")
+
+
+def change(database: Database, statement: str) -> None:
+    with database.server.connected(database.name) as connection:
+        connection.execute(statement)
 
 
 @pytest.mark.parametrize(("strategy", "left"), [("keep_latest", 1), ("delete", 0)])
@@ -104,9 +118,44 @@ def test_forkline_deletes_what_the_engine_would_and_no_other_row(
     listed = terminal.document("prune", threads.path, *rules)
     assert database.rows() == before and listed["bytes"] > 0
     others = database.rows(without="other")
+    for attack, undo in ATTACKS.items():
+        change(database, attack)
+        refused = terminal.refused("prune", threads.path, *rules, "--confirm", listed["digest"])
+        assert "no plain tables" in refused["error"] and database.rows() == before
+        change(database, undo)
     done = terminal.document("prune", threads.path, *rules, "--confirm", listed["digest"])
     assert done["deleted"] == len(listed["checkpoints"]) > 0
     assert database.rows(without="other") == others
     prune(database, strategy)
     ours, theirs = (Counter(table for table, _row in database.rows(one)) for one in ("fan", "other"))
     assert ours == theirs
+
+
+def test_a_checkpoint_that_is_committed_before_the_lock_is_seen(
+    database: Database, threads: Location, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(database, f"ALTER DATABASE {database.name} SET default_transaction_isolation = 'repeatable read'")
+    later = timezone.now() + timedelta(minutes=2)
+    monkeypatch.setattr("viewer.host.jobs.thread_pruning.timezone.now", lambda: later)
+    rules = ("--whole-threads", "--thread", "other")
+    listed = terminal.document("prune", threads.path, *rules)
+    added = (
+        "INSERT INTO checkpoints SELECT thread_id, checkpoint_ns, checkpoint_id || 'f', checkpoint_id, type,"
+        " checkpoint, metadata FROM checkpoints WHERE thread_id = 'other' ORDER BY 3 DESC LIMIT 1"
+    )
+    with database.server.connected(database.name) as run, ThreadPoolExecutor() as pool:
+        run.execute("BEGIN")
+        run.execute(added)
+
+        def commit_once_deletion_waits() -> None:
+            with database.server.connected(database.name) as other:
+                waiting = "SELECT FROM pg_locks WHERE NOT granted"
+                wait_until(lambda: other.execute(waiting).fetchone() is not None)
+            run.execute("COMMIT")
+
+        committed = pool.submit(commit_once_deletion_waits)
+        refused = terminal.refused("prune", threads.path, *rules, "--confirm", listed["digest"])
+        committed.result()
+    assert "changed" in refused["error"]
+    left = [row for table, row in database.rows() if table == "checkpoints" and row.startswith("(other,")]
+    assert len(left) == len(listed["checkpoints"]) + 1
