@@ -131,6 +131,7 @@ class Workplace:
         from django.db import connections
 
         from viewer.host.locations.adding import open_location
+        from viewer.host.locations.describing import describe_runs
         from viewer.host.locations.importing import import_location
 
         place = folder / "calls"
@@ -138,7 +139,10 @@ class Workplace:
             (place / "directory").mkdir(parents=True)
             shutil.copytree(STORE, place / "store")
             os.mkfifo(place / "pipe")
-            import_location(open_location(place / "store"))
+            location = open_location(place / "store")
+            import_location(location)
+            # Otherwise, the first command that shows the runs would do it, also if it is refused then.
+            describe_runs(location)
         # A child has connections of its own.
         connections.close_all()
         paths = {
@@ -293,6 +297,7 @@ def setting_cases(workplace: Workplace) -> Iterator[Case]:
         "file": {"a missing path"},
         "folder": set[str](),
         "databases": {"spaces"},
+        "token": {"a large number", "a missing path", "a pipe", "a directory"},
     }
     for setting in SETTINGS:
         for name, value in {**TEXTS, **workplace.paths}.items():

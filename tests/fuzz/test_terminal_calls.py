@@ -8,7 +8,7 @@ from quality.fuzz import terminal_calls
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Every n-th call. ``make fuzz`` makes all of them.
-EVERY_ARGUMENT, EVERY_SETTING = 61, 59
+EVERY_ARGUMENT, EVERY_SETTING = 61, 47
 SAMPLE = f"""
 import sys
 from quality.fuzz.terminal_calls import tried, tried_settings

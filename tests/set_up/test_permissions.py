@@ -28,6 +28,7 @@ OURS = [
         "forkline.sqlite3-shm",
         "secret_key",
         "host_id",
+        "permitted_paths",
         "worker.lock",
     ),
     *(f"jobs/{JOB}/request.json", f"jobs/{JOB}/scratch/deep/copy.json", f"imports/{JOB}.lock"),

@@ -15,7 +15,8 @@ from tests.imported import imported_location
 from tests.langgraph.conftest import copied, opened
 from tests.views.browsing import Open, opening
 from tests.views.forking import checked, create_location
-from viewer.models import Checkpoint, Job, Location, Run
+from viewer.host_requests import ReadBody, ask
+from viewer.models import Checkpoint, Job, Location, Run, StoredCopy
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -141,6 +142,8 @@ def test_what_is_published_is_said_above_its_button(open_page: Open, waiting: Ru
     job = Job.objects.create(
         kind=Job.Kind.FORK, location=waiting.location, run=waiting, branch="cats", status=Job.Status.SUCCEEDED
     )
+    body = ask(ReadBody(draft.pk))
+    StoredCopy.objects.update_or_create(checkpoint=draft, defaults={"data": body})
     Checkpoint.objects.filter(pk=draft.pk).update(
         source_key=f"{Checkpoint.SCRATCH}{job.pk}/{draft.source_key}"
     )
