@@ -172,6 +172,8 @@ def _sqlite(path: Path) -> Iterator[SqliteWriteStore]:
 def _database(path: object) -> Iterator[PostgresqlWriteStore]:
     """Yield the database within a transaction, which is committed at the end. Raises Refused."""
     with opening.connected(path) as connection, opening.refusing(path), connection.transaction():
+        # Whatever the default is: what was committed before the lock has to be seen after it.
+        connection.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
         for name in ("lock_timeout", "statement_timeout"):
             connection.execute("SELECT set_config(%s, %s, true)", (name, TIMEOUT_MILLISECONDS))
         if not has_tables(connection):
