@@ -16,6 +16,7 @@ from django.db import OperationalError, connection
 from checkpoint_site import settings
 from tests.environments import environment_with
 from tests.real_stores import copy_of
+from tests.terminal import without_progress
 from viewer.data_folder.backups import APPLICATION_ID, KEPT, version_number, version_text
 from viewer.data_folder.failures import failure_text
 
@@ -53,7 +54,7 @@ def database(data: Path) -> Iterator[sqlite3.Connection]:
 
 def refused(ended: "subprocess.CompletedProcess[str]") -> str:
     """Return the single line of a command that failed."""
-    *before, line = ended.stderr.splitlines()
+    *before, line = without_progress(ended.stderr).splitlines()
     assert all(one.startswith("Warning: this runs as root") for one in before), ended
     assert ended.returncode == 1 and line.startswith("CommandError: "), ended
     return line
