@@ -212,7 +212,7 @@ def settings_of_models(values: dict[str, Any]) -> Iterator[None]:
     untyped.settings._wrapped = types.SimpleNamespace(**values)
     apps.populate(values["INSTALLED_APPS"])
     yield
-    # A fork has settings, connections and languages of its own.
+    # Each fork loads its settings, connections and languages again.
     untyped.settings.__dict__.clear()
     untyped.settings._wrapped = untyped.empty
     handler: Any = connections

@@ -116,7 +116,7 @@ def test_a_location_outside_the_allowed_folders_is_not_read(here: Host, folders:
     forged = hidden_location(here, folders)
     error = sent(ImportLocation(forged.pk)).read_error
     assert "outside the folders" in str(error) and not Checkpoint.objects.exists()
-    # The worker does the same of its own accord.
+    # The worker refuses it as well.
     assert import_location(forged).read_error and not Checkpoint.objects.exists()
     with pytest.raises(HostRefusal):
         sent(ListPrunable(forged.pk, PruneRules(days=0)))

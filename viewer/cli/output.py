@@ -3,10 +3,12 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils.functional import Promise
+from django.utils.translation import gettext as _
 
 from viewer.validation import UNSAFE, one_line
 
@@ -45,6 +47,19 @@ def json_parts(value: Any) -> Iterator[str]:
     else:
         text = json.dumps(value, ensure_ascii=False)
         yield UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def write_new_file(name: str, text: str) -> Path:
+    """Write a text to a file that must not exist yet. Return its path. Raises CommandError."""
+    path = Path(name).expanduser()
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise CommandError(_("%(path)s already exists.") % {"path": path}) from None
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from None
+    return path
 
 
 @dataclass(frozen=True, slots=True)

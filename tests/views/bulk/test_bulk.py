@@ -207,7 +207,7 @@ def test_too_large_checkpoints_are_refused_before_any_is_decoded(
 
 
 def called(location: Location, number: int) -> Checkpoint:
-    """Return a checkpoint of a run of its own, which has a later one with a priced model call."""
+    """Return a checkpoint of a new run, which is followed by one with a priced model call."""
     kickoff = {"checkpoint_kickoff_event_id": f"called {number}"}
     first = stored(location, {**CREW, **kickoff})
     call = {"type": "llm_call_completed", "event_id": "call", "task_id": "task-3", "model": "gpt-4o-mini"}

@@ -1,7 +1,6 @@
 """``forkline note``, ``shares`` and ``export``: what people write about checkpoints and show to others."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -12,7 +11,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.edits import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, read_stdin
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
-from viewer.cli.output import Output, Subcommand, lines_of, one_line
+from viewer.cli.output import Output, Subcommand, lines_of, one_line, write_new_file
 from viewer.engines.reproduction import NotReproducible
 from viewer.messages.translation import translate
 from viewer.models import Annotation, Run, ShareLink
@@ -259,14 +258,7 @@ def _handle_export(options: Mapping[str, Any]) -> Output:
         raise CommandError(translate(error)) from None
     if options["output"] == "-":
         return Output({**document, "text": text}, [], file=text)
-    path = Path(options["output"] or file_name(run, wanted)).expanduser()
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise CommandError(_("%(path)s already exists.") % {"path": path}) from None
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror}") from None
+    path = write_new_file(options["output"] or file_name(run, wanted), text)
     return Output({**document, "file": str(path.absolute())}, [_("Wrote %(path)s.") % {"path": path}])
 
 

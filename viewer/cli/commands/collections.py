@@ -1,7 +1,6 @@
 """``forkline collection``: collections of checkpoints, messages and calls."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -11,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from viewer.cli.edits import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, READ_FILE
 from viewer.cli.finding import checkpoint_at, existing_collection
-from viewer.cli.output import Output, Subcommand, lines_of
+from viewer.cli.output import Output, Subcommand, lines_of, write_new_file
 from viewer.messages.translation import translate
 from viewer.models import Collection, CollectionItem
 from viewer.presentation.collections import (
@@ -171,14 +170,7 @@ def _exported(collection: Collection, name: str) -> Output:
     text = "".join(collections.lines_of(collection, settings.ALLOWED_ORIGINS[0]))
     if name == "-":
         return Output({"text": text}, [], file=text.removesuffix("\n"))
-    path = Path(name).expanduser()
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise CommandError(_("%(path)s already exists.") % {"path": path}) from None
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror}") from None
+    path = write_new_file(name, text)
     return Output({"file": str(path.absolute())}, [_("Wrote %(path)s.") % {"path": path}])
 
 

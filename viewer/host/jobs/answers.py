@@ -7,7 +7,7 @@ from typing import Any
 from viewer import host_requests as asked
 from viewer.data_folder import workers
 from viewer.engines import engine_named
-from viewer.host.answers import _answer
+from viewer.host.answers import _answer, _location
 from viewer.host.jobs import checkout, code, git, preflight, prewarm, questions, retention, thread_pruning
 from viewer.host.jobs.environment import conflict_of, runnable
 from viewer.host.jobs.events import redactor_of
@@ -179,10 +179,6 @@ def _(request: asked.Prune) -> asked.Pruned:
     if _deletes_threads(location):
         return thread_pruning.prune(location, request.rules, request.digest)
     return pruning.prune(location, request.rules, request.digest)
-
-
-def _location(key: int) -> Location:
-    return Location.objects.select_related("project").get(pk=key)
 
 
 def _deletes_threads(location: Location) -> bool:

@@ -98,8 +98,8 @@ def in_one_transaction(store: Any) -> Iterator[sqlite3.Connection]:
 
     Patches: sqlite3 and store_lock of crewai.flow.persistence.sqlite
     Versions: 1.14.2 and newer
-    Why: ``SQLiteFlowPersistence`` opens a connection for each state and commits it. It takes a lock before
-        the file's own, so whoever held only the latter would wait for a flow that waits for it.
+    Why: ``SQLiteFlowPersistence`` opens a connection for each state and commits it. It takes
+        ``store_lock`` before SQLite locks the file. Taking only the latter could deadlock with a flow.
     Test: tests/runners/stores/test_publishing_flow_states.py::test_a_failure_writes_nothing
     """
     engine: Any = sys.modules[SQLiteFlowPersistence.__module__]
