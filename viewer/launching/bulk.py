@@ -20,7 +20,6 @@ from viewer.launching.labels import tool_choice_label
 from viewer.launching.options import changed_models, named_role, parse_model, stored_models
 from viewer.launching.preflight import preflight_of
 from viewer.launching.preview import LaunchPreview, StepView, preview_launch
-from viewer.launching.recorded_code import commit_of
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, messages_of
 from viewer.launching.requests import (
     Dimension,
@@ -351,7 +350,7 @@ def _add_consent(preview: LaunchPreview) -> None:
         return
     try:
         effects = ask(
-            ListNewEffects(request.checkpoint.pk, request.project.pk, request.entry_point, commit_of(request))
+            ListNewEffects(request.checkpoint.pk, request.project.pk, request.entry_point, request.commit)
         )
     except JobRefused as refused:
         preview.checks.append(Refusal(Code.START, translate(refused)))

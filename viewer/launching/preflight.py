@@ -11,7 +11,6 @@ from viewer.engines.protocol import Contents
 from viewer.host_requests import CheckCheckpoint, CheckNewRun, CheckReply, ask
 from viewer.launching.findings import effects_digest
 from viewer.launching.new_run import NewRunPreview, entry_point_of_run
-from viewer.launching.recorded_code import commit_of
 from viewer.launching.requests import CheckpointRequest
 from viewer.messages.message import UserMessage, message_from
 from viewer.models import Checkpoint, Location, PreflightCheck, Project, Run, accept_effects
@@ -70,7 +69,7 @@ def preflight_of(
     checkpoint, project, entry_point = request.checkpoint, request.project, request.entry_point
     if project is None:
         return None
-    commit = commit_of(request)
+    commit = request.commit
     stored = check_of_checkpoint(checkpoint, project, entry_point, commit, only_stored=True)
     if not may_start:
         return stored

@@ -17,13 +17,13 @@ from viewer.host_requests import JobRefused, ListNextUnits, ReadSource, ask
 from viewer.launching import labels
 from viewer.launching.findings import CheckedLaunch, digest_of, find_redacted_parts
 from viewer.launching.other_host import OtherHostCheck, check_other_host
-from viewer.launching.recorded_code import commit_of, commit_refusals
 from viewer.launching.refusals import (
     Code,
     Refusal,
     away_host,
     branch_refusals,
     checkpoint_refusals,
+    commit_refusals,
     event_refusals,
     messages_of,
     project_refusals,
@@ -213,7 +213,7 @@ class LaunchPreview(CheckedLaunch):
     def options(self) -> Options:
         """The options that the runner reads, with what happens when it calls tools, and the commit."""
         chosen = with_tools(super(LaunchPreview, self).options, self.request, self.recorded)
-        if commit := commit_of(self.request):
+        if commit := self.request.commit:
             chosen["commit"] = commit
         return chosen
 
@@ -231,7 +231,7 @@ class LaunchPreview(CheckedLaunch):
         A form sends the digest of the plan that it showed.
         """
         steps = "\n".join(f"{step.unit} {step.action}" for step in self.plan.steps)
-        text = f"{commit_of(self.request)}\n{self.other_host.copy}\n{steps}"
+        text = f"{self.request.commit}\n{self.other_host.copy}\n{steps}"
         return sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -337,7 +337,7 @@ def source_of(request: CheckpointRequest) -> Any:
         return None
     contents = request.contents
     engine = engine_of(contents).name
-    commit = commit_of(request)
+    commit = request.commit
     asked = ReadSource(engine, str(request.folder), request.entry_point, contents.kind, commit)
     host = request.project.host_id if request.project else request.checkpoint.location.host_id
     return ask(asked, host=host)
@@ -395,7 +395,7 @@ def ask_next(request: ForkRequest) -> Asked:
             request.project.pk,
             request.entry_point,
             request.edits,
-            commit_of(request),
+            request.commit,
         )
         found = ask(asked)
     except JobRefused as refused:

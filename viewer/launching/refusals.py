@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _
 
 from viewer.engines.editable import RunSettings
 from viewer.engines.entry_points import RootKind
-from viewer.host_requests import CheckProject, JobRefused, ListCheckpointEvents, ask
+from viewer.host_requests import CheckCommit, CheckProject, HostAway, JobRefused, ListCheckpointEvents, ask
 from viewer.launching.options import EVENTS, EVERY_EVENT
-from viewer.launching.requests import LaunchOptions, LaunchRequest
+from viewer.launching.requests import CheckpointRequest, LaunchOptions, LaunchRequest
 from viewer.launching.values import is_utf8
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Host, Project
@@ -195,3 +195,24 @@ def plan_changed() -> LaunchRefused:
     """The refusal of a form that showed an outdated plan."""
     message = _("The plan has changed with your last edit. Check it, and press the button again.")
     return LaunchRefused([Refusal(Code.SEND_AGAIN, message)])
+
+
+def commit_refusals(request: CheckpointRequest) -> list[Refusal]:
+    """Why the recorded commit of this request cannot run."""
+    if not request.uses_recorded_code or request.project is None:
+        return []
+    commit = request.commit
+    if not commit:
+        message = _(
+            "No commit was recorded for this checkpoint: only a checkpoint that a job of this project wrote, "
+            "in a git repository, has one."
+        )
+        return [Refusal(Code.COMMIT, message, "code", _("Code"))]
+    try:
+        ask(CheckCommit(request.project.pk, commit))
+    except HostAway:
+        # The host checks it when it is back.
+        return []
+    except JobRefused as refused:
+        return [Refusal(Code.COMMIT, translate(refused), "code", _("Code"))]
+    return []

@@ -21,7 +21,7 @@ from viewer.engines.runner_request import CheckpointSettings, Options
 from viewer.engines.tool_calls import ToolChoice
 from viewer.host_requests import HostAway, Redact, ask
 from viewer.launching.values import as_json
-from viewer.models import Checkpoint, Job, Location, Project
+from viewer.models import Checkpoint, Job, Location, Project, RecordedCode
 from viewer.models.jobs import EDITS
 from viewer.records.lineage.branch_names import free_name, name_for
 from viewer.records.runner_requests import REPEATABLE_EDITS
@@ -140,6 +140,14 @@ class CheckpointRequest(LaunchRequest):
     @property
     def engine(self) -> Engine[Any]:
         return engine_of(self.contents)
+
+    @property
+    def commit(self) -> str:
+        """The commit that runs; empty for the code in the project's folder."""
+        if not self.uses_recorded_code:
+            return ""
+        code = RecordedCode.of(self.checkpoint, self.project or self.checkpoint.location.project)
+        return code.commit if code else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,6 @@ from viewer.engines.runner_request import Request
 from viewer.host_requests import CheckProject, JobRefused, ListNewEffects, ask
 from viewer.launching.findings import Effects, effects_refusal
 from viewer.launching.preview import LaunchPreview, ask_next
-from viewer.launching.recorded_code import commit_of
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, away_host, plan_changed
 from viewer.launching.requests import (
     CheckpointRequest,
@@ -271,7 +270,7 @@ def check_effects(request: CheckpointRequest) -> None:
         return
     try:
         effects = ask(
-            ListNewEffects(request.checkpoint.pk, request.project.pk, request.entry_point, commit_of(request))
+            ListNewEffects(request.checkpoint.pk, request.project.pk, request.entry_point, request.commit)
         )
     except JobRefused as refused:
         raise LaunchRefused([Refusal(Code.START, translate(refused))]) from refused

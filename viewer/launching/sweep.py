@@ -20,7 +20,6 @@ from viewer.host_requests import JobRefused
 from viewer.launching.findings import CheckedLaunch, find_redacted_parts
 from viewer.launching.options import SCORE, parse_function
 from viewer.launching.preview import source_refusals
-from viewer.launching.recorded_code import commit_of
 from viewer.launching.refusals import (
     Code,
     LaunchRefused,
@@ -112,7 +111,7 @@ class SweepPreview(CheckedLaunch):
     def options(self) -> Options:
         """The options that each runner reads, with what happens when it calls tools, and the commit."""
         chosen = with_tools(super(SweepPreview, self).options, self.request, self.recorded)
-        if commit := commit_of(self.request):
+        if commit := self.request.commit:
             chosen["commit"] = commit
         return chosen
 
@@ -127,7 +126,7 @@ class SweepPreview(CheckedLaunch):
     def plan_digest(self) -> str:
         """A digest of the plans and their commit. A form sends the digest of what it showed."""
         plans = [[one.branch, one.models, plain_steps(one.plan.steps)] for one in self.variations]
-        text = f"{commit_of(self.request)}\n{json.dumps(plans, sort_keys=True)}"
+        text = f"{self.request.commit}\n{json.dumps(plans, sort_keys=True)}"
         return sha256(text.encode()).hexdigest()[:16]
 
     @property
