@@ -68,6 +68,10 @@ def main() -> None:
     warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
     config = configuration()
     config.load()
+    # Imports models, which needs Django's settings.
+    from viewer.records.audit import act_unattended
+
+    act_unattended()
     # A full garbage collection runs when old objects have grown by a quarter. If permanent objects counted as
     # old, it would run after thousands of pages instead of hundreds.
     gc.collect()

@@ -4,6 +4,7 @@ from typing import Any, TypeVar, cast
 
 from viewer import host_requests
 from viewer.host.answers import answer as answer_here
+from viewer.host.permitted import refuse_actor
 from viewer.host_requests import HostRefusal, Report, Request, decoded, decoded_reply, encoded
 from viewer.messages.message import message_from
 
@@ -13,6 +14,7 @@ Reply = TypeVar("Reply")
 def answer(request: Request[Reply], report: Report | None = None, host: int | None = None) -> Reply:
     """Return the reply to a request, after both were bytes."""
     received = decoded(encoded(request), type(request))
+    refuse_actor(received)
     try:
         reply = answer_here(received, report)
     except HostRefusal as refusal:

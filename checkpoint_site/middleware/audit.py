@@ -1,4 +1,4 @@
-"""Records who sends a request, what they opened, and what they tried in vain (viewer/records/audit.py).
+"""Names who sends a request, and records what they opened and tried in vain (viewer/records/audit.py).
 
 What a request has changed is recorded where it is changed, in the same transaction.
 """
@@ -10,7 +10,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
-from django.core.exceptions import MiddlewareNotUsed
 from django.dispatch import receiver
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -98,18 +97,19 @@ ACTS = {
 
 
 class Audit:
-    """Middleware: names the actor of a request, and records it unless what it has called did."""
+    """Middleware: names the actor of a request, and records it unless what it has called did.
+
+    Hosts check what the actor may ask, also without an audit trail.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        if not settings.AUDIT:
-            raise MiddlewareNotUsed
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         token = acting.set(None)
         try:
             response = self.get_response(request)
-            if (actor := acting.get()) and not actor.recorded:
+            if settings.AUDIT and (actor := acting.get()) and not actor.recorded:
                 record_request(request, response, actor)
         finally:
             acting.reset(token)
@@ -127,8 +127,9 @@ class Audit:
             return
         remote = request.META.get("REMOTE_ADDR") or ""
         address = client_address(remote, request.headers.get("X-Forwarded-For", ""))
-        kind = ActorKind.USER if request.user.is_authenticated else ActorKind.VISITOR
-        acting.set(Actor(kind, request.user.get_username(), address))
+        user = request.user if request.user.is_authenticated else None
+        kind = ActorKind.USER if user else ActorKind.VISITOR
+        acting.set(Actor(kind, request.user.get_username(), address, user))
 
 
 def record_request(request: HttpRequest, response: HttpResponseBase, actor: Actor) -> None:

@@ -10,6 +10,7 @@ from msgspec import inspect
 
 from viewer import host_requests
 from viewer.host.answers import _answer, answer
+from viewer.host.permitted import PERMISSIONS
 from viewer.host_requests import (
     CheckProject,
     HostRefusal,
@@ -48,6 +49,10 @@ def custom_types(found: inspect.Type, seen: set[Any]) -> set[Any]:
     inner = (one for value in values for one in (value if isinstance(value, tuple) else (value,)))
     types = (one.type if isinstance(one, inspect.Field) else one for one in inner)
     return {cls for one in types if isinstance(one, inspect.Type) for cls in custom_types(one, seen)}
+
+
+def test_every_request_needs_a_permission() -> None:
+    assert set(PERMISSIONS) == set(REQUESTS)
 
 
 @pytest.mark.parametrize("kind", REQUESTS, ids=[one.__name__ for one in REQUESTS])

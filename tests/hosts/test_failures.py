@@ -113,6 +113,10 @@ result = all(ask(ReadBody(checkpoint.pk)) for _ in range(20))
         job = web.run(FORK.replace("BRANCH", "'pooled'"))
         wait_for_status(web, job, "succeeded")
         assert marks(host) == [job]
+        doctor = ("checkpoints", "doctor")
+        assert "PostgreSQL's notifications arrive." in web.manage(*doctor).stdout
+        del web.variables["DATABASE_DIRECT_URL"]
+        assert "set DATABASE_DIRECT_URL to the address of the server" in web.manage(*doctor).stdout
         started.end()
 
 

@@ -4,20 +4,25 @@ import json
 import os
 import shutil
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db.models.functions import Now
 from django.utils import timezone
 from pytest_django import Settings
 
 from tests.real_stores import copy_of
 from viewer.cli.projects import project_for
+from viewer.host import routing
 from viewer.host.answers import answer
+from viewer.host.jobs.files import storage_of
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.redact_again import redact_all_jobs_again
+from viewer.host.jobs.spool import Spool
 from viewer.host.jobs.starting import request_of
 from viewer.host.locations.describing import find_ends
 from viewer.host.locations.importing import import_location
@@ -46,6 +51,8 @@ from viewer.host_requests import (
     StoredKey,
 )
 from viewer.models import Checkpoint, Host, Job, Location, Project, RecordedCode
+from viewer.records.audit import acting_for
+from viewer.web.login_links import teammate
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwx123456"
 
@@ -166,7 +173,7 @@ def test_a_checkpoint_outside_its_location_is_not_read(
     assert not (Path(job.folder) / "request.json").exists()
 
 
-def fork(location: Location, checkpoint: Checkpoint, project: Project) -> Job:
+def fork(location: Location, checkpoint: Checkpoint, project: Project, person: User | None = None) -> Job:
     source = {"id": checkpoint.checkpoint_id, "source": checkpoint.source}
     target = {"path": location.path, "store_kind": "json"}
     given = {"kind": "fork", "checkpoint": source, "location": target}
@@ -176,7 +183,8 @@ def fork(location: Location, checkpoint: Checkpoint, project: Project) -> Job:
         location=location,
         checkpoint=checkpoint,
         project=project,
-        branch="x",
+        requested_by=person,
+        branch=str(person or "x"),
         request=given,
     )
 
@@ -263,6 +271,34 @@ def test_a_forged_project_does_not_keep_the_jobs_of_others_from_redaction(
     assert "harbour" not in job.result
 
 
+def test_a_started_run_is_followed_after_its_folders_are_no_longer_allowed(
+    here: Host, location: Location, folders: Folders, settings: Settings
+) -> None:
+    """With the secrets of its start, and not those of a file that its row names since."""
+    own = folders.allowed / ".env"
+    own.write_text("TOKEN=violet-harbour-31\n")
+    assert location.project
+    job = fork(location, location.checkpoints.latest("pk"), location.project)
+    Job.objects.filter(pk=job.pk).update(status="running")
+    storage = storage_of(job)
+    storage.create()
+    storage.write_request({"environment_file": str(own)})
+    spool = Spool(Path(job.folder))
+    spool.write("text", text="violet-harbour-31 and plain-words")
+    spool.write("ended", status="succeeded", result="violet-harbour-31", error="", traceback="")
+    (folders.hidden / ".env").write_text("OTHER=plain-words\n")
+    Project.objects.update(environment_file=str(folders.hidden / ".env"))
+    settings.CHECKPOINT_ROOTS = [folders.hidden / "nothing"]
+    ensure_finished(job)
+    job.refresh_from_db()
+    assert (job.status, job.result) == (Job.Status.SUCCEEDED, "[redacted]")
+    assert job.events.get(kind="text").data["text"] == "[redacted] and plain-words"
+    # New work is refused.
+    ensure_finished(queued := fork(location, location.checkpoints.latest("pk"), location.project))
+    queued.refresh_from_db()
+    assert queued.status == Job.Status.FAILED and "outside the folders" in str(queued.error)
+
+
 def test_rows_of_another_host_are_not_read_at_their_paths_here(
     location: Location, other: Host, folders: Folders
 ) -> None:
@@ -275,6 +311,64 @@ def test_rows_of_another_host_are_not_read_at_their_paths_here(
     for request in (ImportLocation(of_other.pk), ReadBody(checkpoint.pk), CheckProject(project.pk)):
         with pytest.raises(HostAway):
             sent(request)
+
+
+# Whose rights a host checks: those of the person whom a row names.
+
+
+def of(user: User | None, key: int | None = None) -> dict[str, Any]:
+    return {"kind": "user", "name": "ada", "user": user.pk if user else key}
+
+
+@pytest.fixture
+def without_right() -> list[dict[str, Any]]:
+    """Return senders who may only view, and those who may do nothing at all."""
+    inactive = teammate("inactive", may="run")
+    inactive.is_active = False
+    inactive.save()
+    itself, stranger = ({"kind": kind, "name": ""} for kind in ("server", "visitor"))
+    return [of(teammate("viewer")), itself, stranger, of(inactive), of(None, 9999), of(None)]
+
+
+def test_a_host_does_only_what_the_person_has_a_right_to(
+    location: Location, without_right: list[dict[str, Any]]
+) -> None:
+    checkpoint = location.checkpoints.latest("pk")
+    prune = ListPrunable(location.pk, PruneRules(days=0))
+    for number, sender in enumerate(without_right):
+        with acting_for(sender):
+            with pytest.raises(HostRefusal, match="permission"):
+                sent(prune)
+            may_view = nullcontext() if number < 3 else pytest.raises(HostRefusal, match="permission")
+            with may_view:
+                assert sent(ReadBody(checkpoint.pk))
+    with acting_for(of(teammate("ada", may="run"))):
+        assert sent(prune).rows
+
+
+def test_requests_on_one_machine_pass_the_same_check(location: Location, settings: Settings) -> None:
+    prune = ListPrunable(location.pk, PruneRules(days=0))
+    for settings.IS_DATABASE_SHARED in (False, True):
+        assert routing.answer(prune).rows
+        with acting_for(of(teammate("viewer"))), pytest.raises(HostRefusal, match="permission"):
+            routing.answer(prune)
+
+
+def test_a_job_whose_person_has_lost_the_right_does_not_start(location: Location) -> None:
+    checkpoint = location.checkpoints.latest("pk")
+    assert location.project
+    viewer, inactive, deleted = (teammate(name, may="run") for name in ("viewer", "inactive", "deleted"))
+    jobs = []
+    for person in (viewer, inactive, deleted):
+        jobs.append(fork(location, checkpoint, location.project, person))
+    viewer.user_permissions.clear()
+    User.objects.filter(pk=inactive.pk).update(is_active=False)
+    deleted.delete()
+    for job in jobs:
+        ensure_finished(job)
+        job.refresh_from_db()
+        assert job.status == Job.Status.FAILED and "permission" in str(job.error)
+        assert not (Path(job.folder) / "request.json").exists()
 
 
 def test_only_a_command_on_the_machine_itself_permits_a_path(

@@ -193,6 +193,31 @@ def test_a_killed_move_leaves_one_database_that_starts_and_is_repeated(
     assert not path.exists() or rows_in(installation) != before
 
 
+def test_a_killed_move_is_repeated_after_its_source_was_used(installation: Installation) -> None:
+    """Both ways: what was copied before is replaced, and nothing else."""
+    for to, here in ((installation.url, {"DATABASE_URL": ""}), ("sqlite", {})):
+        kill_a_move(installation, to, "after copy_all", **here)
+        key = next_user(installation, **here)
+        assert move(installation, to, **here).returncode == 0
+        there = {} if here else {"DATABASE_URL": ""}
+        code = "from django.contrib.auth.models import User; User.objects.get(username='next').delete()"
+        assert installation.python(f"{code}; print('deleted')", **there) == "deleted\n" and key
+        # The entries of the audit trail moved, and their triggers are back.
+        code = "from viewer.models import AuditEntry; AuditEntry.objects.all().delete()"
+        refused = installation.manage("shell", "-c", code, **there)
+        assert "audit trail cannot be" in refused.stderr
+
+
+def test_a_killed_move_of_another_database_is_not_replaced(installation: Installation) -> None:
+    kill_a_move(installation, installation.url, "before end_move", DATABASE_URL="")
+    # Without the former database, which was put aside, the target has the only rows.
+    for kept in (installation.data_folder / "backups").glob("*moved*"):
+        kept.unlink()
+    assert not refusal(installation, DATABASE_URL="")
+    refused = move(installation, installation.url, DATABASE_URL="")
+    assert refused.returncode == 1 and "The target has other rows" in refused.stderr
+
+
 @pytest.mark.parametrize("step", STEPS_BACK)
 def test_a_killed_move_back_leaves_one_database_that_starts_and_is_repeated(
     installation: Installation, step: str

@@ -2,7 +2,8 @@
 
 Everything is copied and compared in one transaction of the target, which also marks it: no process uses a
 marked database. Then the source is retired, and the mark is removed last. So no job can start from both, and
-a move that was ended at any step can be repeated.
+a move that was ended at any step can be repeated. If the source was used since, its rows replace those of the
+marked target.
 """
 
 import os
@@ -15,13 +16,15 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from django.apps import apps
 from django.conf import settings
 from django.core.management.color import no_style
 from django.db import DatabaseError, connection, connections, models, transaction
+from django.db.backends.utils import CursorWrapper
+from django.db.migrations.recorder import MigrationRecorder
 from django.utils.translation import gettext as _
 
 from viewer import postgresql
@@ -30,7 +33,7 @@ from viewer.data_folder.backups import MARK, backup_path
 from viewer.data_folder.failures import DataFolderFailure, database_path, failure_text
 from viewer.data_folder.locks import end_use, nobody_else
 from viewer.data_folder.restoring import put_aside
-from viewer.models import Host
+from viewer.models import AuditEntry, Host
 from viewer.models.hosts import HostRequest
 
 # The alias of the database that rows are moved to.
@@ -70,7 +73,7 @@ def move(database: Mapping[str, Any], variables: Mapping[str, str]) -> Moved:
     """
     use_target(database)
     mark = read_mark()
-    if is_retired := bool(mark) and has_name(mark):
+    if is_retired := bool(mark) and has_name(mark.source):
         Path(settings.DATA_DIR).mkdir(parents=True, exist_ok=True, mode=0o700)
     else:
         prepare_data_folder()
@@ -80,7 +83,7 @@ def move(database: Mapping[str, Any], variables: Mapping[str, str]) -> Moved:
     try:
         refuse_same()
         with nobody_else():
-            moved = counted(mark) if is_retired else copy_and_retire()
+            moved = counted(mark.source) if is_retired else copy_and_retire()
             end_move()
     except DatabaseError as error:
         text = _("Nothing was moved: %(reason)s")
@@ -113,39 +116,56 @@ def retire_file(kept: Path) -> None:
     database_path().unlink(missing_ok=True)
 
 
-# The mark of a target whose move has not ended: the name of its source once that is retired.
+class Mark(NamedTuple):
+    """The mark of a target whose move has not ended; false if it has none.
+
+    ``source`` is the name of its source once that is retired, and ``created_at`` when its source was created:
+    only that database may replace the rows of the target.
+    """
+
+    source: str = ""
+    created_at: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.source)
 
 
-def read_mark() -> str:
-    """Return the mark of the target; empty if it has none, or cannot be read."""
+def created_at() -> str:
+    """Return when this database was created, to the microsecond. Copies of it have the same time."""
+    return str(MigrationRecorder.Migration.objects.earliest("applied").applied.isoformat())
+
+
+def read_mark() -> Mark:
+    """Return the mark of the target, also if it cannot be read."""
     target = connections[TARGET]
     if target.vendor == "sqlite" and not Path(str(target.settings_dict["NAME"])).exists():
-        return ""
+        return Mark()
     with suppress(DatabaseError):
         if MARK in target.introspection.table_names():
             with target.cursor() as cursor:
-                cursor.execute(f"SELECT source FROM {MARK}")  # noqa: S608
-                return str(cursor.fetchone()[0])
-    return ""
+                # Earlier versions recorded no time.
+                cursor.execute(f"SELECT * FROM {MARK}")  # noqa: S608
+                return Mark(*map(str, cursor.fetchone()))
+    return Mark()
 
 
-def has_name(mark: str) -> bool:
-    """Whether this database is the source of the mark, and retired."""
+def has_name(source: str) -> bool:
+    """Whether this database is the source that a mark names, and retired."""
     if postgresql.is_used():
         with suppress(DatabaseError):
-            return database_server.comment() == mark
+            return database_server.comment() == source
         return False
-    kept, path = Path(mark), database_path()
+    kept, path = Path(source), database_path()
     # A new file may be at its former path.
     return kept.is_file() and not (path.exists() and path.samefile(kept))
 
 
-def write_mark(mark: str) -> None:
+def write_mark(source: str) -> None:
     """Mark the target in the transaction that fills it."""
     with connections[TARGET].cursor() as cursor:
-        cursor.execute(f"CREATE TABLE IF NOT EXISTS {MARK} (source text NOT NULL)")
-        cursor.execute(f"DELETE FROM {MARK}")  # noqa: S608
-        cursor.execute(f"INSERT INTO {MARK} (source) VALUES (%s)", [mark])  # noqa: S608
+        cursor.execute(f"DROP TABLE IF EXISTS {MARK}")
+        cursor.execute(f"CREATE TABLE {MARK} (source text NOT NULL, created_at text NOT NULL)")
+        cursor.execute(f"INSERT INTO {MARK} VALUES (%s, %s)", [source, created_at()])  # noqa: S608
 
 
 def end_move() -> None:
@@ -154,10 +174,10 @@ def end_move() -> None:
         cursor.execute(f"DROP TABLE {MARK}")
 
 
-def counted(mark: str) -> Moved:
+def counted(source: str) -> Moved:
     """What a move that was ended after its source was retired has moved."""
     rows = {one._meta.db_table: one._base_manager.using(TARGET).count() for one in moved_models()}
-    return Moved(rows, None if postgresql.is_used() else Path(mark))
+    return Moved(rows, None if postgresql.is_used() else Path(source))
 
 
 def create_tables(variables: Mapping[str, str]) -> None:
@@ -201,12 +221,17 @@ def moved_models() -> list[type[models.Model]]:
     return [one for one in found if one._meta.app_label != "procrastinate" and one is not HostRequest]
 
 
-def copy_all(mark: str) -> dict[str, int]:
-    """Copy the rows of all tables, and return how many each has. Raises DataFolderFailure."""
-    tables = moved_models()
+def copy_all(source: str) -> dict[str, int]:
+    """Copy the rows of all tables, and return how many each has. Raises DataFolderFailure.
+
+    They replace what an ended move of this database has left in the target.
+    """
+    tables, is_unfinished = moved_models(), read_mark().created_at == created_at()
     with transaction.atomic(using=TARGET):
-        write_mark(mark)
-        if not is_empty(tables):
+        write_mark(source)
+        if is_unfinished:
+            delete_all(tables)
+        elif not is_empty(tables):
             return refuse_other_rows(tables)
         for label in CREATED:
             apps.get_model(label)._base_manager.using(TARGET).all()._raw_delete(TARGET)
@@ -217,6 +242,29 @@ def copy_all(mark: str) -> dict[str, int]:
                 text = _("The rows of %(table)s differ after they were copied. Nothing was moved.")
                 raise DataFolderFailure(text % {"table": model._meta.db_table})
     return {table: digest.count for table, digest in copied.items()}
+
+
+def delete_all(tables: list[type[models.Model]]) -> None:
+    """Delete all rows of the target, which no process has used."""
+    with connections[TARGET].cursor() as cursor:
+        # The triggers of the audit trail refuse that. A rollback brings them back.
+        triggers = audit_triggers(cursor)
+        for drop, _create in triggers:
+            cursor.execute(drop)
+        for model in tables:
+            model._base_manager.using(TARGET).all()._raw_delete(TARGET)
+        for _drop, create in triggers:
+            cursor.execute(create)
+
+
+def audit_triggers(cursor: CursorWrapper) -> list[tuple[str, str]]:
+    """The statements that switch the triggers of the audit trail off, and on again."""
+    table = AuditEntry._meta.db_table
+    if connections[TARGET].vendor == "postgresql":
+        switch = f"ALTER TABLE {table} {{}} TRIGGER USER"
+        return [(switch.format("DISABLE"), switch.format("ENABLE"))]
+    cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s", [table])
+    return [(f"DROP TRIGGER {name}", sql) for name, sql in cursor.fetchall()]
 
 
 def is_empty(tables: list[type[models.Model]]) -> bool:

@@ -1,4 +1,4 @@
-"""What this machine opens for others: what its own rows name, in its allowed folders.
+"""What this machine does for others: what their rights allow, with what its own rows name, in its folders.
 
 Machines that share a database can write rows, and one of them may have been broken into. So a path is opened
 only if it is in an allowed folder, or if a command on this machine has named it (``permit``).
@@ -20,6 +20,8 @@ from viewer.host.projects import INTERPRETER_NAME
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Host, Job, Location, Project, Question, Run
 from viewer.models.columns import uuid_of
+from viewer.records.audit import ActorKind, present_actor
+from viewer.records.permissions import May, has_right
 
 # Whose rows a request names.
 
@@ -60,6 +62,87 @@ def _host_of_draft(key: int) -> int | None:
     return Job.objects.filter(pk=checkpoint.scratch_job).values_list("host", flat=True).first()
 
 
+# What the person may do for whom something is asked.
+
+# The permission that each request needs. Every page may send one that needs "view", also a shared one, and
+# so may the program itself.
+PERMISSIONS: dict[type[asked.Request[Any]], May] = {
+    asked.ReadBody: "view",
+    asked.ReadBodies: "view",
+    asked.FindStores: "run",
+    asked.CompletePath: "run",
+    asked.ListDatabases: "view",
+    asked.OpenLocation: "run",
+    asked.PermitPaths: "run",
+    asked.ListOverlaps: "run",
+    asked.ChangePath: "run",
+    asked.ImportLocation: "view",
+    asked.ImportRun: "view",
+    asked.StoredKey: "view",
+    asked.RemoveLocation: "run",
+    asked.FindEnds: "view",
+    asked.IndexNow: "view",
+    asked.IsLocationGone: "view",
+    asked.PrepareImport: "view",
+    asked.ListPrunable: "run",
+    asked.Prune: "run",
+    asked.ProposeProject: "run",
+    asked.ReadInterpreter: "run",
+    asked.FindProjectFiles: "run",
+    asked.CheckProjectPaths: "run",
+    asked.FindEntryPoints: "run",
+    asked.MatchEntryPoint: "view",
+    asked.ListNamedEntryPoints: "run",
+    asked.ListEntryPointKinds: "run",
+    asked.ListInputNames: "run",
+    asked.ReadSource: "run",
+    asked.ListCheckpointEvents: "run",
+    asked.CheckProject: "run",
+    asked.FindWriteTarget: "run",
+    asked.CheckWriteTarget: "run",
+    asked.OpenWriteTarget: "run",
+    asked.CheckImports: "run",
+    asked.HideProjectSecrets: "run",
+    asked.Redact: "view",
+    asked.ReadSizes: "view",
+    asked.ListDrafts: "view",
+    asked.CheckCheckpoint: "run",
+    asked.CheckNewRun: "run",
+    asked.ListNextUnits: "run",
+    asked.ListNewEffects: "run",
+    asked.ListCodeChanges: "run",
+    asked.CheckCommit: "run",
+    asked.CompareCode: "run",
+    asked.ReadCodeDifference: "run",
+    asked.ReadWorkers: "view",
+    asked.DeliverAnswer: "run",
+    asked.Prewarm: "run",
+}
+
+
+def refuse_actor(request: asked.Request[Any]) -> None:
+    """Raise HostRefusal if the present actor has no right to ask this."""
+    # A stored check starts nothing.
+    may = "view" if getattr(request, "only_stored", False) else PERMISSIONS[type(request)]
+    actor = present_actor()
+    if actor.kind == ActorKind.TERMINAL:
+        return
+    is_allowed = has_right(actor.user, may) if actor.kind == ActorKind.USER else may == "view"
+    if not is_allowed:
+        raise asked.HostRefusal("host.not_permitted", kind=type(request).__name__)
+
+
+def refuse_requester(job: Job) -> None:
+    """Raise JobRefused if the person who requested the job has no right to run any more.
+
+    A job that was requested at a terminal names nobody.
+    """
+    if job.requester_key is None and job.requested_by is None:
+        return
+    if not has_right(job.requested_by, "run"):
+        raise asked.JobRefused("job.requester_not_permitted")
+
+
 # Requests of other machines.
 
 # The fields of requests that are paths. What answers checks ``path`` and ``typed`` against allowed folders.
@@ -69,9 +152,10 @@ PATHS = ("folder", "interpreter", "environment_file", "location_path")
 def checked(request: asked.Request[Any]) -> asked.Request[Any]:
     """Return a request that came over the network, as it may be answered.
 
-    Raises HostAway if it names rows of another host, whose paths lead elsewhere here, and HostRefusal if it
-    names a path, or a project with one, that this machine must not open.
+    Raises HostAway if it names rows of another host, whose paths lead elsewhere here, and HostRefusal if its
+    sender has no right to it, or if it names a path, or a project with one, that this machine must not open.
     """
+    refuse_actor(request)
     own, key = Host.own(), host_of(request)
     if own is None or key not in (None, own.pk):
         raise asked.HostAway("host.away", host=str(own or ""))

@@ -32,7 +32,7 @@ from viewer.host_requests import HostAway, HostRefusal, Request, decoded, decode
 from viewer.messages.message import UserMessage, message_from
 from viewer.models import Host
 from viewer.models.hosts import HostRequest
-from viewer.records.audit import acting_for, actor_as_data
+from viewer.records.audit import ActorKind, acting_for, actor_as_data
 
 logger = logging.getLogger(__name__)
 
@@ -230,8 +230,7 @@ def _answer_row(key: UUID) -> None:
     if not rows.filter(taken_at=None).update(taken_at=Now()):
         return
     row = rows.get()
-    with acting_for(row.actor):
-        reply, refused_as = _reply_to(row)
+    reply, refused_as = _reply_to(row)
     rows.update(reply=reply, refused_as=refused_as)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, '')", [_channel(key)])
@@ -243,7 +242,8 @@ def _reply_to(row: HostRequest) -> tuple[bytes, str]:
         kind = getattr(asked, row.kind, None)
         if not (isinstance(kind, type) and issubclass(kind, Request)):
             raise HostRefusal("host.unknown_request", kind=row.kind)
-        return encoded(answer(checked(decoded(bytes(row.data), kind)))), ""
+        with acting_for(row.actor or {"kind": ActorKind.SERVER, "name": ""}):
+            return encoded(answer(checked(decoded(bytes(row.data), kind)))), ""
     except HostRefusal as refusal:
         return encoded(refusal.message.as_data()), type(refusal).__name__
     except Exception:

@@ -1,6 +1,7 @@
 """Sends each request to the machine that has what it names: this one, or another host.
 
-Over the network, a host answers only for its own rows and in its allowed folders (``viewer.host.permitted``).
+A host answers only what the sender has a right to, and over the network only for its own rows and in its
+allowed folders (``viewer.host.permitted``).
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from django.utils.translation import gettext as _
 from viewer import host_requests as asked
 from viewer.host import answers
 from viewer.host.jobs import savers  # noqa: F401 - registers how locations open checkpoint savers
-from viewer.host.permitted import host_of
+from viewer.host.permitted import host_of, refuse_actor
 from viewer.host.registration import claim_unregistered
 from viewer.messages.message import UserMessage
 from viewer.models import Host
@@ -27,6 +28,7 @@ def answer(
 
     ``report`` receives the progress of an import on this machine.
     """
+    refuse_actor(request)
     if not settings.IS_DATABASE_SHARED:
         return answers.answer(request, report)
     own, key = Host.own(), host_of(request) or host

@@ -68,6 +68,9 @@ CATALOG: dict[str, str] = {
         " renamed, replaced or removed while the run wrote there."
     ),
     "job.never_started": _("The run was not started, and nothing was called. Start it again."),
+    "job.requester_not_permitted": _(
+        "The account that requested this no longer has the permission to run. Nothing was started."
+    ),
     "job.other_host": _("The location and the project are on different hosts."),
     "job.program_crashed": _("The run's program crashed: %(name)s (%(words)s)."),
     "job.program_exited": _("The run's program exited with status %(status)d before it reported a result."),
@@ -201,6 +204,7 @@ CATALOG: dict[str, str] = {
     # What another machine does not do.
     "host.away": _("The host %(host)s does not answer."),
     "host.failed": _("The host %(host)s failed to answer. Its log says why."),
+    "host.not_permitted": _("The host refuses %(kind)s: the account has no permission for it."),
     "host.path_refused": _(
         "%(path)s is outside the folders that may be opened there (CHECKPOINT_ROOTS): %(roots)s"
     ),

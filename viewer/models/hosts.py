@@ -154,7 +154,7 @@ class HostRequest(models.Model):
     # The name of its class in viewer/host_requests.py, and the request as bytes.
     kind = models.CharField(max_length=100)
     data = models.BinaryField()
-    # Whose act it is, for the audit trail (viewer/records/audit.py).
+    # Whose act it is (viewer/records/audit.py). The host checks what they may ask.
     actor = models.JSONField(null=True, blank=True)
     created_at = models.DateTimeField(db_default=Now())
     # When the host began to answer. A request that was given up is deleted before.

@@ -266,6 +266,8 @@ class Job(Metered):
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="jobs"
     )
+    # The key of requested_by, also after that account was deleted. None at the terminal.
+    requester_key = models.PositiveBigIntegerField(null=True, blank=True, editable=False)
     branch = models.CharField(max_length=300, blank=True)
     # The runner's request (viewer/records/runner_requests.py), and the plan that was shown.
     request = models.JSONField(default=dict)
@@ -330,6 +332,12 @@ class Job(Metered):
 
     def get_absolute_url(self) -> str:
         return reverse("job", args=[self.id])
+
+    def save(self, *args: Any, **options: Any) -> None:
+        """Save the row. A new one records the key of its requester."""
+        if self._state.adding:
+            self.requester_key = self.requested_by_id
+        super().save(*args, **options)
 
     @property
     def folder(self) -> Path:

@@ -148,6 +148,18 @@ def _drain(descriptor: int) -> bool:
 listener = Listener()
 
 
+def notifications_arrive() -> bool:
+    """Whether a notification that a connection of Django sends arrives at one that listens.
+
+    A pooler may give it to another client. Raises DatabaseError.
+    """
+    with postgresql.connected() as session, connection.wrap_database_errors:
+        session.execute(f"LISTEN {CHANNEL}")
+        with connection.cursor() as cursor:
+            cursor.execute(f"NOTIFY {CHANNEL}")
+        return any(True for _one in session.notifies(timeout=SELF_TEST_SECONDS, stop_after=1))
+
+
 class RowChanges:
     """Changes of rows by any process, this one included. ``descriptor`` becomes readable with each."""
 

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -35,18 +36,33 @@ sink = logging.getLogger("forkline.audit")
 
 @dataclass
 class Actor:
-    """Who acts, and from which address."""
+    """Who acts, and from which address. ``user`` is the account of a person with a login."""
 
     kind: str
     name: str
     address: str = ""
+    user: User | None = None
     # What a request opened, as ``opens`` named it, and how many entries it has stored.
     opened: tuple[Audited, str, str] | None = None
     recorded: int = 0
 
 
-# Who has sent the present request. None at the terminal.
+# Who has sent the present request. None at the terminal, and for what the program does unasked.
 acting: ContextVar[Actor | None] = ContextVar("acting", default=None)
+# Whether nobody is at the terminal of this process.
+_is_unattended = False
+
+
+def act_unattended() -> None:
+    """Have this process act for nobody unless a request says so, as the web server and the worker do."""
+    global _is_unattended  # noqa: PLW0603
+    _is_unattended = True
+
+
+def present_actor() -> Actor:
+    """Return who acts: the sender of a request, a person at the terminal, or the program itself."""
+    itself = Actor(ActorKind.SERVER, "") if _is_unattended else Actor(ActorKind.TERMINAL, _account())
+    return acting.get() or itself
 
 
 def record(
@@ -55,7 +71,7 @@ def record(
     """Store an entry about the present actor, in the present transaction."""
     if not settings.AUDIT:
         return
-    actor = acting.get() or Actor(ActorKind.TERMINAL, _account())
+    actor = present_actor()
     entry = AuditEntry.objects.create(
         actor_kind=actor.kind,
         actor=_text(actor.name, 150),
@@ -84,19 +100,18 @@ def act_as_link(key: int) -> None:
         actor.kind, actor.name = ActorKind.SHARE, str(key)
 
 
-def actor_as_data() -> dict[str, str] | None:
-    """Return the present actor for another host, which records what it does; None without an audit trail."""
-    if not settings.AUDIT:
-        return None
-    actor = acting.get() or Actor(ActorKind.TERMINAL, _account())
-    return {"kind": actor.kind, "name": actor.name, "address": actor.address}
+def actor_as_data() -> dict[str, Any]:
+    """Return the present actor for another host, which checks and records what it does for them."""
+    actor = present_actor()
+    user = actor.user.pk if actor.user else None
+    return {"kind": actor.kind, "name": actor.name, "address": actor.address, "user": user}
 
 
 @contextmanager
-def acting_for(data: Mapping[str, str] | None) -> Iterator[None]:
+def acting_for(data: Mapping[str, Any]) -> Iterator[None]:
     """Within the block, act for the sender of a request, as ``actor_as_data`` described it."""
-    actor = Actor(data["kind"], data["name"], data.get("address", "")) if data else None
-    token = acting.set(actor)
+    user = User.objects.filter(pk=data["user"]).first() if data.get("user") else None
+    token = acting.set(Actor(data["kind"], data["name"], data.get("address", ""), user))
     try:
         yield
     finally:

@@ -35,6 +35,13 @@ def can_run(user: User | AnonymousUser) -> bool:
     return user.has_perm(RIGHT)
 
 
+def has_right(user: User | None, may: May) -> bool:
+    """Whether the account exists, is active and has this right. Rights by location belong here as well."""
+    if user is None or not user.is_active:
+        return False
+    return may == "view" or can_run(user)
+
+
 def can_share(user: User | AnonymousUser) -> bool:
     """Whether the user can create share links, which requires the setting SHARING and the right to run."""
     return settings.SHARING and can_run(user)

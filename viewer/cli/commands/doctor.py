@@ -32,6 +32,7 @@ from viewer.host.projects import engine_version, python_version
 from viewer.host_requests import JobRefused
 from viewer.messages.translation import translate
 from viewer.models import BucketObject, Job, Project
+from viewer.postgresql.notifications import notifications_arrive
 from viewer.presentation.hosts import away_text, shown_hosts
 from viewer.records import bucket
 from viewer.records.prices import read_price_file
@@ -139,6 +140,24 @@ def _of_server() -> CheckResult:
     text = _("%(database)s answers: PostgreSQL %(version)s, %(encoding)s.")
     values = {"database": name, "version": version, "encoding": encoding}
     return CheckResult("database", "ok", text % values)
+
+
+def of_notifications() -> Iterator[CheckResult]:
+    """Check that PostgreSQL's notifications arrive. A database of SQLite has none."""
+    if not postgresql.is_used():
+        return
+    try:
+        arrive = notifications_arrive()
+    except DatabaseError as error:
+        yield CheckResult("notifications", "error", failure_text(error) or str(error))
+        return
+    text = _("PostgreSQL's notifications arrive.")
+    if not arrive:
+        text = _(
+            "PostgreSQL's notifications do not arrive, so each process asks the server four times a second."
+            " Behind a pooler of connections, set DATABASE_DIRECT_URL to the address of the server itself."
+        )
+    yield CheckResult("notifications", "ok" if arrive else "warning", text)
 
 
 def of_jobs() -> Iterator[CheckResult]:
@@ -271,7 +290,7 @@ def _handle_doctor(options: Mapping[str, Any]) -> Output:
     found += database
     if all(one.state == "ok" for one in database):
         prepare_data_folder()
-        found += [*of_jobs(), *of_projects(), *of_hosts(), *of_stores(), *of_bucket()]
+        found += [*of_notifications(), *of_jobs(), *of_projects(), *of_hosts(), *of_stores(), *of_bucket()]
     worst = max((one.state for one in found), key=lambda state: STATUS[state])
     endings = {
         "ok": _("No problems found."),

@@ -146,9 +146,12 @@ LOG_TAIL_CHARACTERS = 8 * 1024
 LOG_READ_BYTES = 8 * LOG_TAIL_CHARACTERS
 
 
-def redactor_of(project: Project | None) -> Redactor:
-    """A function that returns a copy of a JSON value without secrets, also those of this project."""
-    known = known_secrets(secrets_for(project))
+def redactor_of(project: Project | None, started_with: str = "") -> Redactor:
+    """A function that returns a copy of a JSON value without secrets, also those of this project.
+
+    Raises JobRefused as ``secrets_for`` does.
+    """
+    known = known_secrets(secrets_for(project, started_with))
 
     def redact(value: Any) -> Any:
         return redact_value(storable(value), known)

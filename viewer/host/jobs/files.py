@@ -89,6 +89,13 @@ class LocalJobStorage:
     def write_request(self, request: Mapping[str, Any]) -> None:
         write_private_file(self.path / REQUEST, json.dumps(request).encode())
 
+    def read_request(self) -> dict[str, Any]:
+        try:
+            found = json.loads((self.path / REQUEST).read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
     def write_stored_copy(self, data: bytes) -> None:
         write_private_file(self.path / STORED, data)
 
@@ -268,6 +275,9 @@ class JobStorage(Protocol):
         """The size of the files in bytes, without the runner's scratch folder."""
 
     def write_request(self, request: Mapping[str, Any]) -> None: ...
+
+    def read_request(self) -> dict[str, Any]:
+        """The request that the runner was given; empty if it cannot be read."""
 
     def write_stored_copy(self, data: bytes) -> None:
         """Store the copy of a pruned checkpoint from which the run starts."""

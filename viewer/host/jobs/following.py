@@ -13,15 +13,16 @@ from django.db.models import Max
 from viewer.data_folder.failures import folder_fault, is_full_disk
 from viewer.host.jobs import followed_job, processes
 from viewer.host.jobs.ending import finish, import_and_log
-from viewer.host.jobs.events import batches, clean_up, redactor_of, rows_of
-from viewer.host.jobs.files import storage_of
+from viewer.host.jobs.events import Redactor, batches, clean_up, redactor_of, rows_of
+from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.followed_job import POLL_SECONDS, FollowedJob, followed_rows, pace
 from viewer.host.jobs.processes import Cancellation, LostRunner, RunnerProcess
 from viewer.host.jobs.questions import deliver_missing, ingest
 from viewer.host.jobs.redact_again import redact_jobs_again
 from viewer.host.jobs.spool import SpoolEvent
 from viewer.host.jobs.starting import launch
-from viewer.models import Job, JobEvent
+from viewer.host_requests import JobRefused
+from viewer.models import Job, JobEvent, Project
 from viewer.records.limits import reached_shared_limit
 
 # The job's row, and runners of other processes, are polled less often.
@@ -68,16 +69,16 @@ def follow(job: Job, runner: RunnerProcess | None = None, leaves: Callable[[], b
     ``runner`` is None if another process started it; only that process can read its exit status. Also returns
     if a question waits and ``leaves`` is true. The runner waits on, and another process follows it.
     """
-    if job.project is not None:
-        redact_jobs_again(job.project)
+    storage = storage_of(job)
+    redact = redactor_of_run(job, storage)
     known_seq = JobEvent.objects.filter(job=job).aggregate(Max("seq"))["seq__max"] or 0
     importing = ThreadPoolExecutor(1, thread_name_prefix="import")
     with followed_rows.following(job.pk), importing as importer:
         state = FollowedJob(
             job,
-            storage_of(job),
+            storage,
             runner,
-            redactor_of(job.project),
+            redact,
             importer,
             known_seq,
             followed_job.LimitEnforcer(job, job_limits=dict(job.limits)),
@@ -93,6 +94,23 @@ def follow(job: Job, runner: RunnerProcess | None = None, leaves: Callable[[], b
                 state.disk_was_full = True
                 logger.exception("following job %s", job.pk)
                 stopping.wait(FULL_DISK_SECONDS)
+
+
+def redactor_of_run(job: Job, storage: JobStorage) -> Redactor:
+    """Return the redactor of a job that this machine has started.
+
+    It knows the secrets with which the run started, also if their file is no longer in the allowed folders.
+    """
+    try:
+        if job.project is not None:
+            redact_jobs_again(job.project)
+        return redactor_of(job.project)
+    except JobRefused as refused:
+        path = storage.read_request().get("environment_file")
+        if not isinstance(path, str):
+            raise
+        logger.warning("job %s is followed with the secrets of its start: %s", job.pk, refused)
+        return redactor_of(Project(environment_file=path), started_with=path)
 
 
 def follow_once(state: FollowedJob, leaves: Callable[[], bool]) -> bool:

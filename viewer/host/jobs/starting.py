@@ -32,7 +32,7 @@ from viewer.host.jobs.savers import copy_from_saver, is_in_saver
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import NotConfigured, unredacted_source
-from viewer.host.permitted import refusal_of, refuse_source
+from viewer.host.permitted import refusal_of, refuse_requester, refuse_source
 from viewer.host_requests import HostRefusal, JobRefused
 from viewer.models import Checkpoint, Job, Location, Project, RecordedCode
 from viewer.postgresql import rows_identity
@@ -122,6 +122,7 @@ def launch(job: Job) -> RunnerProcess | None:
         logger.warning("job %s was started before its row says so, and is followed", job.pk)
         return None
     try:
+        refuse_requester(job)
         project = runnable(job.project)
         refuse_outside(job)
         refuse_continued(job)
@@ -218,7 +219,8 @@ def write_files(job: Job, project: Project) -> Checkout | None:
         raise JobRefused("saver.no_runs")
     if job.kind == Job.Kind.FORK:
         copy_from_saver(storage, request, job.checkpoint)
-    storage.write_request(request)
+    # Its secrets are redacted for as long as the run is followed.
+    storage.write_request({**request, "environment_file": project.environment_file})
     if is_stored(job.request):
         if job.checkpoint is None:
             raise JobRefused("job.stored_copy_missing")

@@ -21,6 +21,7 @@ from viewer.host.registration import heartbeats, register
 from viewer.management.command import ForklineCommand
 from viewer.models import Host
 from viewer.presentation.hosts import warnings_of
+from viewer.records.audit import act_unattended
 from viewer.validation import HOST_NAME, number_option, one_line
 
 # Each job is a process of its own.
@@ -70,6 +71,7 @@ class Command(ForklineCommand):
             self.say(["ok"])
             return
         prepare_data_folder()
+        act_unattended()
         hold(options["lifeline"])
         # Jobs under way continue, as each runner has its own session.
         call_at_signal((signal.SIGTERM, signal.SIGINT), stopping.set)
