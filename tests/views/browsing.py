@@ -11,6 +11,7 @@ from viewer.records.permissions import May
 from viewer.web.login_links import teammate
 
 Open = Callable[..., Page]
+FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 @contextmanager
@@ -33,3 +34,10 @@ def opening(browser: Browser, site: str, right: May | None = "run") -> Iterator[
     yield open_in_browser
     for context in opened:
         context.close()
+
+
+def resize(page: Page, width: int, height: int = 900) -> None:
+    """Show the top of the page in a window of this size, after what scripts change for it."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.evaluate("scrollTo(0, 0)")
+    page.evaluate(FRAMES)
