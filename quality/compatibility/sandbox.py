@@ -22,12 +22,15 @@ MAX_SECONDS = 300
 MAX_RECORDINGS = 25
 # These kinds have files besides their store: knowledge or memory.
 KEEP_BESIDE = ("knowing", "remembering", "remembering apart")
+# In this kind, the model calls a tool.
+USED_TOOL = "used tool"
 # If an engine fails to write checkpoints of such a run, a run by Forkline is the starting point.
 RETAKEN = {
     "json": "press_parts:with_json",
     "pydantic": "press_parts:with_pydantic",
     "hierarchical": "press_orders:hierarchical",
     "conditional": "press_orders:conditional",
+    USED_TOOL: "press_parts:with_class_tool",
 }
 # The files of the recorded projects.
 RECORDED = {".py", ".jsonc", ".yaml", ".toml"}
@@ -88,6 +91,7 @@ class Sandbox:
 
     def _record(self, folder: Path, kind: str, provider: str) -> None:
         with model_server() as model, self.recorder(folder, kind, provider, model) as child:
+            model.calls_tools = int(kind == USED_TOOL)
             child.wait(MAX_SECONDS)
             if child.returncode:
                 raise Failed(
@@ -95,15 +99,16 @@ class Sandbox:
                 )
         reason = failed_write((folder / "log.txt").read_text(errors="replace"))
         if reason and kind in RETAKEN and provider == "json":
-            self._record_again(folder, RETAKEN[kind])
+            self._record_again(folder, kind)
             (folder / OURS).write_text(f"recorded by Forkline's own run, as CrewAI gives up: {reason}")
 
-    def _record_again(self, folder: Path, entry_point: str) -> None:
+    def _record_again(self, folder: Path, kind: str) -> None:
         """Record with a run started by Forkline, which writes checkpoints that the engine alone cannot."""
         shutil.rmtree(folder / "store", ignore_errors=True)
         events = {"events": ["task_started", "task_completed", "task_failed"]}
-        request = children.new_run_request(folder / "store", "crew", entry_point, INPUTS, events)
+        request = children.new_run_request(folder / "store", "crew", RETAKEN[kind], INPUTS, events)
         with model_server() as model:
+            model.calls_tools = int(kind == USED_TOOL)
             succeeded(children.run(self.python, model, folder / "job", request))
 
     @contextlib.contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 WAITING = Path(__file__).resolve().parent / "prewarmed_process.py"
 # Set before imports, this gives every run a new process.
 COLD = {"PYTHONPATH"}
-MAX_SECONDS = 180
+MAX_SECONDS = 600
 SOCKET = "warm.socket"
 RUNNERS = Path(__file__).resolve().parents[2] / "viewer/runners"
 # Referenced until this process ends, as others may use them.

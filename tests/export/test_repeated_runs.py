@@ -3,7 +3,6 @@
 import ast
 import json
 import re
-import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -11,31 +10,18 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from tests.engine_runs.exported import exported, run_exported, run_in
 from tests.engine_runs.graphs import WarmGraphs
 from tests.engine_runs.newsroom import FAKE_KEY
-from tests.engine_runs.prewarmed import WarmPython, launched
+from tests.engine_runs.prewarmed import WarmPython
 from tests.imported import imported_location
 from tests.terminal import Terminal
-from viewer.models import Location, Run
+from viewer.models import Location
 from viewer.presentation.export import TESTS, file_name
 
 pytestmark = pytest.mark.django_db
 DEMO = Path(__file__).resolve().parents[2] / "demo"
 HOSTILE = "'''\"\"\"\\'\n%%bash\n!touch owned\n%run x\nimport os?\n</script>{{7*7}}\u2028"
-# pytest is not part of the project's environment.
-RUN_PYTEST = """
-import sys
-sys.path.append(sys.argv[2])
-import pytest
-sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-c", "/dev/null", sys.argv[1]]))
-"""
-RUN_CELLS = """
-import json, sys
-names = {"__name__": "__main__"}
-for cell in json.load(open(sys.argv[1]))["cells"]:
-    if cell["cell_type"] == "code":
-        exec(compile(cell["source"], cell["id"], "exec"), names)
-"""
 RECORD_THREAD = """
 import sys
 sys.path.insert(0, "src")
@@ -45,26 +31,6 @@ for message in sys.argv[2:]:
 """
 
 
-def run_in(python: WarmPython, project: Path, folder: Path, program: str, *arguments: str) -> tuple[int, str]:
-    """The exit status and output of a program in a project's environment and folder."""
-    script, log = folder / "program.py", folder / "program.log"
-    script.write_text(program)
-    # No model and no key.
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    status = launched(python, script, arguments, project, environment, log).wait(240)
-    return status, log.read_text()
-
-
-def exported(run: Run, name: str, folder: Path, entry_point: str) -> str:
-    """The path of an exported file with this entry point, which no project of the location names."""
-    file = folder / file_name(run, TESTS[name])
-    text = TESTS[name].write(run)
-    plain, quoted = ("ENTRY_POINT = ''", f"ENTRY_POINT = '{entry_point}'")
-    assert plain in text
-    file.write_text(text.replace(plain, quoted))
-    return str(file)
-
-
 def test_files_repeat_a_crew_in_its_project(
     warm_engine: WarmPython, written_stores: Path, settings: Any, tmp_path: Path
 ) -> None:
@@ -72,12 +38,11 @@ def test_files_repeat_a_crew_in_its_project(
     run = imported_location(written_stores / "article").runs.get()
     before = sorted((written_stores / "article").rglob("*"))
     file = exported(run, "pytest", tmp_path, "newsroom.crew:Newsroom")
-    site = sysconfig.get_path("purelib")
-    text = Path(file).read_text()
+    text = file.read_text()
     assert FAKE_KEY not in text and str(written_stores) not in text
     # Another output in the record is noticed.
-    Path(file).with_name("test_changed.py").write_text(text.replace('"task 1": "', '"task 1": "Other. '))
-    status, printed = run_in(warm_engine, DEMO, tmp_path, RUN_PYTEST, str(tmp_path), site)
+    file.with_name("test_changed.py").write_text(text.replace('"task 1": "', '"task 1": "Other. '))
+    status, printed = run_exported(warm_engine, DEMO, tmp_path)
     assert status == 1 and "1 failed, 1 passed" in printed and "task 1 differs" in printed, printed
     assert "FAILED" in printed and "test_changed.py::" in printed, printed
     assert sorted((written_stores / "article").rglob("*")) == before
@@ -95,13 +60,13 @@ def test_files_repeat_a_thread_with_its_turns_and_tools(
     run = imported_location(store).runs.get(key="one")
     reader.get(reverse("run", args=[run.uid]))
     run.refresh_from_db()
-    for name, program in (("pytest", RUN_PYTEST), ("notebook", RUN_CELLS)):
+    for name in TESTS:
         file = exported(run, name, tmp_path, "support.graph:graph")
-        status, printed = run_in(python, project, tmp_path, program, file, sysconfig.get_path("purelib"))
+        status, printed = run_exported(python, project, file)
         assert status == 0, printed
     # Answers that request another tool are another run.
-    Path(file).write_text(Path(file).read_text().replace("find_order", "other_tool"))
-    status, printed = run_in(python, project, tmp_path, RUN_CELLS, file)
+    file.write_text(file.read_text().replace("find_order", "other_tool"))
+    status, printed = run_exported(python, project, file)
     assert status == 1 and "AssertionError" in printed, printed
 
 

@@ -5,16 +5,18 @@ The file holds the record as JSON in string literals, so nothing of a checkpoint
 
 import ast
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from viewer.engines import engine_of
+from viewer.engines.protocol import Engine
 from viewer.engines.recorded_calls import RecordedCall
-from viewer.engines.reproduction import NotReproducible, RecordedRun
+from viewer.engines.reproduction import NotReproducible
+from viewer.engines.spans import Sources, Span
 from viewer.host_requests import MatchEntryPoint, ask
 from viewer.models import Run
-from viewer.presentation.spans import BranchSpans, branch_spans
+from viewer.presentation.spans import branch_spans
 from viewer.records.run_rows import branch_status
 from viewer.redaction import MARKER
 
@@ -26,15 +28,24 @@ ENDED = (Run.Status.COMPLETED, "waiting")
 
 def as_pytest(run: Run) -> str:
     """A pytest file. Raises NotReproducible."""
-    code, record, entry_point = _parts(run)
+    return pytest_file(*_parts(run))
+
+
+def as_notebook(run: Run) -> str:
+    """A Jupyter notebook. Raises NotReproducible."""
+    return notebook(*_parts(run))
+
+
+def pytest_file(engine: Engine[Any], record: Mapping[str, Any], entry_point: str) -> str:
+    """A pytest file that repeats this record."""
     return "\n".join(
         [
             '"""Repeats a run with its recorded answers: it calls no model and no tool, and sends nothing.',
             "",
-            *_about(run),
+            *_about(engine),
             '"""',
             "",
-            *code,
+            *_code(engine.name),
             "",
             *_record(record, entry_point),
             "",
@@ -47,20 +58,20 @@ def as_pytest(run: Run) -> str:
     )
 
 
-def as_notebook(run: Run) -> str:
-    """A Jupyter notebook. Raises NotReproducible."""
-    code, record, entry_point = _parts(run)
+def notebook(engine: Engine[Any], record: Mapping[str, Any], entry_point: str) -> str:
+    """A Jupyter notebook that repeats this record."""
     about = "\n".join(
-        ["# A run with its recorded answers", "", "No model and no tool is called.", "", *_about(run)]
+        ["# A run with its recorded answers", "", "No model and no tool is called.", "", *_about(engine)]
     )
     check = [
         "record = Record(json.loads(RECORD))",
         "outputs = run(ENTRY_POINT, record)",
         "record.check(outputs)",
     ]
+    code = (("code", _code(engine.name)), ("record", _record(record, entry_point)))
     cells = [
         {"cell_type": "markdown", "id": "about", "metadata": {}, "source": about},
-        *(_cell(name, lines) for name, lines in (("code", code), ("record", _record(record, entry_point)))),
+        *(_cell(name, lines) for name, lines in code),
         _cell("run", [*check, "outputs"]),
     ]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -77,25 +88,24 @@ def _cell(name: str, lines: list[str]) -> dict[str, Any]:
     return {"cell_type": "code", "id": name, "source": source, **empty}
 
 
-def _about(run: Run) -> list[str]:
+def _about(engine: Engine[Any]) -> list[str]:
     """What the file needs. It names nothing that a checkpoint holds."""
     return [
         "Exported from Forkline, which it does not need. Run it in the project's folder, in its environment:",
-        f"it needs {engine_of(run.location).title} and the project's code, and a test needs pytest.",
+        f"it needs {engine.title} and the project's code, and a test needs pytest.",
         f"Secrets in the record are {MARKER}. Keys of models are placeholders.",
         "Nodes and methods run as they are: what they do other than by models and tools happens again.",
     ]
 
 
-def _parts(run: Run) -> tuple[list[str], dict[str, Any], str]:
-    """The code, the record and the entry point. Raises NotReproducible."""
+def _parts(run: Run) -> tuple[Engine[Any], dict[str, Any], str]:
+    """The engine, the record and the entry point. Raises NotReproducible."""
     found = branch_spans(run, run.branch_names[0] if run.branch_names else "")
     engine = engine_of(run.location)
     head = found.checkpoints[-1] if found.checkpoints else None
-    recorded = engine.recorded_run(found.sources) if head and branch_status(head) in ENDED else None
-    if recorded is None or found.left_out:
+    if head is None or branch_status(head) not in ENDED or found.left_out:
         raise NotReproducible("export.not_reproducible")
-    return _code(engine.name), _recorded(found, recorded, run), _entry_point(run)
+    return engine, record_of(engine, found.sources, found.spans), _entry_point(run)
 
 
 def _code(engine: str) -> list[str]:
@@ -116,9 +126,12 @@ def _code(engine: str) -> list[str]:
     return ["from __future__ import annotations", "", *imports, *rest]
 
 
-def _recorded(found: BranchSpans, recorded: RecordedRun, run: Run) -> dict[str, Any]:
-    engine, calls = engine_of(run.location), dict[str, RecordedCall]()
-    for source in found.sources:
+def record_of(engine: Engine[Any], sources: Sources, spans: Sequence[Span]) -> dict[str, Any]:
+    """What a run was given, its answers and results, and its outputs. Raises NotReproducible."""
+    recorded, calls = engine.recorded_run(sources), dict[str, RecordedCall]()
+    if recorded is None:
+        raise NotReproducible("export.not_reproducible")
+    for source in sources:
         for call in engine.recorded_calls(source.contents):
             calls.setdefault(call.id, call)
     return {
@@ -132,7 +145,7 @@ def _recorded(found: BranchSpans, recorded: RecordedRun, run: Run) -> dict[str, 
                 "result": span.error if span.status == "failed" else span.answer,
                 "is_error": span.status == "failed",
             }
-            for span in found.spans
+            for span in spans
             if span.kind == "tool" and span.status != "open"
         ],
     }

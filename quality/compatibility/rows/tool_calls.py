@@ -8,7 +8,10 @@ from quality.compatibility.rows import Play, row
 from quality.compatibility.rows.crews import recorded_after
 from quality.compatibility.rows.flows import recorded_after_method
 from quality.compatibility.sandbox import Sandbox, holds, same
-from tests.engine_runs.runs import Ended, request_for
+from tests.engine_runs.runs import Ended, plan_for, request_for, saved_in
+from viewer.engines import engine_named
+from viewer.engines.plan import Edits
+from viewer.engines.spans import SpanSource
 
 RESULT, EDITED = "as recorded", "other"
 
@@ -150,6 +153,25 @@ def dry_run(sandbox: Sandbox) -> None:
     request = fork(sandbox, tool, recorded=[], choices={tool.name: "call"}, dry_run=True)
     run = sandbox.completed(request)
     same("decisions", decisions(run), {("refuse", False)})
+    same("called", sandbox.traced(), [])
+
+
+@row("tool calls", "a class, from the run's own checkpoints")
+def as_the_run_recorded_it(sandbox: Sandbox) -> None:
+    tool, engine = TOOLS["a class"], engine_named("crewai")
+    location, start, _before = recorded_after(sandbox, "used tool", 2)
+    sources = [
+        SpanSource(one.id, None, engine.contents_of(one.body)) for one in (start, saved_in(location)[-1])
+    ]
+    found = engine.recorded_tools(sources, plan_for(start, "crew", Edits()))
+    same("recorded", [(one.arguments, one.result) for one in found.calls], [(tool.arguments, "nothing")])
+    recorded = [{"tool": one.tool, "arguments": one.arguments, "result": RESULT} for one in found.calls]
+    sandbox.model.calls_tools = 1
+    request = request_for(start, location, entry_point=tool.entry_point)
+    tools = decided(tool, recorded=recorded, choices={tool.name: "recorded"})
+    run = sandbox.completed({**request, "options": {"tools": tools}})
+    same("decisions", decisions(run), {("recorded", False)})
+    same("results that the model was sent", set(results(sandbox)), {RESULT})
     same("called", sandbox.traced(), [])
 
 

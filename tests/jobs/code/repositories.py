@@ -1,8 +1,14 @@
 """Real git repositories for tests."""
 
+import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
+
+from viewer.host.jobs.checkout import check_out
+from viewer.host.jobs.environment import GUARD
+from viewer.models import Project
 
 IDENTITY = {
     f"GIT_{role}_{part}": value
@@ -33,6 +39,21 @@ def committed(folder: Path, *init: str, **files: str) -> str:
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "work", "--allow-empty")
     return git(folder, "rev-parse", "HEAD")
+
+
+def changed_since(source: Path, folder: Path, module: str) -> tuple[Path, dict[str, str]]:
+    """Commit a copy of a project, then break a module of it. Return the folder of the commit's checkout.
+
+    The variables keep a runner from importing anything of the copy.
+    """
+    project = shutil.copytree(source, folder / "project", ignore=shutil.ignore_patterns("__pycache__"))
+    commit = committed(project)
+    (project / module).write_text("raise RuntimeError('the present code')")
+    found = check_out(Project(folder=str(project)), commit, folder / "checkout")
+    guard = folder / "guard.json"
+    replaced = {"working_tree": str(found.top), "checkout": str(found.path)}
+    guard.write_text(json.dumps({"protected": [], **replaced}))
+    return found.of(project), {GUARD: str(guard)}
 
 
 def state_of(folder: Path) -> dict[str, tuple[int, bytes]]:

@@ -31,14 +31,21 @@ def fork(side: Side, graph: str, at: int, *answers: str, **tools: Any) -> Ended:
     return side.completed(request, *answers)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_repeated_call_of_an_agent_is_decided_about(way: str, store: Store, record_property: Any) -> None:
-    record_property(ROW, f"tool call of an agent, {way} ({store.name})")
-    side = store.recorded
-    side.run_langgraph("agents:agent", THREAD, [{"input": {"messages": ["Oslo"]}}], **{"async": True})
+@pytest.mark.parametrize(
+    ("graph", "way"),
+    [*(("agent", way) for way in WAYS), *(("synchronous", way) for way in list(WAYS)[:2])],
+)
+def test_a_repeated_call_of_an_agent_is_decided_about(
+    graph: str, way: str, store: Store, record_property: Any
+) -> None:
+    is_async = graph == "agent"
+    what = "tool call" if is_async else "synchronous tool call"
+    record_property(ROW, f"{what} of an agent, {way} ({store.name})")
+    side, graph = store.recorded, f"agents:{graph}"
+    side.run_langgraph(graph, THREAD, [{"input": {"messages": ["Oslo"]}}], **{"async": is_async})
     side.forget()
     tools, answers, decision, result = WAYS[way]
-    ended = fork(side, "agents:agent", BEFORE, *answers, **{"recorded": [WEATHER], **tools})
+    ended = fork(side, graph, BEFORE, *answers, **{"recorded": [WEATHER], **tools})
     assert [(one["decision"], one["asked"]) for one in ended.of("tool_decided")] == [
         (decision, bool(answers))
     ]

@@ -48,6 +48,13 @@ async def weather(town: str) -> str:
     return f"sunny in {town}"
 
 
+@tool("weather")
+def weather_at_once(town: str) -> str:
+    """Look up the weather of a town."""
+    ran("weather")
+    return f"sunny in {town}"
+
+
 @tool
 def tide(town: str) -> str:
     """Look up the tide of a town."""
@@ -56,6 +63,7 @@ def tide(town: str) -> str:
 
 
 agent = create_agent(FixedModel(), [weather])
+synchronous = create_agent(FixedModel(), [weather_at_once])
 both = create_agent(FixedModel(), [weather, tide])
 # As the adapter of MCP servers has what they declare of their tools.
 reading = create_agent(FixedModel(), [weather.model_copy(update={"metadata": {"readOnlyHint": True}})])

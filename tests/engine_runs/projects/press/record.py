@@ -51,6 +51,7 @@ KINDS = {
     "pydantic": ("press_parts:with_pydantic", TASKS, INPUTS),
     "converted": ("press_parts:with_converter", TASKS, INPUTS),
     "class tool": ("press_parts:with_class_tool", TASKS, INPUTS),
+    "used tool": ("press_parts:with_class_tool", TASKS, INPUTS),
     "hierarchical": ("press_orders:hierarchical", TASKS, INPUTS),
     "asynchronous": ("press_orders:asynchronous", TASKS, INPUTS),
     "joining": ("press_orders:joining", TASKS, INPUTS),
