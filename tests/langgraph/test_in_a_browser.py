@@ -12,7 +12,7 @@ from tests.imported import imported_location
 from tests.langgraph.conftest import copied, opened
 from tests.langgraph.databases import long_thread
 from tests.views.axe import findings
-from tests.views.browsing import Open, opening
+from tests.views.browsing import Open, opening, resize
 from viewer.engines.langgraph.threads.listing import MIN_CHECKPOINTS
 from viewer.models import Location
 
@@ -61,24 +61,21 @@ def test_the_rest_of_a_long_thread_is_listed_while_its_page_is_open(open_page: O
     assert location.runs.get().listed_count == count + 1
 
 
-def test_axe_finds_nothing(open_page: Open, addresses: dict[str, str]) -> None:
+def test_axe_finds_nothing_and_no_page_is_wider_than_the_screen(
+    open_page: Open, addresses: dict[str, str]
+) -> None:
     page = open_page("/")
-    found = []
+    found, wide = [], []
     for name, address in addresses.items():
         page.goto(address)
         if wrong := findings(page):
             found.append(f"{name}:\n{wrong}")
+        for width in (390, 768, 1440):
+            resize(page, width)
+            if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                wide.append((name, width))
+        resize(page, 1280, 720)
     assert not found, "\n".join(found)
-
-
-@pytest.mark.parametrize("width", [390, 768, 1440])
-def test_no_page_is_wider_than_the_screen(open_page: Open, addresses: dict[str, str], width: int) -> None:
-    page = open_page("/", viewport={"width": width, "height": 844})
-    wide = []
-    for name, address in addresses.items():
-        page.goto(address)
-        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            wide.append(name)
     assert wide == []
 
 

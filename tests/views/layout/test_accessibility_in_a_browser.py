@@ -13,7 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from tests.views.access.test_urls import ALL, BY_LINK, LOGIN, PUBLIC, addresses_at
 from tests.views.axe import faults_of, findings
-from tests.views.browsing import Open, opening
+from tests.views.browsing import Open, opening, resize
 from tests.views.forking import checked, checked_new_run
 from viewer.models import Checkpoint, Job, JobEvent, Location, Run
 from viewer.presentation.calls import recorded_calls_of
@@ -62,21 +62,25 @@ def test_empty_pages(open_page: Open, location: Location) -> None:
     assert faults_of(open_page("/"), {"locations": "/"}) == ""
 
 
-@pytest.mark.parametrize("width", [390, 1440])
-def test_model_calls(open_page: Open, crew_run: Run, width: int) -> None:
+def test_model_calls(open_page: Open, crew_run: Run) -> None:
     last = crew_run.checkpoints.filter(branch="main").latest("row")
     page = open_page("/")
-    page.set_viewport_size({"width": width, "height": 900})
     address = reverse("checkpoint-call", args=[last.pk, recorded_calls_of(last)[0].name])
     for shown in (reverse("checkpoint-calls", args=[last.pk]), address):
         page.goto(shown)
         open_everything(page)
+        check_at_widths(page)
+
+
+def check_at_widths(page: Page, height: int = 900) -> None:
+    """Check that a phone and a large screen show the page without faults and without scrolling sideways."""
+    for width in (390, 1440):
+        resize(page, width, height)
         assert findings(page) == ""
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("width", [390, 1440])
-def test_replays(open_page: Open, crew_run: Run, width: int) -> None:
+def test_replays(open_page: Open, crew_run: Run) -> None:
     last = crew_run.checkpoints.filter(branch="main").latest("row")
     call = recorded_calls_of(last)[0].name
     job = Job.objects.create(
@@ -92,12 +96,10 @@ def test_replays(open_page: Open, crew_run: Run, width: int) -> None:
         data = {"model": "gpt-4o", "attempt": number, "seconds": 0.5, **answer}
         JobEvent.objects.create(job=job, seq=number, kind="call_replayed", at=job.created_at, data=data)
     page = open_page("/")
-    page.set_viewport_size({"width": width, "height": 4000})
     for shown in (reverse("replay", args=[last.pk, call]), job.get_absolute_url()):
         page.goto(shown)
         open_everything(page)
-        assert findings(page) == ""
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        check_at_widths(page, 4000)
 
 
 @pytest.mark.parametrize("name", ["fork", "new-sweep", "resume"])
