@@ -180,6 +180,15 @@ class ReadBodies(Request[list[Body]], frozen=True):
     checkpoints: list[int]
 
 
+class CopyStore(Request[bytes], frozen=True):
+    """Return a compressed store with what a run from a checkpoint needs, for another host.
+
+    Raises NotReadable, also if anything would have to be redacted in it.
+    """
+
+    checkpoint: int
+
+
 # Locations
 
 

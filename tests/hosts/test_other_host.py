@@ -1,10 +1,12 @@
 """Forks on another host that has the same project, which see no file of the checkpoint's host."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.engine_runs.graphs import NODES, PROJECT, STORE, digests
 from tests.hosts.machines import Machine, created_database
 from tests.hosts.test_remote import PAGES, marks, wait_for, wait_for_status
 from tests.langgraph.postgresql.server import Server
@@ -20,9 +22,10 @@ location = Location.objects.get(pk=ask(OpenLocation(STORE), host=host.pk))
 location.project = Project.objects.create(
     host=host,
     folder=ROOT,
-    interpreter=sys.executable,
+    interpreter=PYTHON or sys.executable,
+    environment_file=ENVIRONMENT,
     confirmed_at=timezone.now(),
-    entry_points=["crew:build"],
+    entry_points=[ENTRY_POINT],
 )
 location.save()
 ask(ImportLocation(location.pk))
@@ -55,6 +58,19 @@ def messages(found):
 """
 
 
+def adding(
+    name: str,
+    store: Path,
+    folder: Path,
+    entry_point: str = "crew:build",
+    python: str = "",
+    environment: str = "",
+) -> str:
+    """Return code that adds a store of a host, with its project."""
+    values = name, str(store), str(folder), entry_point, python, environment
+    return f"NAME, STORE, ROOT, ENTRY_POINT, PYTHON, ENVIRONMENT = {values!r}\n{ADD}"
+
+
 @pytest.fixture(scope="module")
 def machines(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Machine]]:
     """Return two hosts with the same project and a location each, and a web server."""
@@ -71,8 +87,7 @@ def machines(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         found[name].start_worker()
         wait_for(web, name)
         store = copy_of(f"1.15.30/{kind}", found[name].root)
-        values = f"NAME, STORE, ROOT = {name!r}, {str(store)!r}, {str(found[name].root)!r}\n"
-        web.run(values + ADD)
+        web.run(adding(name, store, found[name].root))
     yield found
     for machine in found.values():
         machine.end()
@@ -243,3 +258,74 @@ result = str(stored.pk)
 """)
     wait_for_status(web, job, "failed")
     assert job not in marks(second)
+
+
+# A checkpoint of the thread "fan", and the location of the second host.
+THREAD = """
+from viewer.engines.plan import Edits
+from viewer.launching.other_host import other_locations
+from viewer.launching.preview import preview_launch
+from viewer.launching.requests import Accepted, ForkRequest
+from viewer.launching.start import start
+from viewer.records.bodies import body_of, stored_contents
+run = Run.objects.get(location__host__name="gpu-1", key="fan")
+ask(ImportRun(run.pk))
+checkpoint = run.checkpoints.order_by("row")[2]
+(on,) = other_locations(checkpoint)
+def preview(**more):
+    return preview_launch(ForkRequest(
+        checkpoint=checkpoint,
+        contents=stored_contents(checkpoint),
+        project=on.project,
+        entry_point="graphs:fan",
+        branch="dogs",
+        edits=Edits(state={"topic": "dogs"}),
+        on=on,
+        accepted=Accepted(losses="*", code="*", effects=True),
+        **more,
+    ))
+"""
+
+
+@pytest.fixture
+def threads(
+    web: Machine, machines: dict[str, Machine], recorded_threads: Path, graph_python: Path
+) -> Iterator[None]:
+    """Have both hosts a store of LangGraph, with the same project."""
+    for name in ("gpu-1", "gpu-2"):
+        root = machines[name].root
+        project = shutil.copytree(PROJECT, root / "graphs")
+        store = shutil.copytree(recorded_threads, root / "threads") / STORE
+        (root / "graphs.env").write_text(f"NODES_FILE={root / 'threads' / NODES}\n")
+        values = "graphs:fan", str(graph_python), str(root / "graphs.env")
+        web.run(adding(name, store, project, *values))
+    yield
+    web.run("Location.objects.filter(engine='langgraph').delete()")
+
+
+def test_a_thread_of_langgraph_runs_and_is_written_where_its_project_is(
+    web: Machine, machines: dict[str, Machine], threads: None
+) -> None:
+    first, second = (machines[name].root / "threads" for name in ("gpu-1", "gpu-2"))
+    before = digests(first)
+    said = web.run(f"{THREAD}result = [one.message for one in preview(into='thread').refusals]")
+    assert len(said) == 1 and "choose no other target" in said[0]
+    job = web.run(f"{THREAD}result = str(start(preview()).pk)")
+    wait_for_status(web, job, "succeeded")
+    assert digests(first) == before
+    assert sorted((second / NODES).read_text().split()) == ["end", "left", "right"]
+    host, key, location, notes = web.run(f"""
+from viewer.records.bodies import body_of
+job = Job.objects.get(pk={job!r})
+ask(ImportRun(job.run.pk))
+body = body_of(job.run.checkpoints.latest("row"))
+notes = body["checkpoint"]["channel_values"]["notes"]
+result = [job.host.name, job.run.key, job.run.location_id == job.location_id, notes]
+""")
+    assert (host, key, location) == ("gpu-2", job, True) and "end on dogs" in notes
+    # A secret that became known since.
+    secret = web.run(f"{THREAD}result = body_of(checkpoint)['checkpoint']['channel_values']['notes'][0]")
+    with open(machines["gpu-1"].root / "graphs.env", "a") as file:
+        file.write(f"TOKEN={secret}\n")
+    name, text = web.refused(f"{THREAD}ask(CopyStore(checkpoint.pk))")
+    assert name == "NotReadable" and "secrets do not leave their host" in text

@@ -13,14 +13,39 @@ from tests.hosts.failing_servers import NAME, FailingServer
 from tests.hosts.machines import Machine
 from tests.hosts.test_failures import ADD, FORK, address, failing, wait_for_status
 from tests.hosts.test_remote import stopped, wait_for
-from tests.langgraph.postgresql.server import OWNER, Server
+from tests.langgraph.postgresql.server import OWNER, Server, fill_with_threads
 from tests.real_stores import copy_of
 
 __all__ = ["failing"]
 
-SHARE = """
+# The location of the folder, and that of the database.
+FOLDER, THREADS = "Location.objects.get(engine='crewai')", "Location.objects.get(engine='langgraph')"
+SHARE = f"""
 from viewer.records.hosts import change_pool
-change_pool(Location.objects.get(), Pool.objects.get(name="shared"))
+change_pool({FOLDER}, Pool.objects.get(name="shared"))
+"""
+# A host that is silent counts as away at once.
+SILENT = "UPDATE viewer_host SET seen_at = now() - interval '1 hour' WHERE name = 'gpu-1'"
+# A database of LangGraph, in the same project.
+ADD_THREADS = f"""
+from django.utils import timezone
+shared = {FOLDER}
+threads = Location.objects.get(pk=ask(OpenLocation("postgresql:agents"), host=shared.host_id))
+threads.project = shared.project
+threads.save()
+ask(ImportLocation(threads.pk))
+run = threads.runs.get(key="fan-failed")
+ask(ImportRun(run.pk))
+from viewer.records.hosts import change_pool
+change_pool(threads, Pool.objects.get(name="shared"))
+"""
+RESET = f"""
+from viewer.records.hosts import change_pool
+Job.objects.all().delete()
+Host.objects.update(is_drained=False)
+location = {FOLDER}
+if location.pool is None:
+    change_pool(location, Pool.objects.get(name="shared"))
 """
 WAIT = """
 import time
@@ -45,7 +70,14 @@ class Cluster:
         self.root = folder / "shared"
         self.root.mkdir()
         (self.root / "go").touch()
-        variables = {"DATABASE_URL": url, "CHECKPOINT_ROOTS": str(self.root), "CANCEL_GRACE_SECONDS": "60"}
+        variables = {
+            "DATABASE_URL": url,
+            "CHECKPOINT_ROOTS": str(self.root),
+            "CANCEL_GRACE_SECONDS": "60",
+            "FAKE_ENGINES": "crewai langgraph",
+            # Each machine has loopback addresses of its own, so those of a pool's database are refused.
+            "POSTGRESQL_LOCATIONS": f"agents=host=0.0.0.0 port={failing.port} dbname=agents user={OWNER}",
+        }
         self.machines = [
             Machine(server, NAME, folder / name, variables=variables, pools=("shared",))
             for name in ("web", "gpu-1", "gpu-2")
@@ -87,13 +119,39 @@ class Cluster:
 
 @pytest.fixture
 def cluster(failing: FailingServer, server: Server, tmp_path: Path) -> Iterator[Cluster]:
+    """Return hosts that a test may kill, with a server of their own."""
     found = Cluster(tmp_path, server, failing)
     found.begin()
     yield found
     found.end()
 
 
-def test_any_host_of_the_pool_runs_a_job_and_each_once(cluster: Cluster) -> None:
+@pytest.fixture(scope="module")
+def module_cluster(
+    server_data: Path, server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    failing = FailingServer(server_data)
+    found = Cluster(tmp_path_factory.mktemp("cluster"), server, failing)
+    found.begin()
+    failing.execute("CREATE DATABASE agents")
+    fill_with_threads(f"host=127.0.0.1 port={failing.port} dbname=agents user={OWNER}")
+    yield found
+    found.end()
+    failing.end()
+
+
+@pytest.fixture
+def lasting(module_cluster: Cluster) -> Cluster:
+    """Return hosts that stay up, without jobs."""
+    module_cluster.web.run(RESET)
+    (module_cluster.root / "marks").unlink(missing_ok=True)
+    (module_cluster.root / "go").touch()
+    module_cluster.wait(f"PoolMember.objects.filter(location={FOLDER}, refusal__isnull=True).count() == 2")
+    return module_cluster
+
+
+def test_any_host_of_the_pool_runs_a_job_and_each_once(lasting: Cluster) -> None:
+    cluster = lasting
     (cluster.root / "go").unlink()
     jobs = [cluster.fork(f"fork-{number}") for number in range(8)]
     # Each host has four slots, and none is free before the file exists.
@@ -109,7 +167,9 @@ result = [one.running for one in shown_hosts()]
     assert cluster.marks == sorted(jobs)
 
 
-def test_a_job_is_started_nowhere_else_after_its_host_was_killed(cluster: Cluster) -> None:
+def test_a_job_is_started_nowhere_else_after_its_host_was_killed(
+    cluster: Cluster, failing: FailingServer
+) -> None:
     """Whether it was killed before or after it started the runner: only the row of the job is known."""
     (cluster.root / "go").unlink()
     cluster.web.run("Host.objects.filter(name='gpu-2').update(is_drained=True)")
@@ -126,6 +186,7 @@ result = str(job.pk)
 """)
     cluster.first.end()
     cluster.web.run("Host.objects.filter(name='gpu-2').update(is_drained=False)")
+    failing.execute(SILENT, NAME)
     cluster.wait("Location.objects.get().host.name == 'gpu-2'")
     queued = cluster.fork("queued")
     (cluster.root / "go").touch()
@@ -139,8 +200,11 @@ result = str(job.pk)
     assert cluster.web.run("result = Location.objects.get().host.name") == "gpu-2"
 
 
-def test_a_host_that_was_cut_off_starts_nothing_that_another_one_took(cluster: Cluster) -> None:
+def test_a_host_that_was_cut_off_starts_nothing_that_another_one_took(
+    cluster: Cluster, failing: FailingServer
+) -> None:
     with stopped(cluster.first):
+        failing.execute(SILENT, NAME)
         cluster.wait("Location.objects.get().host.name == 'gpu-2'")
         job = cluster.fork("one")
         wait_for_status(cluster.web, job, "succeeded")
@@ -151,12 +215,13 @@ def test_a_host_that_was_cut_off_starts_nothing_that_another_one_took(cluster: C
     assert cluster.web.run("result = Location.objects.get().host.name") == "gpu-2"
 
 
-def test_a_job_whose_pool_was_left_waits_for_the_host_of_its_location(cluster: Cluster) -> None:
+def test_a_job_whose_pool_was_left_waits_for_the_host_of_its_location(lasting: Cluster) -> None:
+    cluster = lasting
     with stopped(cluster.first), stopped(cluster.second):
         job = cluster.web.run("""
 from viewer.records.hosts import change_pool
 from viewer.records.queue import claimants
-location = Location.objects.select_related("project").get()
+location = Location.objects.select_related("project").get(engine="crewai")
 by_any = claimants(location, None)
 assert "queued_in" in by_any
 job = Job.objects.create(kind="fork", location=location, branch="one", project=location.project, **by_any)
@@ -167,16 +232,8 @@ result = str(job.pk)
     assert cluster.host_of(job) == "gpu-1" and cluster.marks == [job]
 
 
-def test_a_drained_host_claims_nothing_and_the_others_do(cluster: Cluster) -> None:
-    cluster.web.run("Host.objects.filter(name='gpu-1').update(is_drained=True)")
-    jobs = [cluster.fork(f"fork-{number}") for number in range(3)]
-    for job in jobs:
-        wait_for_status(cluster.web, job, "succeeded")
-    assert {cluster.host_of(job) for job in jobs} == {"gpu-2"} and cluster.marks == sorted(jobs)
-    cluster.wait("Location.objects.get().host.name == 'gpu-2'")
-
-
-def test_two_hosts_that_claim_the_same_jobs_get_each_once(cluster: Cluster) -> None:
+def test_two_hosts_that_claim_the_same_jobs_get_each_once(lasting: Cluster) -> None:
+    cluster = lasting
     cluster.web.run("Host.objects.update(is_drained=True)")
     jobs = [cluster.fork(f"fork-{number}") for number in range(20)]
     claim = """
@@ -192,6 +249,33 @@ result = [str(job.pk) for job in Job.objects.order_by("created_at") if job.claim
     of_first, of_second = claimed[0] | claimed[2], claimed[1] | claimed[3]
     assert {cluster.host_of(job) for job in of_first} <= {"gpu-1"}
     assert {cluster.host_of(job) for job in of_second} <= {"gpu-2"}
+
+
+def test_a_drained_host_claims_nothing_and_the_others_do(lasting: Cluster) -> None:
+    cluster = lasting
+    cluster.web.run("Host.objects.filter(name='gpu-1').update(is_drained=True)")
+    jobs = [cluster.fork(f"fork-{number}") for number in range(3)]
+    for job in jobs:
+        wait_for_status(cluster.web, job, "succeeded")
+    assert {cluster.host_of(job) for job in jobs} == {"gpu-2"} and cluster.marks == sorted(jobs)
+    cluster.wait(f"{FOLDER}.host.name == 'gpu-2'")
+
+
+def test_any_host_of_the_pool_runs_the_jobs_of_a_database(lasting: Cluster) -> None:
+    cluster = lasting
+    cluster.web.run(ADD_THREADS)
+    cluster.wait(f"PoolMember.objects.filter(location={THREADS}, refusal__isnull=True).count() == 2")
+    reader = cluster.web.run(f"result = {THREADS}.host.name")
+    (other,) = {"gpu-1", "gpu-2"} - {reader}
+    cluster.web.run(f"Host.objects.filter(name={reader!r}).update(is_drained=True)")
+    job = cluster.web.run(f"""
+from viewer.launching.start import start_job
+threads = {THREADS}
+checkpoint = threads.runs.get(key="fan-failed").checkpoints.latest("row")
+result = str(start_job(checkpoint, threads.project, Job.Kind.FORK, "one", {{}}, []).pk)
+""")
+    wait_for_status(cluster.web, job, "succeeded")
+    assert cluster.host_of(job) == other and cluster.marks == [job]
 
 
 def test_on_a_server_that_does_not_say_which_one_it_is_the_reading_host_runs_the_jobs(
@@ -243,6 +327,7 @@ def test_after_a_failover_no_other_host_starts_what_may_have_been_started(
             standby.promote()
             assert standby.execute("SELECT status FROM viewer_job", NAME) == [("queued",)]
             standby.execute("UPDATE viewer_host SET is_drained = false", NAME)
+            standby.execute(SILENT, NAME)
             cluster.wait("Location.objects.get().host.name == 'gpu-2'")
             assert (
                 cluster.web.run("""

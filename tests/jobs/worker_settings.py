@@ -6,6 +6,7 @@ from pathlib import Path
 from checkpoint_site.settings import *  # noqa: F403
 
 FAKE_RUNNERS = Path(__file__).resolve().parent / "fake_runners"
-JOB_RUNNERS = {"crewai": FAKE_RUNNERS / os.environ["FAKE_RUNNER"]}
+_ENGINES = os.environ.get("FAKE_ENGINES", "crewai").split()
+JOB_RUNNERS = dict.fromkeys(_ENGINES, FAKE_RUNNERS / os.environ["FAKE_RUNNER"])
 PREWARM_MODULES = {"crewai": "tiny_engine"}
 PREWARM = "TINY_WARM" in os.environ

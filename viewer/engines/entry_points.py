@@ -94,6 +94,8 @@ class RootKind:
     max_listed: int = 0
     # Its runs read the checkpoint at its location: a stored copy is not enough.
     needs_source: bool = False
+    # A run on another host gets a copy of what it needs of the store, and is published to this fork target.
+    target_on_other_host: str = ""
     # Its runs can write to a folder of JSON files.
     writes_folders: bool = True
     # Only the last checkpoint of a run can be resumed.

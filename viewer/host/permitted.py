@@ -34,7 +34,7 @@ OWNERS: dict[str, tuple[Any, Any]] = {
     "question": (Question, Coalesce("job__host", "job__location__host")),
 }
 # Requests about a run from a checkpoint in a project.
-OF_PROJECT = (asked.CheckCheckpoint, asked.ListNewEffects)
+OF_PROJECT = (asked.CheckCheckpoint, asked.ListNewEffects, asked.ListNextUnits)
 
 
 def host_of(request: asked.Request[Any]) -> int | None:
@@ -69,6 +69,7 @@ def _host_of_draft(key: int) -> int | None:
 PERMISSIONS: dict[type[asked.Request[Any]], May] = {
     asked.ReadBody: "view",
     asked.ReadBodies: "view",
+    asked.CopyStore: "run",
     asked.FindStores: "run",
     asked.CompletePath: "run",
     asked.ListDatabases: "view",

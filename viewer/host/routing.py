@@ -86,6 +86,7 @@ WITHOUT_HOST: dict[type[asked.Request[Any]], Callable[[UserMessage], Any]] = {
 # The refusals that the callers of these requests expect.
 REFUSALS: dict[type[asked.Request[Any]], type[asked.HostRefusal]] = {
     asked.ReadBody: asked.NotReadable,
+    asked.CopyStore: asked.NotReadable,
     asked.OpenLocation: asked.UnknownLocation,
     asked.ChangePath: asked.UnknownLocation,
     asked.RemoveLocation: asked.WouldBeLost,

@@ -1,7 +1,8 @@
 """Forks on another host that has the same project: where one can run, and why it cannot.
 
-Only what the rows hold leaves a host. So a fork starts from the stored copy of the checkpoint, if nothing was
-redacted in it, and writes to a location of the other host, never to that of the checkpoint.
+A fork starts from the stored copy of the checkpoint, or from a copy of what it needs of its store, which the
+other host asks for. Nothing may have to be redacted in either. It writes to a location of the other host,
+never to that of the checkpoint.
 """
 
 from collections.abc import Sequence
@@ -73,6 +74,9 @@ def check_other_host(request: ForkRequest) -> OtherHostCheck:
             "Another host starts from the stored copy with the project's own code: name the entry point."
         )
         refusals.append(Refusal(Code.ENTRY_POINT, text, "entry-point", _("Entry point")))
+    if request.into not in ("", request.target_on_other_host):
+        text = _("On another host, a fork is always written to the location there: choose no other target.")
+        refusals.append(Refusal(Code.PUBLISH, text, "into"))
     if _has_secret(request):
         host = request.checkpoint.location.host
         text = _("Your edits contain a secret of %(host)s, and secrets do not leave their host.")

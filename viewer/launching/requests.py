@@ -15,7 +15,7 @@ from viewer.engines import engine_named, engine_of, engine_with
 from viewer.engines.editable import NO_SETTINGS, EditableMessage, RunSettings
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Edits
-from viewer.engines.protocol import Contents, Engine
+from viewer.engines.protocol import Contents, Engine, kind_of
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.engines.runner_request import CheckpointSettings, Options
 from viewer.engines.tool_calls import ToolChoice
@@ -171,11 +171,16 @@ class ForkRequest(CheckpointRequest):
         return self.on or self.checkpoint.location
 
     @property
+    def target_on_other_host(self) -> str:
+        """The fork target to which it is published on another host; empty if it needs none."""
+        return kind_of(self.engine, self.contents.kind).target_on_other_host if self.on else ""
+
+    @property
     def run_options(self) -> Options:
         """The options that the runner reads, and where the fork is published."""
         chosen = super(ForkRequest, self).run_options
-        if self.into:
-            chosen["into"] = self.into
+        if into := self.target_on_other_host or self.into:
+            chosen["into"] = into
         return chosen
 
 

@@ -224,6 +224,10 @@ CATALOG: dict[str, str] = {
         "The stored copy of this checkpoint lacks what was redacted, and secrets do not leave their host."
         " Fork it on its own host, or choose another checkpoint."
     ),
+    "other_host.redacted_store": _(
+        "A run from this checkpoint needs something that has a secret, or that cannot be searched for"
+        " secrets, and secrets do not leave their host. Fork it on its own host."
+    ),
     # Why a host of a pool runs nothing at a location, or why a location cannot be in a pool.
     "pool.large_project": _(
         "The project has more than %(most)d files of source, so other hosts cannot compare it."

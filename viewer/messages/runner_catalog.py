@@ -333,6 +333,9 @@ MESSAGES = {
     ),
     "langgraph.nothing_left": _("Nothing is left to run in this thread."),
     "langgraph.nothing_waits": _("No interrupt waits for an answer at this checkpoint."),
+    "langgraph.too_large_to_send": _(
+        "A run from this checkpoint needs more than %(most)d MB of its store, so it can only run on its host."
+    ),
     "saver.answer_too_large": _("The checkpoint saver returned too much at once."),
     "saver.failed": _("The checkpoint saver raised %(kind)s."),
     "saver.malformed": _("The checkpoint saver returned something that is no list of checkpoints."),

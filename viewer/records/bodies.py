@@ -51,14 +51,18 @@ def _compressed(checkpoint: Checkpoint) -> tuple[bytes, UserMessage | None]:
 def copy_to_send(checkpoint: Checkpoint) -> bytes:
     """The JSON of the stored copy from which another host starts a run. Raises NotReadable.
 
-    Nothing may have been redacted in it.
+    Nothing may have been redacted in it. If the run gets a copy of the store, it is what the source has.
     """
-    if kind_of(engine_of(checkpoint.location), checkpoint.entity).needs_source:
+    kind = kind_of(engine_of(checkpoint.location), checkpoint.entity)
+    if kind.target_on_other_host:
+        data = stored_bytes(checkpoint)
+    elif kind.needs_source:
         raise NotReadable("other_host.needs_source")
-    copy = getattr(checkpoint, "stored_copy", None)
-    if copy is None or copy.fingerprint or not copy.has_body:
-        raise NotReadable("other_host.no_copy")
-    data = zstandard.ZstdDecompressor().decompress(bucket.read(copy))
+    else:
+        copy = getattr(checkpoint, "stored_copy", None)
+        if copy is None or copy.fingerprint or not copy.has_body:
+            raise NotReadable("other_host.no_copy")
+        data = zstandard.ZstdDecompressor().decompress(bucket.read(copy))
     if MARKER.encode() in data or MARKER in checkpoint.source_key:
         raise NotReadable("other_host.redacted_copy")
     return data

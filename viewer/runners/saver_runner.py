@@ -1,12 +1,13 @@
-"""Reads the checkpoint saver of a project, or deletes checkpoints with the engine's own.
+"""Reads the checkpoint saver of a project, deletes checkpoints with the engine's own, or copies some.
 
 <the project's interpreter> saver_runner.py serve <folder> <module:name> <end>
 <the project's interpreter> saver_runner.py copy <folder> <module:name> <end> <checkpoint key> <new file>
 <the project's interpreter> saver_runner.py prune <end>
+<the project's interpreter> saver_runner.py send <end>
 
 ``serve`` answers at the Unix socket that is its standard input. ``copy`` writes an SQLite file. ``prune``
-lists or deletes what the request on its standard input names. All end when the pipe ``end`` is closed.
-forkline_langgraph/saver_reader.py and forkline_langgraph/pruning.py document what they do.
+lists or deletes what the request on its standard input names, and ``send`` writes an SQLite file for another
+host. All end when the pipe ``end`` is closed. The modules that are imported below document what they do.
 """
 
 import os
@@ -15,10 +16,11 @@ import sys
 # Before the engine is imported, which reads it once: values may then only name classes that hold data.
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"
 
-from forkline_langgraph import pruning, saver_reader
+from forkline_langgraph import pruning, saver_reader, sending
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]
-    is_prune = arguments[0] == "prune"
+    function = {"prune": pruning.pruned, "send": sending.written}.get(arguments[0])
+    status = saver_reader.answer(arguments[1], function) if function else saver_reader.main(arguments)
     # Without waiting for threads of the project, such as those of aiosqlite.
-    os._exit(pruning.main(*arguments[1:]) if is_prune else saver_reader.main(arguments))
+    os._exit(status)

@@ -49,15 +49,19 @@ class Server:
         """Create a database with the recorded tables, on which the reader has SELECT and nothing else."""
         with self.connected("postgres") as connection:
             connection.execute(f"CREATE DATABASE {database}")
-        lines = (RECORDED / "lg12_postgres.sql").read_text().splitlines(keepends=True)
-        # Older clients do not know these commands.
-        dump = "".join(line for line in lines if not line.startswith(("\\restrict", "\\unrestrict")))
-        options = ["-q", "-v", "ON_ERROR_STOP=1", "-d", self.connection(database, OWNER)]
-        command = [installed_program("psql"), *options]
-        subprocess.run(command, input=dump, text=True, check=True, stdout=subprocess.DEVNULL)
+        fill_with_threads(self.connection(database, OWNER))
         with self.connected(database) as connection:
             tables = "checkpoints, checkpoint_blobs, checkpoint_writes"
             connection.execute(f"GRANT SELECT ON {tables} TO {READER}")
+
+
+def fill_with_threads(connection: str) -> None:
+    """Create the recorded tables in an empty database."""
+    lines = (RECORDED / "lg12_postgres.sql").read_text().splitlines(keepends=True)
+    # Older clients do not know these commands.
+    dump = "".join(line for line in lines if not line.startswith(("\\restrict", "\\unrestrict")))
+    command = [installed_program("psql"), "-q", "-v", "ON_ERROR_STOP=1", "-d", connection]
+    subprocess.run(command, input=dump, text=True, check=True, stdout=subprocess.DEVNULL)
 
 
 @contextmanager

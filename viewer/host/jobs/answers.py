@@ -8,7 +8,17 @@ from viewer import host_requests as asked
 from viewer.data_folder import workers
 from viewer.engines import engine_named
 from viewer.host.answers import _answer, _location
-from viewer.host.jobs import checkout, code, git, preflight, prewarm, questions, retention, thread_pruning
+from viewer.host.jobs import (
+    checkout,
+    code,
+    git,
+    preflight,
+    prewarm,
+    questions,
+    retention,
+    savers,
+    thread_pruning,
+)
 from viewer.host.jobs.environment import conflict_of, runnable
 from viewer.host.jobs.events import redactor_of
 from viewer.host.jobs.redact_again import redact_jobs_again
@@ -17,6 +27,12 @@ from viewer.host.locations.importing import redact_stored
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location, PreflightCheck, Project, Question, RecordedCode
 from viewer.records.locations import deletes_threads
+
+
+@_answer.register
+def _(request: asked.CopyStore) -> bytes:
+    checkpoints = Checkpoint.objects.select_related("location__project", "run")
+    return savers.store_to_send(checkpoints.get(pk=request.checkpoint))
 
 
 @_answer.register

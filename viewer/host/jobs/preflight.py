@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextvars import copy_context
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -27,7 +28,7 @@ from viewer.host.jobs.environment import runnable, runner_program, start_error
 from viewer.host.jobs.events import Redactor, redactor_of
 from viewer.host.jobs.files import JobStorage, preflight_storages, storage_of
 from viewer.host.jobs.processes import LostRunner, RunnerProcess, outcome_of_exit
-from viewer.host.jobs.savers import copy_from_saver
+from viewer.host.jobs.savers import copy_from_saver, sends_store, source_in, store_of_other_host
 from viewer.host.jobs.spool import SpoolEvent
 from viewer.host.jobs.starting import permissions_of, start_runner
 from viewer.host.permitted import refuse_source
@@ -138,12 +139,20 @@ def start_check(check: PreflightCheck, kind: str = "preflight", edits: Edits | N
     )
     if checkpoint and request["checkpoint"].get("stored"):
         copy = copy_to_send(checkpoint) if _is_on_other_host(check) else stored_bytes(checkpoint)
-        storage.write_stored_copy(copy)
         request["checkpoint"]["source"] = storage.stored_copy
+        if _is_on_other_host(check) and sends_store(checkpoint):
+            copy = store_of_other_host(checkpoint)
+            request["checkpoint"]["source"] = source_in(storage.stored_copy, checkpoint)
+            # As with a copy of a saver's thread, the runner does not look at the location itself.
+            request["location"] = LocationTarget(path=storage.stored_copy, store_kind="saver")
+        storage.write_stored_copy(copy)
     copy_from_saver(storage, request, checkpoint)
     storage.write_request(request)
     location = checkpoint.location if checkpoint else None
     engine = engine_name(location) if location else ""
+    if _is_on_other_host(check):
+        # This machine has no connection of that name.
+        location = None
     return start_runner(
         storage, project, is_preflight=True, engine=engine, location=location, checkout=checkout
     )
@@ -242,7 +251,9 @@ def start_in_background(check: PreflightCheck) -> None:
         if check.pk in _running:
             return
         _running.add(check.pk)
-    threading.Thread(target=_run_and_log, args=(check,), name=f"preflight-{check.pk}", daemon=True).start()
+    # Another host checks the rights of the person who asked.
+    arguments, name = (_run_and_log, check), f"preflight-{check.pk}"
+    threading.Thread(target=copy_context().run, args=arguments, name=name, daemon=True).start()
 
 
 def run_check(check: PreflightCheck) -> None:

@@ -28,7 +28,13 @@ from viewer.host.jobs.events import clean_up, redactor_of
 from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.pools import refusal_to_run
 from viewer.host.jobs.processes import RunnerProcess
-from viewer.host.jobs.savers import copy_from_saver, is_in_saver
+from viewer.host.jobs.savers import (
+    copy_from_saver,
+    is_in_saver,
+    sends_store,
+    source_in,
+    store_of_other_host,
+)
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import NotConfigured, unredacted_source
@@ -36,6 +42,7 @@ from viewer.host.permitted import refusal_of, refuse_requester, refuse_source
 from viewer.host_requests import HostRefusal, JobRefused
 from viewer.models import Checkpoint, Job, Location, Project, RecordedCode
 from viewer.postgresql import rows_identity
+from viewer.records.audit import ActorKind, acting_for
 from viewer.records.bodies import copy_digest, copy_to_send, stored_bytes, stored_contents
 from viewer.records.runner_requests import ACCEPTED, REPEATABLE_EDITS, store_kind_of
 from viewer.redaction import MARKER
@@ -70,7 +77,10 @@ def request_of(job: Job, checkout: Checkout | None = None) -> Request:
         request["contents"] = _contents_to_score(job.checkpoint)
         return request
     if is_stored(request):
-        request["checkpoint"] = {**request["checkpoint"], "source": storage_of(job).stored_copy}
+        source = storage_of(job).stored_copy
+        if job.is_on_other_host and job.checkpoint and sends_store(job.checkpoint):
+            source = source_in(source, job.checkpoint)
+        request["checkpoint"] = {**request["checkpoint"], "source": source}
     return request
 
 
@@ -122,27 +132,40 @@ def launch(job: Job) -> RunnerProcess | None:
         logger.warning("job %s was started before its row says so, and is followed", job.pk)
         return None
     try:
-        refuse_requester(job)
-        project = runnable(job.project)
-        refuse_outside(job)
-        refuse_continued(job)
-        refuse_other_code(job, project)
-        checkout = write_files(job, project)
-        code.record(job, project, checkout)
-        runner = start_runner(
-            storage_of(job),
-            project,
-            engine=engine_name(job.location),
-            location=job.location,
-            checkout=checkout,
-        )
-        job.record_process(runner.pid)
-        return runner
+        with acting_for(actor_of(job)):
+            return _started_runner(job)
     except (HostRefusal, OSError) as error:
         job.end(Job.Status.FAILED, error=start_error(error))
         # The request contains the user's input. Nothing of the project ran, so the log has no secret of it.
         clean_up(job, redactor_of(None))
         return None
+
+
+def actor_of(job: Job) -> dict[str, Any]:
+    """Return the person who requested a job, or a terminal, as its actor: other hosts check their rights."""
+    if job.requested_by is None:
+        return {"kind": ActorKind.TERMINAL, "name": ""}
+    return {"kind": ActorKind.USER, "name": job.requested_by.get_username(), "user": job.requested_by.pk}
+
+
+def _started_runner(job: Job) -> RunnerProcess:
+    """Check a claimed job, and start its runner. Raises HostRefusal, OSError."""
+    refuse_requester(job)
+    project = runnable(job.project)
+    refuse_outside(job)
+    refuse_continued(job)
+    refuse_other_code(job, project)
+    checkout = write_files(job, project)
+    code.record(job, project, checkout)
+    runner = start_runner(
+        storage_of(job),
+        project,
+        engine=engine_name(job.location),
+        location=job.location,
+        checkout=checkout,
+    )
+    job.record_process(runner.pid)
+    return runner
 
 
 def refuse_outside(job: Job) -> None:
@@ -187,6 +210,9 @@ def refuse_other_code(job: Job, project: Project) -> None:
     target = job.request.get("location") or {}
     is_as_stored = (target.get("path"), target.get("store_kind")) == (location.path, location.store_kind)
     is_known = job.kind == Job.Kind.FORK and is_stored(job.request) and location.project_id == project.pk
+    kind, options = kind_of(engine_of(location), checkpoint.entity), job.request.get("options") or {}
+    # Never into a thread that is there.
+    is_known &= options.get("into", "") == kind.target_on_other_host
     source = checkpoint.location.project
     if not (is_known and is_as_stored and source and source.name == project.name):
         raise JobRefused("job.other_host")
@@ -227,6 +253,8 @@ def write_files(job: Job, project: Project) -> Checkout | None:
         copy = copy_to_send(job.checkpoint) if job.is_on_other_host else stored_bytes(job.checkpoint)
         if job.is_on_other_host and copy_digest(copy) != _accepted(job).get("copy"):
             raise JobRefused("other_host.copy_changed")
+        if job.is_on_other_host and sends_store(job.checkpoint):
+            copy = store_of_other_host(job.checkpoint)
         storage.write_stored_copy(copy)
     return checkout
 

@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import sqlite3
-import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from forkline_langgraph import entry_points, opening, saver_reader
+from forkline_langgraph import opening, saver_reader
 from forkline_langgraph.checkpoints import (
     HAS_OCTET_LENGTH,
     TASKS,
@@ -38,9 +37,9 @@ from forkline_langgraph.checkpoints import (
     unpacked,
 )
 from forkline_langgraph.publishing import LOCK_SECONDS, OneTransaction
-from forkline_langgraph.saver_reader import SaverReader, end_with_pipe, own_output
+from forkline_langgraph.saver_reader import SaverReader
 from forkline_langgraph.savers import InertSerializer, database_saver
-from forkline_runner.messages import Refused, message
+from forkline_runner.messages import Refused
 
 # A thread that was written to in the last minute may have a run.
 RECENT_SECONDS = 60
@@ -740,20 +739,3 @@ def _answer(plan: Plan, deleted: dict[str, set[Key]], *, is_deleted: bool) -> di
 
 def _by_id(key: Key) -> tuple[str, str]:
     return key[1], key[0]
-
-
-def main(end: str) -> int:
-    """Answer the request on the standard input. Return the exit status."""
-    end_with_pipe(int(end))
-    output = own_output()
-    try:
-        opening.take()
-        answer, status = pruned(json.load(sys.stdin)), 0
-    except Refused as refused:
-        answer, status = dict(refused.message), 1
-    except Exception as error:
-        answer, status = dict(message("saver.failed", kind=type(error).__name__)), 1
-    entry_points.close_loop()
-    with os.fdopen(output, "w") as file:
-        json.dump(answer, file)
-    return status

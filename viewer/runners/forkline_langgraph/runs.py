@@ -60,6 +60,10 @@ def _continues_copy(request: Request) -> bool:
 def _fork(request: Request, scratch: Path, reporter: Reporter) -> str:
     """Run a fork in a scratch store, and publish it if the request says so. Return the result."""
     store = scratch.parent / scratch_store.STORE
+    if request["checkpoint"].get("stored"):
+        # On another host, it is no draft there: what is paid for has to be published.
+        with publishing.opened(request["location"]):
+            pass
     result = _run_on_copy(request, scratch, store, reporter)
     if into := (request.get("options") or {}).get("into"):
         try:

@@ -21,6 +21,7 @@ import selectors
 import signal
 import socket
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +30,7 @@ from typing import Any
 
 import ormsgpack
 
-from forkline_langgraph import entry_points
+from forkline_langgraph import entry_points, opening
 from forkline_langgraph.checkpoints import InertObject, packed, unpacked
 from forkline_runner import project
 from forkline_runner.messages import Message, Refused, message
@@ -65,7 +66,8 @@ def main(arguments: Sequence[str]) -> int:
             key, target = others
             output = own_output()
             try:
-                _copy(stack.enter_context(opened(folder, saver)), key, Path(target))
+                count = _copy(stack.enter_context(opened(folder, saver)), key, Path(target))
+                os.write(output, json.dumps({"checkpoints": count}).encode())
             except (Exception, SystemExit) as error:
                 os.write(output, json.dumps(_message_of(error)).encode())
                 return 1
@@ -97,6 +99,24 @@ def end_with_pipe(end: int) -> None:
 def _wait_for_end(end: int) -> None:
     os.read(end, 1)
     os._exit(0)
+
+
+def answer(end: str, function: Callable[[Any], dict[str, Any]]) -> int:
+    """Print what a function returns for the request on the standard input, or the reason why it does not.
+
+    Return the exit status.
+    """
+    end_with_pipe(int(end))
+    output = own_output()
+    try:
+        opening.take()
+        found, status = function(json.load(sys.stdin)), 0
+    except Exception as error:
+        found, status = dict(_message_of(error)), 1
+    entry_points.close_loop()
+    with os.fdopen(output, "w") as file:
+        json.dump(found, file)
+    return status
 
 
 def _message_of(error: BaseException) -> Message:
@@ -460,11 +480,14 @@ def _received(source: socket.socket, size: int) -> bytes:
     return found
 
 
-def _copy(reader: SaverReader, key: str, target: Path) -> None:
-    """Write the thread of a checkpoint to a new SQLite file, as the engine's own saver stores it."""
+def _copy(reader: SaverReader, key: str, target: Path) -> int:
+    """Write the thread of a checkpoint to a new SQLite file, as the engine's own saver stores it.
+
+    Return the number of its checkpoints.
+    """
     outer, copied = key.rpartition("/")[0], 0
     with contextlib.closing(sqlite3.connect(target)) as file, file:
-        for statement in _TABLES:
+        for statement in TABLES:
             file.execute(statement)
         for thread in dict.fromkeys((outer, outer.rpartition("/")[0])):
             for row, one in reader.rows(thread) if thread else ():
@@ -483,6 +506,7 @@ def _copy(reader: SaverReader, key: str, target: Path) -> None:
                     _refuse_opaque(data)
                     written = (*own, task, index, channel, "msgpack", data)
                     file.execute("INSERT OR REPLACE INTO writes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", written)
+        return int(file.execute("SELECT count(*) FROM checkpoints").fetchone()[0])
 
 
 def _refuse_opaque(data: bytes) -> None:
@@ -495,7 +519,7 @@ def _refuse_opaque(data: bytes) -> None:
     ormsgpack.unpackb(data, ext_hook=check, option=ormsgpack.OPT_NON_STR_KEYS)
 
 
-_TABLES = (
+TABLES = (
     """
     CREATE TABLE checkpoints (
         thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL DEFAULT '', checkpoint_id TEXT NOT NULL,

@@ -57,7 +57,7 @@ def fill(
     that remember it. ``edited`` is the namespace of a state that will be edited, so that its tasks ask again.
     """
     for one in (address, *continued_checkpoints(source, address, with_memory=with_memory)):
-        _copy_checkpoint(source, target, one)
+        copy_checkpoint(source, target, one)
         rows = list(source.rows.writes(one))
         tasks = unfinished_tasks(rows)
         questions = [row for row in rows if row.task_id in tasks and row.channel in (ANSWERS, INTERRUPTS)]
@@ -94,7 +94,8 @@ def has_ancestors(scratch: sqlite3.Connection) -> bool:
     return named.fetchone() is not None
 
 
-def _copy_checkpoint(source: Source, target: sqlite3.Connection, address: CheckpointKey) -> None:
+def copy_checkpoint(source: Source, target: sqlite3.Connection, address: CheckpointKey) -> None:
+    """Copy a checkpoint without its writes, if the source has it."""
     if row := source.body(address):
         values = {
             "parent_checkpoint_id": row.parent_id or None,
@@ -124,7 +125,7 @@ def _copy_ancestors(source: Source, target: sqlite3.Connection, address: Checkpo
     while parent and parent not in seen:
         seen.add(parent)
         one = address._replace(checkpoint_id=parent)
-        _copy_checkpoint(source, target, one)
+        copy_checkpoint(source, target, one)
         _insert_writes(target, one, source.rows.writes(one))
         parent = source.rows.parent_of(one)
 
