@@ -36,8 +36,8 @@ from viewer.stores.protocol import Entry, IndexedRun, Snapshot
 
 # The newest runs, whose status is read at every change of the store: a pending write changes no head.
 MAX_WATCHED = 100
-# Those that the page of a new location shows first.
-MAX_FIRST = 50
+# Those whose status is read before the page of a new location shows them: about as many as a window has rows.
+MAX_FIRST = 25
 # Runs whose status is read in one batch, and the seconds of one import for runs of unknown status.
 DETAILS_BATCH, DETAILS_SECONDS = 250, 0.4
 # The same for their inputs, for which two checkpoints of each run are read.
