@@ -14,12 +14,17 @@ RUN = ("templates/runs", "templates/run_head", "templates/checkpoints", "static/
 FORM = ("templates/launch", "templates/edits", "templates/preflight", "static/css/jobs/fork.css")
 # What makes the page of each picture, besides what all pages have in common.
 SOURCES = {
+    "code": (*FORM, "templates/forks"),
     "fork": (*FORM, "templates/forks"),
     "locations": ("templates/home", "templates/run_list", "static/css/home.css"),
+    "pruned-threads": ("templates/pruning", "static/css/pruning.css"),
     "question": (*RUN, "templates/inbox", "templates/engines/langgraph"),
+    "replay": ("templates/calls", "static/css/runs/calls.css", "static/css/runs/compare.css"),
     "run": (*RUN, "templates/engines/crewai"),
     "running": (*RUN, "templates/live"),
+    "scores": ("templates/sweeps", "templates/collections", "static/css/jobs/sweeps.css"),
     "search": ("templates/search", "static/css/search.css"),
+    "several-runs": (*FORM, "templates/bulk", "static/css/jobs/bulk.css"),
     "share": ("templates/shares", "static/css/shares.css"),
     # Taken by make screens.
     "stops": (
@@ -29,6 +34,7 @@ SOURCES = {
         *("templates/compare", "templates/publishing", "templates/pruning"),
     ),
     "timeline": ("templates/timeline", "static/css/runs/timeline.css"),
+    "tools": (*FORM, "templates/forks"),
     "variations": ("templates/sweeps", "static/css/jobs/sweeps.css"),
 }
 

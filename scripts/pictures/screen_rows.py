@@ -1,8 +1,11 @@
 """The rows whose pages ``make screens`` takes, and those that the demo has not made itself."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from django.utils import timezone
@@ -10,6 +13,15 @@ from django.utils import timezone
 # The scores that the demo's forks are shown with, as a function of a project would give them.
 SCORES = {"shorter-draft": 0.82, "year-2030": 0.61}
 FUNCTION = "judge:headline"
+# The scores of forks of a collection: the note of an item, what was recorded and what the fork has.
+PAIRS = (
+    ("Reads well, keep it.", 0.74, 0.79),
+    ("Takes a source at its word.", 0.41, 0.68),
+    ("Longer than asked for.", 0.55, 0.62),
+    ("The headline names no year.", 0.80, 0.71),
+)
+EXPECTED = "AI checkpoints in 2026: keep one run, change one thing"
+SOURCES = Path(__file__).resolve().parents[2] / "demo/src/newsroom"
 DRAFT = """# AI checkpoints in 2026
 
 Forking used to mean copying a folder and hoping. Now the branch is drawn where it left."""
@@ -39,6 +51,12 @@ def shown_rows() -> dict[str, Any]:
         "location": forked.location,
         "job": Job.objects.order_by("created_at")[0],
         "scored": _scored_sweep(start),
+        "collected": _scored_collection(start),
+        "coded": _with_earlier_code(
+            article.select_related("run__location").get(branch="shorter-draft", units_done=3)
+        ),
+        "called": threads.filter(run__key="delivery-1002", step=1).latest("row"),
+        "selected": "&".join(f"run={run.uid}" for run in _top_level_runs()),
         # At another location, because nothing is pruned while a job runs.
         "question": _question(Checkpoint.objects.filter(location__path__endswith="/interview").latest("row")),
         "run_token": _token("run", str(forked.run.uid)),
@@ -66,21 +84,73 @@ def _scored_sweep(start: Any) -> Any:
     )
     for job in forks:
         Job.objects.filter(pk=job.pk).update(sweep=sweep, variation=job.branch.replace("-", " "))
-        end = start.run.checkpoints.filter(branch=job.branch).latest("row")
-        Job.objects.get_or_create(
-            idempotency_key=score_key(job),
-            defaults={
-                "kind": Job.Kind.SCORE,
-                "location": start.location,
-                "run": start.run,
-                "checkpoint": end,
-                "branch": job.branch,
-                "status": Job.Status.SUCCEEDED,
-                "request": {"function": FUNCTION},
-                "result": json.dumps(SCORES[job.branch]),
-            },
+        _score(
+            score_key(job), start.run.checkpoints.filter(branch=job.branch).latest("row"), SCORES[job.branch]
         )
     return sweep
+
+
+def _score(key: Any, end: Any, score: float) -> None:
+    """Have a job of this key score a result."""
+    from viewer.models import Job
+
+    values = {"location": end.location, "run": end.run, "checkpoint": end, "branch": end.branch}
+    values |= {"kind": Job.Kind.SCORE, "status": Job.Status.SUCCEEDED, "request": {"function": FUNCTION}}
+    Job.objects.get_or_create(idempotency_key=key, defaults={**values, "result": json.dumps(score)})
+
+
+def _scored_collection(start: Any) -> Any:
+    """Return the sweep of a collection whose forks have a score next to what was recorded."""
+    from viewer.models import Checkpoint, Job, Sweep
+    from viewer.records.collections import Subject, add_items, collection_named
+    from viewer.records.sweep_scores import recorded_key, score_key
+    from viewer.web.login_links import owner
+
+    found = Checkpoint.objects.filter(location__engine="crewai", is_branch_head=True).order_by("pk")
+    heads = found.exclude(state=Checkpoint.State.NO_COPY).select_related("run", "location")[: len(PAIRS)]
+    collection = collection_named("Hard cases", owner())
+    sweep, is_new = Sweep.objects.get_or_create(
+        name="Hard cases, openai/gpt-4.1",
+        defaults={"is_of_runs": True, "collection": collection, "score": FUNCTION},
+    )
+    for head, (note, before, after) in zip(heads if is_new else (), PAIRS, strict=False):
+        subject = Subject(head, title=f"{head.run}, {head.branch}")
+        add_items(collection, [subject], owner(), note=note, expected=EXPECTED)
+        values = {"location": head.location, "run": head.run, "checkpoint": head, "branch": "gpt-4.1"}
+        values |= {"kind": Job.Kind.FORK, "status": Job.Status.SUCCEEDED, "result": EXPECTED}
+        values |= {"plan": [{"action": "runs", "unit": "1"}], "steps_used": 1, "tokens": 421}
+        values |= {"started_at": timezone.now() - timedelta(seconds=3), "ended_at": timezone.now()}
+        job = Job.objects.create(sweep=sweep, **values)
+        _score(recorded_key(job), head, before)
+        _score(score_key(job), head, after)
+    return sweep
+
+
+def _with_earlier_code(checkpoint: Any) -> Any:
+    """Return the checkpoint. The job that wrote it has recorded the demo's code as of its first commit."""
+    from viewer.models import Job, RecordedCode
+
+    code = RecordedCode.of(checkpoint, checkpoint.location.project)
+    commits = _git("log", "--format=%H", "--", str(SOURCES)).split()
+    if code and commits:
+        lines = _git("ls-tree", "-r", commits[-1], str(SOURCES)).splitlines()
+        folder = SOURCES.parents[1]
+        digests = {line.split("\t")[1].removeprefix(f"{folder.name}/"): line.split()[2] for line in lines}
+        files = {name: digests.get(name, digest) for name, digest in code.files.items()}
+        earlier = RecordedCode.stored(files, commits[-1], is_dirty=False, is_complete=True)
+        Job.objects.filter(code=code, run=checkpoint.run).update(code=earlier)
+    return checkpoint
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(SOURCES.parents[2]), *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True).stdout
+
+
+def _top_level_runs() -> Any:
+    from viewer.models import Run
+
+    return Run.objects.top_level().filter(location__engine="crewai").order_by("pk")
 
 
 @contextmanager

@@ -56,6 +56,8 @@ def addresses(demo: ServedDemo) -> dict[str, str]:
 
 def take_all(demo: ServedDemo, run: str, fork: str, vary: str, **shown: str) -> None:
     """Take every picture, in every size and both themes. ``shown`` are pages that are only opened."""
+    from scripts.pictures.guide import take_guide
+
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(**launch_options())
         pages = log_in_everywhere(chromium, demo.link)
@@ -73,6 +75,7 @@ def take_all(demo: ServedDemo, run: str, fork: str, vary: str, **shown: str) -> 
         take(pages, "running", lambda page: None)
         group = start_variations(pages["light"], demo.site + vary)
         take(pages, "variations", lambda page: show_variations(page, group))
+        take_guide(pages, demo)
         chromium.close()
     record_sources(SOURCES.keys() - {"stops"})
 
@@ -120,7 +123,7 @@ def edit_fork(page: Page, address: str) -> None:
 
 def edit(page: Page, field: Locator, text: str) -> None:
     """Fill in a field and wait for the plan."""
-    with page.expect_response("**/fork/plan/"):
+    with page.expect_response("**/plan/"):
         field.fill(text)
     page.wait_for_function("() => !document.querySelector('.htmx-request')")
 
