@@ -188,7 +188,7 @@ def store_to_send(checkpoint: Checkpoint) -> bytes:
     try:
         refuse_source(checkpoint)
         with TemporaryDirectory(prefix="forkline-") as folder:
-            target = Path(folder).resolve() / "store.sqlite"
+            target = Path(folder).resolve() / "copied.sqlite"
             output = _written_store(checkpoint, str(target))
             _refuse_redacted(checkpoint, target, msgspec.json.decode(output, type=_Written).checkpoints)
             return compressed(target.read_bytes())
