@@ -239,7 +239,7 @@ ACTIONS: dict[str, Callable[..., Made]] = {
     "host-remove": _removed_host,
 }
 # They queue their jobs as a fork does (viewer/launching/start.py): their tests need an engine.
-AS_FORKS = {"publish", "replay", "replay-all", "compare-score"}
+AS_FORKS = {"publish", "replay", "replay-all", "collection-replay", "compare-score"}
 
 
 @pytest.mark.parametrize("name", sorted(set(ACTS) - {"login-link"} - AS_FORKS))

@@ -105,6 +105,64 @@ class RecordedCall:
         return max(0.0, (self.end - self.start).total_seconds()) if self.start and self.end else None
 
 
+def call_document(call: RecordedCall, *, is_whole: bool = False) -> dict[str, Any]:
+    """A call as plain values; with its messages, tools and parameters if ``is_whole``."""
+    usage = call.usage
+    document: dict[str, Any] = {
+        "name": call.name,
+        "id": call.id,
+        "model": call.model or None,
+        "agent": call.agent or None,
+        "started_at": call.start.isoformat() if call.start else None,
+        "seconds": call.seconds,
+        "tokens": usage.tokens or None,
+        "tokens_in": usage.tokens_in or None,
+        "tokens_out": usage.tokens_out or None,
+        "tokens_cached": usage.cached or None,
+        "error": call.error or None,
+        "answer": message_document(call.answer) if call.answer else None,
+    }
+    if is_whole:
+        document |= {
+            "is_conversation": call.is_conversation,
+            "messages": [message_document(message) for message in call.messages],
+            "tools": [
+                {"name": tool.name, "description": tool.description, "schema": tool.schema}
+                for tool in call.tools
+            ],
+            "parameters": dict(call.parameters),
+            "reported": dict(call.reported),
+        }
+    return document
+
+
+def message_document(message: CallMessage) -> dict[str, Any]:
+    """A message as plain values."""
+    document: dict[str, Any] = {"role": message.role, "text": message.text}
+    if message.name:
+        document["name"] = message.name
+    if message.answers:
+        document["answers"] = message.answers
+    if message.tools:
+        document["tools"] = [
+            {"id": tool.id, "name": tool.name, "arguments": tool.arguments} for tool in message.tools
+        ]
+    return document
+
+
+def answer_in(data: Mapping[str, Any]) -> CallMessage:
+    """The answer that the event of a replay reports."""
+    tools = [one for one in data.get("tools") or [] if isinstance(one, Mapping)]
+    return CallMessage(
+        "assistant",
+        str(data.get("text") or ""),
+        tools=tuple(
+            RequestedTool(str(one.get("name") or ""), one.get("arguments"), str(one.get("id") or ""))
+            for one in tools
+        ),
+    )
+
+
 def call_name(call_id: str) -> str:
     """The name of the call with this id: the id may hold any characters, the name only letters and digits."""
     return hashlib.sha256(call_id.encode(errors="replace")).hexdigest()[:12]

@@ -136,15 +136,24 @@ class TypedValues(TypedDict, total=False):
     context: dict[str, Any]
 
 
+class ScoredCall(TypedDict):
+    """The name of a call in its checkpoint, and the job whose answer is scored; empty for the recorded."""
+
+    name: str
+    job: str
+
+
 class Scoring(TypedDict, total=False):
     """Of a score: the project's function as ``module:name``, and what it is given, without secrets.
 
-    ``expected`` is the expected answer, for a function that has a parameter of this name.
+    ``expected`` is the expected answer, for a function that has a parameter of this name. ``scored_call``
+    says that the contents are those of a call.
     """
 
     function: str
     contents: dict[str, Any]
     expected: str
+    scored_call: ScoredCall
 
 
 class ReplayedCall(TypedDict):

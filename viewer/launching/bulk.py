@@ -134,9 +134,9 @@ def chosen_items(collection: Collection) -> list[Chosen]:
     return [Chosen(str(row.run), row) if row else Chosen(str(item), refusals=missing) for item, row in found]
 
 
-def size_error(chosen: Iterable[Chosen]) -> str:
+def size_error(checkpoints: Iterable[Checkpoint | None]) -> str:
     """Why these checkpoints are too large to be decoded at once; empty if they are not."""
-    size = sum(one.checkpoint.size for one in chosen if one.checkpoint)
+    size = sum(one.size for one in checkpoints if one)
     if size <= MAX_BYTES:
         return ""
     message = _("The selected checkpoints have %(size)s. At most %(most)s can start at once.")
@@ -255,7 +255,7 @@ class BulkPreview:
         if self.request.count > MAX_RUNS:
             message = _("%(count)d runs are selected. At most %(most)d can start at once.")
             return message % {"count": self.request.count, "most": MAX_RUNS}
-        if error := size_error(self.request.chosen):
+        if error := size_error(one.checkpoint for one in self.request.chosen):
             return error
         if self.request.score and (refusals := function_refusals(self.request.score)):
             return refusals[0].message

@@ -1,16 +1,21 @@
-"""Replays the model calls of a branch with the same models: a group of jobs, one for each call."""
+"""Replays model calls of a branch or a collection with the same models: a group of jobs, one for each."""
 
+import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
+from typing import Any
 
 from django.utils.translation import gettext as _
 
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.formats import short_size
-from viewer.host_requests import JobRefused
+from viewer.host_requests import HostRefusal, JobRefused, each_asked_once
+from viewer.launching.bulk import size_error
 from viewer.launching.findings import CheckedLaunch
-from viewer.launching.options import REPLAY_MODELS
+from viewer.launching.options import REPLAY_MODELS, SCORE
 from viewer.launching.refusals import (
     Code,
     LaunchRefused,
@@ -18,6 +23,7 @@ from viewer.launching.refusals import (
     away_host,
     copy_refusals,
     messages_of,
+    plan_changed,
     project_refusals,
 )
 from viewer.launching.replay import (
@@ -31,11 +37,15 @@ from viewer.launching.replay import (
     shown_models,
     step_refusals,
 )
-from viewer.launching.requests import CallsReplayRequest, ReplayRequest
+from viewer.launching.requests import LaunchRequest, ReplayRequest, matching_entry_point
 from viewer.launching.start import refusal_of
-from viewer.launching.sweep import Planned, start_group
-from viewer.models import Job, Sweep
+from viewer.launching.sweep import Planned, function_refusals, start_group
+from viewer.messages.translation import translate
+from viewer.models import Checkpoint, Collection, CollectionItem, Job, Location, Project, Sweep
+from viewer.records.bodies import calls_in, readable_contents
+from viewer.records.collections import checkpoints_of
 from viewer.records.runner_requests import REPEATABLE_EDITS
+from viewer.validation import shortened
 
 # Each is a job, and their answers are on one page.
 MAX_CALLS = 50
@@ -46,39 +56,135 @@ _BYTES_A_MESSAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
+class ChosenCall:
+    """A call by its name in a checkpoint, and the project in which it is replayed.
+
+    Without a ``call``, ``refusals`` say why there is none. ``label`` names it among the others.
+    """
+
+    label: str
+    name: str
+    checkpoint: Checkpoint | None
+    call: RecordedCall | None = None
+    project: Project | None = None
+    entry_point: str = ""
+    refusals: Sequence[Refusal] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallsReplayRequest(LaunchRequest):
+    """The replay of these ``calls``, each as in ReplayRequest.
+
+    ``project`` is that of all calls; None if they have several. ``checkpoint`` records all of them, or they
+    are items of the ``collection``. ``left_out`` is the number of older calls beyond the limit. ``score`` is
+    the function that scores the new answer of each call and the recorded one.
+    """
+
+    calls: Sequence[ChosenCall]
+    checkpoint: Checkpoint | None = None
+    collection: Collection | None = None
+    left_out: int = 0
+    replay_models: tuple[str, ...] = ()
+    times: int = 1
+    confirmed: int | None = None
+    score: str = ""
+
+
+def calls_of_branch(
+    checkpoint: Checkpoint, calls: Sequence[RecordedCall], project: Project | None, entry_point: str
+) -> dict[str, Any]:
+    """The fields of a request for the calls that a checkpoint records, which are those of its branch."""
+    chosen = [
+        ChosenCall(_label(f"{number}.", call), call.name, checkpoint, call, project, entry_point)
+        for number, call in list(enumerate(calls, 1))[-MAX_CALLS:]
+    ]
+    left_out = len(calls) - len(chosen)
+    return {"checkpoint": checkpoint, "project": project, "calls": chosen, "left_out": left_out}
+
+
+def calls_of_collection(collection: Collection) -> dict[str, Any]:
+    """The fields of a request for the calls in a collection, each in the project of its location."""
+    calls = collection.items.filter(kind=CollectionItem.Kind.CALL)
+    items = list(calls.order_by("-pk")[:MAX_CALLS])[::-1]
+    found = checkpoints_of(items)
+    rows = {row.pk: row for row in found.values()}
+    error, chosen = size_error(rows.values()), dict[int, ChosenCall]()
+    with each_asked_once():
+        for row in rows.values():
+            some = [item for item in items if item.pk in found and found[item.pk].pk == row.pk]
+            chosen |= _refused(some, error, row) if error else _read(some, row)
+    missing = [item for item in items if item.pk not in found]
+    chosen |= _refused(missing, _("It was not found here."))
+    projects = {one.project for one in chosen.values() if one.call}
+    return {
+        "collection": collection,
+        "project": projects.pop() if len(projects) == 1 else None,
+        "calls": [chosen[item.pk] for item in items],
+        "left_out": calls.count() - len(items),
+    }
+
+
+def _read(items: Sequence[CollectionItem], checkpoint: Checkpoint) -> dict[int, ChosenCall]:
+    """The calls of items of one checkpoint, by the keys of the items."""
+    project = checkpoint.location.project
+    try:
+        contents = readable_contents(checkpoint)
+        entry_point = matching_entry_point(contents, project)
+    except HostRefusal as error:
+        return _refused(items, translate(error), checkpoint)
+    calls = {call.name: call for call in calls_in(contents)}
+    lost = [item for item in items if item.part not in calls]
+    found = _refused(lost, _("The checkpoint does not record the call %s."), checkpoint)
+    for item in items:
+        if call := calls.get(item.part):
+            label = _label(f"{checkpoint.run},", call)
+            found[item.pk] = ChosenCall(label, call.name, checkpoint, call, project, entry_point)
+    return found
+
+
+def _refused(
+    items: Sequence[CollectionItem], message: str, checkpoint: Checkpoint | None = None
+) -> dict[int, ChosenCall]:
+    """The items, which are not replayed because of the message. It may name their part."""
+    return {
+        item.pk: ChosenCall(
+            str(item),
+            item.part,
+            checkpoint,
+            refusals=[Refusal(Code.CHECKPOINT, message.replace("%s", shortened(item.part)))],
+        )
+        for item in items
+    }
+
+
+def _label(prefix: str, call: RecordedCall) -> str:
+    return f"{prefix} {call.agent or call.model}".rstrip(" ,")
+
+
+@dataclass(frozen=True, slots=True)
 class CallMember:
-    """One of the calls, by its number in the checkpoint, and why it is not replayed."""
+    """One of the calls with the request for its replay, and why it is not replayed."""
 
-    number: int
-    request: ReplayRequest
+    chosen: ChosenCall
+    request: ReplayRequest | None
     refusals: Sequence[Refusal]
-
-    @property
-    def call(self) -> RecordedCall:
-        return self.request.call
 
     @property
     def messages(self) -> list[str]:
         return messages_of(self.refusals)
 
-    @property
-    def label(self) -> str:
-        """The number of the call, and the agent that made it."""
-        return " ".join(filter(None, [f"{self.number}.", self.call.agent or self.call.model]))
-
 
 @dataclass(kw_only=True)
 class CallsReplayPreview(CheckedLaunch):
-    """What is replayed, and what is not. ``left_out`` is the number of older calls beyond the limit."""
+    """What is replayed, and what is not."""
 
     request: CallsReplayRequest
     members: list[CallMember] = field(default_factory=list)
-    left_out: int = 0
 
     @cached_property
-    def starting(self) -> list[CallMember]:
-        """The calls that are replayed."""
-        return [one for one in self.members if not one.refusals]
+    def starting(self) -> list[ReplayRequest]:
+        """The requests of the calls that are replayed."""
+        return [one.request for one in self.members if one.request and not one.refusals]
 
     @cached_property
     def refused(self) -> list[CallMember]:
@@ -95,22 +201,42 @@ class CallsReplayPreview(CheckedLaunch):
         """What it does, with the number of calls."""
         return calls_sentence(self.calls)
 
+    @property
+    def sources(self) -> list[tuple[Location, Project | None, str, int]]:
+        """The locations of the calls, with the project and the entry point that replay them, and how many."""
+        found = Counter((one.checkpoint.location, one.project, one.entry_point) for one in self.starting)
+        return [(*source, count) for source, count in found.most_common()]
+
+    @property
+    def plan_digest(self) -> str:
+        """A digest of what is replayed. A form sends the digest of what it showed."""
+        plan = [
+            [one.checkpoint.pk, one.call.name, one.project and one.project.pk, one.entry_point]
+            for one in self.starting
+        ]
+        return sha256(json.dumps(plan).encode()).hexdigest()[:16]
+
 
 def preview_calls_replay(request: CallsReplayRequest) -> CallsReplayPreview:
     """Which calls are replayed, and why others or all cannot be."""
-    calls = list(enumerate(request.calls, 1))[-MAX_CALLS:]
-    size = sum(_estimated_bytes(call) for _number, call in calls)
+    size = sum(_estimated_bytes(one.call) for one in request.calls if one.call)
+    projects = list(dict.fromkeys(one.project for one in request.calls if one.call))
+    of_projects = {one: project_refusals(one, request.options) for one in projects}
+    is_of_one = request.project is not None or request.checkpoint is not None
+    members = [
+        _member(request, one, [] if is_of_one else of_projects.get(one.project, ())) for one in request.calls
+    ]
     preview = CallsReplayPreview(
         request=request,
-        members=[_member(request, *one) for one in calls] if size <= MAX_BYTES else [],
-        left_out=len(request.calls) - len(calls),
-        away=away_host(request.project),
+        members=members if size <= MAX_BYTES else [],
+        away=next(filter(None, map(away_host, projects)), None),
     )
     preview.checks = [
-        *copy_refusals(request.checkpoint),
-        *project_refusals(request.project, request.options),
+        *(copy_refusals(request.checkpoint) if request.checkpoint else ()),
+        *(of_projects.get(request.project, ()) if is_of_one else ()),
         *_model_refusals(request),
         *step_refusals(request.options),
+        *_score_refusals(request),
     ]
     if size > MAX_BYTES:
         message = _("The calls have %(size)s. At most %(most)s can be replayed at once.")
@@ -118,6 +244,8 @@ def preview_calls_replay(request: CallsReplayRequest) -> CallsReplayPreview:
         preview.checks.append(Refusal(Code.REPLAY, message % values))
     elif not preview.starting:
         message = _("This checkpoint records no call that can be replayed.")
+        if request.collection:
+            message = _("The collection has no model call that can be replayed.")
         preview.checks.append(Refusal(Code.REPLAY, message))
     return preview
 
@@ -128,19 +256,22 @@ def _estimated_bytes(call: RecordedCall) -> int:
     return texts + len(str(call.tools)) + len(str(call.parameters))
 
 
-def _member(request: CallsReplayRequest, number: int, call: RecordedCall) -> CallMember:
+def _member(request: CallsReplayRequest, chosen: ChosenCall, refusals: Sequence[Refusal]) -> CallMember:
+    call, checkpoint = chosen.call, chosen.checkpoint
+    if call is None or checkpoint is None:
+        return CallMember(chosen, None, chosen.refusals)
     one = ReplayRequest(
-        checkpoint=request.checkpoint,
+        checkpoint=checkpoint,
         call=call,
         messages=call_messages(call),
         tools=call_tools(call),
         parameters=call_parameters(call),
         replay_models=request.replay_models,
         times=request.times,
-        project=request.project,
-        entry_point=request.entry_point,
+        project=chosen.project,
+        entry_point=chosen.entry_point,
     )
-    return CallMember(number, one, list(content_refusals(one)))
+    return CallMember(chosen, one, [*refusals, *content_refusals(one)])
 
 
 def _model_refusals(request: CallsReplayRequest) -> Iterator[Refusal]:
@@ -150,18 +281,37 @@ def _model_refusals(request: CallsReplayRequest) -> Iterator[Refusal]:
     yield from count_refusals(len(request.replay_models) * request.times)
 
 
+def _score_refusals(request: CallsReplayRequest) -> list[Refusal]:
+    """Why the answers cannot be scored: each is compared with the recorded one, as a pair."""
+    if not request.score:
+        return []
+    found = function_refusals(request.score)
+    if len(request.replay_models) * request.times > 1:
+        message = _("A score compares one new answer with each recorded one: name one model, called once.")
+        found.append(Refusal(Code.SCORE, message, "score-function", str(SCORE.label)))
+    return found
+
+
 def replay_calls(preview: CallsReplayPreview) -> Sweep:
     """Queue a job for each call in one transaction, once per request key. Raises LaunchRefused."""
     request = preview.request
     if earlier := _started(request):
         return earlier
+    if request.seen_plan not in (None, preview.plan_digest):
+        raise plan_changed()
     if preview.refusals:
         raise LaunchRefused(preview.refusals)
     if request.confirmed not in (None, preview.calls):
         message = _("Confirm the number of model calls, and press the button again.")
         raise LaunchRefused([Refusal(Code.SEND_AGAIN, message)])
-    shown = shown_models(request.replay_models, request.project)
-    planned = [_planned(one, shown) for one in preview.starting]
+    shown = list(request.replay_models)
+    for project in dict.fromkeys(one.project for one in preview.starting):
+        shown = shown_models(shown, project)
+    planned = [
+        _planned(one.chosen.label, one.request, shown)
+        for one in preview.members
+        if one.request and not one.refusals
+    ]
     try:
         return start_group(
             ", ".join(shown),
@@ -170,6 +320,8 @@ def replay_calls(preview: CallsReplayPreview) -> Sweep:
             request.options,
             checkpoint=request.checkpoint,
             requested_by=request.requested_by,
+            score=request.score,
+            collection=request.collection,
         )
     except JobRefused as refused:
         if earlier := _started(request):
@@ -182,14 +334,14 @@ def _started(request: CallsReplayRequest) -> Sweep | None:
     return Sweep.objects.filter(idempotency_key=request.key).first()
 
 
-def _planned(member: CallMember, shown: Sequence[str]) -> Planned:
-    request, job_request = member.request, request_of(member.request, shown)
+def _planned(label: str, request: ReplayRequest, shown: Sequence[str]) -> Planned:
+    job_request = request_of(request, shown)
     # For the form that replays one of them again. Only the models were typed.
     kept = {name: value for name, value in job_request["call"].items() if name != "models"}
     if tuple(shown) == request.replay_models:
         kept["models"] = list(shown)
     return Planned(
-        member.label,
+        label,
         job_request["branch"],
         {**job_request, REPEATABLE_EDITS: {"call": kept}},
         [],

@@ -19,7 +19,7 @@ from viewer.engines.protocol import Contents, Engine, kind_of
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.engines.runner_request import CheckpointSettings, Options
 from viewer.engines.tool_calls import ToolChoice
-from viewer.host_requests import HostAway, Redact, ask
+from viewer.host_requests import HostAway, MatchEntryPoint, Redact, ask
 from viewer.launching.values import as_json
 from viewer.models import Checkpoint, Job, Location, Project, RecordedCode
 from viewer.models.jobs import EDITS
@@ -233,21 +233,6 @@ class ReplayRequest(LaunchRequest):
         return engine_of(self.checkpoint.location)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallsReplayRequest(LaunchRequest):
-    """The replay of the model ``calls`` that a checkpoint records, oldest first, each as in ReplayRequest."""
-
-    checkpoint: Checkpoint
-    calls: Sequence[RecordedCall]
-    replay_models: tuple[str, ...] = ()
-    times: int = 1
-    confirmed: int | None = None
-
-    @property
-    def engine(self) -> Engine[Any]:
-        return engine_of(self.checkpoint.location)
-
-
 @dataclass(frozen=True, slots=True)
 class Dimension:
     """One thing that the forks of a sweep differ in, with a value for each.
@@ -313,6 +298,15 @@ def redactor_of(project: Project | None) -> Callable[[Any], Any]:
             return None
 
     return redacted
+
+
+def matching_entry_point(contents: Contents, project: Project | None) -> str:
+    """Return the project's only entry point for a checkpoint with these contents; empty if unclear."""
+    if project is None:
+        return ""
+    names = list(project.entry_points)
+    asked = MatchEntryPoint(engine_of(contents).name, project.folder, names, contents.kind, contents.name)
+    return ask(asked, host=project.host_id)
 
 
 # Names a fork for its edits, and the forks of a sweep for what differs. No secret is part of a name.

@@ -308,13 +308,17 @@ def start_group(
 
 
 def _recorded_scoring(swept: Sweep, job: Job) -> Job | None:
-    """The job that scores the newest checkpoint of the forked branch as recorded; None if it has none."""
-    origin = job.checkpoint
+    """The job that scores the newest checkpoint of the forked branch as recorded; None if it has none.
+
+    If the job replays a call, it scores the recorded answer.
+    """
+    origin, call = job.checkpoint, job.replayed_call
     assert origin is not None
     rows = origin.run.checkpoints.filter(branch=origin.branch).select_related("location", "run")
-    end = rows.order_by("-row").first()
+    end = origin if call else rows.order_by("-row").first()
     if end is None:
         return None
+    request = request_for_score(end, swept.score, expected_answer(swept, origin, call), call)
     scoring = Job.objects.create(
         idempotency_key=recorded_key(job),
         kind=Job.Kind.SCORE,
@@ -326,7 +330,7 @@ def _recorded_scoring(swept: Sweep, job: Job) -> Job | None:
         requested_by=job.requested_by,
         branch=end.recorded_branch,
         start_at=job.start_at,
-        request=dict(request_for_score(end, swept.score, expected_answer(swept, origin))),
+        request=dict(request),
         limits={"seconds": SCORE_SECONDS},
         **claimants(end.location, end),
     )

@@ -91,6 +91,7 @@ CATALOG: dict[str, str] = {
         "The project's Python imports modules from %(entry)s (%(file)s). This is inside %(cover)s, which "
         "holds checkpoints or Forkline's data. Nothing is imported from there."
     ),
+    "score.no_answer": _("The call has no whole answer, so nothing was scored."),
     "job.stored_copy_missing": _(
         "The stored copy of this checkpoint no longer exists: its location was removed."
     ),

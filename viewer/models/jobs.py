@@ -68,6 +68,11 @@ class JobQuerySet(models.QuerySet["Job"]):
         """New runs that ended before their first checkpoint, and therefore have no run."""
         return self.filter(kind=self.model.Kind.RUN, run=None, status__in=self.model.ENDED)
 
+    def scores_of(self, checkpoints: Collection[int]) -> JobQuerySet:
+        """Scores of these checkpoints. Other scores are of a call that one records."""
+        scores = self.filter(kind=self.model.Kind.SCORE, checkpoint__in=checkpoints)
+        return scores.exclude(request__has_key="scored_call")
+
     def due(self) -> JobQuerySet:
         """Queued jobs without a start time, or whose start time has been marked as due."""
         return self.queued().filter(models.Q(start_at=None) | models.Q(became_due_at__isnull=False))
@@ -89,8 +94,8 @@ class JobQuerySet(models.QuerySet["Job"]):
 class Sweep(models.Model):
     """The forks of one form. Each is a job, and so is the scoring of its end; all share the limits.
 
-    With ``is_of_runs``, they are forks or resumes of several runs, and ``checkpoint`` is None. With
-    ``is_of_calls``, they are replays of model calls.
+    With ``is_of_runs``, they are of several runs, and ``checkpoint`` is None. With ``is_of_calls``, they are
+    replays of model calls, otherwise forks or resumes.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -98,7 +103,7 @@ class Sweep(models.Model):
     name = models.CharField(max_length=300)
     checkpoint = models.ForeignKey(Checkpoint, null=True, on_delete=models.SET_NULL, related_name="sweeps")
     is_of_runs = models.BooleanField(default=False, db_default=False)
-    # Whose checkpoints it forks, if it was started from there.
+    # Whose checkpoints it forks or calls it replays, if it was started from there.
     collection = models.ForeignKey(
         "viewer.Collection", null=True, blank=True, on_delete=models.SET_NULL, related_name="sweeps"
     )
@@ -122,15 +127,15 @@ class Sweep(models.Model):
 
     @property
     def is_of_calls(self) -> bool:
-        """Whether its jobs replay the model calls of a branch."""
+        """Whether its jobs replay model calls."""
         return self.jobs.filter(kind=self.jobs.model.Kind.REPLAY).exists()
 
     @property
     def label(self) -> str:
         """What its jobs are, together."""
-        if self.is_of_runs:
-            return gettext("Several runs")
-        return gettext("Replayed calls") if self.is_of_calls else gettext("Sweep")
+        if self.is_of_calls:
+            return gettext("Replayed calls")
+        return gettext("Several runs") if self.is_of_runs else gettext("Sweep")
 
     @property
     def branches(self) -> JobQuerySet:
@@ -343,6 +348,11 @@ class Job(Metered):
     def folder(self) -> Path:
         """The folder of its request, spool, log and lock."""
         return Path(settings.DATA_DIR) / "jobs" / str(self.id)
+
+    @property
+    def replayed_call(self) -> str:
+        """The name of the recorded call that it replays; empty for another job."""
+        return str((self.request.get("replay") or {}).get("recorded") or "")
 
     @property
     def commit(self) -> str:

@@ -3,12 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from viewer.engines import engine_of
-from viewer.engines.protocol import Contents
 from viewer.engines.recorded_calls import CallMessage, RecordedCall
-from viewer.host_requests import NotReadable
 from viewer.models import Checkpoint
-from viewer.records.bodies import body_of, contents_at
+from viewer.records.bodies import calls_in, readable_contents
 from viewer.records.prices import UNKNOWN, Cost, PriceList, current_prices
 from viewer.stores.model_calls import NO_CALL
 
@@ -47,18 +44,6 @@ class CallInCheckpoint:
 def recorded_calls_of(checkpoint: Checkpoint) -> list[RecordedCall]:
     """The model calls of a checkpoint, oldest first. Raises NotReadable."""
     return calls_in(readable_contents(checkpoint))
-
-
-def readable_contents(checkpoint: Checkpoint) -> Contents:
-    """The contents of a checkpoint. Raises NotReadable, also if it is too large to show."""
-    if not (body := body_of(checkpoint)):
-        raise NotReadable("store.not_shown")
-    return contents_at(checkpoint, body)
-
-
-def calls_in(contents: Contents) -> list[RecordedCall]:
-    """The model calls that a checkpoint with these contents records, oldest first."""
-    return list(engine_of(contents).recorded_calls(contents))
 
 
 def call_named(calls: Sequence[RecordedCall], name: str, checkpoint: Checkpoint) -> CallInCheckpoint | None:

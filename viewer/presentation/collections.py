@@ -16,7 +16,7 @@ from viewer.engines import engine_of
 from viewer.formats import count_text
 from viewer.host_requests import NotReadable
 from viewer.models import Checkpoint, Collection, CollectionItem
-from viewer.presentation.calls import calls_in, readable_contents
+from viewer.records.bodies import calls_in, readable_contents
 from viewer.records.collections import NotCollected, Subject, checkpoints_of
 from viewer.validation import MAX_DIGITS, InvalidInput, shortened, whole_number
 

@@ -1,6 +1,7 @@
 """The sides of a comparison: checkpoints, and what is compared of them."""
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -165,7 +166,7 @@ Score = float | bool | str
 def scores_of(checkpoints: Sequence[Checkpoint]) -> dict[str, list[Job | None]]:
     """For each function, the newest job that scored each checkpoint; None where it was not called."""
     keys = [checkpoint.pk for checkpoint in checkpoints]
-    jobs = Job.objects.filter(kind=Job.Kind.SCORE, checkpoint__in=keys).order_by("created_at")
+    jobs = Job.objects.scores_of(keys).order_by("created_at")
     found: dict[str, list[Job | None]] = {}
     for job in jobs.only("checkpoint_id", "request", "result", "status"):
         row = found.setdefault(str(job.request.get("function") or ""), [None] * len(keys))
@@ -198,7 +199,8 @@ def score_in(job: Job) -> Score:
         score: Score = json.loads(job.result)
     except ValueError:
         return job.result
-    return score
+    is_too_large = isinstance(score, int | float) and not abs(score) <= sys.float_info.max
+    return job.result if is_too_large else score
 
 
 def sides_by_score(sides: Sequence[Side], sort: str) -> list[Side]:

@@ -2,24 +2,28 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.db.models import prefetch_related_objects
 from django.utils.translation import gettext as _
 
 from viewer.engines.contents import Section
 from viewer.engines.editable import MISSING
 from viewer.engines.protocol import Contents
-from viewer.engines.recorded_calls import CallMessage, RecordedCall, RequestedTool
+from viewer.engines.recorded_calls import CallMessage, RecordedCall, answer_in
 from viewer.host_requests import NotReadable
-from viewer.models import Checkpoint, Job, JobEvent, uuid_of
-from viewer.presentation.calls import CallView, call_named, call_views, calls_in, readable_contents
+from viewer.models import Checkpoint, Collection, Job, JobEvent, uuid_of
+from viewer.presentation.calls import CallView, call_named, call_views
 from viewer.presentation.comparison import DIFF_SECONDS, MAX_SHOWN, DetailColumn, detail_of, row_of
 from viewer.presentation.diff import Clock
+from viewer.records.bodies import calls_in, readable_contents
 from viewer.records.prices import UNKNOWN, Cost, PriceList, call_in, current_prices
+from viewer.records.sweep_scores import expected_of_calls, whole_answer
 from viewer.stores.model_calls import ModelCall
 
 # Jobs that a call page lists.
@@ -76,11 +80,6 @@ class Answers:
         return len(self.columns) < 2
 
 
-def replayed_name(job: Job) -> str:
-    """The name of the recorded call that a job replays; empty for another job."""
-    return str((job.request.get("replay") or {}).get("recorded") or "")
-
-
 def recorded_call(job: Job) -> tuple[Contents, CallView] | None:
     """The call that a job replays, and the contents that record it; None if it can no longer be read."""
     if job.checkpoint is None:
@@ -89,7 +88,7 @@ def recorded_call(job: Job) -> tuple[Contents, CallView] | None:
         contents = readable_contents(job.checkpoint)
     except NotReadable:
         return None
-    found = call_named(calls_in(contents), replayed_name(job), job.checkpoint)
+    found = call_named(calls_in(contents), job.replayed_call, job.checkpoint)
     return (contents, found.view) if found else None
 
 
@@ -101,7 +100,7 @@ def answers_of(job: Job, view: CallView | None) -> Answers:
 def _compared(
     job: Job, view: CallView | None, new: Sequence[ReplayedAnswer], max_shown: int, clock: Clock
 ) -> Answers:
-    name, answers = replayed_name(job), [_recorded(view), *new]
+    name, answers = job.replayed_call, [_recorded(view), *new]
     row = row_of((Section.OUTPUTS, name, ""), _("Answer"), [one.text for one in answers])
     detail = detail_of(row, max_shown=max_shown, clock=clock)
     if view and job.checkpoint:
@@ -121,12 +120,10 @@ def replayed_answer(text: str, checkpoint: Checkpoint, name: str) -> CallMessage
     pk = uuid_of(key)
     if pk is None or not number.isdecimal() or len(number) > MAX_DIGITS:
         return None
-    jobs = Job.objects.filter(
+    job = Job.objects.filter(
         pk=pk, kind=Job.Kind.REPLAY, run=checkpoint.run_id, request__replay__recorded=name
-    )
-    event = JobEvent.objects.filter(job__in=jobs, seq=int(number), kind="call_replayed").first()
-    is_whole = event and not (event.data.get("error") or event.data.get("is_cut"))
-    return _message(event.data) if event and is_whole else None
+    ).first()
+    return whole_answer(job, int(number)) if job else None
 
 
 def new_answers(job: Job) -> Iterator[ReplayedAnswer]:
@@ -152,7 +149,7 @@ def _answers_in(events: Iterable[JobEvent], prices: PriceList) -> Iterator[Repla
         yield ReplayedAnswer(
             model=str(data.get("model") or ""),
             attempt=int(data.get("attempt") or 1),
-            message=None if error else _message(data),
+            message=None if error else answer_in(data),
             seconds=data.get("seconds"),
             tokens=sum(one.tokens for one in used),
             cost=cost,
@@ -163,16 +160,17 @@ def _answers_in(events: Iterable[JobEvent], prices: PriceList) -> Iterator[Repla
         used = []
 
 
-# The replays of all calls of a branch, on one page.
+# The replays of several calls, on one page.
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedCall:
-    """The replay of one of the calls."""
+    """The replay of one of the calls. ``expected`` is the expected answer of its item in a collection."""
 
     job: Job
     answers: Answers
     can_fork: bool
+    expected: str
 
 
 @dataclass(slots=True)
@@ -201,26 +199,32 @@ class ModelTotal:
 
 
 def compared_calls(
-    jobs: Sequence[Job], contents: Contents | None, editable: Collection[str]
+    jobs: Sequence[Job],
+    collection: Collection | None,
+    parts_of: Callable[[Checkpoint, Contents], Container[str]],
 ) -> list[ComparedCall]:
-    """The replays of calls that the contents record; None if these can no longer be read.
-
-    ``editable`` are the parts that a fork can edit.
-    """
-    views: dict[str, CallView] = {}
-    if contents and jobs and jobs[0].checkpoint:
-        names = {replayed_name(job) for job in jobs}
-        calls = [call for call in calls_in(contents) if call.name in names]
-        views = {view.call.name: view for view in call_views(calls, jobs[0].checkpoint)}
+    """The replays of calls, maybe items of a collection. A fork can edit the ``parts_of`` a checkpoint."""
+    views, can_fork = dict[tuple[int, str], CallView](), set[tuple[int, str]]()
+    checkpoints = {job.checkpoint.pk: job.checkpoint for job in jobs if job.checkpoint}
+    prefetch_related_objects(list(checkpoints.values()), "stored_copy")
+    for pk, checkpoint in checkpoints.items():
+        names = {job.replayed_call for job in jobs if job.checkpoint_id == pk}
+        with suppress(NotReadable):
+            contents = readable_contents(checkpoint)
+            parts = parts_of(checkpoint, contents)
+            calls = [call for call in calls_in(contents) if call.name in names]
+            views |= {(pk, view.call.name): view for view in call_views(calls, checkpoint)}
+            can_fork |= {(pk, call.name) for call in calls if call.part in parts}
     events = defaultdict[UUID, list[JobEvent]](list)
     for event in JobEvent.objects.filter(job__in=jobs, kind__in=EVENTS).order_by("seq"):
         events[event.job_id].append(event)
+    expected = expected_of_calls(collection) if collection else {}
     prices, clock, found = current_prices(), Clock(DIFF_SECONDS), []
     for job in jobs:
-        view = views.get(replayed_name(job))
+        key = job.checkpoint_id or 0, job.replayed_call
         new = list(_answers_in(events[job.pk], prices))
-        answers = _compared(job, view, new, MAX_SHOWN_OF_CALLS // len(jobs), clock)
-        found.append(ComparedCall(job, answers, view is not None and view.call.part in editable))
+        answers = _compared(job, views.get(key), new, MAX_SHOWN_OF_CALLS // len(jobs), clock)
+        found.append(ComparedCall(job, answers, key in can_fork, expected.get(key, "")))
     return found
 
 
@@ -250,18 +254,6 @@ def _recorded(view: CallView | None) -> ReplayedAnswer:
     call = view.call
     error = call.error or ("" if call.answer else _("No answer is recorded"))
     return ReplayedAnswer(call.model, 0, call.answer, call.seconds, call.usage.tokens, view.cost, error)
-
-
-def _message(data: Mapping[str, Any]) -> CallMessage:
-    tools = [one for one in data.get("tools") or [] if isinstance(one, Mapping)]
-    return CallMessage(
-        "assistant",
-        str(data.get("text") or ""),
-        tools=tuple(
-            RequestedTool(str(one.get("name") or ""), one.get("arguments"), str(one.get("id") or ""))
-            for one in tools
-        ),
-    )
 
 
 def _json(value: Any) -> str:

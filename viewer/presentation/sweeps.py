@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
+from math import isfinite, sqrt
 from statistics import StatisticsError, fmean, stdev
 from typing import Any
 
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.models import Checkpoint, Job, Sweep
@@ -94,12 +95,19 @@ class ComparedBranch:
         return score_text(self.recorded)
 
     @property
+    def pair_text(self) -> str:
+        """Both scores."""
+        values = {"score": self.score_text, "recorded": self.recorded_text}
+        return gettext("Score %(score)s, as recorded %(recorded)s") % values
+
+    @property
     def difference(self) -> float | None:
         """The score minus that of the recorded result; None unless both are numbers, true or false."""
         before, after = score_of(self.recorded), self.score
-        if isinstance(before, float | int) and isinstance(after, float | int):
-            return float(after) - float(before)
-        return None
+        if not (isinstance(before, float | int) and isinstance(after, float | int)):
+            return None
+        found = float(after) - float(before)
+        return found if isfinite(found) else None
 
 
 def compared(group: Sweep, against: str = "") -> list[ComparedBranch]:
@@ -167,6 +175,11 @@ def mean_difference(differences: Sequence[float]) -> MeanDifference | None:
 
     margin = float(stdtrit(count - 1, 0.975)) * spread
     return MeanDifference(count, mean, mean - margin, mean + margin)
+
+
+def mean_difference_of(branches: Sequence[ComparedBranch]) -> MeanDifference | None:
+    """The mean difference of the branches with two scores that are numbers."""
+    return mean_difference([one.difference for one in branches if one.difference is not None])
 
 
 def in_order(branches: Sequence[ComparedBranch], sort: str) -> list[ComparedBranch]:

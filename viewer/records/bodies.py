@@ -9,6 +9,7 @@ from django.conf import settings
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import Contents, kind_of
+from viewer.engines.recorded_calls import RecordedCall
 from viewer.host_requests import NotReadable, ReadBodies, ReadBody, ask
 from viewer.messages.message import UserMessage
 from viewer.models import Checkpoint, Location, StoredCopy
@@ -163,6 +164,18 @@ def contents_at(checkpoint: Checkpoint, body: dict[str, Any]) -> Contents:
     engine = engine_of(checkpoint.location)
     contents: Contents = engine.contents_of(body)
     return engine.completed(contents) if checkpoint.ended_as == Checkpoint.COMPLETED else contents
+
+
+def readable_contents(checkpoint: Checkpoint) -> Contents:
+    """The contents of a checkpoint. Raises NotReadable, also if it is too large to show."""
+    if not (body := body_of(checkpoint)):
+        raise NotReadable("store.not_shown")
+    return contents_at(checkpoint, body)
+
+
+def calls_in(contents: Contents) -> list[RecordedCall]:
+    """The model calls that a checkpoint with these contents records, oldest first."""
+    return list(engine_of(contents).recorded_calls(contents))
 
 
 def memory_of_values(data: bytes) -> int:

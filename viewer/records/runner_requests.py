@@ -14,6 +14,7 @@ from viewer.engines.runner_request import (
     ReplayedCall,
     ReplayModels,
     Request,
+    ScoredCall,
     StepRequest,
     StoreKind,
 )
@@ -124,13 +125,21 @@ def request_for_publication(checkpoint: Checkpoint, into: str, new_thread: str) 
     return request
 
 
-def request_for_score(checkpoint: Checkpoint, function: str, expected: str = "") -> Request:
-    """The request that calls a function of the project with a checkpoint's contents."""
+def request_for_score(
+    checkpoint: Checkpoint, function: str, expected: str = "", call: str = "", replay: str = ""
+) -> Request:
+    """The request that calls a function of the project with a checkpoint's contents.
+
+    It is called with the ``call`` of this name instead, if there is one, and with the answer of the job
+    ``replay`` that has replayed it.
+    """
     request = _request_without_edits(checkpoint)
     request["kind"] = "score"
     request["function"] = function
     if expected:
         request["expected"] = expected
+    if call:
+        request["scored_call"] = ScoredCall(name=call, job=replay)
     return request
 
 

@@ -110,6 +110,8 @@ collection_urls = [
     path("collections/<int:pk>/delete/", collections.delete, name="collection-delete"),
     path("collections/<int:pk>/export/", collections.export, name="collection-export"),
     path("collections/<int:pk>/import/", collections.import_file, name="collection-import"),
+    path("collections/<int:pk>/replay/", calls.replay_collection, name="collection-replay"),
+    path("collections/<int:pk>/replay/plan/", calls.plan_replay_collection, name="collection-replay-plan"),
     path("items/<int:pk>/", collections.item, name="collection-item"),
     path("items/<int:pk>/remove/", collections.remove, name="collection-item-remove"),
 ]

@@ -69,6 +69,7 @@ FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "shar
 FORMS = {
     *("project", "new-run", "fork", "resume", "publish", "replay", "replay-all", "new-sweep"),
     *("annotation", "prune", "share", "bulk-fork", "bulk-resume", "collection-add", "collection-item"),
+    "collection-replay",
 }
 # Addresses that only accept forms.
 SENT = {
@@ -90,6 +91,7 @@ SENT = {
         "new-sweep-plan",
         "replay-plan",
         "replay-all-plan",
+        "collection-replay-plan",
     ),
     *("new-run-plan", "compare-score"),
     *("search-save", "search-remove"),

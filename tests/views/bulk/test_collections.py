@@ -12,7 +12,9 @@ from tests.views.bulk.test_bulk import OTHER, shown
 from tests.views.forking import CREW, stored
 from viewer.host.jobs.ending import queue_score
 from viewer.models import Checkpoint, Collection, CollectionItem, Job, Location, Sweep
-from viewer.presentation.sweeps import MeanDifference, mean_difference
+from viewer.presentation.comparison_sides import by_score
+from viewer.presentation.jobs.events import Progress
+from viewer.presentation.sweeps import ComparedBranch, MeanDifference, mean_difference, mean_difference_of
 from viewer.records.collections import Subject, add_items, collection_named
 from viewer.records.sweep_scores import recorded_scoring_of, scoring_of
 
@@ -115,3 +117,13 @@ def test_the_interval_is_that_of_students_t() -> None:
     assert found is not None and found.low is not None and found.high is not None
     # As scipy.stats.ttest_1samp(…).confidence_interval().
     assert (found.low, found.high) == pytest.approx((-0.18123951344178552, 0.48123951344178556))
+
+
+def test_scores_that_are_too_large_have_no_difference() -> None:
+    def job(result: str) -> Job:
+        return Job(status=Job.Status.SUCCEEDED, result=result)
+
+    for after, before in (("1e308", "-1e308"), ("9" * 400, "1"), ("1", "1e999"), ("NaN", "1")):
+        one = ComparedBranch(Job(), Progress(), job(after), job(before))
+        assert one.difference is None and one.score_text and by_score([one.score], highest_first=True) == [0]
+        assert mean_difference_of([one]) is None

@@ -173,6 +173,7 @@ def test_one_page_shows_all_answers_with_differences_cost_and_time(
     assert [unescape(one).partition("answer=")[2] for one in links] == [f"{first.pk}%3A3"]
     # Without the checkpoint, the answers are still shown.
     Sweep.objects.update(checkpoint=None)
+    Job.objects.update(checkpoint=None)
     assert "The recorded answer can no longer be read" in unescape(
         reader.get(group.get_absolute_url()).content.decode()
     )

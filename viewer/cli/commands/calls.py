@@ -1,6 +1,7 @@
 """``forkline call`` and ``replay``: the model calls of a checkpoint, and one that is made again."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -8,14 +9,14 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.commands.sweeps import wait_for
-from viewer.cli.edits import message_edits, parsed, read_text
-from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
+from viewer.cli.commands.sweeps import mean_lines, wait_for
+from viewer.cli.edits import CHECKPOINT, message_edits, parsed, read_text
+from viewer.cli.finding import add_checkpoint_argument, checkpoint_at, existing_collection
 from viewer.cli.options import add_options, launch_options_of
 from viewer.cli.output import Output, Subcommand
-from viewer.cli.projects import add_project_arguments, project_for, source_of
+from viewer.cli.projects import UNNAMED, add_project_arguments, project_for, source_of
 from viewer.cli.starting import add_wait_argument, contents_to_run, is_well, outcome_of, refusal
-from viewer.engines.recorded_calls import CallMessage, RecordedCall
+from viewer.engines.recorded_calls import CallMessage, RecordedCall, call_document, message_document
 from viewer.formats import count_text, duration, money
 from viewer.host_requests import NotReadable
 from viewer.launching.options import (
@@ -24,6 +25,7 @@ from viewer.launching.options import (
     REPLAY_OPTIONS,
     REPLAY_TOOLS,
     SCHEDULE,
+    SCORE,
     Option,
 )
 from viewer.launching.refusals import Code, LaunchRefused, messages_of
@@ -36,14 +38,23 @@ from viewer.launching.replay import (
     preview_replay,
     replay,
 )
-from viewer.launching.replay_calls import CallsReplayPreview, preview_calls_replay, replay_calls
-from viewer.launching.requests import CallsReplayRequest, ReplayRequest
+from viewer.launching.replay_calls import (
+    CallsReplayPreview,
+    CallsReplayRequest,
+    calls_of_branch,
+    calls_of_collection,
+    preview_calls_replay,
+    replay_calls,
+)
+from viewer.launching.requests import ReplayRequest
 from viewer.launching.values import parse_json
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Job
+from viewer.models import Checkpoint
 from viewer.presentation.calls import CallView, call_views, recorded_calls_of
+from viewer.presentation.comparison_sides import score_of
 from viewer.presentation.jobs.status import status_label
-from viewer.presentation.replays import ReplayedAnswer, new_answers, replayed_name
+from viewer.presentation.replays import ReplayedAnswer, new_answers
+from viewer.presentation.sweeps import ComparedBranch, in_order, mean_difference_of, runs_of
 from viewer.records.audit import Action, Audited, record
 from viewer.validation import NAME
 
@@ -91,47 +102,7 @@ def _named(views: Sequence[CallView], name: str) -> CallView:
 
 def _document(view: CallView, *, is_whole: bool = False) -> dict[str, Any]:
     """A call; its messages, tools and parameters if ``is_whole``."""
-    call, usage = view.call, view.call.usage
-    document: dict[str, Any] = {
-        "name": call.name,
-        "id": call.id,
-        "model": call.model or None,
-        "agent": call.agent or None,
-        "started_at": call.start.isoformat() if call.start else None,
-        "seconds": call.seconds,
-        "tokens": usage.tokens or None,
-        "tokens_in": usage.tokens_in or None,
-        "tokens_out": usage.tokens_out or None,
-        "tokens_cached": usage.cached or None,
-        "cost": view.cost.amount,
-        "error": call.error or None,
-        "answer": _message_document(call.answer) if call.answer else None,
-    }
-    if is_whole:
-        document |= {
-            "is_conversation": call.is_conversation,
-            "messages": [_message_document(message) for message in call.messages],
-            "tools": [
-                {"name": tool.name, "description": tool.description, "schema": tool.schema}
-                for tool in call.tools
-            ],
-            "parameters": dict(call.parameters),
-            "reported": dict(call.reported),
-        }
-    return document
-
-
-def _message_document(message: CallMessage) -> dict[str, Any]:
-    document: dict[str, Any] = {"role": message.role, "text": message.text}
-    if message.name:
-        document["name"] = message.name
-    if message.answers:
-        document["answers"] = message.answers
-    if message.tools:
-        document["tools"] = [
-            {"id": tool.id, "name": tool.name, "arguments": tool.arguments} for tool in message.tools
-        ]
-    return document
+    return {**call_document(view.call, is_whole=is_whole), "cost": view.cost.amount}
 
 
 def _list_lines(views: list[CallView]) -> Iterator[str]:
@@ -200,14 +171,26 @@ CALL = Subcommand(
 
 
 def _add_replay_arguments(parser: CommandParser) -> None:
-    add_checkpoint_argument(parser)
+    parser.add_argument(
+        "checkpoint",
+        nargs="?",
+        type=CHECKPOINT,
+        metavar="LOCATION#ID",
+        help=_("A checkpoint of a location, or a checkpoint's file."),
+    )
     parser.add_argument("call", type=NAME, nargs="?", metavar="CALL", help=_("The name of a call."))
     parser.add_argument(
         "--all",
         action="store_true",
         help=_("Replay all calls of the branch up to this checkpoint."),
     )
-    add_options(parser, *REPLAY_OPTIONS)
+    parser.add_argument(
+        "--collection",
+        type=NAME,
+        metavar="NAME",
+        help=_("Replay the calls of this collection, each in the project of its location."),
+    )
+    add_options(parser, *REPLAY_OPTIONS, SCORE)
     add_project_arguments(parser)
     add_options(parser, *SCHEDULE)
     parser.add_argument("--plan", action="store_true", help=_("Show the plan without starting anything."))
@@ -216,6 +199,12 @@ def _add_replay_arguments(parser: CommandParser) -> None:
 
 def _handle_replay(options: Mapping[str, Any]) -> Output:
     """The job, and its answers if it was waited for. Raises CommandError for invalid arguments."""
+    if options["collection"]:
+        return _handle_collection(options)
+    if not options["checkpoint"]:
+        raise CommandError(_("Name a checkpoint, or a collection with --collection."))
+    if options["score"]:
+        raise CommandError(_("--score needs --collection."))
     checkpoint = checkpoint_at(options["checkpoint"])
     if options["all"]:
         return _handle_all(checkpoint, options)
@@ -254,38 +243,60 @@ def _handle_all(checkpoint: Checkpoint, options: Mapping[str, Any]) -> Output:
         raise CommandError(_("--all replays the calls as they are: name no call, and edit nothing."))
     views = _views(checkpoint)
     _folder, entry_point = source_of(checkpoint.location, contents_to_run(checkpoint), options)
+    project = checkpoint.location.project if options["plan"] else project_for(checkpoint.location, options)
+    return _replayed_calls(
+        calls_of_branch(checkpoint, [view.call for view in views], project, entry_point), options
+    )
+
+
+def _handle_collection(options: Mapping[str, Any]) -> Output:
+    """The jobs of the calls of a collection, with their answers and scores. Raises CommandError."""
+    edits = ("checkpoint", "message", "tools", "parameters", "all", "kind", "entrypoint", "graph", *UNNAMED)
+    if any(options[name] for name in edits):
+        message = _("--collection replays the calls as they are, in their own projects: name nothing else.")
+        raise CommandError(message)
+    return _replayed_calls(calls_of_collection(existing_collection(options["collection"])), options)
+
+
+def _replayed_calls(calls: Mapping[str, Any], options: Mapping[str, Any]) -> Output:
+    """The jobs of these calls, and their answers if they were waited for. Raises CommandError."""
     request = CallsReplayRequest(
-        checkpoint=checkpoint,
-        calls=[view.call for view in views],
-        project=checkpoint.location.project if options["plan"] else project_for(checkpoint.location, options),
-        entry_point=entry_point,
+        **calls,
         options=launch_options_of(options),
         replay_models=_models(options),
         times=options["times"] or 1,
+        score=options["score"] or "",
     )
     preview = preview_calls_replay(request)
-    named = {view.call.name: view for view in views}
     lines = [preview.sentence]
     if options["plan"]:
         # The request has no project yet: only a start confirms one.
         checks = [one for one in preview.checks if one.code not in (Code.PROJECT, Code.HOST)]
-        lines += [f"{one.label}: {_facts(named[one.call.name])}" for one in preview.starting]
+        for member in preview.members:
+            if member.request and not member.refusals:
+                (view,) = call_views([member.request.call], member.request.checkpoint)
+                lines.append(f"{member.chosen.label}: {_facts(view)}")
         lines += [*_refused_lines(preview), *messages_of(checks), _("Nothing has been started.")]
         return Output(_all_document(preview, [], " ".join(messages_of(checks))), lines, int(bool(checks)))
     try:
         started = replay_calls(preview)
     except LaunchRefused as refused:
-        return Output(_all_document(preview, [], str(refused)), [*lines, *messages_of(refused.refusals)], 1)
+        refused_lines = [*lines, *_refused_lines(preview), *messages_of(refused.refusals)]
+        return Output(_all_document(preview, [], str(refused)), refused_lines, 1)
     jobs = list(started.branches)
     if options["wait"]:
         wait_for(jobs)
     lines += _refused_lines(preview)
-    for job in jobs:
-        lines += ["", f"{status_label(job)}: {job.variation} ({job.pk})"]
-        lines += [f"! {translate(job.error)}"] if job.error else []
-        lines += [line for answer in new_answers(job) for line in _answer_lines(answer)]
+    compared = runs_of(started)
+    for one in in_order(compared, "difference") if request.score else compared:
+        lines += ["", f"{status_label(one.job)}: {one.job.variation} ({one.job.pk})"]
+        lines += [f"! {translate(one.job.error)}"] if one.job.error else []
+        lines += [line for answer in new_answers(one.job) for line in _answer_lines(answer)]
+        lines += [f"  {one.pair_text}"] if request.score else []
+    mean = mean_difference_of(compared)
     is_good = not preview.refused and all(map(is_well, jobs))
-    return Output(_all_document(preview, jobs), lines, status=0 if is_good else 1)
+    document = _all_document(preview, compared) | {"mean_difference": asdict(mean) if mean else None}
+    return Output(document, [*lines, *mean_lines(mean)], status=0 if is_good else 1)
 
 
 def _models(options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -294,36 +305,44 @@ def _models(options: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _refused_lines(preview: CallsReplayPreview) -> list[str]:
-    found = [f"{_('refused')}: {one.label} {' '.join(one.messages)}" for one in preview.refused]
-    if preview.left_out:
+    found = [f"{_('refused')}: {one.chosen.label} {' '.join(one.messages)}" for one in preview.refused]
+    if preview.request.left_out:
         text = _("Older calls beyond the limit, which are not replayed: %(count)s.")
-        found.append(text % {"count": count_text(preview.left_out)})
+        found.append(text % {"count": count_text(preview.request.left_out)})
     return found
 
 
-def _all_document(preview: CallsReplayPreview, jobs: Sequence[Job], error: str = "") -> dict[str, Any]:
-    started = {replayed_name(job): job for job in jobs}
+def _all_document(
+    preview: CallsReplayPreview, branches: Sequence[ComparedBranch], error: str = ""
+) -> dict[str, Any]:
+    started = {(one.job.checkpoint_id, one.job.replayed_call): one for one in branches}
     entries = []
-    for one in preview.members:
-        job = started.get(one.call.name)
-        status = job.status if job else "refused" if one.refusals else "planned"
+    for member in preview.members:
+        checkpoint = member.chosen.checkpoint
+        one = started.get((checkpoint.pk if checkpoint else None, member.chosen.name))
+        job = one.job if one else None
+        status = job.status if job else "refused" if member.refusals else "planned"
         entries.append(
             {
-                "call": one.call.name,
+                "call": member.chosen.name,
+                "target": checkpoint.target if checkpoint else None,
                 "job": str(job.pk) if job else None,
                 "status": status,
-                "error": translate(job.error) if job else " ".join(one.messages),
+                "error": translate(job.error) if job else " ".join(member.messages),
                 "answers": [_answer_document(answer) for answer in new_answers(job)] if job else [],
+                "score": one.score if one else None,
+                "recorded_score": score_of(one.recorded) if one else None,
             }
         )
     return {
-        "group": str(jobs[0].sweep_id) if jobs else None,
+        "group": str(branches[0].job.sweep_id) if branches else None,
         "calls": preview.calls,
         "models": list(preview.request.replay_models),
         "limits": dict(preview.request.options.limits),
-        "left_out": preview.left_out,
+        "left_out": preview.request.left_out,
         "error": error,
         "replays": entries,
+        "mean_difference": None,
     }
 
 
@@ -373,7 +392,7 @@ def _answer_document(answer: ReplayedAnswer) -> dict[str, Any]:
         "tokens": answer.tokens or None,
         "cost": answer.cost.amount,
         "error": answer.error or None,
-        "answer": _message_document(answer.message) if answer.message else None,
+        "answer": message_document(answer.message) if answer.message else None,
     }
 
 

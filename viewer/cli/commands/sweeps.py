@@ -68,7 +68,7 @@ from viewer.messages.translation import translate
 from viewer.models import Job, Sweep
 from viewer.presentation.comparison_sides import best_of, score_of, score_text
 from viewer.presentation.jobs.status import status_label
-from viewer.presentation.sweeps import MeanDifference, mean_difference, runs_of
+from viewer.presentation.sweeps import MeanDifference, mean_difference_of, runs_of
 from viewer.records.sweep_scores import recorded_scoring_of, scoring_of
 from viewer.validation import NAME
 
@@ -252,7 +252,7 @@ def _handle_bulk(options: Mapping[str, Any]) -> Output:
     if not (names or collection):
         raise CommandError(_("Name checkpoints, or a collection."))
     chosen = each_once([*map(_named, names), *items] if count <= MAX_RUNS else [])
-    if not size_error(chosen):
+    if not size_error(one.checkpoint for one in chosen):
         chosen = [_with_request(one, options) for one in chosen]
     request = BulkRequest(
         kind=Job.Kind(options["what"]),
@@ -319,9 +319,7 @@ def _bulk_output(
             entry = _bulk_entry(checkpoint.target, job, job.status if job else "planned")
             if compared := scored.get(job.pk) if job else None:
                 entry |= {"score": compared.score, "recorded_score": score_of(compared.recorded)}
-                values = {"score": compared.score_text, "recorded": compared.recorded_text}
-                text = _("Score %(score)s, as recorded %(recorded)s") % values
-                lines += [f"  {text}"]
+                lines += [f"  {compared.pair_text}"]
             entries.append(entry | {"branch": one.request.branch, "plan": plain_steps(one.plan.steps)})
     for member in preview.refused:
         hints = hints_of(member.refusals)
@@ -330,9 +328,8 @@ def _bulk_output(
         entry = _bulk_entry(member.chosen.title, None, "refused")
         entries.append(entry | {"error": " ".join(member.messages), "hints": hints})
     asked = [question for job in jobs for question in waiting_questions(job)] if waits else []
-    differences = [one.difference for one in scored.values() if one.difference is not None]
-    mean = mean_difference(differences)
-    lines += [*_mean_lines(mean), *waiting_lines(asked), *ending]
+    mean = mean_difference_of(list(scored.values()))
+    lines += [*mean_lines(mean), *waiting_lines(asked), *ending]
     document = {
         "mean_difference": asdict(mean) if mean else None,
         "group": str(jobs[0].sweep_id) if jobs else None,
@@ -360,7 +357,8 @@ def _bulk_entry(target: str, job: Job | None, status: str) -> dict[str, Any]:
     }
 
 
-def _mean_lines(mean: MeanDifference | None) -> Iterator[str]:
+def mean_lines(mean: MeanDifference | None) -> Iterator[str]:
+    """The mean difference with its interval, as sentences."""
     if mean is None:
         return
     text = ngettext(

@@ -23,7 +23,7 @@ from viewer.records.prices import price_job
 from viewer.records.queue import claimants
 from viewer.records.run_rows import update_statuses
 from viewer.records.runner_requests import request_for_score
-from viewer.records.sweep_scores import SCORE_SECONDS, expected_answer, score_key
+from viewer.records.sweep_scores import SCORE_SECONDS, expected_answer, score_key, whole_answer
 
 logger = logging.getLogger(__name__)
 
@@ -91,16 +91,20 @@ def _complete_units(last: QuerySet[Checkpoint]) -> None:
 def queue_score(job: Job) -> Job | None:
     """Store the job that scores the end result of a succeeded job; the worker starts it.
 
-    Returns None if its sweep has no scoring function, or if the job stopped at a breakpoint or wrote no
-    checkpoint.
+    Returns None if its sweep has no scoring function, or if the job stopped at a breakpoint, wrote no
+    checkpoint, or replayed a call without getting a whole answer.
     """
     function = job.sweep.score if job.sweep else ""
     if not function or job.status != Job.Status.SUCCEEDED or job.is_at_breakpoint or job.run is None:
         return None
-    rows = job.run.checkpoints.filter(recorded_branch=job.branch).select_related("location", "run")
-    end = rows.order_by("-row").first()
-    if end is None:
+    call, end = job.replayed_call, job.checkpoint
+    if not call:
+        rows = job.run.checkpoints.filter(recorded_branch=job.branch).select_related("location", "run")
+        end = rows.order_by("-row").first()
+    if end is None or (call and whole_answer(job) is None):
         return None
+    expected = expected_answer(job.sweep, job.checkpoint, call)
+    request = request_for_score(end, function, expected, call, str(job.pk) if call else "")
     scoring, _is_new = Job.objects.get_or_create(
         idempotency_key=score_key(job),
         defaults={
@@ -113,7 +117,7 @@ def queue_score(job: Job) -> Job | None:
             "sweep": job.sweep,
             "requested_by": job.requested_by,
             "branch": job.branch,
-            "request": dict(request_for_score(end, function, expected_answer(job.sweep, job.checkpoint))),
+            "request": dict(request),
             "limits": {"seconds": SCORE_SECONDS},
             **claimants(end.location, end),
         },

@@ -11,7 +11,8 @@ from django.db import transaction
 
 from viewer.engines import engine_name, engine_of
 from viewer.engines.protocol import kind_of
-from viewer.engines.runner_request import LocationTarget, Permissions, Request
+from viewer.engines.recorded_calls import RecordedCall, call_document
+from viewer.engines.runner_request import LocationTarget, Permissions, Request, ScoredCall
 from viewer.host.jobs import code, prewarm
 from viewer.host.jobs.checkout import Checkout, check_out
 from viewer.host.jobs.code import difference_digest
@@ -43,8 +44,9 @@ from viewer.host_requests import HostRefusal, JobRefused
 from viewer.models import Checkpoint, Job, Location, Project, RecordedCode
 from viewer.postgresql import rows_identity
 from viewer.records.audit import ActorKind, acting_for
-from viewer.records.bodies import copy_digest, copy_to_send, stored_bytes, stored_contents
+from viewer.records.bodies import calls_in, copy_digest, copy_to_send, stored_bytes, stored_contents
 from viewer.records.runner_requests import ACCEPTED, REPEATABLE_EDITS, store_kind_of
+from viewer.records.sweep_scores import whole_answer
 from viewer.redaction import MARKER
 
 logger = logging.getLogger(__name__)
@@ -74,7 +76,8 @@ def request_of(job: Job, checkout: Checkout | None = None) -> Request:
         if request["kind"] == "resume":
             request["branch"] = real.branch or request["branch"]
     if job.kind == Job.Kind.SCORE and job.checkpoint:
-        request["contents"] = _contents_to_score(job.checkpoint)
+        call = request.get("scored_call")
+        request["contents"] = _call_to_score(job, call) if call else _contents_to_score(job.checkpoint)
         return request
     if is_stored(request):
         source = storage_of(job).stored_copy
@@ -94,6 +97,35 @@ def _contents_to_score(checkpoint: Checkpoint) -> dict[str, Any]:
         "tokens": checkpoint.tokens,
         **engine_of(contents).info(contents),
     }
+
+
+def _call_to_score(job: Job, scored: ScoredCall) -> dict[str, Any]:
+    """The redacted call as plain values, as ``forkline call --json`` prints it. Raises JobRefused.
+
+    With the id and the branch of its checkpoint, and the answer of the job that replayed it, if there is one.
+    """
+    checkpoint = job.checkpoint
+    assert checkpoint is not None
+    calls = calls_in(stored_contents(checkpoint))
+    call = next((one for one in calls if one.name == scored["name"]), None)
+    if call and scored["job"]:
+        replay = Job.objects.filter(pk=scored["job"], checkpoint=checkpoint).first()
+        answer = whole_answer(replay) if replay else None
+        model = ", ".join(replay.request["replay"]["models"]) if replay else ""
+        call = RecordedCall(
+            call.id,
+            model,
+            call.conversation,
+            call.sent,
+            answer,
+            call.tools,
+            call.parameters,
+            agent=call.agent,
+        )
+    if call is None or call.answer is None:
+        raise JobRefused("score.no_answer")
+    place = {"checkpoint": checkpoint.checkpoint_id, "branch": checkpoint.recorded_branch}
+    return {**place, **call_document(call, is_whole=True)}
 
 
 def permissions_of(project: Project, checkout: Checkout | None = None) -> Permissions:

@@ -377,3 +377,18 @@ def limit_texts(limits: Mapping[str, float]) -> dict[str, str]:
 def _text(measure: str, limit: float) -> str:
     number = limit / 60 if measure == "seconds" else limit
     return f"{number:.2f}".rstrip("0").rstrip(".") if number < 1e6 else str(int(number))
+
+
+def score_field() -> OptionField:
+    """The function of the project that scores results."""
+    return OptionField(
+        options.SCORE,
+        "score-function",
+        **{
+            "class": "input input-mono",
+            "placeholder": "judge:headline",
+            "spellcheck": "false",
+            "autocapitalize": "none",
+            "aria-describedby": "score-hint",
+        },
+    )

@@ -29,7 +29,7 @@ from viewer.launching.bulk import (
     size_error,
     start_bulk,
 )
-from viewer.launching.options import ALL_AGENTS, SCORE, stored_models
+from viewer.launching.options import ALL_AGENTS, stored_models
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, messages_of
 from viewer.launching.requests import FORKS_AND_RESUMES, LaunchOptions
 from viewer.launching.variations import dimension_values
@@ -40,8 +40,8 @@ from viewer.records.bodies import stored_contents
 from viewer.records.limits import limits_in, midnight, usage_of
 from viewer.records.locations import is_indexed
 from viewer.validation import MAX_CHARACTERS, InvalidInput, whole_number
-from viewer.web.forms.fields import OptionField, valid_values
-from viewer.web.forms.options import LimitsForm
+from viewer.web.forms.fields import valid_values
+from viewer.web.forms.options import LimitsForm, score_field
 from viewer.web.launch.page import FieldError, Submission, errors_of, furthest_of, source_at
 from viewer.web.login_links import number_in
 
@@ -90,17 +90,7 @@ class BulkForm(forms.Form):
         widget=forms.CheckboxInput(attrs={"id": "dry-run"}),
     )
 
-    score = OptionField(
-        SCORE,
-        "score-function",
-        **{
-            "class": "input input-mono",
-            "placeholder": "judge:headline",
-            "spellcheck": "false",
-            "autocapitalize": "none",
-            "aria-describedby": "score-hint",
-        },
-    )
+    score = score_field()
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
@@ -190,7 +180,7 @@ def bulk_page(kind: Job.Kind, sent: QueryDict, submission: Submission) -> BulkPa
     count, names = len(runs) + len(checkpoints) + len(items), set[str]()
     chosen = each_once([*selected(runs, checkpoints), *items]) if count <= MAX_RUNS else []
     edit = form.edit if kind == Job.Kind.FORK else CommonEdit()
-    if not size_error(chosen):
+    if not size_error(one.checkpoint for one in chosen):
         furthest = _with_copies([one.checkpoint for one in chosen if one.checkpoint])
         with each_asked_once():
             chosen = [_chosen(kind, one, form, edit, submission, names, furthest) for one in chosen]

@@ -15,12 +15,11 @@ from django.http import QueryDict
 from viewer.engines import engine_of
 from viewer.engines.editable import NO_SCHEMA, Schema
 from viewer.engines.protocol import Contents, kind_of
-from viewer.host_requests import MatchEntryPoint, ask
 from viewer.launching.findings import UNCHECKED, CheckedLaunch, Findings
 from viewer.launching.preflight import preflight_of, schema_at
 from viewer.launching.preview import LaunchPreview
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal
-from viewer.launching.requests import CheckpointRequest
+from viewer.launching.requests import CheckpointRequest, matching_entry_point
 from viewer.launching.sweep import SweepPreview
 from viewer.models import Checkpoint, Location, PreflightCheck, Project, Run
 from viewer.presentation.code import CodeChanges, code_changes
@@ -254,16 +253,7 @@ class StartingPoint:
     @cached_property
     def proposed(self) -> dict[str, str]:
         """The proposed entry point, by field."""
-        entry_point, contents = "", self.contents
-        if self.folder and self.project:
-            engine = engine_of(contents)
-            entry_point = ask(
-                MatchEntryPoint(
-                    engine.name, str(self.folder), self.entry_points, contents.kind, contents.name
-                ),
-                host=self.project.host_id,
-            )
-        return {"entry_point": entry_point}
+        return {"entry_point": matching_entry_point(self.contents, self.project)}
 
     def schema(self, entry_point: str) -> Schema:
         """The schema of a run, from a stored preflight check with this entry point, if there is one."""

@@ -1,4 +1,4 @@
-"""The pages on which a person replays a recorded model call, edited, or all calls of a branch."""
+"""The pages on which a person replays a recorded model call, edited, or those of a branch or collection."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +21,13 @@ from viewer.launching.replay import (
     preview_replay,
     replay,
 )
-from viewer.launching.replay_calls import CallsReplayPreview, preview_calls_replay, replay_calls
-from viewer.launching.requests import (
+from viewer.launching.replay_calls import (
+    CallsReplayPreview,
     CallsReplayRequest,
+    preview_calls_replay,
+    replay_calls,
+)
+from viewer.launching.requests import (
     LaunchOptions,
     ReplayRequest,
     edits_not_kept,
@@ -34,7 +38,7 @@ from viewer.models import Job, Sweep
 from viewer.presentation.calls import CallView, call_views
 from viewer.records.prices import UNKNOWN, Cost
 from viewer.web.forms.fields import OptionField, valid_values
-from viewer.web.forms.options import LimitsForm, StartTimeForm, limit_texts
+from viewer.web.forms.options import LimitsForm, StartTimeForm, limit_texts, score_field
 from viewer.web.launch.conversations import ConversationPart, fits_form, message_forms
 from viewer.web.launch.edits import first_error
 from viewer.web.launch.page import LaunchPage, StartingPoint, Submission
@@ -173,7 +177,13 @@ def replay_page(
     )
 
 
-# The page on which a person replays all calls of a branch.
+# The page on which a person replays all calls of a branch or a collection.
+
+
+class CollectionCallsForm(CallsForm):
+    """Also the function that scores the answers."""
+
+    score = score_field()
 
 
 @dataclass(kw_only=True)
@@ -199,33 +209,31 @@ class CallsReplayPage(LaunchPage[CallsReplayPreview, Sweep]):
         return replay_calls(self.preview)
 
 
-def calls_replay_page(
-    point: StartingPoint, calls: Sequence[RecordedCall], submission: Submission, key: UUID
-) -> CallsReplayPage:
-    """The page in its initial state, or with the submitted values. ``key`` is that of their content."""
+def calls_replay_page(calls: Mapping[str, Any], submission: Submission, key: UUID) -> CallsReplayPage:
+    """The page in its initial state, or with the submitted values.
+
+    ``calls`` are the fields of ``calls_of_branch`` or ``calls_of_collection``, and ``key`` is that of the
+    submitted content.
+    """
     data = submission.data
-    form, timing, limits = (
-        CallsForm(data, initial={"times": 1}),
-        StartTimeForm(data),
-        ReplayLimitsForm(data),
-    )
+    kind = CollectionCallsForm if calls.get("collection") else CallsForm
+    form, timing, limits = kind(data, initial={"times": 1}), StartTimeForm(data), ReplayLimitsForm(data)
     values = valid_values(form)
     request = CallsReplayRequest(
-        checkpoint=point.checkpoint,
-        calls=calls,
+        **{"project": None, **calls},
         replay_models=values.get("models") or (),
         times=values.get("times") or 1,
         confirmed=values.get("confirmed") or 0,
-        project=point.project,
-        entry_point=point.proposed["entry_point"],
+        score=str(values.get("score") or ""),
         options=LaunchOptions(
             timing.at, limits.limits, waits_for_host=bool(valid_values(timing).get("waits_for_host"))
         ),
         key=key,
         requested_by=submission.user,
+        seen_plan=None if data is None else data.get("shown"),
     )
     preview = preview_calls_replay(request)
-    views = call_views([one.call for one in preview.starting], point.checkpoint)
+    views = [view for one in preview.starting for view in call_views([one.call], one.checkpoint)]
     return CallsReplayPage(
         **submission.page_values,
         form=form,

@@ -17,7 +17,6 @@ from viewer.engines.editable import NO_SCHEMA, EditableOutput, OpenQuestion, Sch
 from viewer.engines.entry_points import InputName
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.edits import output_text
-from viewer.launching.options import SCORE
 from viewer.launching.preview import unrestored
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import Dimension, SweepRequest, sweep_prefix
@@ -34,9 +33,9 @@ from viewer.launching.variations import (
     value_dimension,
 )
 from viewer.models import Checkpoint, Job, Sweep
-from viewer.web.forms.fields import OptionField, ValueField, parsed, valid_values
+from viewer.web.forms.fields import ValueField, parsed, valid_values
 from viewer.web.forms.fork import BranchForm, OutputsForm, PreflightForm, ValuesForm
-from viewer.web.forms.options import ModelField, ModelsForm, NamedValuesForm, models_form
+from viewer.web.forms.options import ModelField, ModelsForm, NamedValuesForm, models_form, score_field
 from viewer.web.launch.edits import KIND_LABELS, FieldView, shown_text
 from viewer.web.launch.options import OptionParts
 from viewer.web.launch.page import CheckpointPage, FieldError, Submission, preflight_for, source_at
@@ -146,17 +145,7 @@ class AnswersField(DimensionField):
 class SweepForm(BranchForm):
     """What varies, and the function that scores the results."""
 
-    score = OptionField(
-        SCORE,
-        "score-function",
-        **{
-            "class": "input input-mono",
-            "placeholder": "judge:headline",
-            "spellcheck": "false",
-            "autocapitalize": "none",
-            "aria-describedby": "score-hint",
-        },
-    )
+    score = score_field()
 
     def __init__(
         self,

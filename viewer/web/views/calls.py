@@ -11,18 +11,19 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from viewer.engines import engine_of
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.host_requests import NotReadable
-from viewer.models import Checkpoint, Job, Sweep
+from viewer.launching.replay_calls import calls_of_branch, calls_of_collection
+from viewer.launching.requests import matching_entry_point
+from viewer.models import Checkpoint, Collection, Job, Sweep
 from viewer.presentation.calls import (
     CallView,
     call_named,
     call_views,
-    calls_in,
-    readable_contents,
     recorded_calls_of,
 )
 from viewer.presentation.jobs.pages import shown_job
 from viewer.presentation.replays import answers_of, recorded_call, replays_of
 from viewer.records.audit import Audited, opens
+from viewer.records.bodies import calls_in, readable_contents
 from viewer.records.permissions import viewer_allowed
 from viewer.web.launch.fork_links import editable_parts_of
 from viewer.web.launch.page import StartingPoint
@@ -146,47 +147,70 @@ def replay_all(request: HttpRequest, pk: int) -> HttpResponse:
     checkpoint = get_checkpoint(pk)
     if response := before_form(request, checkpoint.location):
         return response
-    page = _calls_replay_page(request, checkpoint)
-    if page is None:
-        return redirect("checkpoint-calls", pk)
-    return launch_response(
-        request,
-        page,
-        "calls/replays/all_calls.html",
-        lambda: _replay_all_context(page),
-        Sweep.get_absolute_url,
-    )
+    page = _branch_page(request, checkpoint)
+    return _calls_response(request, page) if page else redirect("checkpoint-calls", pk)
 
 
 @require_POST
 def plan_replay_all(request: HttpRequest, pk: int) -> HttpResponse:
     """What the form would do. Nothing starts."""
-    page = _calls_replay_page(request, get_checkpoint(pk))
-    if page is None:
-        return redirect("checkpoint-calls", pk)
-    template = "_all_calls_plan.html" if request.headers.get("HX-Request") else "all_calls.html"
-    return render(request, f"calls/replays/{template}", _replay_all_context(page))
+    page = _branch_page(request, get_checkpoint(pk))
+    return _calls_plan(request, page) if page else redirect("checkpoint-calls", pk)
 
 
-def _calls_replay_page(request: HttpRequest, checkpoint: Checkpoint) -> CallsReplayPage | None:
+@require_http_methods(["GET", "POST"])
+def replay_collection(request: HttpRequest, pk: int) -> HttpResponse:
+    """The form that replays the calls of a collection. Sending it starts a job for each, once."""
+    return _calls_response(request, _collection_page(request, pk))
+
+
+@require_POST
+def plan_replay_collection(request: HttpRequest, pk: int) -> HttpResponse:
+    """What the form would do. Nothing starts."""
+    return _calls_plan(request, _collection_page(request, pk))
+
+
+def _branch_page(request: HttpRequest, checkpoint: Checkpoint) -> CallsReplayPage | None:
     """The page; None if the checkpoint cannot be read."""
     try:
         contents = readable_contents(checkpoint)
     except NotReadable:
         return None
-    point = StartingPoint(checkpoint, contents, checkpoint.location.project)
-    return calls_replay_page(point, calls_in(contents), submission_of(request), content_key(request))
+    project = checkpoint.location.project
+    entry_point = matching_entry_point(contents, project)
+    calls = calls_of_branch(checkpoint, calls_in(contents), project, entry_point)
+    return calls_replay_page(calls, submission_of(request), content_key(request))
 
 
-def _replay_all_context(page: CallsReplayPage) -> dict[str, object]:
-    checkpoint = page.request.checkpoint
-    address = reverse("replay-all", args=[checkpoint.pk])
-    return _context(checkpoint) | {
+def _collection_page(request: HttpRequest, pk: int) -> CallsReplayPage:
+    calls = calls_of_collection(get_object_or_404(Collection, pk=pk))
+    return calls_replay_page(calls, submission_of(request), content_key(request))
+
+
+def _calls_response(request: HttpRequest, page: CallsReplayPage) -> HttpResponse:
+    template = "calls/replays/all_calls.html"
+    return launch_response(request, page, template, lambda: _calls_context(page), Sweep.get_absolute_url)
+
+
+def _calls_plan(request: HttpRequest, page: CallsReplayPage) -> HttpResponse:
+    template = "_all_calls_plan.html" if request.headers.get("HX-Request") else "all_calls.html"
+    return render(request, f"calls/replays/{template}", _calls_context(page) | {"is_update": True})
+
+
+def _calls_context(page: CallsReplayPage) -> dict[str, object]:
+    checkpoint, collection = page.request.checkpoint, page.request.collection
+    if checkpoint:
+        name, before, arguments = "replay-all", "checkpoint-calls", [checkpoint.pk]
+    else:
+        name, before, arguments = "collection-replay", "collection", [collection.pk if collection else 0]
+    address = reverse(name, args=arguments)
+    return (_context(checkpoint) if checkpoint else {"collection": collection}) | {
         "page": page,
         "project": page.request.project,
         "address": address,
         "page_address": address,
-        "plan_address": reverse("replay-all-plan", args=[checkpoint.pk]),
+        "plan_address": reverse(f"{name}-plan", args=arguments),
+        "cancel_address": reverse(before, args=arguments),
     }
 
 

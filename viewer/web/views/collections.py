@@ -131,6 +131,7 @@ def _page(request: HttpRequest, collection: Collection, **more: Any) -> HttpResp
         "page": page,
         "views": item_views(list(page)),
         "form": CollectionForm(initial=texts),
+        "has_calls": collection.items.filter(kind=CollectionItem.Kind.CALL).exists(),
         **more,
     }
     return render(request, "collections/page.html", context, status=422 if more else 200)

@@ -1,7 +1,7 @@
 """The pages on which runs are started: forks, resumes, publications, new runs, sweeps, and several runs."""
 
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID, uuid4, uuid5
@@ -16,7 +16,6 @@ from viewer.engines import engine_of
 from viewer.engines.protocol import kind_of
 from viewer.host_requests import (
     CodeDifference,
-    NotReadable,
     Prewarm,
     ReadCodeDifference,
     ReadInterpreter,
@@ -37,7 +36,6 @@ from viewer.models import (
     Sweep,
     uuid_of,
 )
-from viewer.presentation.calls import readable_contents
 from viewer.presentation.diff import difference, folded
 from viewer.presentation.jobs.status import amount
 from viewer.presentation.listing import headings, known_sort
@@ -51,7 +49,7 @@ from viewer.presentation.sweeps import (
     compared,
     held_back,
     in_order,
-    mean_difference,
+    mean_difference_of,
     runs_of,
     winners,
 )
@@ -478,7 +476,8 @@ def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
     sort = known_sort(request.GET.get("sort", ""), columns, usual)
     template = "_branches.html" if request.headers.get("HX-Request") else "page.html"
     limits = [amount(one.measure, one.max_amount) for one in limits_in("sweep", group.limits)]
-    context = {"group": group, "branches": in_order(branches, sort), "is_under_way": is_under_way}
+    ordered = in_order(branches, sort)
+    context = {"group": group, "branches": ordered, "is_under_way": is_under_way}
     context |= {
         "refresh_seconds": refresh_seconds,
         "wait": wait,
@@ -486,25 +485,19 @@ def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
         "winners": winners(branches),
     }
     if is_of_calls:
-        context |= _calls_context(request, group, [one.job for one in branches])
+        context |= _calls_context(request, group, [one.job for one in ordered])
     context["kind"] = group.label
     context["scores"] = {"headings": headings(columns, sort, request.GET)}
     if is_paired:
-        found = [one.difference for one in branches if one.difference is not None]
-        context |= {"is_paired": True, "paired": mean_difference(found)}
+        context |= {"is_paired": True, "paired": mean_difference_of(branches)}
     if template == "page.html":
         context["commands"] = _commands([one.job for one in branches])
     return render(request, f"sweeps/{template}", context)
 
 
 def _calls_context(request: HttpRequest, group: Sweep, jobs: list[Job]) -> dict[str, Any]:
-    """The replayed calls of a branch with their totals."""
-    contents, parts = None, frozenset[str]()
-    if group.checkpoint:
-        with suppress(NotReadable):
-            contents = readable_contents(group.checkpoint)
-            parts = editable_parts_of(request.user, group.checkpoint, contents)
-    calls = compared_calls(jobs, contents, parts)
+    """The replayed calls with their totals."""
+    calls = compared_calls(jobs, group.collection, partial(editable_parts_of, request.user))
     return {"calls": calls, "totals": totals_of(calls), "is_of_calls": True}
 
 
