@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.code.repositories import committed, git, state_of
-from viewer.host.jobs.code import code_of
+from viewer.host.jobs.code import code_of, difference
 from viewer.host.jobs.git import blob
-from viewer.models import Project
+from viewer.models import Project, RecordedCode
 
 pytestmark = pytest.mark.django_db
 
@@ -135,3 +135,25 @@ def test_an_object_with_another_content_is_not_used(folder: Path) -> None:
     paths[0].write_bytes(paths[1].read_bytes())
     assert blob(folder, first, 1000) is None
     assert blob(folder, other, 3) is None
+
+
+def test_a_forged_record_does_not_show_other_files_of_the_repository(tmp_path: Path) -> None:
+    folder, project = tmp_path / "code", Project(folder=str(tmp_path / "code"))
+    commit = committed(folder, main__py="first\n", prompt__yaml="Be brief.\n", __env="KEY=canary\n")
+    keys, main = (git(folder, "rev-parse", f"HEAD:{name}") for name in (".env", "main.py"))
+    for name in ("main.py", ".env", "../main.py", "prompt.yaml", "new.py"):
+        for digest in (keys, "--textconv", "HEAD:.env", commit, main if name != "main.py" else keys):
+            forged = RecordedCode(files={name: digest}, commit=commit)
+            assert difference(forged, project, name).before is None
+    real = RecordedCode(files={"main.py": main})
+    assert difference(real, project, "main.py").before == "first\n"
+    git(folder, "rm", "-q", "main.py")
+    git(folder, "commit", "-q", "-m", "removed")
+    assert difference(real, project, "main.py").before is None
+    for option in ("--output=x", "HEAD~1", commit[:7], "HEAD^{tree}"):
+        assert (
+            difference(RecordedCode(files={"main.py": main}, commit=option), project, "main.py").before
+            is None
+        )
+    real.commit = commit
+    assert difference(real, project, "main.py").before == "first\n"

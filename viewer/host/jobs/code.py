@@ -10,7 +10,8 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from hashlib import sha256
 from itertools import islice
@@ -30,6 +31,7 @@ from viewer.host.jobs.git import (
     Repository,
     blob,
     blob_id,
+    has_commit,
     ignored,
     repository_of,
     tree_of,
@@ -321,10 +323,33 @@ def difference_digest(recorded: RecordedCode | None, project: Project) -> str:
 def difference(recorded: RecordedCode, project: Project, name: str) -> CodeDifference:
     """Return both texts of a source without secrets: as it was recorded, if git has it, and as it is now."""
     folder, redact = Path(project.folder), redactor_of(project)
-    digest = recorded.files.get(name, "")
-    before = blob(folder, digest, MAX_SHOWN_BYTES) if digest else None
+    digest = str(recorded.files.get(name, ""))
+    before = blob(folder, digest, MAX_SHOWN_BYTES) if _is_committed(folder, recorded, name, digest) else None
     paths = (path for path in sources_of(project)[0] if name_of(path, folder) == name)
     path = next(paths, None)
     after = content_at(path, MAX_SHOWN_BYTES) if path else None
     texts = [None if data is None else redact(data.decode(errors="replace")) for data in (before, after)]
     return CodeDifference(*texts)
+
+
+def _is_committed(folder: Path, recorded: RecordedCode, name: str, digest: str) -> bool:
+    """Whether the recorded or the current commit has a source of this name with this digest.
+
+    Any process that writes rows can name any object of the repository, such as a file with keys.
+    """
+    if not name.endswith(DECIDING):
+        return False
+    folders, folder = source_folders(folder), Path(os.path.realpath(folder))
+    repository, tree = _committed(folder, folders)
+    if repository is None:
+        return False
+    trees = [tree]
+    if recorded.commit and has_commit(folder, recorded.commit):
+        with suppress(GitFailure):
+            trees.append(tree_of(replace(repository, commit=recorded.commit), folders))
+    return any(
+        entry.id == digest and name_of(repository.top / os.fsdecode(path), folder) == name
+        for tree in trees
+        for path, entry in tree.items()
+        if entry.mode in FILES
+    )

@@ -7,6 +7,7 @@ repository's configuration. A missing object is not fetched, which could call a 
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,7 @@ MAX_OUTPUT_BYTES = 32 * 1024 * 1024
 # The modes of a tree's entries. A submodule has another one.
 FILES, LINK = ("100644", "100755"), "120000"
 EXECUTABLE = FILES[1]
+ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 # Of the server's variables, git gets these.
 INHERITED = ("PATH", "HOME", "XDG_CONFIG_HOME")
 VARIABLES = {
@@ -118,6 +120,9 @@ def ignored(repository: Repository, paths: AbstractSet[bytes]) -> AbstractSet[by
 
 def blob(folder: Path, name: str, limit: int) -> bytes | None:
     """Return the content of the blob with this id; None if the repository lacks it, or it is longer."""
+    if not ID.fullmatch(name):
+        # It could be an option.
+        return None
     try:
         data = _git(folder, "cat-file", "blob", name, limit=limit)
     except GitFailure:
