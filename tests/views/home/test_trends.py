@@ -83,11 +83,31 @@ def test_reasons_are_counted_by_project_and_kind(runner: Client, location: Locat
     make_failure(location, plain_text("Ignored: e"), status=Job.Status.CANCELLED)
     found = overview().reasons
     assert [one.count for one in found] == [2, 1, 1, 1, 1]
-    assert found[0].text == "ValueError: c" and found[0].project == location.project
-    assert {one.project for one in found} == {location.project, other, None}
+    assert found[0].text == "ValueError: c" and found[0].source == location.project
+    assert {one.source for one in found} == {location.project, other, None}
     assert "No reason was recorded." in {one.text for one in found}
     page = text_of(runner)
-    assert found[0].job.get_absolute_url() in page and "Ignored" not in page
+    assert found[0].newest.get_absolute_url() in page and "Ignored" not in page
+
+
+def test_failed_runs_of_other_programs_are_counted_once(runner: Client, location: Location) -> None:
+    other = Location.objects.create(path="/elsewhere/<b>", store_kind="json", engine="crewai")
+    oldest, _completed, of_job = (
+        make_run(location, 2, status=one) for one in ("failed", "completed", "failed")
+    )
+    make_failure(location, plain_text("ValueError"), run=of_job)
+    newest = make_run(location, 1, status="failed")
+    make_run(other, 0, status="failed")
+    make_run(location, 0, status="failed", parent=oldest)
+    make_run(location, 31, status="failed")
+    found = [(one.count, one.text, one.source, one.newest) for one in overview().reasons]
+    assert found[0] == (2, "Failed in another program", location.project, newest)
+    assert {(count, source) for count, _text, source, _newest in found[1:]} == {
+        (1, location.project),
+        (1, other),
+    }
+    page = text_of(runner)
+    assert newest.get_absolute_url() in page and "Why runs failed" in page and "/elsewhere/<b>" not in page
 
 
 def test_texts_of_projects_are_escaped(runner: Client, location: Location) -> None:
@@ -105,6 +125,11 @@ def test_the_page_reads_the_same_few_rows_of_many(location: Location) -> None:
     with CaptureQueriesContext(connection) as queries:
         assert overview()
     assert len(queries) == 2 and all(" LIMIT " in one["sql"] for one in queries)
+    for number in range(3):
+        make_run(location, number, status="failed")
+    with CaptureQueriesContext(connection) as queries:
+        assert overview()
+    assert len(queries) == 5
 
 
 def test_runs_of_the_future_hide_no_day(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
