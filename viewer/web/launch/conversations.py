@@ -132,7 +132,7 @@ def initial_of(message: EditableMessage) -> dict[str, Any]:
 
 
 def message_fields(
-    name: str, messages: Sequence[EditableMessage], position: int, text: str, calls: Sequence[Any]
+    name: str, messages: Sequence[EditableMessage], position: int, text: Any, calls: Sequence[Any]
 ) -> dict[str, str]:
     """The fields of an entry in which the message at this position has another text and other tool calls.
 

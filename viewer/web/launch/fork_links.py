@@ -7,12 +7,12 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.utils.datastructures import MultiValueDict
 
 from viewer.engines import engine_of
-from viewer.engines.editable import MISSING
+from viewer.engines.editable import MISSING, EditableMessage
 from viewer.engines.protocol import Contents, kind_of
 from viewer.host_requests import NotReadable
 from viewer.models import Checkpoint
-from viewer.presentation.calls import readable_contents
 from viewer.presentation.replays import replayed_answer
+from viewer.records.bodies import readable_contents
 from viewer.records.permissions import can_run
 from viewer.validation import InvalidInput, whole_number
 from viewer.web.forms.fork import OutputsForm, ValuesForm, output_name
@@ -56,7 +56,7 @@ def prefilled(
     if submission.call:
         texts = _answer_texts(source, submission)
     else:
-        texts = edit_fields(_value_edits(submission), values, outputs)
+        texts = _value_texts(source, submission, values, outputs)
     if not texts:
         return None
     return MultiValueDict({field: [text] for field, text in {**source.proposed, **texts}.items()})
@@ -84,8 +84,10 @@ def _answer_texts(source: StartingPoint, submission: Submission) -> dict[str, st
     return message_fields(entry, messages, int(position), answer.text, calls)
 
 
-def _value_edits(submission: Submission) -> Mapping[str, Mapping[str, Any]]:
-    """The value of the other checkpoint as an edit of the part at which the form opens."""
+def _value_texts(
+    source: StartingPoint, submission: Submission, values: Iterable[ValuesForm], outputs: OutputsForm
+) -> dict[str, str]:
+    """The value of the other checkpoint as the texts of the part at which the form opens."""
     key, _colon, other = submission.value.partition(":")
     group, _colon, name = submission.opened.partition(":")
     try:
@@ -97,8 +99,43 @@ def _value_edits(submission: Submission) -> Mapping[str, Mapping[str, Any]]:
         contents = None
     if contents is None or other.partition(":")[0] != group:
         return {}
+    if group == "messages":
+        entry = name.rpartition(":")[0]
+        parts = differing_messages(entry, contents, source.contents)
+        number = next((number for number, part in parts.items() if part == other == submission.opened), 0)
+        return _message_texts(entry, number - 1, contents, source.contents) if number else {}
     value = _editable_value(contents, other)
-    return {} if value is MISSING else {group: {name: value}}
+    return {} if value is MISSING else edit_fields({group: {name: value}}, values, outputs)
+
+
+def differing_messages(entry: str, contents: Contents, others: Contents) -> dict[int, str]:
+    """The messages of an entry of the state that can replace those of another checkpoint, by their numbers.
+
+    They have another text or other tool calls than the message at the same position, with the same role.
+    """
+    mine, theirs = _messages_of(entry, contents), _messages_of(entry, others)
+    return {
+        at + 1: f"messages:{entry}:{at}"
+        for at, one in mine.items()
+        if (other := theirs.get(at)) is not None
+        and (one.role, type(one.content)) == (other.role, type(other.content))
+        and (one.content, _plain_calls(one)) != (other.content, _plain_calls(other))
+    }
+
+
+def _message_texts(entry: str, at: int, contents: Contents, others: Contents) -> dict[str, str]:
+    mine, theirs = _messages_of(entry, contents)[at], _messages_of(entry, others)
+    return message_fields(entry, list(theirs.values()), at, mine.content, mine.calls)
+
+
+def _messages_of(entry: str, contents: Contents) -> dict[int, EditableMessage]:
+    messages = engine_of(contents).editable(contents).conversations.get(entry, ())
+    return {one.position: one for one in messages}
+
+
+def _plain_calls(message: EditableMessage) -> list[Any]:
+    """The tool calls without their ids, which differ whenever a model is called."""
+    return [{**one, "id": ""} if isinstance(one, Mapping) else one for one in message.calls]
 
 
 def _editable_value(contents: Contents, part: str) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 from uuid import uuid4, uuid5
 
@@ -13,6 +14,7 @@ from django.urls import reverse
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_GET, require_POST
 
+from viewer.engines.contents import Section
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.sweep import score as start_score
 from viewer.models import Job, Sweep, uuid_of
@@ -30,8 +32,11 @@ from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.sweeps import members_of, unfinished_members
 from viewer.records.audit import Audited, opens
 from viewer.records.permissions import viewer_allowed
-from viewer.web.launch.fork_links import editable_parts_of
+from viewer.web.launch.fork_links import differing_messages, editable_parts_of
 from viewer.web.views.exports import download
+
+# Messages of a conversation that a side offers for a fork of another one.
+MAX_MESSAGE_LINKS = 50
 
 
 @viewer_allowed
@@ -52,7 +57,7 @@ def show(request: HttpRequest) -> HttpResponse:
             _link_to_forks(request, context["heads"], context["row"])
         context |= {"key": uuid4(), "function": _function(found)}
         keys = [side.checkpoint.pk for side in found.sides]
-        context["scoring"] = Job.objects.unfinished().filter(kind="score", checkpoint__in=keys).count()
+        context["scoring"] = Job.objects.scores_of(keys).unfinished().count()
         target = _query(QueryDict(), found.sides)
         context["export_query"] = target
         context["share_url"] = reverse("share", query={"kind": "comparison", "target": target})
@@ -69,7 +74,8 @@ def show(request: HttpRequest) -> HttpResponse:
 def _link_to_forks(request: HttpRequest, heads: list[dict[str, Any]], row: ComparedRow) -> None:
     """Add to each head the address of a fork of another side with its value of this row, if there is one.
 
-    The other side is the baseline; for the baseline itself, the only other one.
+    Of a conversation, those of its messages. The other side is the baseline; for the baseline itself, the
+    only other one.
     """
     for at, (head, cell) in enumerate(zip(heads, row.cells, strict=True)):
         other = heads[0] if at else heads[1]
@@ -77,11 +83,20 @@ def _link_to_forks(request: HttpRequest, heads: list[dict[str, Any]], row: Compa
             continue
         source, target = head["side"], other["side"]
         mine, theirs = source.part_named(row.key), target.part_named(row.key)
-        if not (mine and mine.edited and theirs and target.contents):
+        if not (mine and theirs and source.contents and target.contents):
             continue
-        if theirs.edited in editable_parts_of(request.user, target.checkpoint, target.contents):
-            query = {"edit": theirs.edited, "value": f"{source.checkpoint.pk}:{mine.edited}"}
-            head["fork_url"] = reverse("fork", args=[target.checkpoint.pk], query=query)
+        editable = editable_parts_of(request.user, target.checkpoint, target.contents)
+
+        def address(part: str, value: str, source: Side = source, target: Side = target) -> str:
+            query = {"edit": part, "value": f"{source.checkpoint.pk}:{value}"}
+            return reverse("fork", args=[target.checkpoint.pk], query=query)
+
+        if mine.edited and theirs.edited in editable:
+            head["fork_url"] = address(theirs.edited, mine.edited)
+        elif mine.section == Section.MESSAGES:
+            parts = differing_messages(mine.key, source.contents, target.contents)
+            links = {number: address(part, part) for number, part in parts.items() if part in editable}
+            head["message_urls"] = dict(islice(links.items(), MAX_MESSAGE_LINKS))
 
 
 def table_context(request: HttpRequest, found: Comparison, heads: list[dict[str, Any]]) -> dict[str, Any]:
@@ -131,7 +146,7 @@ def _sweep(text: str) -> Sweep | None:
 def _function(found: Comparison) -> str:
     """The function that scored the baseline last, or another side; empty if none has."""
     keys = [side.checkpoint.pk for side in found.sides]
-    job = Job.objects.filter(kind=Job.Kind.SCORE, checkpoint__in=keys).order_by("-created_at").first()
+    job = Job.objects.scores_of(keys).order_by("-created_at").first()
     return str(job.request.get("function") or "") if job else ""
 
 
