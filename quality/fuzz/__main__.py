@@ -17,6 +17,8 @@ TESTS = (
     "replays",
     "flow_states",
     "collected_items",
+    "exports",
+    "hostile_repositories",
     "hostile_savers",
     "pruned_threads",
     "request_headers",

@@ -8,7 +8,6 @@ are the same spans.
 import hashlib
 import json
 import logging
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -399,7 +398,7 @@ def _readable_value(value: Any) -> Any:
     if isinstance(value, list):
         return [_text(one) for one in value]
     is_number = isinstance(value, int | float)
-    if is_number and not (math.isfinite(value) and abs(value) <= MAX_INTEGER):
+    if is_number and not abs(value) <= MAX_INTEGER:
         return str(value)
     return value if is_number else _text(value)
 

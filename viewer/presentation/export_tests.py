@@ -15,6 +15,7 @@ from viewer.engines.recorded_calls import RecordedCall
 from viewer.engines.reproduction import NotReproducible
 from viewer.engines.spans import Sources, Span
 from viewer.host_requests import MatchEntryPoint, ask
+from viewer.launching.requests import redactor_of
 from viewer.models import Run
 from viewer.presentation.spans import branch_spans
 from viewer.records.run_rows import branch_status
@@ -171,7 +172,7 @@ def _entry_point(run: Run) -> str:
     location = run.location
     for job in run.jobs.order_by("-created_at")[:10]:
         if named := str(job.request.get("entry_point") or ""):
-            return named
+            return str(redactor_of(location.project)(named) or "")
     if (project := location.project) is None or not project.entry_points:
         return ""
     return ask(

@@ -43,7 +43,7 @@ def limit_in(plain: object) -> Limit | None:
     """The limit from plain data, or None if the data does not describe a limit."""
     match plain:
         case {"whose": str(whose), "measure": str(measure), "max_amount": int() | float() as max_amount}:
-            is_known = whose in OWNERS and measure in MEASURES and math.isfinite(max_amount)
+            is_known = whose in OWNERS and measure in MEASURES and abs(max_amount) < math.inf
             return Limit(whose, measure, max_amount) if is_known else None
     return None
 

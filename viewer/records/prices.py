@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-import math
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -98,7 +98,7 @@ def _price(model: str, table: Any) -> FilePrice:
     values = [table["input"], table["output"], table.get("cached_input", table["input"])]
     for value in values:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value) or value < 0:
+        if not is_number or not 0 <= value <= sys.float_info.max:
             raise ValueError(f"[{model}]: a price is a number of at least 0")
     return FilePrice(*map(float, values))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import json
-import math
 import os
 import platform
 import re
@@ -181,7 +180,7 @@ def score_checkpoint(request: Request, reporter: Reporter) -> str:
     score = function(request["contents"], **given)
     # Numbers of other libraries, such as numpy's, are numbers as well.
     plain = score.item() if hasattr(score, "item") and not isinstance(score, int | float | str) else score
-    is_number = isinstance(plain, int | float) and math.isfinite(plain)
+    is_number = isinstance(plain, int | float) and abs(plain) <= sys.float_info.max
     if not is_number and not isinstance(plain, str):
         raise Refused("runner.score_of_other_type", function=request["function"], type=type(score).__name__)
     return json.dumps(plain[:MAX_TEXT] if isinstance(plain, str) else plain)
