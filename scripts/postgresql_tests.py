@@ -6,18 +6,31 @@ import sys
 
 from tests.langgraph.postgresql.server import OWNER, PORT, running
 
-# The tests that use most of what differs between the two databases.
+# Tests that touch rows, from every subject, and start few programs. All tests of pages, commands and runs
+# would take longer than the rest of CI, and use the same models.
 TESTS = [
     "tests/annotations",
+    "tests/audit",
     "tests/changes",
+    "tests/collections",
     "tests/comparison",
+    "tests/hosts/test_forged_rows.py",
+    "tests/hosts/test_pages.py",
     "tests/importing/test_reconcile.py",
+    "tests/jobs/queue/test_queue.py",
+    "tests/jobs/queue/test_start_times.py",
     "tests/jobs/queue/test_sweeps.py",
+    "tests/launching/test_naming.py",
+    "tests/launching/test_one_preview.py",
     "tests/live/test_feeds.py",
     "tests/locks",
+    "tests/presentation",
     "tests/prices",
+    "tests/projects",
     "tests/retention",
     "tests/search",
+    "tests/sharing",
+    "tests/timeline",
     "tests/views/runs/test_one_branch.py",
 ]
 OPTIONS = ["-n", "auto", "--maxprocesses", "4", "--dist", "loadfile", "--no-loadscope-reorder"]
