@@ -201,14 +201,17 @@ def content_at(path: Path, limit: int = MAX_FILE_BYTES) -> bytes | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
         return None
-    with open(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
+        # A folder may be there by now.
         if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
             return None
-        try:
+        with open(descriptor, "rb", closefd=False) as file:
             return file.read(limit)
-        except OSError:
-            return None
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def digest_of(path: Path, like: str, limit: int = MAX_FILE_BYTES) -> str:
