@@ -208,6 +208,14 @@ START_GRACE_SECONDS = env_number(
     "Seconds after its start time within which a scheduled job still starts, if no worker was running.",
 )
 
+READ_ONLY_TOOLS = env_text(
+    "READ_ONLY_TOOLS",
+    "",
+    "Tools that change nothing, separated by commas. A fork calls them without asking, unless a person chose"
+    " otherwise. `PROJECT:TOOL` is a tool of one project, named by its folder.",
+    "none",
+).split(",")
+
 AUDIT = env_flag(
     "AUDIT",
     False,

@@ -14,6 +14,7 @@ TESTS = (
     "random_lineages",
     "consent",
     "tool_calls",
+    "model_answers",
     "replays",
     "flow_states",
     "collected_items",

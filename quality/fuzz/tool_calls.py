@@ -21,7 +21,8 @@ from quality.tables import print_heading, print_row
 # The packages of the runners, as a runner imports them.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer/runners"))
 
-from forkline_runner.tool_calls import ToolCalls, canonical
+from forkline_runner.recorded import canonical
+from forkline_runner.tool_calls import ToolCalls
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
@@ -37,7 +38,9 @@ NAMES = (
 )
 ADA = {"to": "ada", "n": 1}
 ARGUMENTS: tuple[tuple[Any, ...], ...] = (
-    (ADA, {"n": 1, "to": "ada"}, json.dumps(ADA), ADA | {"cc": None}),
+    (ADA, {"n": 1.0, "to": "ada"}, json.dumps(ADA), ADA | {"cc": None}),
+    ({"by": {"n": [2, None]}}, '{"by": {"n": [2.0, null]}}'),
+    ({"by": {"n": [2]}},),
     ({}, "{}", {"cc": None}),
     ({"to": "bob\n\u2028\0"}, '{"to": "bob\\n\\u2028\\u0000"}'),
     ("not JSON {", " not JSON { "),

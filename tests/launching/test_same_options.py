@@ -137,6 +137,7 @@ FIELDS: Mapping[str, tuple[str, str, Callable[[str], Sent | None]] | None] = {
     "fork model": ("crew", "", plain("model:*")),
     "fork cache-warmup": ("crew", "", plain("cache_warmup")),
     "fork tool": ("crew", "search=", plain("tool:search")),
+    "fork model-calls": ("crew", "", plain("model_calls")),
     "fork code": ("crew", "", plain("code")),
     "fork branch": ("crew", "", plain("branch")),
     "fork into": ("crew", "", plain("into")),

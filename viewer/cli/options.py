@@ -123,7 +123,7 @@ def tools_of(options: Mapping[str, Any]) -> dict[str, Any]:
     for text in options["tool"] or []:
         name, _mark, choice = text.rpartition("=")
         chosen[name.strip()] = parsed(f"--tool {text}", TOOL.parse, choice.strip())
-    return {"tools": chosen, "dry_run": options["dry_run"]}
+    return {"tools": chosen, "dry_run": options["dry_run"], "model_calls": options["model_calls"]}
 
 
 def new_choices_of(options: Mapping[str, Any], kind: RootKind) -> dict[str, Any]:

@@ -246,6 +246,7 @@ def _planned(preview: LaunchPreview) -> Output:
     request = replace(preview.request, project=preview.request.location.project)
     views = tool_views(preview.recorded, request)
     tools = [line for view in views for line in tool_lines(view)]
+    tools += filter(None, [preview.model_note])
     code = code_changes(request.checkpoint, request.project)
     changes = (
         [

@@ -1,11 +1,13 @@
 """A model call as a checkpoint records it, in one shape for every engine."""
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from viewer.engines.runner_request import RecordedAnswer
 from viewer.stores.model_calls import NO_CALL, ModelCall
 
 
@@ -161,6 +163,47 @@ def answer_in(data: Mapping[str, Any]) -> CallMessage:
             for one in tools
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAnswers:
+    """The answers of a run, oldest first. ``is_known`` is false if some of them could not be read."""
+
+    answers: Sequence[RecordedAnswer] = ()
+    is_known: bool = True
+
+
+def recorded_answer(call: RecordedCall) -> RecordedAnswer | None:
+    """The answer as runners read it; None if none is recorded."""
+    if call.answer is None:
+        return None
+    messages = call.messages
+    return RecordedAnswer(
+        messages=_digest(call),
+        sent=messages[-1].text if messages else "",
+        model=call.model,
+        text=call.answer.text,
+        tools=[{"name": one.name, "arguments": one.arguments, "id": one.id} for one in call.answer.tools],
+        id=call.id,
+        # Code may have written the message: nothing is recorded that only a model reports.
+        is_certain=not call.is_conversation or bool(call.model or call.usage.tokens or call.reported),
+        is_in_order=True,
+    )
+
+
+def _digest(call: RecordedCall) -> str:
+    """What is equal for calls with equal messages; empty if they have parts that are not text.
+
+    Runners compute the same (``forkline_runner.recorded``). Of a conversation, prompts of the system are
+    left out: the code may have added some that are not recorded.
+    """
+    messages = [one for one in call.messages if not (call.is_conversation and one.role == "system")]
+    if any(one.other_parts for one in messages):
+        return ""
+    plain = [
+        [one.role, one.text.strip(), [[tool.name, tool.arguments] for tool in one.tools]] for one in messages
+    ]
+    return hashlib.sha256(json.dumps(plain, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def call_name(call_id: str) -> str:

@@ -76,6 +76,34 @@ class Tools(TypedDict):
     dry_run: bool
 
 
+class RecordedAnswer(TypedDict):
+    """An answer of a model: its text, and the tools that it requests (name, arguments and id).
+
+    ``text`` is None if it cannot be used. ``messages`` is a digest of what it answers, empty if that cannot
+    be known; ``sent`` is the last message, and ``model`` the recorded one. It is ``is_certain`` that a model
+    wrote it, and not code. If ``is_in_order``, it may answer other messages.
+    """
+
+    messages: str
+    sent: str
+    model: str
+    text: str | None
+    tools: list[dict[str, Any]]
+    id: str
+    is_certain: bool
+    is_in_order: bool
+
+
+class ModelCalls(TypedDict):
+    """The recorded answers that answer all model calls of the run, oldest first.
+
+    A call with other messages than a recorded one stops the run, unless answers are used ``in_order``.
+    """
+
+    recorded: list[RecordedAnswer]
+    in_order: bool
+
+
 class Options(TypedDict, total=False):
     """What a person chose for a run, apart from edits.
 
@@ -93,6 +121,7 @@ class Options(TypedDict, total=False):
     the thread that an earlier fork becomes.
     ``commit``: the recorded commit that runs, in a clean checkout; without it, the code in the project's
     folder. ``tools``: what happens when the run calls a tool; without it, every tool is called.
+    ``model_calls``: the record that answers models; without it, they are called.
     """
 
     checkpoints: CheckpointSettings
@@ -110,6 +139,7 @@ class Options(TypedDict, total=False):
     new_thread: str
     commit: str
     tools: Tools
+    model_calls: ModelCalls
 
 
 class Permissions(TypedDict, total=False):

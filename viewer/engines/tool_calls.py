@@ -1,10 +1,14 @@
-"""Recorded calls of tools, and what a person chooses for the tools of a run."""
+"""Recorded calls of tools, and what a person chooses for the tools and the models of a run."""
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+_SIGNS = re.compile(r"[\W_]+")
 
 
 class ToolChoice(StrEnum):
@@ -14,6 +18,14 @@ class ToolChoice(StrEnum):
     ASK = "ask"  # a person is asked each time, and may edit the arguments
     RECORDED = "recorded"  # it is answered with the recorded result, or a person is asked if there is none
     REFUSE = "refuse"  # it is not called, and the run continues with an error
+
+
+class ModelChoice(StrEnum):
+    """What happens when a run calls a model. ``viewer/launching/labels.py`` has the labels."""
+
+    CALL = "call"  # it is called
+    RECORDED = "recorded"  # the recorded answer to the same messages, or the run stops
+    IN_ORDER = "in-order"  # the recorded answer to the same messages, else the next one, or the run stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +53,12 @@ class RecordedTools:
     calls: Sequence[RecordedToolCall] = ()
     others: Sequence[str] = ()
     is_known: bool = True
+
+
+def plain_name(tool: str) -> str:
+    """What is equal for a tool's name and the name that events have, which the engine gives to models.
+
+    A runner compares names in the same way (``forkline_runner.recorded``).
+    """
+    letters = (one for one in unicodedata.normalize("NFKD", tool) if not unicodedata.combining(one))
+    return _SIGNS.sub("", "".join(letters).casefold())

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from viewer.engines import all_engines
 from viewer.engines.entry_points import Component, PreflightLabels
 from viewer.engines.plan import Action, Decision, Reason, Step
-from viewer.engines.tool_calls import ToolChoice
+from viewer.engines.tool_calls import ModelChoice, ToolChoice
 
 ACTIONS: dict[Action, str | Promise] = {
     Action.KEPT: _("reused"),
@@ -82,6 +82,13 @@ TOOL_CHOICES: dict[ToolChoice, str | Promise] = {
     ToolChoice.ASK: _("Ask each time"),
     ToolChoice.RECORDED: _("Answer with the recorded result"),
     ToolChoice.REFUSE: _("Refuse"),
+}
+
+
+MODEL_CHOICES: dict[ModelChoice, str | Promise] = {
+    ModelChoice.CALL: _("Call the models"),
+    ModelChoice.RECORDED: _("Answer with the recorded answer to the same messages, or stop"),
+    ModelChoice.IN_ORDER: _("Answer with recorded answers in order, or stop"),
 }
 
 

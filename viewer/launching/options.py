@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from django.utils import timezone
@@ -19,12 +20,13 @@ from viewer import validation
 from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Contents, kind_of
-from viewer.engines.tool_calls import ToolChoice
+from viewer.engines.tool_calls import ModelChoice, ToolChoice
 from viewer.launching.values import InvalidValue, parse_json, parse_object
 from viewer.redaction import MARKER
 from viewer.validation import PAIR, InvalidInput, OptionType
 
 Parsed = TypeVar("Parsed")
+Chosen = TypeVar("Chosen", bound=StrEnum)
 
 MAX_LIMIT = 10**12
 MAX_MODEL_CHARACTERS = 200
@@ -156,11 +158,20 @@ def parse_cache_warmup(text: str, *, may_warm_up: bool) -> str:
 
 def parse_tool_choice(text: str) -> ToolChoice:
     """What happens when a run calls a tool. Raises InvalidValue."""
+    return _one_of(ToolChoice, text)
+
+
+def _one_of(choices: type[Chosen], text: str) -> Chosen:
     try:
-        return ToolChoice(text)
+        return choices(text)
     except ValueError:
-        choices = ", ".join(choice.value for choice in ToolChoice)
-        raise InvalidValue(gettext("Choose one of these: %(choices)s.") % {"choices": choices}) from None
+        names = ", ".join(choice.value for choice in choices)
+        raise InvalidValue(gettext("Choose one of these: %(choices)s.") % {"choices": names}) from None
+
+
+def parse_model_choice(text: str) -> ModelChoice:
+    """What happens when a run calls a model. Raises InvalidValue."""
+    return _one_of(ModelChoice, text)
 
 
 def parse_models(text: str) -> tuple[str, ...]:
@@ -484,7 +495,19 @@ TOOL = Option(
     is_list=True,
 )
 DRY_RUN = _switch("dry-run", _("Call no tool: answer with the recorded result of the same call, or refuse."))
-TOOLS = (TOOL, DRY_RUN)
+MODEL_CALLS = Option(
+    name="model-calls",
+    help=_(
+        "A dry run that calls no model either: recorded answers to the same messages, or in-order, the next "
+        "recorded answer to others. A call without an answer stops the run."
+    ),
+    choices=tuple(choice.value for choice in ModelChoice),
+    default=ModelChoice.CALL,
+    parse=parse_model_choice,
+    label=_("Model calls"),
+    kind="choice",
+)
+TOOLS = (TOOL, DRY_RUN, MODEL_CALLS)
 # The code in the project's folder, or the commit that was recorded with the checkpoint.
 PRESENT, RECORDED = "now", "recorded"
 CODE = _choice(

@@ -11,6 +11,7 @@ from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Action, Decision, EditRefused, Edits, Reason, Step
 from viewer.engines.protocol import Contents, kind_of
+from viewer.engines.recorded_calls import RecordedAnswers
 from viewer.engines.runner_request import Options
 from viewer.engines.tool_calls import RecordedTools
 from viewer.host_requests import JobRefused, ListNextUnits, ReadSource, ask
@@ -31,7 +32,14 @@ from viewer.launching.refusals import (
     text_refusals,
 )
 from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, ForkRequest
-from viewer.launching.tools import ToolView, tool_views, with_tools
+from viewer.launching.tools import (
+    ToolView,
+    answer_refusals,
+    answers_of,
+    model_note,
+    tool_views,
+    with_calls,
+)
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Project
@@ -202,6 +210,7 @@ class LaunchPreview(CheckedLaunch):
     plan: PlanPreview
     redacted_parts: list[str] = field(default_factory=list)
     recorded: RecordedTools = field(default_factory=RecordedTools)
+    answers: RecordedAnswers = field(default_factory=RecordedAnswers)
     other_host: OtherHostCheck = field(default_factory=OtherHostCheck)
 
     @property
@@ -210,9 +219,14 @@ class LaunchPreview(CheckedLaunch):
         return tool_views(self.recorded, self.request)
 
     @property
+    def model_note(self) -> str:
+        """What happens instead of model calls; empty if models are called."""
+        return model_note(self.request, self.answers)
+
+    @property
     def options(self) -> Options:
         """The options that the runner reads, with what happens when it calls tools, and the commit."""
-        chosen = with_tools(super(LaunchPreview, self).options, self.request, self.recorded)
+        chosen = with_calls(super(LaunchPreview, self).options, self.request, self.recorded, self.answers)
         if commit := self.request.commit:
             chosen["commit"] = commit
         return chosen
@@ -278,8 +292,9 @@ def preview_launch(request: ForkRequest, taken: Collection[str] | None = None) -
         plan = preview_plan(contents, edits, request.furthest, is_fork, source)
     recorded = recorded_tools(request.checkpoint, plan.steps)
     away = away_host(request.project)
-    preview = LaunchPreview(request=request, plan=plan, away=away, recorded=recorded)
-    preview.checks = source_refusals(request)
+    answers = answers_of(request)
+    preview = LaunchPreview(request=request, plan=plan, away=away, recorded=recorded, answers=answers)
+    preview.checks = source_refusals(request) + answer_refusals(answers)
     preview.other_host = check_other_host(request)
     preview.checks += preview.other_host.refusals
     if not request.checkpoint.has_no_copy:

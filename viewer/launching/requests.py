@@ -18,7 +18,7 @@ from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, Engine, kind_of
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.engines.runner_request import CheckpointSettings, Options
-from viewer.engines.tool_calls import ToolChoice
+from viewer.engines.tool_calls import ModelChoice, ToolChoice
 from viewer.host_requests import HostAway, MatchEntryPoint, Redact, ask
 from viewer.launching.values import as_json
 from viewer.models import Checkpoint, Job, Location, Project, RecordedCode
@@ -134,6 +134,8 @@ class CheckpointRequest(LaunchRequest):
     tools: Mapping[str, ToolChoice] = field(default_factory=dict)
     # No tool is called: each is answered with a recorded result, or refused.
     dry_run: bool = False
+    # What happens when the run calls a model. Recorded answers make it a dry run.
+    model_calls: ModelChoice = ModelChoice.CALL
     # Whether the commit that was recorded with the checkpoint runs, instead of the code in the folder.
     uses_recorded_code: bool = False
 
@@ -148,6 +150,22 @@ class CheckpointRequest(LaunchRequest):
             return ""
         code = RecordedCode.of(self.checkpoint, self.project or self.checkpoint.location.project)
         return code.commit if code else ""
+
+    @property
+    def calls_no_tool(self) -> bool:
+        return self.dry_run or self.calls_no_model
+
+    @property
+    def calls_no_model(self) -> bool:
+        return self.model_calls != ModelChoice.CALL
+
+    @property
+    def run_options(self) -> Options:
+        """The options that the runner reads. Without a model, there is no prompt cache to warm."""
+        chosen = super(CheckpointRequest, self).run_options
+        if self.calls_no_model:
+            chosen.pop("cache_warmup", None)
+        return chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

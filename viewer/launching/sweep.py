@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.engines.plan import plain_steps
+from viewer.engines.recorded_calls import RecordedAnswers
 from viewer.engines.runner_request import Options
 from viewer.engines.tool_calls import RecordedTools
 from viewer.host_requests import JobRefused
@@ -33,7 +34,15 @@ from viewer.launching.refusals import (
 )
 from viewer.launching.requests import ACCEPT_ALL, LaunchOptions, SweepRequest
 from viewer.launching.start import BRANCHES, NO_OPTIONS, check_effects, check_project, refuse_taken, start_job
-from viewer.launching.tools import ToolView, new_choices, tool_views, with_tools
+from viewer.launching.tools import (
+    ToolView,
+    answer_refusals,
+    answers_of,
+    model_note,
+    new_choices,
+    tool_views,
+    with_calls,
+)
 from viewer.launching.values import InvalidValue
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
@@ -101,6 +110,7 @@ class SweepPreview(CheckedLaunch):
     count: int = 0
     variations: list[Variation] = field(default_factory=list)
     recorded: RecordedTools = field(default_factory=RecordedTools)
+    answers: RecordedAnswers = field(default_factory=RecordedAnswers)
 
     @property
     def tools(self) -> list[ToolView]:
@@ -108,9 +118,14 @@ class SweepPreview(CheckedLaunch):
         return tool_views(self.recorded, self.request)
 
     @property
+    def model_note(self) -> str:
+        """What happens instead of model calls; empty if models are called."""
+        return model_note(self.request, self.answers)
+
+    @property
     def options(self) -> Options:
         """The options that each runner reads, with what happens when it calls tools, and the commit."""
-        chosen = with_tools(super(SweepPreview, self).options, self.request, self.recorded)
+        chosen = with_calls(super(SweepPreview, self).options, self.request, self.recorded, self.answers)
         if commit := self.request.commit:
             chosen["commit"] = commit
         return chosen
@@ -152,7 +167,8 @@ def preview_sweep(request: SweepRequest) -> SweepPreview:
     """The variations with their plans, and the reasons why they cannot start."""
     count, away = variation_count(request.dimensions), away_host(request.project)
     preview = SweepPreview(request=request, count=count, away=away)
-    preview.checks = source_refusals(request)
+    preview.answers = answers_of(request)
+    preview.checks = source_refusals(request) + answer_refusals(preview.answers)
     preview.checks += text_refusals({one.key: list(one.values) for one in request.dimensions})
     if preview.count > MAX_VARIATIONS:
         message = _("This would start %(count)d branches. The limit is %(most)d.")
@@ -194,7 +210,7 @@ def sweep(preview: SweepPreview) -> Sweep:
             request.key,
             request.options,
             checkpoint=request.checkpoint,
-            cache_warmup=request.cache_warmup,
+            cache_warmup="" if request.calls_no_model else request.cache_warmup,
             requested_by=request.requested_by,
             score=request.score,
         )

@@ -1,24 +1,31 @@
-"""What happens when a fork or resume calls a tool: the person's choice, the project's, or the default."""
+"""What happens when a fork or resume calls a tool or a model: what was chosen, or the default."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.utils.text import Truncator
 from django.utils.translation import gettext
 
-from viewer.engines.runner_request import Options, RepeatedCall, Tools
-from viewer.engines.tool_calls import RecordedToolCall, RecordedTools, ToolChoice
+from viewer.engines.recorded_calls import RecordedAnswers
+from viewer.engines.runner_request import ModelCalls, Options, RecordedAnswer, RepeatedCall, Tools
+from viewer.engines.tool_calls import ModelChoice, RecordedToolCall, RecordedTools, ToolChoice, plain_name
 from viewer.formats import short_moment
 from viewer.launching.labels import tool_choice_label
+from viewer.launching.options import MODEL_CALLS
+from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import CheckpointRequest
 from viewer.models import Project
+from viewer.records.tool_calls import recorded_answers
 from viewer.redaction import MARKER
 
 # Maximum calls, and characters of a result, in the request of a job.
 MAX_CALLS = 500
 MAX_RESULT = 100_000
+# Maximum characters of all recorded answers of models, and of what they answer.
+MAX_ANSWERS = 4_000_000
 # Maximum characters of the arguments and the result of a call, and calls of a tool, that a plan shows.
 MAX_SHOWN, MAX_SHOWN_CALLS = 100, 5
 
@@ -32,6 +39,8 @@ class ToolView:
     choice: ToolChoice
     # What happens if nobody chooses.
     default: ToolChoice
+    # What a declaration changes; empty if a person has chosen.
+    note: str = ""
 
     @property
     def shown(self) -> list["CallView"]:
@@ -72,6 +81,7 @@ def _one_line(value: Any) -> str:
 def tool_views(recorded: RecordedTools, request: CheckpointRequest) -> list[ToolView]:
     """The tools with a record, then those that a person has chosen for and those without a record."""
     kept, chosen = kept_choices(request.project), request.tools
+    declared = read_only_tools(request.project)
     by_tool: dict[str, list[RecordedToolCall]] = {}
     for call in recorded.calls:
         by_tool.setdefault(call.tool, []).append(call)
@@ -79,9 +89,32 @@ def tool_views(recorded: RecordedTools, request: CheckpointRequest) -> list[Tool
     views = []
     for tool, calls in by_tool.items():
         repeats = any(call.at is not None for call in calls) or not recorded.is_known
-        default = kept.get(tool, ToolChoice.ASK if repeats else ToolChoice.CALL)
-        views.append(ToolView(tool, calls, chosen.get(tool, default), default))
+        is_read_only = plain_name(tool) in declared
+        default = kept.get(tool, ToolChoice.ASK if repeats and not is_read_only else ToolChoice.CALL)
+        choice = chosen.get(tool, default)
+        note = "" if tool in kept or choice != default else _note(is_read_only, default)
+        views.append(ToolView(tool, calls, choice, default, note))
     return views
+
+
+def _note(is_read_only: bool, default: ToolChoice) -> str:
+    if is_read_only:
+        return gettext("Declared to be read-only by the setting READ_ONLY_TOOLS, so it is called.")
+    if default == ToolChoice.ASK:
+        return gettext(
+            "If its MCP server declares it to be read-only, it is called without asking. Only the run knows."
+        )
+    return ""
+
+
+def read_only_tools(project: Project | None) -> dict[str, ToolChoice]:
+    """The tools that the setting declares to be read-only for a project: they are called."""
+    found = {}
+    for text in settings.READ_ONLY_TOOLS:
+        name, _mark, tool = text.strip().rpartition(":")
+        if plain_name(tool) and (not name or (project and name in (project.name, project.folder))):
+            found[plain_name(tool)] = ToolChoice.CALL
+    return found
 
 
 def kept_choices(project: Project | None) -> dict[str, ToolChoice]:
@@ -91,27 +124,92 @@ def kept_choices(project: Project | None) -> dict[str, ToolChoice]:
     return {tool: ToolChoice(text) for tool, text in stored.items() if text in known}
 
 
-def with_tools(options: Options, request: CheckpointRequest, recorded: RecordedTools) -> Options:
-    """The options of a run, and what happens when it calls a tool, unless it calls every tool."""
-    choices = {**kept_choices(request.project), **new_choices(tool_views(recorded, request))}
+def with_calls(
+    options: Options, request: CheckpointRequest, recorded: RecordedTools, answers: RecordedAnswers
+) -> Options:
+    """The options of a run, and what happens when it calls a tool or a model, unless it calls all of them."""
+    if request.calls_no_model:
+        in_order = request.model_calls == ModelChoice.IN_ORDER
+        usable = [_usable(one, in_order) for one in answers.answers]
+        options["model_calls"] = ModelCalls(recorded=usable, in_order=in_order)
+    chosen = {**kept_choices(request.project), **new_choices(tool_views(recorded, request))}
+    choices = {**read_only_tools(request.project), **chosen}
     calls = [_recorded(call) for call in recorded.calls if call.at is not None]
     is_known = recorded.is_known and len(calls) <= MAX_CALLS
     is_decided = any(choice != ToolChoice.CALL for choice in choices.values())
-    if calls or request.dry_run or is_decided or not is_known:
+    if calls or request.calls_no_tool or is_decided or not is_known:
         options["tools"] = Tools(
             choices={tool: choice.value for tool, choice in choices.items()},
             recorded=calls[:MAX_CALLS],
             is_known=is_known,
-            dry_run=request.dry_run,
+            dry_run=request.calls_no_tool,
         )
     return options
+
+
+def _usable(one: RecordedAnswer, in_order: bool) -> RecordedAnswer:
+    """The answer as a request has it. One with a redacted value, or a very long one, keeps its place only."""
+    is_whole = MARKER not in json.dumps([one["text"], one["tools"]], ensure_ascii=False, default=str)
+    text = one["text"] if is_whole and len(one["text"] or "") <= MAX_RESULT else None
+    sent = one["sent"] if in_order and one["is_in_order"] else ""
+    tools = [{**tool, "arguments": _storable(tool["arguments"])} for tool in one["tools"] if is_whole]
+    return RecordedAnswer(**{**one, "text": text, "sent": sent, "tools": tools})
+
+
+def _storable(arguments: Any) -> Any:
+    """The arguments; as their text if they have numbers that a database does not store, such as infinity."""
+    try:
+        json.dumps(arguments, allow_nan=False, default=str)
+    except ValueError:
+        return json.dumps(arguments, default=str)
+    return arguments
+
+
+def answers_of(request: CheckpointRequest) -> RecordedAnswers:
+    """The recorded answers that the run uses; none if it calls the models."""
+    return recorded_answers(request.checkpoint) if request.calls_no_model else RecordedAnswers()
+
+
+def answer_refusals(answers: RecordedAnswers) -> list[Refusal]:
+    """Why the recorded answers cannot be used: without all of them, some would answer the wrong calls."""
+    size = sum(len(one["text"] or "") + len(one["sent"]) for one in answers.answers)
+    if answers.is_known and len(answers.answers) <= MAX_CALLS and size <= MAX_ANSWERS:
+        return []
+    message = gettext("The recorded answers are too many or too large to read. Call the models instead.")
+    return [Refusal(Code.PLAN, message, MODEL_CALLS.name, str(MODEL_CALLS.label))]
+
+
+def model_note(request: CheckpointRequest, answers: RecordedAnswers) -> str:
+    """What happens instead of model calls; empty if models are called."""
+    if not request.calls_no_model:
+        return ""
+    if request.model_calls == ModelChoice.IN_ORDER:
+        text = gettext(
+            "No model and no tool is called, and nothing is sent. Recorded answers: %(count)d. A call whose "
+            "messages differ from the recorded ones gets the next answer."
+        )
+    else:
+        text = gettext(
+            "No model and no tool is called, and nothing is sent. Recorded answers: %(count)d. A call whose "
+            "messages differ from the recorded ones, as after an edit of what it reads, stops the run."
+        )
+    return text % {"count": len(answers.answers)}
+
+
+def model_choice_of(options: Mapping[str, Any]) -> ModelChoice:
+    """What the options of a job say about calls of models."""
+    calls = options.get("model_calls")
+    if calls is None:
+        return ModelChoice.CALL
+    return ModelChoice.IN_ORDER if calls["in_order"] else ModelChoice.RECORDED
 
 
 def _recorded(call: RecordedToolCall) -> RepeatedCall:
     # A redacted value neither matches an argument nor answers a call.
     is_whole = MARKER not in json.dumps([call.arguments, call.result], ensure_ascii=False, default=str)
     answers = is_whole and not call.is_error and len(call.result or "") <= MAX_RESULT
-    return RepeatedCall(tool=call.tool, arguments=call.arguments, result=call.result if answers else None)
+    result = call.result if answers else None
+    return RepeatedCall(tool=call.tool, arguments=_storable(call.arguments), result=result)
 
 
 def new_choices(views: Iterable[ToolView]) -> dict[str, ToolChoice]:
@@ -125,7 +223,8 @@ def tool_lines(view: ToolView) -> list[str]:
     for one in view.shown:
         at = short_moment(one.call.at) if one.call.at else gettext("requested")
         calls.append(f"  {at}: {one.arguments}" + (f" → {one.result}" if one.result else ""))
-    return [f"{view.tool}: {tool_choice_label(view.choice)}", *calls]
+    notes = [f"  {view.note}"] if view.note else []
+    return [f"{view.tool}: {tool_choice_label(view.choice)}", *notes, *calls]
 
 
 def tool_document(view: ToolView) -> dict[str, Any]:

@@ -43,6 +43,16 @@ MESSAGES = {
         "Python imports %(module)s from %(path)s when it starts, which is the present code of the project. "
         "So the recorded commit cannot run alone. Remove the .pth file that imports it."
     ),
+    "runner.no_answer_left": _(
+        "The run stopped at a call of %(model)s, and no model was called: the record has no further answer, "
+        "or it contains a secret or is too long. The call was: %(sent)s. Fork again, and call the model."
+    ),
+    "runner.no_recorded_answer": _(
+        "The run stopped at a call of %(model)s, and no model was called: the record has no usable answer to "
+        "these messages. An edit or other code has changed them, or the answer contains a secret or is too "
+        "long. The call was: %(sent)s. Fork again without that change, use the recorded answers in order, or "
+        "call the model."
+    ),
     "runner.password_input": _(
         "The project's code asks for a password (%(prompt)s). Set it in the project's environment file "
         "instead."

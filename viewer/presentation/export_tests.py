@@ -11,7 +11,7 @@ from typing import Any
 
 from viewer.engines import engine_of
 from viewer.engines.protocol import Engine
-from viewer.engines.recorded_calls import RecordedCall
+from viewer.engines.recorded_calls import RecordedCall, recorded_answer
 from viewer.engines.reproduction import NotReproducible
 from viewer.engines.spans import Sources, Span
 from viewer.host_requests import MatchEntryPoint, ask
@@ -138,7 +138,7 @@ def record_of(engine: Engine[Any], sources: Sources, spans: Sequence[Span]) -> d
     return {
         "inputs": recorded.inputs,
         "expected": dict(recorded.expected),
-        "answers": [_answer(call) for call in calls.values() if call.answer is not None],
+        "answers": list(filter(None, map(recorded_answer, calls.values()))),
         "results": [
             {
                 "tool": span.label,
@@ -149,21 +149,6 @@ def record_of(engine: Engine[Any], sources: Sources, spans: Sequence[Span]) -> d
             for span in spans
             if span.kind == "tool" and span.status != "open"
         ],
-    }
-
-
-def _answer(call: RecordedCall) -> Mapping[str, Any]:
-    assert call.answer is not None, "Calls without an answer are left out."
-    messages = call.messages
-    tools = [{"name": one.name, "arguments": one.arguments, "id": one.id} for one in call.answer.tools]
-    # Code may have written the message: nothing is recorded that only a model reports.
-    is_certain = not call.is_conversation or bool(call.model or call.usage.tokens or call.reported)
-    return {
-        "is_certain": is_certain,
-        "sent": messages[-1].text if messages else "",
-        "text": call.answer.text,
-        "tools": tools,
-        "id": call.id,
     }
 
 

@@ -9,8 +9,10 @@ from typing import Any
 from viewer.engines import engine_of
 from viewer.engines.plan import Reason
 from viewer.engines.reproduction import Reproduction
+from viewer.engines.tool_calls import ModelChoice
 from viewer.launching.options import CODE, RECORDED
 from viewer.launching.requests import edits_not_kept, edits_to_repeat, models_to_repeat
+from viewer.launching.tools import model_choice_of
 from viewer.models import Job
 
 COMMAND = "forkline"
@@ -93,16 +95,23 @@ def _choices(job: Job) -> Iterator[str]:
                 yield from (option, str(step["unit"]))
     for role, model in models_to_repeat(job).items():
         yield from ("--model", model if role == "*" else f"{role}={model}")
-    tools = options.get("tools") or {}
-    for tool, choice in (tools.get("choices") or {}).items():
-        yield from ("--tool", f"{tool}={choice}")
-    if tools.get("dry_run"):
-        yield "--dry-run"
+    yield from _calls(options)
     for name, nodes in (("--stop-before", "stop_before"), ("--stop-after", "stop_after")):
         for node in options.get(nodes) or ():
             yield from (name, str(node))
     if job.kind == Job.Kind.RUN and options.get("thread"):
         yield from ("--thread", str(options["thread"]))
+
+
+def _calls(options: Mapping[str, Any]) -> Iterator[str]:
+    """What happens when it calls tools and models."""
+    tools = options.get("tools") or {}
+    for tool, choice in (tools.get("choices") or {}).items():
+        yield from ("--tool", f"{tool}={choice}")
+    if tools.get("dry_run"):
+        yield "--dry-run"
+    if (calls := model_choice_of(options)) != ModelChoice.CALL:
+        yield from ("--model-calls", calls.value)
 
 
 def _place(job: Job) -> Iterator[str]:

@@ -11,6 +11,7 @@ from quality.compatibility.sandbox import Sandbox, holds, same
 from tests.engine_runs.runs import Ended, plan_for, request_for, saved_in
 from viewer.engines import engine_named
 from viewer.engines.plan import Edits
+from viewer.engines.recorded_calls import recorded_answer
 from viewer.engines.spans import SpanSource
 
 RESULT, EDITED = "as recorded", "other"
@@ -173,6 +174,30 @@ def as_the_run_recorded_it(sandbox: Sandbox) -> None:
     same("decisions", decisions(run), {("recorded", False)})
     same("results that the model was sent", set(results(sandbox)), {RESULT})
     same("called", sandbox.traced(), [])
+
+
+def fork_without_a_model(sandbox: Sandbox) -> dict[str, Any]:
+    """Return a fork after two tasks, whose models are answered from the record."""
+    location, start, _before = recorded_after(sandbox, "simple", 2)
+    engine = engine_named("crewai")
+    answers = map(recorded_answer, engine.recorded_calls(engine.contents_of(saved_in(location)[-1].body)))
+    request = request_for(start, location, entry_point="press_parts:plain")
+    return {**request, "options": {"model_calls": {"recorded": list(answers), "in_order": False}}}
+
+
+@row("tool calls", "a dry run without a model")
+def without_model(sandbox: Sandbox) -> None:
+    run = sandbox.completed(fork_without_a_model(sandbox), OPENAI_API_KEY="")
+    same("answers", len(run.of("model_answered")), 2)
+    same("calls of the model", sandbox.model.requests, [])
+
+
+@row("tool calls", "a dry run without a model, stopped by other messages")
+def stopped(sandbox: Sandbox) -> None:
+    request = fork_without_a_model(sandbox)
+    run = sandbox.run({**request, "inputs": {"topic": "other"}}, OPENAI_API_KEY="")
+    holds("the run says why it stopped", "no usable answer" in str(run.end["error"]))
+    same("calls of the model", sandbox.model.requests, [])
 
 
 @row("tool calls", "a flow that calls tools by hand")

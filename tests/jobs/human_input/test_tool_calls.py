@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from forkline_runner.recorded import canonical
 from forkline_runner.reporting import Reporter, as_text
-from forkline_runner.tool_calls import Decision, ToolCalls, canonical
+from forkline_runner.tool_calls import Decision, ToolCalls
 from tests.jobs.conftest import MakeJob
 from viewer.engines.answer_schema import AnswerInvalid
 from viewer.engines.runner_request import Tools
@@ -57,10 +58,19 @@ def test_a_tool_whose_code_calls_it_again_is_decided_about_again(tmp_path: Path)
         {"b": None, "a": 1, "to": "ada"},
         {"to": "ada", "a": 1, "security_context": {"agent": "x"}},
         '{"to": "ada", "a": 1}',
+        {"to": "ada", "a": 1.0},
     ],
 )
 def test_calls_are_the_same_in_any_order_and_without_what_engines_add(same: object) -> None:
     assert canonical(same) == canonical({"a": 1, "to": "ada"})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [({"a": {"b": None}}, {"a": {}}), ({"a": [1]}, {"a": [True]}), ({"a": 1}, {"a": 1.5})]
+)
+def test_values_inside_an_argument_differ(one: object, other: object) -> None:
+    assert canonical(one) != canonical(other)
+    assert canonical({"a": [{"b": 2}]}) == canonical('{"a": [{"b": 2.0}]}')
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from tests.terminal import Terminal
 from viewer.engines.langgraph.contents import contents_of
 from viewer.engines.langgraph.tool_calls import recorded_tools as langgraph_tools
 from viewer.engines.plan import Action, Reason, Step
+from viewer.engines.recorded_calls import RecordedAnswers
 from viewer.engines.spans import SpanSource
-from viewer.engines.tool_calls import RecordedTools, ToolChoice
+from viewer.engines.tool_calls import ModelChoice, RecordedTools, ToolChoice
 from viewer.launching.preview import LaunchPreview, preview_launch
 from viewer.launching.requests import ForkRequest
 from viewer.launching.tools import MAX_CALLS
@@ -93,11 +94,58 @@ def test_a_choice_is_kept_by_the_project(agent: Run, tmp_path: Path) -> None:
     assert view.choice is ToolChoice.CALL
 
 
+@pytest.mark.parametrize("declared", ["weather", " Weather ", "news:WEATHER"])
+def test_a_declared_tool_is_called_unless_a_person_chose_otherwise(
+    agent: Run, settings: Any, tmp_path: Path, declared: str
+) -> None:
+    row = at(agent, 0)
+    project = Project.objects.create(folder=str(tmp_path / "news"), interpreter="/bin/python")
+    (asked,) = preview(row, project).tools
+    assert asked.choice is ToolChoice.ASK and "Only the run knows" in asked.note
+    settings.READ_ONLY_TOOLS = ["other:weather", declared]
+    shown = preview(row, project)
+    (view,) = shown.tools
+    assert view.choice is ToolChoice.CALL and "READ_ONLY_TOOLS" in view.note
+    assert shown.options["tools"]["choices"] == {"weather": "call"}
+    project.keep_tool_choices({"weather": "refuse"})
+    refused = preview(row, project)
+    assert (refused.tools[0].choice, refused.tools[0].note) == (ToolChoice.REFUSE, "")
+    assert refused.options["tools"]["choices"] == {"weather": "refuse"}
+
+
+def test_a_tool_of_another_project_is_not_declared(agent: Run, settings: Any) -> None:
+    settings.READ_ONLY_TOOLS = ["other:weather", "", ":", "news:"]
+    (view,) = preview(at(agent, 0)).tools
+    assert view.choice is ToolChoice.ASK
+
+
+def test_answers_that_are_redacted_or_too_many_are_not_used(agent: Run, monkeypatch: Any) -> None:
+    row = at(agent, 0)
+    shown = preview(row, model_calls=ModelChoice.RECORDED)
+    assert "Recorded answers: 2" in shown.model_note and "stops the run" in shown.model_note
+    assert shown.options["tools"]["dry_run"] and not shown.options["model_calls"]["in_order"]
+    answers = [replaced | {"text": f"key {MARKER}"} for replaced in map(dict, shown.answers.answers)]
+    shown.answers = RecordedAnswers(answers)  # type: ignore[arg-type]
+    assert [one["text"] for one in shown.options["model_calls"]["recorded"]] == [None, None]
+    monkeypatch.setattr("viewer.launching.tools.MAX_ANSWERS", 3)
+    assert any("too large" in one.message for one in preview(row, model_calls=ModelChoice.IN_ORDER).checks)
+    agent.checkpoints.filter(row=2).update(size=10**9)
+    assert any("too large" in one.message for one in preview(row, model_calls=ModelChoice.RECORDED).checks)
+
+
 def test_a_hidden_value_neither_matches_nor_answers(agent: Run) -> None:
     row = at(agent, 0)
     call, shown = recorded_tools(row, []).calls[0], preview(row)
     shown.recorded = RecordedTools([replace(call, result=f"key {MARKER}")])
     assert shown.options["tools"]["recorded"][0]["result"] is None
+
+
+def test_arguments_with_numbers_that_no_database_stores_are_sent_as_text(agent: Run) -> None:
+    row = at(agent, 0)
+    call, shown = recorded_tools(row, []).calls[0], preview(row)
+    shown.recorded = RecordedTools([replace(call, arguments={"n": float("inf")})])
+    (sent,) = shown.options["tools"]["recorded"]
+    assert sent["arguments"] == '{"n": Infinity}'
 
 
 def test_a_request_with_fewer_calls_than_were_recorded_asks_about_every_tool(agent: Run) -> None:
@@ -164,6 +212,8 @@ def test_the_form_lists_the_calls_and_sends_the_choice(agent: Run, runner: Clien
     assert 'name="tool:weather"' in page and "town: Oslo" in page and "→ sunny in Oslo" in page
     plan = runner.post(reverse("fork-plan", args=[row.pk]), {"tool:weather": "recorded"}).content.decode()
     assert '<option value="recorded" selected>' in plan
+    recorded = runner.post(reverse("fork-plan", args=[row.pk]), {"model_calls": "in-order"}).content.decode()
+    assert '<option value="in-order" selected>' in recorded and "gets the next answer" in recorded
     wrong = runner.post(reverse("fork-plan", args=[row.pk]), {"tool:weather": "explode"}).content.decode()
     assert '<option value="ask" selected>' in wrong
 

@@ -55,10 +55,12 @@ def test_the_command_repeats_what_was_chosen_for_units_and_tools(job: Job) -> No
     job.plan[0] |= {"reason": "requested"}
     job.plan[1] |= {"reason": "held"}
     job.request["options"]["tools"] = {"choices": {"send_mail": "refuse"}, "recorded": [], "dry_run": True}
+    job.request["options"]["model_calls"] = {"recorded": [], "in_order": True}
     what = reproduction_of(job)
     assert what
     words = shlex.split(command_of(job, what))
     pairs = list(pairwise(words))
+    assert ("--model-calls", "in-order") in pairs
     assert ("--again", job.plan[0]["unit"]) in pairs and ("--keep", job.plan[1]["unit"]) in pairs
     assert ("--tool", "send_mail=refuse") in pairs and "--dry-run" in words
 

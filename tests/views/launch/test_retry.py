@@ -59,10 +59,11 @@ def test_the_form_has_the_typed_values(runner: Client, checkpoint: Checkpoint) -
 
 
 def test_the_form_has_what_was_chosen_for_tools(runner: Client, checkpoint: Checkpoint) -> None:
-    job = failed(runner, checkpoint, tool__search="refuse", dry_run="1")
+    job = failed(runner, checkpoint, tool__search="refuse", dry_run="1", model_calls="recorded")
     text = runner.get(retry_link(runner, job)).content.decode()
     assert re.search(r'name="tool:search">.*?<option value="refuse" selected>', text, re.S)
     assert re.search(r'name="dry_run" value="1"\s+checked', text)
+    assert '<option value="recorded" selected>' in text
 
 
 def test_a_typed_value_of_another_type_keeps_its_type(runner: Client, checkpoint: Checkpoint) -> None:

@@ -98,6 +98,7 @@ def _handle_sweep(options: Mapping[str, Any]) -> Output:
         known = replace(request, project=request.checkpoint.location.project)
         views = tool_views(preview.recorded, known)
         lines += [line for view in views for line in tool_lines(view)]
+        lines += filter(None, [preview.model_note])
         document = _sweep_document(None, preview, []) | {"tools": [tool_document(view) for view in views]}
         return Output(document, [*lines, _("Nothing has been started.")])
     try:

@@ -1,18 +1,15 @@
 """The tool calls that the event record of a checkpoint holds."""
 
-import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.recorded_events import Event, arguments_in
 from viewer.engines.plan import Action, Step
 from viewer.engines.spans import Sources
-from viewer.engines.tool_calls import RecordedToolCall, RecordedTools
+from viewer.engines.tool_calls import RecordedToolCall, RecordedTools, plain_name
 
 STARTED, ENDED = "tool_usage_started", ("tool_usage_finished", "tool_usage_error")
 MAY_RUN = (Action.AGAIN, Action.RUNS, Action.MAY)
-_SIGNS = re.compile(r"[\W_]+")
 
 
 def recorded_tools(sources: Sources, steps: Sequence[Step]) -> RecordedTools:
@@ -59,14 +56,5 @@ def _others(contents: Contents, running: set[str], recorded: set[str]) -> list[s
     roles = {task.agent for task in tasks}
     agents = [agent for agent in contents.agents if agent.role in roles or contents.kind != "crew"]
     names = [name for task in tasks for name in task.tools] + [name for one in agents for name in one.tools]
-    known = {_plain_name(name) for name in recorded}
-    return list({key: name for name in names if (key := _plain_name(name)) not in known}.values())
-
-
-def _plain_name(tool: str) -> str:
-    """What is equal for a tool's name and the name that events have, which the engine gives to models.
-
-    A runner compares names in the same way (``forkline_runner.tool_calls``).
-    """
-    letters = (one for one in unicodedata.normalize("NFKD", tool) if not unicodedata.combining(one))
-    return _SIGNS.sub("", "".join(letters).casefold())
+    known = {plain_name(name) for name in recorded}
+    return list({key: name for name in names if (key := plain_name(name)) not in known}.values())

@@ -18,6 +18,7 @@ method_failed          method, error
 model_started          model, agent
 model_completed        model, agent, tokens, tokens_in, tokens_out, cached, total_tokens (so far)
 model_failed           model, agent, error
+model_answered         model, recorded (model of the answer), agent, answer (its first 2,000 characters)
 call_replayed          model, attempt (from 1), seconds, text, tools (name, arguments, id), error
 tool_started           tool, agent, arguments
 tool_completed         tool, agent

@@ -182,6 +182,7 @@ FAILED = "failed"
 DETAILS = {
     "tool_started": "arguments",
     "tool_decided": "arguments",
+    "model_answered": "answer",
     "question": "prompt",
 }
 LABELS: dict[str, str | Promise] = {
@@ -189,6 +190,7 @@ LABELS: dict[str, str | Promise] = {
     "model_started": _("Called %(model)s"),
     "model_completed": _("%(model)s answered"),
     "model_failed": _("%(model)s failed"),
+    "model_answered": _("Answered the call of %(model)s with a recorded answer"),
     "tool_started": _("Called the tool %(tool)s"),
     "tool_completed": _("%(tool)s returned"),
     "tool_failed": _("%(tool)s failed"),

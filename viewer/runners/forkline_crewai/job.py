@@ -16,6 +16,7 @@ from forkline_runner import effects as accepted_effects
 from forkline_runner import project
 from forkline_runner.findings import Report, recorded_imports, report_findings
 from forkline_runner.messages import Refused
+from forkline_runner.model_answers import recorded_answers
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
@@ -56,9 +57,10 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     if lost:
         reporter.warn("crewai.not_restored", lost=", ".join(lost))
     _isolate()
-    from forkline_crewai import runs
+    from forkline_crewai import recorded, runs
 
-    return runs.run_restored(request, body, root, entities, scratch, reporter)
+    with recorded_answers(request, reporter, recorded.model_methods):
+        return runs.run_restored(request, body, root, entities, scratch, reporter)
 
 
 def _check(request: Request, scratch: Path, reporter: Reporter) -> str:
@@ -118,9 +120,10 @@ def _run_from_state(request: Request, scratch: Path, reporter: Reporter) -> str:
         raise Refused("crewai.flow_needs_entry_point")
     project.enter(request["folder"])
     _isolate()
-    from forkline_crewai import flow_states
+    from forkline_crewai import flow_states, recorded
 
-    return flow_states.run(request, state, scratch, reporter)
+    with recorded_answers(request, reporter, recorded.model_methods):
+        return flow_states.run(request, state, scratch, reporter)
 
 
 def _publish(request: Request, reporter: Reporter) -> str:

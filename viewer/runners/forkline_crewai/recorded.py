@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import pkgutil
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import crewai.llms.providers
 from crewai import Agent, Crew
 from crewai.flow.flow import Flow
 from crewai.flow.persistence import FlowPersistence
@@ -15,19 +13,13 @@ from crewai.llms.base_llm import BaseLLM
 from crewai.tools.base_tool import BaseTool
 from crewai.tools.structured_tool import CrewStructuredTool
 
-from forkline_runner.recorded import Record, entry_point, in_thread, own_methods, replaced
+from forkline_runner.recorded import Message, Record, Replacements, entry_point, in_thread, replaced
 
 
 def run(named: str, record: Record) -> dict[str, Any]:
     """Run the entry point, and return its outputs by name. No model and no tool is called."""
     made = entry_point(named)
-    for module in pkgutil.walk_packages(crewai.llms.providers.__path__, "crewai.llms.providers."):
-        try:
-            importlib.import_module(module.name)
-        except ImportError:
-            # The package of this provider is not installed.
-            continue
-    with replaced(_replacements(record)):
+    with replaced([*model_methods(record), *_tool_methods(record)]):
         if not isinstance(made, Crew | Agent | Flow):
             made = made()
         made = made.crew() if not hasattr(made, "kickoff") else made
@@ -44,10 +36,12 @@ def run(named: str, record: Record) -> dict[str, Any]:
         return dict(state) if isinstance(state, dict) else dict(state.model_dump(mode="json"))
 
 
-def _replacements(record: Record) -> list[Any]:
-    def call(self: Any, messages: Any, *_args: Any, **_given: Any) -> Any:
-        last = messages if isinstance(messages, str) else messages[-1].get("content")
-        answer = record.answer(last if isinstance(last, str) else json.dumps(last))
+def model_methods(record: Record) -> Replacements:
+    """Return what answers the calls of each model."""
+
+    def call(self: Any, messages: Any, *_args: Any, **given: Any) -> Any:
+        agent = str(getattr(given.get("from_agent"), "role", None) or "")
+        answer = record.answer(list(_messages(messages)), str(getattr(self, "model", "")), agent)
         calls = []
         for one in answer["tools"]:
             arguments = one["arguments"]
@@ -59,6 +53,31 @@ def _replacements(record: Record) -> list[Any]:
     async def acall(self: Any, messages: Any, *args: Any, **given: Any) -> Any:
         return call(self, messages, *args, **given)
 
+    return [(BaseLLM, {"call": call, "acall": acall})]
+
+
+def _messages(messages: Any) -> Iterator[Message]:
+    """Yield messages to a model, which are a text or in the form of a provider."""
+    for one in [{"role": "user", "content": messages}] if isinstance(messages, str) else messages:
+        content = one.get("content") or ""
+        if not isinstance(content, str):
+            texts = (part if isinstance(part, str) else part.get("text") for part in content)
+            content = "\n".join(text for text in texts if isinstance(text, str) and text)
+        yield str(one.get("role") or ""), content, list(_requested(one.get("tool_calls")))
+
+
+def _requested(calls: Any) -> Iterator[tuple[str, Any]]:
+    for one in calls or ():
+        function = _fields(_fields(one).get("function") or one)
+        if name := str(function.get("name") or ""):
+            yield name, function.get("arguments", function.get("input"))
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else vars(value)
+
+
+def _tool_methods(record: Record) -> Replacements:
     def use(self: Any, *args: Any, **given: Any) -> Any:
         names = getattr(getattr(self, "args_schema", None), "model_fields", {})
         return _result(record, self.name, {**dict(zip(names, args, strict=False)), **given})
@@ -75,11 +94,11 @@ def _replacements(record: Record) -> list[Any]:
     def save_state(*_args: Any, **_given: Any) -> None:
         """Store no state of a flow."""
 
-    by_name = {"call": call, "acall": acall, "run": use, "arun": ause, "save_state": save_state}
-    methods = [*own_methods(BaseLLM, "call", "acall"), *own_methods(BaseTool, "run", "arun")]
-    methods += own_methods(FlowPersistence, "save_state")
-    tool = [(CrewStructuredTool, "invoke", invoke), (CrewStructuredTool, "ainvoke", ainvoke)]
-    return [*((cls, name, by_name[name]) for cls, name in methods), *tool]
+    return [
+        (BaseTool, {"run": use, "arun": ause}),
+        (CrewStructuredTool, {"invoke": invoke, "ainvoke": ainvoke}),
+        (FlowPersistence, {"save_state": save_state}),
+    ]
 
 
 def _result(record: Record, tool: str, arguments: Any) -> str:

@@ -147,18 +147,31 @@ class Attempts(BaseCallbackHandler):  # type: ignore[misc]
 
 
 class Calls(BaseCallbackHandler):  # type: ignore[misc]
-    """Reports each call of a model or a tool, with the node that makes it."""
+    """Reports each call of a model or a tool, with the node that makes it.
+
+    If ``is_recorded``, models are not called: their answers are reported as they are read from the record.
+    """
 
     # Called in the thread of the call, so that a limit can interrupt it.
     run_inline = True
     raise_error = False
 
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter = reporter
+    def __init__(self, reporter: Reporter, *, is_recorded: bool = False) -> None:
+        self._reporter, self._is_recorded = reporter, is_recorded
         self._tokens = 0
         # The model and node of each call under way, and the name of each tool.
         self._models: dict[UUID, tuple[str, str]] = {}
         self._tools: dict[UUID, tuple[str, str]] = {}
+
+    @property
+    def ignore_chat_model(self) -> bool:
+        """Whether starts of chat models are not reported."""
+        return self._is_recorded
+
+    @property
+    def ignore_llm(self) -> bool:
+        """Whether models are not reported."""
+        return self._is_recorded
 
     def on_chat_model_start(self, serialized: Any, messages: Any, *, run_id: UUID, **given: Any) -> None:
         self._model_started(serialized, run_id, given)

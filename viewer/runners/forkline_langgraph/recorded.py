@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -12,8 +13,10 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from forkline_runner.recorded import Record, entry_point, in_thread, own_methods, replaced
+from forkline_runner.recorded import Message, Record, Replacements, entry_point, in_thread, replaced
 
+# The fields of a model that hold its name.
+NAME_FIELDS = ("model_name", "model", "model_id")
 CONFIG: Any = {"configurable": {"thread_id": "recorded"}}
 
 
@@ -26,7 +29,7 @@ def run(named: str, record: Record) -> dict[str, Any]:
         graph = graph.compile()
     # The thread is kept in memory.
     graph.checkpointer = InMemorySaver()
-    with replaced(_replacements(record)):
+    with replaced([*model_methods(record), *_tool_methods(record)]):
         in_thread(asyncio.run, _turns(graph, record.inputs))
         state = graph.get_state(CONFIG).values
     return {name: _plain(value) for name, value in state.items()}
@@ -57,7 +60,8 @@ def _plain(value: Any) -> Any:
 
 
 def _role(message: BaseMessage) -> str:
-    return {"human": "user", "ai": "assistant"}.get(message.type) or str(message.type)
+    names = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant"}
+    return names.get(message.type) or str(message.type)
 
 
 def _text(content: Any) -> str:
@@ -67,9 +71,14 @@ def _text(content: Any) -> str:
     return "\n".join(one for one in parts if isinstance(one, str) and one)
 
 
-def _replacements(record: Record) -> list[Any]:
-    def generate(self: Any, messages: list[BaseMessage], *_args: Any, **_given: Any) -> ChatResult:
-        answer = record.answer(_text(messages[-1].content) if messages else "")
+def model_methods(record: Record) -> Replacements:
+    """Return what answers the calls of each chat model. A stream is one answer."""
+
+    def generate(
+        self: Any, messages: list[BaseMessage], _stop: Any = None, run_manager: Any = None, **_given: Any
+    ) -> ChatResult:
+        agent = str((getattr(run_manager, "metadata", None) or {}).get("langgraph_node") or "")
+        answer = record.answer(_messages(messages), name_of(self), agent)
         tools: Any = [
             {"name": one["name"], "args": one["arguments"], "id": one["id"]} for one in answer["tools"]
         ]
@@ -79,6 +88,29 @@ def _replacements(record: Record) -> list[Any]:
     async def agenerate(self: Any, messages: list[BaseMessage], *args: Any, **given: Any) -> ChatResult:
         return generate(self, messages, *args, **given)
 
+    methods: dict[str, Any] = {"_generate_with_cache": generate, "_agenerate_with_cache": agenerate}
+    return [(BaseChatModel, {**methods, "_should_stream": lambda *_args, **_given: False})]
+
+
+def name_of(model: BaseChatModel) -> str:
+    """Return the name of a model; empty if it has none."""
+    return next((found for one in NAME_FIELDS if isinstance(found := getattr(model, one, None), str)), "")
+
+
+def _messages(messages: Iterable[BaseMessage]) -> list[Message]:
+    """Return the messages of the conversation, without the prompts of the system, which are not recorded."""
+    return [
+        (
+            _role(one),
+            _text(one.content),
+            [(call["name"], call["args"]) for call in getattr(one, "tool_calls", None) or ()],
+        )
+        for one in messages
+        if one.type != "system"
+    ]
+
+
+def _tool_methods(record: Record) -> Replacements:
     def use(self: Any, tool_input: Any, *_args: Any, **given: Any) -> Any:
         arguments = tool_input
         if isinstance(tool_input, dict):
@@ -95,8 +127,4 @@ def _replacements(record: Record) -> list[Any]:
     async def ause(self: Any, tool_input: Any, *args: Any, **given: Any) -> Any:
         return use(self, tool_input, *args, **given)
 
-    by_name = {"_generate": generate, "_agenerate": agenerate, "run": use, "arun": ause}
-    methods = [*own_methods(BaseChatModel, "_generate", "_agenerate"), *own_methods(BaseTool, "run", "arun")]
-    # A stream of one answer.
-    whole = (BaseChatModel, "_should_stream", lambda *_args, **_given: False)
-    return [*((cls, name, by_name[name]) for cls, name in methods), whole]
+    return [(BaseTool, {"run": use, "arun": ause})]

@@ -13,15 +13,13 @@ from langchain_core.language_models import BaseChatModel
 
 from forkline_langgraph import entry_points
 from forkline_langgraph.events import Calls
+from forkline_langgraph.recorded import NAME_FIELDS, name_of
 from forkline_runner.messages import Refused
 from forkline_runner.replay import Answer, messages_of, parameters_of, replay, tools_of
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.engines.runner_request import Request
-
-# The fields that hold the name of a model.
-NAME_FIELDS = ("model_name", "model", "model_id")
 
 
 def replay_call(request: Request, reporter: Reporter) -> str:
@@ -69,11 +67,11 @@ def _model(known: list[BaseChatModel], name: str, recorded: str) -> BaseChatMode
 
     ``provider:name`` always makes a new client, unless the project has one of that name.
     """
-    if (own := next((one for one in known if _name_of(one) == name), None)) is not None:
+    if (own := next((one for one in known if name_of(one) == name), None)) is not None:
         return own
     # Of models whose names begin alike, in any order, the one whose whole name was recorded.
-    dated = (one for one in known if _is_dated(recorded, _name_of(one)))
-    former = max(dated, key=lambda one: len(_name_of(one)), default=None)
+    dated = (one for one in known if _is_dated(recorded, name_of(one)))
+    former = max(dated, key=lambda one: len(name_of(one)), default=None)
     if former is not None and name == recorded:
         return former
     if former is None and len(known) == 1:
@@ -92,10 +90,6 @@ def _model(known: list[BaseChatModel], name: str, recorded: str) -> BaseChatMode
 def _is_dated(recorded: str, name: str) -> bool:
     """Return whether it is this name, or that with a date, as providers report it: gpt-4.1-2025-04-14."""
     return bool(name) and re.fullmatch(rf"{re.escape(name)}(-[\d-]+)?", recorded) is not None
-
-
-def _name_of(model: BaseChatModel) -> str:
-    return next((found for one in NAME_FIELDS if isinstance(found := getattr(model, one, None), str)), "")
 
 
 def _text(content: Any) -> str:

@@ -18,6 +18,7 @@ from forkline_langgraph import (
     entry_points,
     opening,
     publishing,
+    recorded,
     running,
     savers,
     scratch_store,
@@ -29,6 +30,7 @@ from forkline_langgraph.events import Calls
 from forkline_langgraph.running import Running
 from forkline_runner import effects as accepted_effects
 from forkline_runner.messages import Refused
+from forkline_runner.model_answers import recorded_answers
 from forkline_runner.tool_calls import tool_calls_of
 
 if TYPE_CHECKING:
@@ -45,9 +47,10 @@ def run(request: Request, scratch: Path, reporter: Reporter) -> str:
     if calls := tool_calls_of(request, reporter):
         tool_calls.install(calls)
     try:
-        if request["kind"] == "fork" or _continues_copy(request):
-            return _fork(request, scratch, reporter)
-        return _run_on_user_store(request, scratch, reporter)
+        with recorded_answers(request, reporter, recorded.model_methods):
+            if request["kind"] == "fork" or _continues_copy(request):
+                return _fork(request, scratch, reporter)
+            return _run_on_user_store(request, scratch, reporter)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -173,7 +176,8 @@ def _checked(request: Request, values: list[LoadedValue]) -> Loadable:
 
 def _running(request: Request, graph: Any, saver: Any, thread: str, reporter: Reporter) -> Running:
     settings = entry_points.settings_of(request)
-    config = {**settings.config(thread), "callbacks": [Calls(reporter)]}
+    calls = Calls(reporter, is_recorded="model_calls" in (request.get("options") or {}))
+    config = {**settings.config(thread), "callbacks": [calls]}
     copied = graph.copy(update={"checkpointer": saver})
     return Running(copied, config, reporter, settings.stream_options(copied))
 

@@ -6,16 +6,15 @@ A recorded result answers a call of the same tool with the same arguments. Each 
 from __future__ import annotations
 
 import json
-import re
 import threading
-import unicodedata
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from forkline_runner.recorded import canonical, plain_name
 from forkline_runner.reporting import as_json, shortened
 
 if TYPE_CHECKING:
@@ -26,9 +25,6 @@ CALL, ASK, RECORDED, REFUSE = "call", "ask", "recorded", "refuse"
 REFUSED = "Error: this tool was not called, because a person refused the call."
 NOT_RECORDED = "Error: this tool was not called: in a dry run, only recorded results answer calls."
 MAX_ARGUMENTS = 2000
-_SIGNS = re.compile(r"[\W_]+")
-# What engines add to the arguments that a model writes.
-ADDED = ("security_context",)
 
 
 @dataclass(frozen=True)
@@ -149,21 +145,3 @@ def tool_calls_of(
     """Return what decides about the calls of a request's run; None if every tool is called."""
     tools = (request.get("options") or {}).get("tools")
     return ToolCalls(tools, reporter, written) if tools else None
-
-
-def plain_name(tool: str) -> str:
-    """Return what is equal for two ways of writing a tool's name: searchArchive, "Search archive"."""
-    letters = (one for one in unicodedata.normalize("NFKD", tool) if not unicodedata.combining(one))
-    return _SIGNS.sub("", "".join(letters).casefold())
-
-
-def canonical(arguments: Any) -> str:
-    """Return a text that is equal for equal arguments, in any order, with or without those that are None."""
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except ValueError:
-            return str(arguments).strip()
-    if isinstance(arguments, Mapping):
-        arguments = {name: one for name, one in arguments.items() if one is not None and name not in ADDED}
-    return as_json(arguments, sort_keys=True)

@@ -75,7 +75,7 @@ class OptionField(forms.Field):
 class ChoiceField(forms.ChoiceField):
     """An option with the choices that its page offers. ``parse`` refuses others; empty if none is chosen."""
 
-    def __init__(self, option: Option[str], html_id: str, **attrs: str) -> None:
+    def __init__(self, option: Option[Any], html_id: str, **attrs: str) -> None:
         self.parse: Callable[[str], str] = option.parse
         widget = forms.Select(attrs={"id": html_id, **attrs})
         super().__init__(required=False, initial="", label=option.label, widget=widget)

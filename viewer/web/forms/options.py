@@ -15,10 +15,10 @@ from viewer.engines.editable import MISSING
 from viewer.engines.entry_points import InputName
 from viewer.engines.protocol import Contents, kind_of
 from viewer.engines.runner_request import CheckpointSettings
-from viewer.engines.tool_calls import ToolChoice
+from viewer.engines.tool_calls import ModelChoice, ToolChoice
 from viewer.formats import short_moment
 from viewer.launching import options
-from viewer.launching.labels import tool_choice_label
+from viewer.launching.labels import MODEL_CHOICES, tool_choice_label
 from viewer.launching.options import (
     ALL_AGENTS,
     STRATEGIES,
@@ -276,10 +276,20 @@ class StartTimeForm(forms.Form):
 TOOL_FIELD = "tool:"
 
 
+class ModelCallsField(ChoiceField):
+    """What happens when the runs call a model; empty if nothing was sent."""
+
+    def __init__(self) -> None:
+        attrs = {"class": "input", "aria-describedby": "model-calls-hint"}
+        super().__init__(options.MODEL_CALLS, "model-calls", **attrs)
+        self.choices = [(choice.value, label) for choice, label in MODEL_CHOICES.items()]
+
+
 class ToolsForm(forms.Form):
-    """What happens when the run calls a tool, for each tool that was sent; and whether it calls none."""
+    """What happens when the run calls a tool, for each tool that was sent, and when it calls a model."""
 
     dry_run = forms.BooleanField(required=False)
+    model_calls = ModelCallsField()
 
     def __init__(self, data: Any) -> None:
         super().__init__(data)
@@ -302,8 +312,14 @@ class ToolsForm(forms.Form):
         return [(choice.value, tool_choice_label(choice)) for choice in ToolChoice]
 
     @property
-    def is_dry_run(self) -> bool:
-        return bool(self.is_bound and valid_values(self).get("dry_run"))
+    def request_values(self) -> dict[str, Any]:
+        """The fields of a launch request with the choices."""
+        sent = valid_values(self) if self.is_bound else {}
+        return {
+            "tools": self.choices,
+            "dry_run": bool(sent.get("dry_run")),
+            "model_calls": sent.get("model_calls") or ModelChoice.CALL,
+        }
 
 
 # The form of limits of tokens, minutes and steps.

@@ -12,6 +12,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from viewer.engines.tool_calls import ModelChoice
 from viewer.host_requests import HostRefusal, ImportRun, ask, each_asked_once
 from viewer.launching.bulk import (
     MAX_BYTES,
@@ -41,7 +42,7 @@ from viewer.records.limits import limits_in, midnight, usage_of
 from viewer.records.locations import is_indexed
 from viewer.validation import MAX_CHARACTERS, InvalidInput, whole_number
 from viewer.web.forms.fields import valid_values
-from viewer.web.forms.options import LimitsForm, score_field
+from viewer.web.forms.options import LimitsForm, ModelCallsField, score_field
 from viewer.web.launch.page import FieldError, Submission, errors_of, furthest_of, source_at
 from viewer.web.login_links import number_in
 
@@ -90,6 +91,7 @@ class BulkForm(forms.Form):
         widget=forms.CheckboxInput(attrs={"id": "dry-run"}),
     )
 
+    model_calls = ModelCallsField()
     score = score_field()
 
     def clean(self) -> dict[str, Any]:
@@ -330,6 +332,7 @@ def _chosen(
             models=models,
             again_stale=bool(values.get("again_stale")),
             dry_run=bool(values.get("dry_run")),
+            model_calls=values.get("model_calls") or ModelChoice.CALL,
             requested_by=submission.user,
         )
     except LaunchRefused as refused:

@@ -280,5 +280,5 @@ class OptionParts:
             "options": LaunchOptions(
                 self.timing.at, self.limits.limits, waits_for_host=bool(self.timing["waits_for_host"].value())
             ),
-            **({"tools": self.tools.choices, "dry_run": self.tools.is_dry_run} if self.tools else {}),
+            **(self.tools.request_values if self.tools else {}),
         }

@@ -8,6 +8,7 @@ from django.utils.datastructures import MultiValueDict
 
 from viewer.launching.options import RECORDED
 from viewer.launching.requests import edits_not_kept, edits_to_repeat, models_to_repeat
+from viewer.launching.tools import model_choice_of
 from viewer.launching.values import as_json, text_of
 from viewer.launching.values import kind_of as value_kind_of
 from viewer.models import Job
@@ -109,6 +110,7 @@ def _options(job: Job, models: ModelsForm) -> dict[str, str]:
     tools = options.get("tools") or {}
     sent |= {f"{TOOL_FIELD}{name}": choice for name, choice in (tools.get("choices") or {}).items()}
     sent |= {"dry_run": "1"} if tools.get("dry_run") else {}
+    sent |= {"model_calls": model_choice_of(options).value}
     latest = (options.get("checkpoints") or {}).get("max_checkpoints")
     return sent | ({MAX_CHECKPOINTS: str(latest)} if latest else {}) | limit_texts(job.limits)
 

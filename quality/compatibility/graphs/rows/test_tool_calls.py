@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from forkline_runner.recorded import Message, digest_of
 from quality.compatibility.graphs.table import ROW
 from tests.engine_runs.runs import Ended
 from tests.engine_runs.sides import Side, Store
@@ -21,6 +22,22 @@ WAYS: dict[str, tuple[dict[str, Any], tuple[str, ...], str, str]] = {
     "asked, with other arguments": ({}, (json.dumps({"town": "Rome"}),), "call", "sunny in Rome"),
     "refused": ({"choices": {"weather": "refuse"}}, (), "refuse", "was not called"),
     "dry run": ({"dry_run": True, "recorded": []}, (), "refuse", "in a dry run"),
+}
+SENT: list[Message] = [
+    ("user", "Oslo", []),
+    ("assistant", "", [("weather", {"town": "Oslo"})]),
+    ("tool", "rain in Oslo", []),
+]
+ANSWER = {
+    **{
+        "messages": digest_of(SENT),
+        "sent": "",
+        "model": "",
+        "text": "It rains.",
+        "tools": [],
+        "id": "answer",
+    },
+    **{"is_certain": True, "is_in_order": False},
 }
 
 
@@ -51,6 +68,22 @@ def test_a_repeated_call_of_an_agent_is_decided_about(
     ]
     assert result in str(ended.end["result"])
     assert ("weather" in side.nodes()) == (decision == "call")
+
+
+def test_a_dry_run_calls_no_model(store: Store, record_property: Any) -> None:
+    record_property(ROW, f"dry run of an agent without a model ({store.name})")
+    side = store.recorded
+    side.run_langgraph("agents:agent", THREAD, [{"input": {"messages": ["Oslo"]}}], **{"async": True})
+    side.forget()
+    tools = {"choices": {}, "recorded": [WEATHER], "is_known": True, "dry_run": True}
+    answers = {"recorded": [ANSWER], "in_order": False}
+    request = side.request("fork", "agents:agent", THREAD, BEFORE, tools=tools, model_calls=answers)
+    ended = side.completed(request | {"accepted_effects": ["*"]})
+    assert ended.end["result"] == "It rains." and side.nodes() == []
+    # The record has no second answer to these messages.
+    answers["recorded"] = []
+    stopped = side.run(request | {"accepted_effects": ["*"]})
+    assert "no usable answer" in str(stopped.end["error"]) and side.nodes() == []
 
 
 def test_a_repeated_call_by_hand_is_decided_about(store: Store, record_property: Any) -> None:

@@ -7,6 +7,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
+from langgraph.graph import MessagesState, StateGraph
 from models import note
 
 try:
@@ -41,6 +42,15 @@ class FixedModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 
+class NamedModel(FixedModel):
+    """Reports its name, as the models of providers do."""
+
+    def _generate(self, *arguments: Any, **options: Any) -> ChatResult:
+        result = super()._generate(*arguments, **options)
+        result.generations[0].message.response_metadata = {"model_name": "named"}
+        return result
+
+
 @tool
 async def weather(town: str) -> str:
     """Look up the weather of a town."""
@@ -62,8 +72,29 @@ def tide(town: str) -> str:
     return f"high in {town}"
 
 
+def stream(state: MessagesState) -> dict[str, Any]:
+    """Call the tool, and answer with what it returned: streams from a model that is defined now."""
+
+    class LateModel(FixedModel):
+        """Any other model."""
+
+    model = LateModel()
+    first = next(model.stream(state["messages"]))
+    called = first.tool_calls[0]
+    result = ToolMessage(tide.invoke(called["args"]), tool_call_id=called["id"], name="tide")
+    return {"messages": [first, result, model.invoke([*state["messages"], first, result])]}
+
+
+async def delegate(state: MessagesState) -> dict[str, Any]:
+    """Let the agent answer, and return only its last message."""
+    found = await create_agent(NamedModel(), [weather]).ainvoke({"messages": state["messages"][:1]})
+    return {"messages": [AIMessage(f"Says: {found['messages'][-1].content}")]}
+
+
+streaming = StateGraph(MessagesState).add_node(stream).set_entry_point("stream").compile()
 agent = create_agent(FixedModel(), [weather])
 synchronous = create_agent(FixedModel(), [weather_at_once])
+delegating = StateGraph(MessagesState).add_node("delegate", delegate).set_entry_point("delegate").compile()
 both = create_agent(FixedModel(), [weather, tide])
 # As the adapter of MCP servers has what they declare of their tools.
 reading = create_agent(FixedModel(), [weather.model_copy(update={"metadata": {"readOnlyHint": True}})])

@@ -12,7 +12,7 @@ from crewai import Agent
 from crewai.tools.base_tool import BaseTool
 from crewai.tools.structured_tool import CrewStructuredTool
 
-from forkline_runner.tool_calls import plain_name
+from forkline_runner.recorded import plain_name
 
 if TYPE_CHECKING:
     from forkline_runner.tool_calls import ToolCalls
