@@ -59,8 +59,8 @@ def headings(path: Path) -> list[str]:
 
 
 def test_the_guide_has_one_page_per_task() -> None:
-    names = ["answer", "audit", "browse", "collect", "compare", "deploy", "fork", "operate", "search"]
-    names += ["share", "sweep"]
+    names = ["answer", "audit", "browse", "bulk", "calls", "code", "collect", "compare", "deploy", "effects"]
+    names += ["fork", "operate", "search", "share", "stores", "sweep"]
     assert [path.stem for path in GUIDE] == names
 
 
