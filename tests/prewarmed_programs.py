@@ -3,8 +3,9 @@
 After ``start_as_forks()``, ``subprocess`` has a process fork itself for each program of the checkout that it
 is asked to start: ``manage.py``, a module, or code that calls ``django.setup()``. What depends on the
 environment, or on other settings than those of models, is imported by the fork. The fork is a child of this
-process with its own environment, files and session, as if it had been started. Any other program is started
-as ever, as is one with other variables that Python reads when it starts.
+process with its own environment, files and session, as if it had been started. A command that starts further
+programs has a fork of its own for them. Any other program is started as ever, as is one with other variables
+that Python reads when it starts.
 """
 
 import atexit
@@ -16,6 +17,7 @@ import inspect
 import json
 import os
 import platform
+import re
 import runpy
 import signal
 import socket
@@ -29,7 +31,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = ("checkpoint_site.server", "tests.")
+MODULES = ("checkpoint_site.server", "django checkpoints", "tests.")
+# The command that starts programs of the checkout. Tests find those of ``up`` by their arguments.
+STARTING = re.compile(r"\bmove\b")
 # Read by Python and its C library when a process starts.
 READ_AT_START = ("PYTHON", "LANG", "LC_", "LD_", "MALLOC_", "GLIBC_")
 # Where the programs are that most forks run.
@@ -64,10 +68,10 @@ class Prewarmed:
     It has the models of the usual settings with a DATABASE_URL like this one, or no models if that is None.
     """
 
-    def __init__(self, url: str | None) -> None:
+    def __init__(self, url: str | None, asked: socket.socket | None = None) -> None:
         self._url = url
         self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
+        self._socket = asked
 
     def start(self, request: dict[str, Any], files: list[int]) -> int:
         """Return the process id of a program with these three open files."""
@@ -84,9 +88,13 @@ class Prewarmed:
 
 def start_as_forks() -> None:
     """Let ``subprocess`` start the programs of the checkout as forks."""
+    fork_from({url: Prewarmed(url) for url in (None, "", ADDRESS)})
+
+
+def fork_from(prewarmed: Mapping[str | None, Prewarmed]) -> None:
+    """Let ``subprocess`` start them as forks of these processes, by their DATABASE_URL."""
     popen: Any = subprocess.Popen
     execute_child = popen._execute_child
-    prewarmed = {url: Prewarmed(url) for url in (None, "", ADDRESS)}
     parameters = inspect.signature(execute_child)
 
     def execute(self: Any, *values: Any) -> None:
@@ -99,16 +107,18 @@ def start_as_forks() -> None:
             return
         pipes = [given[name] for name in PIPES]
         read_from, _, _, write_to, _, errors_to = pipes
+        arguments = [str(one) for one in given["args"][1:]]
         request = {
-            "arguments": [str(one) for one in given["args"][1:]],
+            "arguments": arguments,
             "folder": str(folder),
             "environment": variables,
             "in_new_session": bool(given["start_new_session"]),
         }
         files = [end if end != -1 else own for own, end in enumerate((read_from, write_to, errors_to))]
         settings = variables.get("DJANGO_SETTINGS_MODULE", "checkpoint_site.settings")
-        url = ADDRESS if variables.get("DATABASE_URL") else ""
-        self.pid = prewarmed[url if settings in USUAL_SETTINGS else None].start(request, files)
+        has_models = settings in USUAL_SETTINGS and not STARTING.search(" ".join(arguments))
+        url = (ADDRESS if variables.get("DATABASE_URL") else "") if has_models else None
+        self.pid = prewarmed.get(url, prewarmed[None]).start(request, files)
         self._child_created = True
         self._close_pipe_fds(*pipes)
 
@@ -120,7 +130,7 @@ def is_ours(command: Any, folder: Path, variables: Mapping[str, str]) -> bool:
     """Return whether a fork equals the process that this command starts."""
     if not isinstance(command, list | tuple) or len(command) < 2 or command[0] != sys.executable:
         return False
-    kind, name, is_here = str(command[1]), str(command[2]) if len(command) > 2 else "", folder == ROOT
+    kind, name, is_here = str(command[1]), " ".join(map(str, command[2:4])), folder == ROOT
     is_program = {
         "manage.py": is_here,
         str(ROOT / "manage.py"): True,
@@ -135,13 +145,17 @@ def read_at_start(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def serve(descriptor: int, url: str | None) -> None:
-    """Fork for each request, until the process that asks has ended."""
+    """Import what programs import, and fork for each request."""
     import_programs(url)
+    answer(socket.socket(fileno=descriptor))
+
+
+def answer(asking: socket.socket) -> None:
+    """Fork for each request, until the process that asks has ended."""
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "a fork would lack threads"
     # Keep the garbage collector of each fork from touching, and so copying, these objects.
     gc.collect()
     gc.freeze()
-    asking = socket.socket(fileno=descriptor)
     while True:
         request, files, _flags, _address = socket.recv_fds(asking, 1 << 20, 3)
         if not request:
@@ -238,12 +252,29 @@ def fork_sibling() -> int:
     return pid
 
 
+def own_fork(files: list[int]) -> socket.socket:
+    """Return the connection to a fork of this process, which forks the programs that this one starts."""
+    own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        own.close()
+        # Who reads what this program writes waits until nobody has the file.
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for file in (*files, 0, 1, 2):
+            os.dup2(nothing, file)
+        answer(other)
+        os._exit(0)
+    other.close()
+    return own
+
+
 def become(
     files: list[int], arguments: list[str], folder: str, environment: dict[str, str], in_new_session: bool
 ) -> None:
     """Run a program as if this process had been started for it, and end."""
     if in_new_session:
         os.setsid()
+    if STARTING.search(" ".join(arguments)):
+        fork_from({None: Prewarmed(None, own_fork(files))})
     for own, file in enumerate(files):
         os.dup2(file, own)
         os.close(file)
