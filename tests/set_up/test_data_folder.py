@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def manage(folder: Path, *arguments: str, setup: str = "") -> "subprocess.CompletedProcess[str]":
     """Run a command on this data folder, after the shell command ``setup``."""
     environment = environment_with(folder)
-    call = ["bash", "-c", f'{setup or ":"}; exec "$@"', "bash", sys.executable, "manage.py", *arguments]
+    shell = ["bash", "-c", f'{setup}; exec "$@"', "bash"] if setup else []
+    call = [*shell, sys.executable, "manage.py", *arguments]
     return subprocess.run(call, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
