@@ -10,7 +10,8 @@ from checkpoint_site.middleware.throttle import (
     throttled_passwords,
     throttled_share_links,
 )
-from viewer.records.permissions import viewer_allowed
+from viewer.models import Right
+from viewer.records.permissions import requires
 from viewer.web.views import shared
 from viewer.web.views.reader import LoginByLink
 from viewer.web.views.server import health, show_metrics
@@ -21,7 +22,7 @@ by_link = login_not_required(LoginByLink.as_view())
 urlpatterns = [
     path("login/", throttled_passwords(by_password), name="login"),
     path("login/link/", throttled_login_links(by_link), name="login-link"),
-    path("logout/", viewer_allowed(auth_views.LogoutView.as_view()), name="logout"),
+    path("logout/", requires(Right.VIEW)(auth_views.LogoutView.as_view()), name="logout"),
     path("healthz", without_data(health), name="health"),
     path("metrics", without_data(show_metrics), name="metrics"),
     # All that a share link leads to. ?at=<checkpoint id>&tab=<tab> and the like choose a part of its object.

@@ -49,6 +49,11 @@ def logged_in(*, is_superuser: bool = True) -> "Client":
     from django.contrib.auth.models import User
     from django.test import Client
 
+    from viewer.models import Level, Role
+
     client = Client(headers={"host": f"{settings.ALLOWED_HOSTS[0]}:{settings.PORT}"})
-    client.force_login(User.objects.get_or_create(username="bench", is_superuser=is_superuser)[0])
+    user, is_new = User.objects.get_or_create(username="bench", is_superuser=is_superuser)
+    if is_new:
+        Role.objects.create(user=user, level=Level.VIEWER)
+    client.force_login(user)
     return client

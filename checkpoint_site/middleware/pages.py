@@ -20,13 +20,19 @@ from viewer.data_folder.identity import problem_while_served, what_changed
 from viewer.host_requests import HostRefusal
 from viewer.messages.translation import translate
 from viewer.models.annotations import chosen_language
-from viewer.records.permissions import check_right
+from viewer.models.roles import access_of, restricted_to, see_everything
+from viewer.records.permissions import check_rule
 
 # Requires a login for every page and redirects back to the requested page afterwards.
 
 
 class LoginGate(LoginRequiredMiddleware):
-    """Middleware: every view requires a login and the permission to run, unless it is marked otherwise."""
+    """Middleware: every view requires a login and the right of its rule, and reads only the user's rows."""
+
+    def __call__(self, request: HttpRequest) -> Any:
+        # Also for what no view answers, such as the page of an unknown address.
+        with restricted_to(lambda: access_of(request.user)):
+            return super().__call__(request)
 
     def process_view(
         self,
@@ -35,10 +41,13 @@ class LoginGate(LoginRequiredMiddleware):
         view_args: tuple[Any, ...],
         view_kwargs: dict[str, Any],
     ) -> HttpResponseBase | None:
-        """Return None if the view may respond. Raise PermissionDenied if the user may not open it."""
+        """Return None if the view may respond. Raise PermissionDenied or Http404 if the user may not."""
+        if getattr(view_func, "without_data", False):
+            see_everything()
+            return None
         refused = super().process_view(request, view_func, view_args, view_kwargs)
         if refused is None and getattr(view_func, "login_required", True):
-            check_right(request.user, view_func)
+            check_rule(request.user, view_func)
         return refused and login_response(request)
 
 

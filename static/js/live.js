@@ -24,7 +24,8 @@ function withPosition(address) {
     const bars = [...document.querySelectorAll("[data-job-bar]")].map((bar) => bar.dataset.jobBar);
     url.searchParams.set("shown", bars.join(","));
   }
-  url.searchParams.set("may", document.body.dataset.may);
+  // On a page of several locations, the address has what the user may do at its own.
+  if (!url.searchParams.has("may")) url.searchParams.set("may", document.body.dataset.may);
   return url;
 }
 

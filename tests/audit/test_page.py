@@ -43,7 +43,7 @@ def page(client: Client, query: str = "") -> str:
 def test_only_those_who_may_run_find_the_page(settings: LazySettings, client: Client, reader: Client) -> None:
     anybody = Client()
     for address in ("/audit/", "/audit/export/"):
-        assert reader.get(address).status_code == 404
+        assert reader.get(address).status_code == 403
         assert anybody.get(address).status_code == 302
     assert "/audit/" not in reader.get("/settings/").content.decode()
     teammate("reader", "run")

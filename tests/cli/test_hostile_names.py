@@ -107,6 +107,13 @@ def hostile_calls(store: Path) -> dict[str, list[list[str]]]:
         "restore": [[f"{folder}/none\n{FORGED}"]],
         "audit": [[], ["--who", f"x\n{FORGED}"], ["--object", f"x\n{FORGED}"]],
         "hosts": [[], ["--drain", f"x\n{FORGED}"], ["--pool", f"x\n{FORGED}", f"y\n{FORGED}"]],
+        "roles": [
+            ["--person", f"x\n{FORGED}", "--give", "viewer"],
+            ["--team", f"x\n{FORGED}", "--add", f"y\n{FORGED}"],
+            ["--person", "ada", "--give", "viewer", "--location", f"x\n{FORGED}"],
+            ["--person", "ada", "--give", "viewer"],
+            ["--team", f"none\n{FORGED}", "--delete"],
+        ],
         "move": [["--to", f"postgresql://x@127.0.0.1:1/x\n{FORGED}"], ["--to", FORGED]],
         "doctor": [[]],
         "note": [[target, "--name", f"name\n{FORGED}"], [f"{target}\n{FORGED}"]],

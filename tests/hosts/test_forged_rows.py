@@ -361,7 +361,7 @@ def test_a_job_whose_person_has_lost_the_right_does_not_start(location: Location
     jobs = []
     for person in (viewer, inactive, deleted):
         jobs.append(fork(location, checkpoint, location.project, person))
-    viewer.user_permissions.clear()
+    viewer.roles.all().delete()
     User.objects.filter(pk=inactive.pk).update(is_active=False)
     deleted.delete()
     for job in jobs:

@@ -4,12 +4,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
 from django.conf import settings
-from django.contrib.auth.models import Group, Permission, User
+from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client
@@ -20,9 +21,18 @@ from django.utils import timezone
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT
 from tests.live.conftest import Connect, event
-from viewer.models import Job
+from tests.views.forking import create_location
+from viewer.models import Job, Level, Location, Role, Team
 from viewer.web.live import admission
-from viewer.web.live.admission import CHECK_SECONDS, LOGGED_OUT, RIGHT_CHANGED, Guard, access_of, guards
+from viewer.web.live.admission import (
+    CHECK_SECONDS,
+    LOGGED_OUT,
+    NOT_THERE,
+    RIGHT_CHANGED,
+    Guard,
+    allowed_by,
+    guards,
+)
 from viewer.web.login_links import teammate
 
 # The first check after an end may have read before it.
@@ -104,10 +114,8 @@ ENDS: dict[Callable[[], None], int] = {
 
 async def opened(connect: Connect, job: Job) -> list[WebsocketCommunicator]:
     """Open a socket of each kind and receive its first messages."""
-    paths = [f"/ws/jobs/{job.pk}/", f"/ws/jobs/{job.pk}/?show=page", f"/ws/locations/{job.location.uid}/"]
-    sockets = [connect(path) for path in paths]
+    sockets = await connected(connect, job)
     for socket in sockets:
-        await socket.connect()
         await socket.receive_from(timeout=30)
     return sockets
 
@@ -154,18 +162,53 @@ async def test_an_expired_session_closes_its_sockets(connect: Connect, job: Job)
     assert [await close_of(socket) for socket in sockets] == [LOGGED_OUT] * 3
 
 
-async def test_revoking_the_right_of_a_group_closes_sockets(connect: Connect, job: Job) -> None:
-    def move_right_into_group() -> None:
-        group = Group.objects.create(name="runners")
-        group.permissions.add(Permission.objects.get(codename="can_run"))
-        user = User.objects.get()
-        user.groups.add(group)
-        user.user_permissions.clear()
+def only_in_team(location: Location, level: Level) -> None:
+    """Leave the user nothing but a role of their team on this location."""
+    team = Team.objects.create(name="runners")
+    team.members.add(User.objects.get())
+    Role.objects.all().delete()
+    Role.objects.create(team=team, location=location, level=level)
 
-    await sync_to_async(move_right_into_group, thread_sensitive=False)()
+
+async def connected(connect: Connect, job: Job) -> list[WebsocketCommunicator]:
+    """Open a socket of each kind."""
+    paths = [f"/ws/jobs/{job.pk}/", f"/ws/jobs/{job.pk}/?show=page", f"/ws/locations/{job.location.uid}/"]
+    sockets = [connect(path) for path in paths]
+    for socket in sockets:
+        await socket.connect()
+    return sockets
+
+
+async def test_taking_a_role_of_a_team_closes_sockets(connect: Connect, job: Job) -> None:
+    await sync_to_async(only_in_team, thread_sensitive=False)(job.location, Level.OPERATOR)
     sockets = await opened(connect, job)
-    await Group.objects.all().adelete()
+    await Team.objects.all().adelete()
     assert [await close_of(socket) for socket in sockets] == [RIGHT_CHANGED] * 3
+    # The reloaded page finds nothing.
+    assert [await close_of(socket) for socket in await connected(connect, job)] == [NOT_THERE] * 3
+
+
+@pytest.mark.parametrize("level", Level)
+async def test_sockets_of_another_team_do_not_exist(
+    connect: Connect, job: Job, level: Level, tmp_path: Path
+) -> None:
+    def hide() -> Job:
+        other = create_location(tmp_path / "other")
+        return Job.objects.create(kind=Job.Kind.FORK, location=other, status=Job.Status.RUNNING)
+
+    await sync_to_async(only_in_team, thread_sensitive=False)(job.location, level)
+    home = connect("/ws/home/")
+    await home.connect()
+    before = await home.receive_from(timeout=30)
+    hidden = await sync_to_async(hide, thread_sensitive=False)()
+    assert [await close_of(socket) for socket in await connected(connect, hidden)] == [NOT_THERE] * 3
+    for socket in await connected(connect, job):
+        assert await socket.receive_from(timeout=30)
+    # The numbers of the home page are those of the person's own locations.
+    assert await home.receive_nothing(timeout=0.6)
+    again = connect("/ws/home/")
+    await again.connect()
+    assert await again.receive_from(timeout=30) == before
 
 
 async def test_a_long_replay_stops_when_the_session_ends(connect: Connect, job: Job) -> None:
@@ -213,11 +256,11 @@ async def test_a_hundred_sockets_need_few_queries_and_are_all_released(connect: 
 
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
-            access_of(sessions)
+            allowed_by(sessions)
         return len(captured)
 
-    # The session, its user, and the rights of the user and of the user's groups.
-    assert await sync_to_async(queries, thread_sensitive=False)() == 4
+    # The session, its user, and the roles of the user and of the user's teams.
+    assert await sync_to_async(queries, thread_sensitive=False)() == 3
     for socket in sockets:
         await socket.disconnect()
     assert not guards

@@ -118,6 +118,13 @@ def test_locations_and_projects_are_of_the_only_host(after: Rows) -> None:
         assert {row["host_id"] for row in after[table]} == {host["id"]}
 
 
+def test_who_could_run_is_an_admin_of_all_locations_and_others_are_viewers(after: Rows) -> None:
+    may_run = {row["user_id"] for row in after["auth_user_user_permissions"]}
+    people = {row["id"] for row in after["auth_user"] if not row["is_superuser"]}
+    levels = {row["user_id"]: (row["level"], row["location_id"]) for row in after["viewer_role"]}
+    assert may_run and levels == {user: (3 if user in may_run else 1, None) for user in people}
+
+
 def test_the_files_of_jobs_are_kept(opened: Path) -> None:
     for number in range(1, 8):
         log = opened / "jobs" / str(UUID(int=number)) / "log.txt"

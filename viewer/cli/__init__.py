@@ -35,6 +35,7 @@ MODULES = {
     "doctor": "doctor",
     "hosts": "hosts",
     "audit": "audit",
+    "roles": "roles",
 }
 
 

@@ -18,10 +18,10 @@ from django.db.models.functions import Coalesce
 from viewer import host_requests as asked
 from viewer.host.projects import INTERPRETER_NAME
 from viewer.messages.message import UserMessage
-from viewer.models import Checkpoint, Host, Job, Location, Project, Question, Run
+from viewer.models import Checkpoint, Host, Job, Location, Project, Question, Right, Run
 from viewer.models.columns import uuid_of
 from viewer.records.audit import ActorKind, present_actor
-from viewer.records.permissions import May, has_right
+from viewer.records.permissions import has_right
 
 # Whose rows a request names.
 
@@ -64,83 +64,86 @@ def _host_of_draft(key: int) -> int | None:
 
 # What the person may do for whom something is asked.
 
-# The permission that each request needs. Every page may send one that needs "view", also a shared one, and
-# so may the program itself.
-PERMISSIONS: dict[type[asked.Request[Any]], May] = {
-    asked.ReadBody: "view",
-    asked.ReadBodies: "view",
-    asked.CopyStore: "run",
-    asked.FindStores: "run",
-    asked.CompletePath: "run",
-    asked.ListDatabases: "view",
-    asked.OpenLocation: "run",
-    asked.PermitPaths: "run",
-    asked.ListOverlaps: "run",
-    asked.ChangePath: "run",
-    asked.ImportLocation: "view",
-    asked.ImportRun: "view",
-    asked.StoredKey: "view",
-    asked.RemoveLocation: "run",
-    asked.FindEnds: "view",
-    asked.IndexNow: "view",
-    asked.IsLocationGone: "view",
-    asked.PrepareImport: "view",
-    asked.ListPrunable: "run",
-    asked.Prune: "run",
-    asked.ProposeProject: "run",
-    asked.ReadInterpreter: "run",
-    asked.FindProjectFiles: "run",
-    asked.CheckProjectPaths: "run",
-    asked.FindEntryPoints: "run",
-    asked.MatchEntryPoint: "view",
-    asked.ListNamedEntryPoints: "run",
-    asked.ListEntryPointKinds: "run",
-    asked.ListInputNames: "run",
-    asked.ReadSource: "run",
-    asked.ListCheckpointEvents: "run",
-    asked.CheckProject: "run",
-    asked.FindWriteTarget: "run",
-    asked.CheckWriteTarget: "run",
-    asked.OpenWriteTarget: "run",
-    asked.CheckImports: "run",
-    asked.HideProjectSecrets: "run",
-    asked.Redact: "view",
-    asked.ReadSizes: "view",
-    asked.ListDrafts: "view",
-    asked.CheckCheckpoint: "run",
-    asked.CheckNewRun: "run",
-    asked.ListNextUnits: "run",
-    asked.ListNewEffects: "run",
-    asked.ListCodeChanges: "run",
-    asked.CheckCommit: "run",
-    asked.CompareCode: "run",
-    asked.ReadCodeDifference: "run",
-    asked.ReadWorkers: "view",
-    asked.DeliverAnswer: "run",
-    asked.Prewarm: "run",
+# The right that each request needs on the rows that it names. Every page may send one that needs the right to
+# view, also a shared one, and so may the program itself.
+PERMISSIONS: dict[type[asked.Request[Any]], Right] = {
+    asked.ReadBody: Right.VIEW,
+    asked.ReadBodies: Right.VIEW,
+    asked.CopyStore: Right.RUN,
+    asked.FindStores: Right.LOCATIONS,
+    asked.CompletePath: Right.LOCATIONS,
+    asked.ListDatabases: Right.VIEW,
+    asked.OpenLocation: Right.LOCATIONS,
+    asked.PermitPaths: Right.LOCATIONS,
+    asked.ListOverlaps: Right.LOCATIONS,
+    asked.ChangePath: Right.LOCATIONS,
+    asked.ImportLocation: Right.VIEW,
+    asked.ImportRun: Right.VIEW,
+    asked.StoredKey: Right.VIEW,
+    asked.RemoveLocation: Right.LOCATIONS,
+    asked.FindEnds: Right.VIEW,
+    asked.IndexNow: Right.VIEW,
+    asked.IsLocationGone: Right.VIEW,
+    asked.PrepareImport: Right.VIEW,
+    asked.ListPrunable: Right.PRUNE,
+    asked.Prune: Right.PRUNE,
+    asked.ProposeProject: Right.RUN,
+    asked.ReadInterpreter: Right.RUN,
+    asked.FindProjectFiles: Right.RUN,
+    asked.CheckProjectPaths: Right.RUN,
+    asked.FindEntryPoints: Right.RUN,
+    asked.MatchEntryPoint: Right.VIEW,
+    asked.ListNamedEntryPoints: Right.RUN,
+    asked.ListEntryPointKinds: Right.RUN,
+    asked.ListInputNames: Right.RUN,
+    asked.ReadSource: Right.RUN,
+    asked.ListCheckpointEvents: Right.RUN,
+    asked.CheckProject: Right.RUN,
+    asked.FindWriteTarget: Right.RUN,
+    asked.CheckWriteTarget: Right.RUN,
+    asked.OpenWriteTarget: Right.RUN,
+    asked.CheckImports: Right.RUN,
+    asked.HideProjectSecrets: Right.RUN,
+    asked.Redact: Right.VIEW,
+    asked.ReadSizes: Right.VIEW,
+    asked.ListDrafts: Right.VIEW,
+    asked.CheckCheckpoint: Right.RUN,
+    asked.CheckNewRun: Right.RUN,
+    asked.ListNextUnits: Right.RUN,
+    asked.ListNewEffects: Right.RUN,
+    asked.ListCodeChanges: Right.RUN,
+    asked.CheckCommit: Right.RUN,
+    asked.CompareCode: Right.RUN,
+    asked.ReadCodeDifference: Right.RUN,
+    asked.ReadWorkers: Right.VIEW,
+    asked.DeliverAnswer: Right.RUN,
+    asked.Prewarm: Right.RUN,
 }
 
 
 def refuse_actor(request: asked.Request[Any]) -> None:
     """Raise HostRefusal if the present actor has no right to ask this."""
     # A stored check starts nothing.
-    may = "view" if getattr(request, "only_stored", False) else PERMISSIONS[type(request)]
+    right = Right.VIEW if getattr(request, "only_stored", False) else PERMISSIONS[type(request)]
     actor = present_actor()
     if actor.kind == ActorKind.TERMINAL:
         return
-    is_allowed = has_right(actor.user, may) if actor.kind == ActorKind.USER else may == "view"
+    keys = ((model, getattr(request, name, None)) for name, (model, _way) in OWNERS.items())
+    rows = {model: key for model, key in keys if key is not None}
+    is_person = actor.kind == ActorKind.USER and not actor.is_through_link
+    is_allowed = has_right(actor.user, right, rows) if is_person else right == Right.VIEW
     if not is_allowed:
         raise asked.HostRefusal("host.not_permitted", kind=type(request).__name__)
 
 
 def refuse_requester(job: Job) -> None:
-    """Raise JobRefused if the person who requested the job has no right to run any more.
+    """Raise JobRefused if the person who requested the job has no right to run it any more.
 
     A job that was requested at a terminal names nobody.
     """
     if job.requester_key is None and job.requested_by is None:
         return
-    if not has_right(job.requested_by, "run"):
+    if not has_right(job.requested_by, Right.RUN, {Job: job.pk}):
         raise asked.JobRefused("job.requester_not_permitted")
 
 

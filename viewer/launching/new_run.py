@@ -34,7 +34,8 @@ from viewer.launching.refusals import (
 from viewer.launching.requests import NewRunRequest
 from viewer.launching.start import earlier_job, start_run
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Host, Job, Location, Project, Run
+from viewer.models import Checkpoint, Host, Job, Location, Project, Right, Run
+from viewer.models.roles import present_access
 from viewer.records.bodies import stored_contents
 from viewer.records.runner_requests import request_for_run, store_kind_of
 
@@ -133,6 +134,7 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
             if request.project:
                 preview.target = ask(CheckWriteTarget(request.project.pk, request.target.pk))
         elif request.project:
+            require_new_locations()
             anywhere = request.roots is None
             preview.target = ask(FindWriteTarget(request.project.pk, str(request.target), anywhere))
     except UnknownLocation as error:
@@ -140,6 +142,13 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
     if preview.target and request.project:
         preview.checks += _target_refusals(preview.target, kind, request.project)
     return preview
+
+
+def require_new_locations() -> None:
+    """Raise UnknownLocation if the sender of the present request may not add locations."""
+    access = present_access()
+    if access and access.everywhere < Right.LOCATIONS.level:
+        raise UnknownLocation(_("Only an admin of all locations can add one. Choose a location."))
 
 
 def _unchecked_target(request: NewRunRequest, away: Host) -> WriteTarget:

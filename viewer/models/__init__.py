@@ -10,6 +10,7 @@ from viewer.models.jobs import DayLimits, Job, RecordedCode, Sweep
 from viewer.models.locations import Location, PoolMember, Problem, Project
 from viewer.models.preflight import AcceptedEffect, PreflightCheck, accept_effects
 from viewer.models.questions import JobEvent, Question
+from viewer.models.roles import Access, Level, Right, Role, Team, access_of
 from viewer.models.runs import BucketObject, Checkpoint, Run, StoredCopy, is_scratch_key, run_uid
 from viewer.models.search import (
     SavedSearch,
@@ -22,6 +23,7 @@ from viewer.models.search import (
 
 __all__ = [
     "AcceptedEffect",
+    "Access",
     "Annotation",
     "AnnotationVersion",
     "AttemptCount",
@@ -35,6 +37,7 @@ __all__ = [
     "Host",
     "Job",
     "JobEvent",
+    "Level",
     "Location",
     "Pool",
     "PoolMember",
@@ -44,6 +47,8 @@ __all__ = [
     "Question",
     "ReaderSettings",
     "RecordedCode",
+    "Right",
+    "Role",
     "Run",
     "SavedSearch",
     "SearchEntry",
@@ -54,7 +59,9 @@ __all__ = [
     "ShareLink",
     "StoredCopy",
     "Sweep",
+    "Team",
     "accept_effects",
+    "access_of",
     "is_scratch_key",
     "run_uid",
     "uuid_of",

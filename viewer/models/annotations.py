@@ -6,12 +6,24 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext_lazy as _
 
+from viewer.models.locations import Location
+from viewer.models.roles import Access, VisibleManager, VisibleQuerySet, visible_rows
+
 # What people write about runs, branches and checkpoints: names, stars, labels and notes.
+
+
+class AnnotationQuerySet(VisibleQuerySet[Any]):
+    """Queries for annotations and their versions."""
+
+    def condition(self, access: Access, level: int) -> Q:
+        """Those about a location on which the person has the level."""
+        return Q(location_uid__in=visible_rows(Location, access, level).values("uid"))
 
 
 class Annotation(models.Model):
@@ -38,6 +50,8 @@ class Annotation(models.Model):
     changed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
+
+    objects = VisibleManager.from_queryset(AnnotationQuerySet)()
 
     class Meta:
         constraints = [
@@ -80,6 +94,8 @@ class AnnotationVersion(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
 
+    objects = VisibleManager.from_queryset(AnnotationQuerySet)()
+
     class Meta:
         ordering = ["-pk"]
         indexes = [
@@ -97,6 +113,14 @@ class AnnotationVersion(models.Model):
 
 
 # Links with which people without a login see one object.
+
+
+class ShareLinkQuerySet(VisibleQuerySet["ShareLink"]):
+    """Queries for share links."""
+
+    def condition(self, access: Access, level: int) -> Q:
+        """The person's own."""
+        return Q(made_by=access.user)
 
 
 class ShareLink(models.Model):
@@ -130,6 +154,8 @@ class ShareLink(models.Model):
     last_viewed_at = models.DateTimeField(null=True, blank=True)
     # Whether a chat shows the title, and of a run a picture, where the link is pasted.
     unfurls = models.BooleanField(default=False)
+
+    objects = VisibleManager.from_queryset(ShareLinkQuerySet)()
 
     class Meta:
         ordering = ["-created_at", "-pk"]

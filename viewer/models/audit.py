@@ -39,6 +39,7 @@ class AuditEntry(models.Model):
         """What something was done to."""
 
         USER = "user", _("User")
+        TEAM = "team", _("Team")
         LOCATION = "location", _("Location")
         PROJECT = "project", _("Project")
         RUN = "run", _("Run")

@@ -7,11 +7,33 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Exists, OuterRef, Q
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from viewer.models.locations import Location
+from viewer.models.roles import Access, VisibleManager, VisibleQuerySet, visible_rows
 from viewer.models.runs import run_uid
+
+
+class CollectionQuerySet(VisibleQuerySet["Collection"]):
+    """Queries for collections."""
+
+    def condition(self, access: Access, level: int) -> Q:
+        """The person's own, and those with an item on which the person has the level."""
+        items = visible_rows(CollectionItem, access, level).filter(collection=OuterRef("pk"))
+        return Q(Exists(items)) | Q(made_by=access.user)
+
+
+class CollectionItemQuerySet(VisibleQuerySet["CollectionItem"]):
+    """Queries for items of collections."""
+
+    def condition(self, access: Access, level: int) -> Q:
+        """Those of a location on which the person has the level, and their own of other installations."""
+        here = Location._base_manager.filter(uid=OuterRef("location_uid"))
+        elsewhere = Q(made_by=access.user) & ~Q(Exists(here))
+        return Q(location_uid__in=visible_rows(Location, access, level).values("uid")) | elsewhere
 
 
 class Collection(models.Model):
@@ -24,6 +46,8 @@ class Collection(models.Model):
     made_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
+
+    objects = VisibleManager.from_queryset(CollectionQuerySet)()
 
     class Meta:
         ordering = ["name", "pk"]
@@ -65,6 +89,8 @@ class CollectionItem(models.Model):
     made_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
+
+    objects = VisibleManager.from_queryset(CollectionItemQuerySet)()
 
     class Meta:
         ordering = ["pk"]

@@ -24,6 +24,7 @@ from viewer.messages.message import UserMessage
 from viewer.models.columns import Metered, UserMessageField
 from viewer.models.hosts import Host, HostQuerySet
 from viewer.models.locations import Location, Project, own_host_key
+from viewer.models.roles import Access, VisibleManager, VisibleQuerySet, visible_rows
 from viewer.models.runs import Checkpoint, Run
 
 # Which jobs are queued, due, under way or ended.
@@ -32,7 +33,7 @@ from viewer.models.runs import Checkpoint, Run
 UNFINISHED = ("queued", "starting", "running")
 
 
-class JobQuerySet(models.QuerySet["Job"]):
+class JobQuerySet(VisibleQuerySet["Job"]):
     """Queries for jobs."""
 
     def here(self) -> JobQuerySet:
@@ -91,6 +92,16 @@ class JobQuerySet(models.QuerySet["Job"]):
 # Sweeps: several forks of one checkpoint that start together.
 
 
+class SweepQuerySet(VisibleQuerySet["Sweep"]):
+    """Queries for sweeps."""
+
+    def condition(self, access: Access, level: int) -> models.Q:
+        """Those of a checkpoint, or with a job, on which the person has the level."""
+        checkpoints = visible_rows(Checkpoint, access, level).filter(pk=models.OuterRef("checkpoint"))
+        jobs = visible_rows(Job, access, level).filter(sweep=models.OuterRef("pk"))
+        return models.Q(models.Exists(checkpoints) | models.Exists(jobs))
+
+
 class Sweep(models.Model):
     """The forks of one form. Each is a job, and so is the scoring of its end; all share the limits.
 
@@ -115,6 +126,8 @@ class Sweep(models.Model):
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
+
+    objects = VisibleManager.from_queryset(SweepQuerySet)()
 
     class Meta:
         ordering = ["-created_at"]
@@ -257,6 +270,8 @@ class Job(Metered):
         INTERRUPTED = "interrupted", _("interrupted")
 
     ENDED = (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.INTERRUPTED)
+    # The checkpoint may be at another location than the one to which the job writes.
+    BELONGS_TO = ("location", "checkpoint")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     # Each rendered form has one, so that submitting it twice finds the same job.
@@ -311,7 +326,7 @@ class Job(Metered):
     traceback = models.TextField(blank=True)
     log_end = models.TextField(blank=True)
 
-    objects = JobQuerySet.as_manager()
+    objects = VisibleManager.from_queryset(JobQuerySet)()
 
     class Meta:
         ordering = ["-created_at"]
@@ -329,6 +344,7 @@ class Job(Metered):
                 name="unique_unfinished_resume",
             ),
         ]
+        # Of versions before roles: migration 0024 gives roles to who had it.
         permissions = [("can_run", "May start, cancel and answer runs, and change what they run with")]
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, functions
+from django.db.models import Exists, F, OuterRef, Q, functions
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -18,10 +18,15 @@ from django.utils.translation import gettext_lazy as _
 from viewer.messages.message import UserMessage
 from viewer.models.columns import UserMessageField, uuid_of
 from viewer.models.hosts import Host, HostQuerySet, Pool
+from viewer.models.roles import Access, VisibleManager, VisibleQuerySet, roles_of, visible_rows
 
 
-class ProjectQuerySet(models.QuerySet["Project"]):
+class ProjectQuerySet(VisibleQuerySet["Project"]):
     """Queries for projects."""
+
+    def condition(self, access: Access, level: int) -> Q:
+        """Those of a location on which the person has the level."""
+        return Q(Exists(visible_rows(Location, access, level).filter(project=OuterRef("pk"))))
 
     def here(self) -> ProjectQuerySet:
         """Projects of this machine."""
@@ -49,7 +54,7 @@ class Project(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
 
-    objects = ProjectQuerySet.as_manager()
+    objects = VisibleManager.from_queryset(ProjectQuerySet)()
 
     def __str__(self) -> str:
         return self.name
@@ -108,8 +113,14 @@ def own_host_key() -> Any:
     return own.pk if own else None
 
 
-class LocationQuerySet(models.QuerySet["Location"]):
+class LocationQuerySet(VisibleQuerySet["Location"]):
     """Queries for locations."""
+
+    def condition(self, access: Access, level: int) -> Q:
+        """Those on which the person has the level. The conditions of all other rows follow from it."""
+        return Q(
+            pk__in=roles_of(access.user).filter(level__gte=level, location__isnull=False).values("location")
+        )
 
     def here(self) -> LocationQuerySet:
         """Locations that this machine reads."""
@@ -217,7 +228,7 @@ class Location(models.Model):
     import_done = models.PositiveIntegerField(default=0, db_default=0)
     import_total = models.PositiveIntegerField(default=0, db_default=0)
 
-    objects = LocationQuerySet.as_manager()
+    objects = VisibleManager.from_queryset(LocationQuerySet)()
 
     class Meta:
         ordering = ["path"]
@@ -387,12 +398,16 @@ class Problem(models.Model):
         UNAVAILABLE = "unavailable", _("not available")
         FOREIGN = "foreign", _("not a checkpoint")
 
+    BELONGS_TO = ("location",)
+
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="problems")
     source_key = models.CharField(max_length=1000)
     reason = UserMessageField()
     kind = models.CharField(max_length=20, choices=Kind)
     fingerprint = models.CharField(max_length=200, blank=True)
     first_seen_at = models.DateTimeField(default=timezone.now)
+
+    objects = VisibleManager.from_queryset(VisibleQuerySet)()
 
     class Meta:
         ordering = ["source_key"]

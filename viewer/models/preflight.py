@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from viewer.messages.message import UserMessage
 from viewer.models.columns import UserMessageField
 from viewer.models.locations import Project
+from viewer.models.roles import VisibleManager, VisibleQuerySet
 from viewer.models.runs import Checkpoint
 
 # The effects of checkpoints that people have accepted for a project.
@@ -96,7 +97,7 @@ def accept_effects(project: Project, effects: Iterable[Mapping[str, Any]], user:
 # Preflight checks and their results.
 
 
-class PreflightCheckQuerySet(models.QuerySet["PreflightCheck"]):
+class PreflightCheckQuerySet(VisibleQuerySet["PreflightCheck"]):
     """Queries for preflight checks."""
 
     def ended(self) -> PreflightCheckQuerySet:
@@ -114,6 +115,8 @@ class PreflightCheck(models.Model):
         CHECKING = "checking", _("checking")
         DONE = "done", _("done")
         FAILED = "failed", _("failed")
+
+    BELONGS_TO = ("checkpoint", "project")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     checkpoint = models.ForeignKey(
@@ -135,7 +138,7 @@ class PreflightCheck(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)
 
-    objects = PreflightCheckQuerySet.as_manager()
+    objects = VisibleManager.from_queryset(PreflightCheckQuerySet)()
 
     class Meta:
         ordering = ["-created_at"]

@@ -10,11 +10,12 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from viewer.models.jobs import Job
+from viewer.models.roles import VisibleManager, VisibleQuerySet
 
 # The questions that runs ask people, and the answers.
 
 
-class QuestionQuerySet(models.QuerySet["Question"]):
+class QuestionQuerySet(VisibleQuerySet["Question"]):
     """Queries for questions."""
 
     def waiting(self) -> QuestionQuerySet:
@@ -37,6 +38,8 @@ class Question(models.Model):
         INTERRUPT = "interrupt", _("interrupt of a graph")
         TOOL_CALL = "tool_call", _("call of a tool")
 
+    BELONGS_TO = ("job",)
+
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="questions")
     # Counts from 1 in each job. The runner identifies its questions by it.
     number = models.PositiveIntegerField()
@@ -53,7 +56,7 @@ class Question(models.Model):
     # When its run ended without an answer.
     withdrawn_at = models.DateTimeField(null=True, blank=True)
 
-    objects = QuestionQuerySet.as_manager()
+    objects = VisibleManager.from_queryset(QuestionQuerySet)()
 
     class Meta:
         ordering = ["asked_at"]
@@ -92,11 +95,15 @@ class Question(models.Model):
 class JobEvent(models.Model):
     """One spool event of a job, redacted. The kinds are listed in viewer/host/jobs/spool.py."""
 
+    BELONGS_TO = ("job",)
+
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
     seq = models.PositiveIntegerField()
     kind = models.CharField(max_length=40)
     at = models.DateTimeField()
     data = models.JSONField(default=dict)
+
+    objects = VisibleManager.from_queryset(VisibleQuerySet)()
 
     class Meta:
         ordering = ["seq"]

@@ -22,6 +22,7 @@ from django.utils.translation import gettext_lazy as _
 from viewer.models.annotations import Annotation
 from viewer.models.columns import Metered
 from viewer.models.locations import Location
+from viewer.models.roles import VisibleManager, VisibleQuerySet
 
 # Which runs are listed, described or being written.
 
@@ -29,7 +30,7 @@ from viewer.models.locations import Location
 WRITTEN_WITHIN = timedelta(minutes=1)
 
 
-class RunQuerySet(models.QuerySet["Run"]):
+class RunQuerySet(VisibleQuerySet["Run"]):
     """Queries for runs."""
 
     def top_level(self) -> RunQuerySet:
@@ -76,6 +77,8 @@ class Run(Metered):
         COMPLETED = "completed", _("completed")
         # Nothing has failed or asks, but something is left to run: it was stopped, or is under way elsewhere.
         UNFINISHED = "unfinished", _("not finished")
+
+    BELONGS_TO = ("location",)
 
     uid = models.UUIDField(unique=True, editable=False)
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="runs")
@@ -133,7 +136,7 @@ class Run(Metered):
     # Contradictions in the recorded parents, such as a cycle: a code, the first ids, and their count.
     lineage_faults = models.JSONField(default=list, blank=True)
 
-    objects = RunQuerySet.as_manager()
+    objects = VisibleManager.from_queryset(RunQuerySet)()
 
     class Meta:
         ordering = [F("last_at").desc(nulls_last=True), "-pk"]
@@ -265,6 +268,8 @@ class Checkpoint(models.Model):
     # The condition of those checkpoints. The prefix first, as it is the faster test.
     IS_SCRATCH = models.Q(source_key__startswith=SCRATCH) & models.Q(source_key__regex=_SCRATCH_KEY)
 
+    BELONGS_TO = ("location",)
+
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="checkpoints")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="checkpoints")
     # Its key within the location: a relative path, or a row's id.
@@ -314,6 +319,8 @@ class Checkpoint(models.Model):
     # How the run ended here, if its engine wrote no checkpoint that says so. A job that wrote it has
     # completed, failed, or was cancelled or interrupted; or the project's source shows what follows.
     ended_as = models.CharField(max_length=20, blank=True, default="", db_default="")
+
+    objects = VisibleManager.from_queryset(VisibleQuerySet)()
 
     class Meta:
         ordering = ["-row"]
@@ -426,7 +433,7 @@ class BucketObject(models.Model):
         return f"{self.key}: {self.size} bytes"
 
 
-class StoredCopyQuerySet(models.QuerySet["StoredCopy"]):
+class StoredCopyQuerySet(VisibleQuerySet["StoredCopy"]):
     """Queries for stored copies."""
 
     def with_body(self) -> StoredCopyQuerySet:
@@ -447,6 +454,8 @@ class StoredCopy(models.Model):
     lineage and usage of the run are computed from them. They hold ids of events, tokens and times, but no
     contents.
     """
+
+    BELONGS_TO = ("checkpoint",)
 
     checkpoint = models.OneToOneField(
         Checkpoint, primary_key=True, on_delete=models.CASCADE, related_name="stored_copy"
@@ -473,7 +482,7 @@ class StoredCopy(models.Model):
     # source of such a checkpoint for as long as it can be read.
     fingerprint = models.CharField(max_length=200, blank=True, default="", db_default="")
 
-    objects = StoredCopyQuerySet.as_manager()
+    objects = VisibleManager.from_queryset(StoredCopyQuerySet)()
 
     class Meta:
         constraints = [

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from viewer.models.locations import Location
+from viewer.models.roles import VisibleManager, VisibleQuerySet
 from viewer.models.runs import Checkpoint, Run
 
 # A reference that neither deletes the row with what it refers to, nor prevents that.
@@ -39,6 +40,8 @@ class SearchEntry(models.Model):
         # Annotations: a name, labels and a note.
         NOTE = "note", _("Note")
 
+    BELONGS_TO = ("location",)
+
     location = models.ForeignKey(Location, **_REFERENCE)
     run = models.ForeignKey(Run, db_index=False, **_REFERENCE)
     checkpoint = models.ForeignKey(Checkpoint, **_REFERENCE)
@@ -53,6 +56,8 @@ class SearchEntry(models.Model):
     text = models.TextField()
     # The number of checkpoints in which it appears.
     count = models.PositiveIntegerField(default=1)
+
+    objects = VisibleManager.from_queryset(VisibleQuerySet)()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "digest"], name="unique_search_entry")]
@@ -69,9 +74,13 @@ class SearchEntry(models.Model):
 class SearchFacet(models.Model):
     """A value that a location's checkpoints or entries have, such as the name of an agent."""
 
+    BELONGS_TO = ("location",)
+
     location = models.ForeignKey(Location, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=20)
     value = models.CharField(max_length=300)
+
+    objects = VisibleManager.from_queryset(VisibleQuerySet)()
 
     class Meta:
         constraints = [
@@ -85,11 +94,15 @@ class SearchFacet(models.Model):
 class SearchedCheckpoint(models.Model):
     """A checkpoint whose texts are indexed as of this fingerprint."""
 
+    BELONGS_TO = ("location",)
+
     checkpoint = models.OneToOneField(Checkpoint, primary_key=True, **_REFERENCE)
     location = models.ForeignKey(Location, **_REFERENCE)
     # The run of its entries. It may have been merged into another run since.
     run = models.ForeignKey(Run, **_REFERENCE)
     fingerprint = models.CharField(max_length=200)
+
+    objects = VisibleManager.from_queryset(VisibleQuerySet)()
 
     def __str__(self) -> str:
         return f"{self.pk}: {self.fingerprint}"
@@ -108,12 +121,16 @@ class SearchedRun(models.Model):
 class SearchedLocation(models.Model):
     """The state of a completely indexed location, and the digest of the secrets redacted in its entries."""
 
+    BELONGS_TO = ("location",)
+
     location = models.OneToOneField(
         Location, primary_key=True, on_delete=models.CASCADE, related_name="searched"
     )
     # Location.secrets_digest. Nothing is found while it differs, because entries may hold a new secret.
     secrets_digest = models.CharField(max_length=64, blank=True, default="")
     mark = models.CharField(max_length=400, blank=True, default="")
+
+    objects = VisibleManager.from_queryset(VisibleQuerySet)()
 
     def __str__(self) -> str:
         return f"{self.pk}: {self.mark}"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.paginator import Paginator
-from django.db.models import Count, QuerySet
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -28,7 +29,9 @@ Kind = CollectionItem.Kind
 
 def collections_with_counts() -> QuerySet[Any]:
     """All collections by name, each with its ``item_count``."""
-    return Collection.objects.annotate(item_count=Count("items")).select_related("made_by")
+    items = CollectionItem.objects.filter(collection=OuterRef("pk")).order_by().values("collection")
+    count = Coalesce(Subquery(items.annotate(count=Count("pk")).values("count")), 0)
+    return Collection.objects.annotate(item_count=count).select_related("made_by")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from django.conf import settings
+from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from viewer.models import Checkpoint, Host, Job, Location, Run, SavedSearch
+from viewer.models import Access, Checkpoint, Host, Job, Location, Right, Run, SavedSearch, access_of
 from viewer.presentation.location_list import by_newest_run
+from viewer.records.permissions import may, may_everywhere
 
 # Characters of a query, commands of one group, and the shortest text that is compared with names and ids.
 MAX_QUERY, MAX_COMMANDS, MIN_QUERY = 100, 6, 2
@@ -34,13 +36,13 @@ class CommandGroup:
     commands: tuple[PaletteCommand, ...]
 
 
-def commands_for(query: str, user: int | None, *, can_run: bool) -> list[CommandGroup]:
+def commands_for(query: str, user: User | AnonymousUser) -> list[CommandGroup]:
     """The groups with a command that this text finds, without empty ones."""
     text = " ".join(query[:MAX_QUERY].replace("\0", " ").encode("utf-8", "replace").decode().split())
     groups = [
-        CommandGroup(_("Pages"), tuple(_pages(text, can_run=can_run))),
-        CommandGroup(_("Saved searches"), tuple(_saved(text, user))),
-        CommandGroup(_("Locations"), tuple(_location_commands(text, can_run=can_run))),
+        CommandGroup(_("Pages"), tuple(_pages(text, user))),
+        CommandGroup(_("Saved searches"), tuple(_saved(text, user.pk))),
+        CommandGroup(_("Locations"), tuple(_location_commands(text, access_of(user)))),
     ]
     if len(text) >= MIN_QUERY:
         groups += [
@@ -55,7 +57,7 @@ def commands_for(query: str, user: int | None, *, can_run: bool) -> list[Command
     return [group for group in groups if group.commands]
 
 
-def _pages(text: str, *, can_run: bool) -> Iterator[PaletteCommand]:
+def _pages(text: str, user: User | AnonymousUser) -> Iterator[PaletteCommand]:
     detail = _("Theme, times, density, language, notifications")
     pages = [
         PaletteCommand(_("Home"), reverse("home")),
@@ -65,12 +67,16 @@ def _pages(text: str, *, can_run: bool) -> Iterator[PaletteCommand]:
         PaletteCommand(_("Search"), reverse("search")),
         PaletteCommand(_("Collections"), reverse("collections")),
         PaletteCommand(_("Settings"), reverse("settings"), detail),
-        PaletteCommand(_("Stored data"), reverse("stored-data")),
-        *([PaletteCommand(_("Hosts"), reverse("hosts"))] if Host.objects.count() > 1 else []),
     ]
-    if can_run:
+    if may_everywhere(user, Right.VIEW):
         pages += [
-            PaletteCommand(_("Share links"), reverse("shares")),
+            PaletteCommand(_("Stored data"), reverse("stored-data")),
+            *([PaletteCommand(_("Hosts"), reverse("hosts"))] if Host.objects.count() > 1 else []),
+        ]
+    if may(user, Right.SHARE):
+        pages.append(PaletteCommand(_("Share links"), reverse("shares")))
+    if may_everywhere(user, Right.AUDIT):
+        pages += [
             *([PaletteCommand(_("Audit trail"), reverse("audit"))] if settings.AUDIT else []),
             PaletteCommand(_("Add location"), reverse("locations") + "#add"),
             PaletteCommand(_("Daily limits"), reverse("jobs") + "#day-limits"),
@@ -88,17 +94,17 @@ def _saved(text: str, user: int | None) -> Iterator[PaletteCommand]:
         yield PaletteCommand(search.name, search.get_absolute_url())
 
 
-def _location_commands(text: str, *, can_run: bool) -> Iterator[PaletteCommand]:
+def _location_commands(text: str, access: Access) -> Iterator[PaletteCommand]:
     """The locations with these words and what can be done with them, those with the newest runs first."""
     locations, shown = Location.objects.all(), 0
-    labels = " ".join(label % {"location": ""} for label in _labels(can_run=can_run).values()).casefold()
+    labels = " ".join(label % {"location": ""} for label in _labels(access.highest).values()).casefold()
     for word in text.split():
         # SQLite compares only ASCII letters without case.
         if word.isascii() and word.casefold() not in labels:
             locations = locations.filter(path__icontains=word)
     most = MAX_SEARCHED_LOCATIONS if text else MAX_COMMANDS
     for location in by_newest_run(locations)[:most]:
-        commands = _commands_of(location, can_run=can_run)[: None if text else 2]
+        commands = _commands_of(location, access.level_at(location.pk))[: None if text else 2]
         found = [one for one in commands if has_words(f"{one.label} {location.path}", text)]
         yield from found
         shown += bool(found)
@@ -106,19 +112,19 @@ def _location_commands(text: str, *, can_run: bool) -> Iterator[PaletteCommand]:
             return
 
 
-def _labels(*, can_run: bool) -> dict[str, str]:
-    """What is started from a location, by the name of its page."""
+def _labels(level: int) -> dict[str, str]:
+    """What somebody with this level starts from a location, by the name of its page."""
     labels = {
-        "new-run": _("New run in %(location)s"),
-        "project": _("Project of %(location)s"),
-        "prune": _("Prune checkpoints of %(location)s"),
+        "new-run": (Right.RUN, _("New run in %(location)s")),
+        "project": (Right.PROJECTS, _("Project of %(location)s")),
+        "prune": (Right.PRUNE, _("Prune checkpoints of %(location)s")),
     }
-    return labels if can_run else {}
+    return {page: label for page, (right, label) in labels.items() if level >= right.level}
 
 
-def _commands_of(location: Location, *, can_run: bool) -> list[PaletteCommand]:
+def _commands_of(location: Location, level: int) -> list[PaletteCommand]:
     """The location's page, and what is started from there."""
-    name, labels = {"location": location.name}, _labels(can_run=can_run)
+    name, labels = {"location": location.name}, _labels(level)
     return [
         PaletteCommand(location.name, location.get_absolute_url(), location.path),
         *(PaletteCommand(label % name, reverse(page, args=[location.uid])) for page, label in labels.items()),

@@ -350,6 +350,13 @@ class RecentFailure:
     checkpoint: Checkpoint | None
     retry_url: str = ""
 
+    @property
+    def location_id(self) -> int:
+        """The key of its location."""
+        row = self.run or self.job
+        assert row
+        return row.location_id
+
 
 @dataclass(frozen=True, slots=True)
 class Attention:

@@ -17,9 +17,10 @@ from django.urls import Resolver404, resolve
 from django.utils import timezone
 
 from viewer.models import Job, Location, Run, ShareLink
+from viewer.models.roles import unrestricted
 from viewer.presentation.shared_objects import Shared, Subject, find_shared, subject_in
 from viewer.records.audit import Action, Audited, record
-from viewer.records.permissions import can_share
+from viewer.records.permissions import can_share, sharing_as
 
 # Which requests to a share link are views of a person.
 
@@ -122,22 +123,28 @@ def link_for(token: str) -> tuple[ShareLink, Shared] | None:
     """
     if len(token) > MAX_TOKEN:
         return None
-    link = ShareLink.objects.select_related("made_by").filter(token_hash=hash_of(token)).first()
+    link = _link_with(token)
     if link is None or not is_alive(link):
         return None
     shared = shared_by(link)
     return (link, shared) if shared else None
 
 
+def _link_with(token: str) -> ShareLink | None:
+    with unrestricted():
+        return ShareLink.objects.select_related("made_by").filter(token_hash=hash_of(token)).first()
+
+
 def is_alive(link: ShareLink) -> bool:
     """Whether a link works, apart from whether its object still exists.
 
-    Its maker must still be allowed to share, and no location may have been removed: the same location added
-    again is another one.
+    Its maker must still be allowed to share its locations, and none may have been removed: the same location
+    added again is another one.
     """
     if not settings.SHARING or link.revoked_at or link.has_expired or not can_share(link.made_by):
         return False
-    return Location.objects.filter(pk__in=link.locations).count() == len(link.locations)
+    with sharing_as(link.made_by):
+        return Location.objects.filter(pk__in=link.locations).count() == len(link.locations)
 
 
 class LinkState(StrEnum):
@@ -162,7 +169,8 @@ def link_state(link: ShareLink) -> LinkState:
 def shared_by(link: ShareLink) -> Shared | None:
     """Return the object of a link; None if it is gone."""
     subject = subject_in(link.kind, link.target)
-    shared = find_shared(subject) if subject else None
+    with sharing_as(link.made_by):
+        shared = find_shared(subject) if subject else None
     # An object that has moved elsewhere was not what its maker saw.
     return shared if shared and set(shared.locations) <= set(link.locations) else None
 
@@ -180,7 +188,8 @@ def state_of(link: ShareLink) -> str | None:
     if not is_alive(link):
         return None
     read = READERS.get(link.kind)
-    return read(link.target) if read else ""
+    with sharing_as(link.made_by):
+        return read(link.target) if read else ""
 
 
 def states_of(keys: Iterable[str]) -> Mapping[str, str | None]:
@@ -193,7 +202,7 @@ def states_of(keys: Iterable[str]) -> Mapping[str, str | None]:
 
 def open_link(token: str) -> ShareLink | None:
     """Return the link with this token, if it works."""
-    link = ShareLink.objects.select_related("made_by").filter(token_hash=hash_of(token)).first()
+    link = _link_with(token)
     return link if link and state_of(link) is not None else None
 
 

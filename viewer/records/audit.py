@@ -36,12 +36,16 @@ sink = logging.getLogger("forkline.audit")
 
 @dataclass
 class Actor:
-    """Who acts, and from which address. ``user`` is the account of a person with a login."""
+    """Who acts, and from which address. ``user`` is the account of a person with a login.
+
+    Through a share link, a person asks hosts for no more than a visitor.
+    """
 
     kind: str
     name: str
     address: str = ""
     user: User | None = None
+    is_through_link: bool = False
     # What a request opened, as ``opens`` named it, and how many entries it has stored.
     opened: tuple[Audited, str, str] | None = None
     recorded: int = 0
@@ -104,7 +108,8 @@ def actor_as_data() -> dict[str, Any]:
     """Return the present actor for another host, which checks and records what it does for them."""
     actor = present_actor()
     user = actor.user.pk if actor.user else None
-    return {"kind": actor.kind, "name": actor.name, "address": actor.address, "user": user}
+    kind = ActorKind.VISITOR if actor.is_through_link else actor.kind
+    return {"kind": kind, "name": actor.name, "address": actor.address, "user": user}
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from viewer.host_requests import Redact, ask
 from viewer.messages.message import UserFacingError, UserMessage
 from viewer.models import Checkpoint, Collection, CollectionItem, Location
 from viewer.models.columns import in_slices
+from viewer.models.roles import unrestricted
 from viewer.records.annotations import mark_of
 from viewer.records.audit import Action, Audited, record
 from viewer.validation import InvalidInput, one_line_text, shortened, text_value
@@ -348,7 +349,9 @@ def import_items(collection: Collection, items: Sequence[CollectionItem], person
     found = checkpoints_of(items)
     _redact_lines(items, found)
     with exclusive_transaction(LOCK):
-        known = {item.ids: item for item in collection.items.all()}
+        # Also items of locations that the person does not see, which the file may name.
+        with unrestricted():
+            known = {item.ids: item for item in collection.items.all()}
         new, kept, present = [], [], 0
         for item in items:
             other = known.setdefault(item.ids, item)

@@ -1,63 +1,173 @@
-"""Permissions: every logged-in user may view; starting and changing things needs the permission to run."""
+"""Permissions: the right that each address requires, and who has it where (viewer/models/roles.py)."""
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, TypeVar
 
 from django.conf import settings
-from django.contrib.auth.models import AnonymousUser, Permission, User
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
-from django.http import HttpRequest
+from django.db.models import Model
+from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
+from django.utils.functional import SimpleLazyObject
 
-from viewer.records.audit import Action, Audited, record
+from viewer.models import Access, Checkpoint, Job, Level, Location, Right, Run, Sweep, access_of
+from viewer.models.roles import present_access, require_level, restricted_to, visible_rows
+from viewer.records.audit import acting
 
-View = Callable[..., HttpResponseBase]
-# To start, cancel and answer runs, and to change what they run with: locations, projects and limits.
-RIGHT = "viewer.can_run"
+View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 May = Literal["view", "run"]
+# The level on all locations that each choice of ``login_link --may`` gives.
+MAY: dict[May, Level] = {"view": Level.VIEWER, "run": Level.ADMIN}
+
+# The rule of each address.
 
 
-def viewer_allowed(view: View) -> View:
-    """Mark a view that every logged-in user may request. All others need the permission to run."""
-    view.viewer_allowed = True  # type: ignore[attr-defined]
-    return view
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The right that a view requires; on all locations if ``everywhere``, else on the rows that it reads."""
+
+    right: Right
+    everywhere: bool = False
 
 
-def check_right(user: User | AnonymousUser, view: View) -> None:
-    """Raise PermissionDenied if a logged-in user may not request this view."""
-    if not (getattr(view, "viewer_allowed", False) or can_run(user)):
+def requires(right: Right, *, everywhere: bool = False) -> Callable[[View], View]:
+    """Decorator: declare the right that a view requires. A view without a rule refuses everybody.
+
+    The view reads only rows on which the user has the right: for it, others do not exist.
+    """
+
+    def marked(view: View) -> View:
+        view.rule = Rule(right, everywhere)  # type: ignore[attr-defined]
+        return view
+
+    return marked
+
+
+def check_rule(user: Any, view: Callable[..., HttpResponseBase]) -> None:
+    """Let the present request see the rows on which its user has the view's right.
+
+    Raises PermissionDenied if the user has the right nowhere, and Http404 if the view requires it on all
+    locations, whose names and numbers it would show.
+    """
+    rule: Rule | None = getattr(view, "rule", None)
+    if rule is None:
         raise PermissionDenied
+    access = access_of(user)
+    if rule.right != Right.VIEW and access.highest < rule.right.level:
+        raise PermissionDenied
+    if rule.everywhere and access.everywhere < rule.right.level:
+        raise Http404
+    require_level(access, rule.right.level)
 
 
-def can_run(user: User | AnonymousUser) -> bool:
-    """Whether the user has the permission to run. False for anonymous and deactivated users."""
-    return user.has_perm(RIGHT)
+# Who has a right where.
 
 
-def has_right(user: User | None, may: May) -> bool:
-    """Whether the account exists, is active and has this right. Rights by location belong here as well."""
-    if user is None or not user.is_active:
-        return False
-    return may == "view" or can_run(user)
+def may(user: Any, right: Right, location: int | None = None) -> bool:
+    """Whether a user has a right on the location with this key, or without one, on any."""
+    access = access_of(user)
+    return (access.highest if location is None else access.level_at(location)) >= right.level
 
 
-def can_share(user: User | AnonymousUser) -> bool:
-    """Whether the user can create share links, which requires the setting SHARING and the right to run."""
-    return settings.SHARING and can_run(user)
+def may_everywhere(user: Any, right: Right) -> bool:
+    """Whether a user has a right on all locations, and on those that are added later."""
+    return access_of(user).everywhere >= right.level
 
 
-def allow(user: User, may: May) -> None:
-    """Set what the user may do."""
-    right = Permission.objects.get(content_type__app_label="viewer", codename="can_run")
-    with transaction.atomic():
-        if may == "run":
-            user.user_permissions.add(right)
-        else:
-            user.user_permissions.remove(right)
-        record(Action.CHANGED, Audited.USER, user.pk, f"{user.get_username()} may {may}")
+def has_right(user: Any, right: Right, rows: Mapping[type[Model], Any]) -> bool:
+    """Whether an account exists, is active, and has a right on these rows, given by model and key.
+
+    Without rows, it needs the right on any location, but to add one on all, and to view none.
+    """
+    access = access_of(user) if user else Access()
+    if access.everywhere >= right.level:
+        return True
+    if not rows:
+        return (
+            bool(user and user.is_active)
+            if right == Right.VIEW
+            else (right != Right.LOCATIONS and access.highest >= right.level)
+        )
+    return all(
+        visible_rows(model, access, right.level).filter(pk=key).exists() for model, key in rows.items()
+    )
 
 
-def permissions_context(request: HttpRequest) -> dict[str, bool]:
-    """Return the permissions that every template can use."""
-    return {"can_run": can_run(request.user), "can_share": can_share(request.user)}
+def can_run(user: Any, location: int | None = None) -> bool:
+    """Whether a user may start runs on a location, or without one, on any."""
+    return may(user, Right.RUN, location)
+
+
+def may_run_at(location: int) -> bool:
+    """Whether the sender of the present request may start runs on a location."""
+    access = present_access()
+    return access is None or access.level_at(location) >= Right.RUN.level
+
+
+def can_share(user: Any, location: int | None = None) -> bool:
+    """Whether a user can create share links, which requires the setting SHARING and the right."""
+    return settings.SHARING and may(user, Right.SHARE, location)
+
+
+@contextmanager
+def sharing_as(maker: Any) -> Iterator[None]:
+    """Within the block, see what the maker of a share link may share, whoever opens it."""
+    actor = acting.get()
+    was_through_link = actor and actor.is_through_link
+    if actor:
+        actor.is_through_link = True
+    try:
+        with restricted_to(lambda: access_of(maker), Right.SHARE.level):
+            yield
+    finally:
+        if actor:
+            actor.is_through_link = bool(was_through_link)
+
+
+# What templates show.
+
+
+# By the beginning of an address: the row that it names, and the column with the key of the row's location.
+SUBJECTS: dict[str, tuple[Any, str]] = {
+    "locations": (Location, "pk"),
+    "runs": (Run, "location"),
+    "checkpoints": (Checkpoint, "location"),
+    "jobs": (Job, "location"),
+    "sweeps": (Sweep, "checkpoint__location"),
+}
+
+
+def permissions_context(request: HttpRequest) -> dict[str, Any]:
+    """Return what the user may do, for every template: at the location of the page, if it has one."""
+
+    @cache
+    def level() -> int:
+        return _level_of_page(request)
+
+    def lazily(read: Callable[[], bool]) -> Any:
+        return SimpleLazyObject(read)
+
+    return {
+        "can_run": lazily(lambda: level() >= Right.RUN.level),
+        "can_administer": lazily(lambda: level() >= Right.LOCATIONS.level),
+        "can_share": lazily(lambda: settings.SHARING and level() >= Right.SHARE.level),
+        "sees_everything": lazily(lambda: may_everywhere(request.user, Right.VIEW)),
+        "administers_everything": lazily(lambda: may_everywhere(request.user, Right.LOCATIONS)),
+    }
+
+
+def _level_of_page(request: HttpRequest) -> int:
+    """The user's level at the location of the page; the highest anywhere on pages of several."""
+    access, match = access_of(request.user), request.resolver_match
+    subject = SUBJECTS.get(match.route.split("/")[0]) if match else None
+    key = match and (match.kwargs.get("uid") or match.kwargs.get("pk") or match.kwargs.get("job"))
+    # Most people have the same level at all locations that they see.
+    if access.lowest == access.highest or subject is None or not key:
+        return access.highest
+    model, column = subject
+    name = "uid" if model in (Location, Run) else "pk"
+    location = model.objects.filter(**{name: key}).values_list(column, flat=True).first()
+    return access.highest if location is None else access.level_at(location)

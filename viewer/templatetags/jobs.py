@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from viewer.launching import labels
 from viewer.launching.labels import asker_label
 from viewer.models import Job, Location, Question
+from viewer.models.roles import present_access, visible_rows
 from viewer.presentation.hosts import ShownHost, hosts_if_several
 from viewer.presentation.jobs import status
 from viewer.presentation.jobs.pages import (
@@ -23,6 +24,7 @@ from viewer.presentation.jobs.pages import (
 from viewer.presentation.jobs.status import limit_label, wait_of, warnings_of
 from viewer.presentation.run.branches import job_colour
 from viewer.records.hosts import is_stalled
+from viewer.records.permissions import may_run_at
 from viewer.records.questions import redacted_answer
 from viewer.web.launch.answers import AnswersPart, asked_part
 
@@ -54,6 +56,12 @@ register.filter("action_label", labels.action_label)
 register.filter("reason_label", labels.reason_label)
 
 
+@register.filter
+def at(can_run: bool, location: int | None) -> bool:
+    """Return whether somebody who can run may do so at the location of a row, by its key."""
+    return bool(can_run) and (location is None or may_run_at(location))
+
+
 @register.inclusion_tag("live/_location.html", takes_context=True)
 def live(context: Mapping[str, Any], location: Location) -> dict[str, Any]:
     """Return the context of a page's live area: the location's revision and running jobs."""
@@ -72,7 +80,9 @@ def live(context: Mapping[str, Any], location: Location) -> dict[str, Any]:
 @register.simple_tag
 def questions_waiting() -> int:
     """Return the number of questions that wait for an answer."""
-    return Question.objects.waiting().count()
+    access = present_access()
+    questions = visible_rows(Question, access) if access else Question.objects.all()
+    return int(questions.waiting().count())
 
 
 @register.filter

@@ -4,12 +4,11 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.exceptions import ValidationError
 from django.urls import reverse
-from django.utils.translation import gettext as _
 from sesame.utils import get_parameters
 
-from viewer.records.permissions import May, allow
+from viewer.records.permissions import MAY, May
+from viewer.records.roles import account_named, give
 from viewer.validation import InvalidInput, whole_number
 
 # Values in URLs, which anybody may have written.
@@ -38,20 +37,14 @@ def owner() -> User:
 
 
 def teammate(name: str, may: May | None = None) -> User:
-    """Return the user of this name with this permission. A new user may only view, unless ``may`` says "run".
+    """Return the user of this name, who may view or run everywhere. A new user may only view by default.
 
     Raises ValidationError if the name is invalid or the user is deactivated.
     """
-    found = User.objects.filter(username=name).first()
-    if found is None:
-        found = User(username=name)
-        found.set_unusable_password()
-        found.full_clean(exclude=["password"])
-        found.save()
-    if not found.is_active:
-        raise ValidationError(_("%(name)s can no longer log in.") % {"name": name})
-    if may:
-        allow(found, may)
+    is_new = not User.objects.filter(username=name).exists()
+    found = account_named(name)
+    if may or is_new:
+        give(found, MAY[may or "view"])
     return found
 
 

@@ -58,6 +58,7 @@ KEPT = {
     "SearchedCheckpoint": DIGEST,
     "SearchedLocation": DIGEST,
     "SearchedRun": DIGEST,
+    "Team": "an administrator's name for people",
     "Checkpoint.ended_as": "a code of ours",
     "Checkpoint.fingerprint": DIGEST,
     "StoredCopy.fingerprint": DIGEST,

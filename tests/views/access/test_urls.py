@@ -53,7 +53,7 @@ READ = {
     *("collections", "collection", "collection-export"),
     *("locations-found", "location-paths", "run-questions", "site-notice", "code-difference"),
 }
-# Without the setting AUDIT, and for read-only users, there is no such page. See tests/audit/test_page.py.
+# Without the setting AUDIT, there is no such page. See tests/audit/test_page.py.
 HIDDEN = {"audit", "audit-export"}
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
 FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "share-preview-rows"} - {
@@ -63,7 +63,6 @@ FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "shar
     "settings-save",
     "search-save",
     "search-remove",
-    *HIDDEN,
 }
 # GET shows these forms and changes nothing, POST sends them.
 FORMS = {
@@ -127,8 +126,8 @@ def addresses(location: Location) -> dict[str, str]:
     return addresses_at(location)
 
 
-def addresses_at(location: Location) -> dict[str, str]:
-    """Return each address with the ids of existing objects."""
+def addresses_at(location: Location, person: str = "ada") -> dict[str, str]:
+    """Return each address with the ids of existing objects, some of which belong to this person."""
     checkpoint = stored(location, CREW)
     assert location.project
     group = Sweep.objects.create(name="tone", checkpoint=checkpoint)
@@ -137,7 +136,7 @@ def addresses_at(location: Location) -> dict[str, str]:
     )
     Question.objects.create(job=job, number=1, kind="text_input", prompt="Which?")
     look = PreflightCheck.objects.create(checkpoint=checkpoint, project=location.project, fingerprint="f")
-    saved = SavedSearch.objects.create(user=teammate("ada"), name="tea", query="q=tea")
+    saved = SavedSearch.objects.create(user=teammate(person), name="tea", query="q=tea")
     subject = Subject(ShareLink.Kind.RUN, str(checkpoint.run.uid))
     shared = find_shared(subject)
     assert shared
@@ -149,7 +148,7 @@ def addresses_at(location: Location) -> dict[str, str]:
         checkpoint_id=checkpoint.checkpoint_id,
         note="Green.",
     )
-    link, _token = make_link(shared, teammate("ada", "run"))
+    link, _token = make_link(shared, teammate(person, "run"))
     of = {
         ("uid", "location"): location.uid,
         ("uid", "run"): checkpoint.run.uid,

@@ -45,11 +45,11 @@ def test_the_list_needs_no_more_queries_for_more_locations(
 ) -> None:
     imported("1.15.30/json")
     runner.get(reverse("locations"))
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(11):
         runner.get(reverse("locations"))
     imported("1.15.30/flow")
     imported("1.14.7/flow")
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(11):
         runner.get(reverse("locations"))
 
 

@@ -36,6 +36,7 @@ from viewer.launching.requests import FORKS_AND_RESUMES, LaunchOptions
 from viewer.launching.variations import dimension_values
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Collection, DayLimits, Job, Run, Sweep, uuid_of
+from viewer.models.roles import present_access
 from viewer.presentation.jobs.status import usage_label
 from viewer.records.bodies import stored_contents
 from viewer.records.limits import limits_in, midnight, usage_of
@@ -148,7 +149,11 @@ class BulkPage:
     @property
     def daily_limits(self) -> list[str]:
         """A sentence for each daily limit that the jobs count towards, with its usage."""
-        found = [f"{gettext('All jobs')}: {text}" for text in _usage(DayLimits.current(), Job.objects.all())]
+        access = present_access()
+        found = []
+        if access is None or access.everywhere:
+            usage = _usage(DayLimits.current(), Job.objects.all())
+            found = [f"{gettext('All jobs')}: {text}" for text in usage]
         for project in dict.fromkeys(one.request.project for one in self.preview.starting):
             if project:
                 jobs = Job.objects.filter(project=project)

@@ -38,7 +38,7 @@ def editable_parts_of(
     user: User | AnonymousUser, checkpoint: Checkpoint, contents: Contents
 ) -> frozenset[str]:
     """The parts beside which a page links to the form that edits them."""
-    if not (can_run(user) and is_runnable(checkpoint, contents)):
+    if not (can_run(user, checkpoint.location_id) and is_runnable(checkpoint, contents)):
         return frozenset()
     engine = engine_of(contents)
     edited = engine.editable(contents)

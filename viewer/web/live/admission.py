@@ -1,6 +1,6 @@
-"""Closes open sockets when their session ends, or their user or permission changes.
+"""Closes open sockets when their session ends, or their user or a right changes.
 
-Any process that ends a session or changes a permission commits to the database. So the sockets of this web
+Any process that ends a session or changes a right commits to the database. So the sockets of this web
 process are checked after commits, with a few queries for all of them, and when a session expires.
 """
 
@@ -21,7 +21,7 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
 from viewer.data_folder.changes import changes_of_rows
-from viewer.records.permissions import can_run
+from viewer.models import Access, access_of
 
 logger = logging.getLogger(__name__)
 
@@ -40,11 +40,11 @@ NOT_THERE = 4404
 
 
 class Admission(NamedTuple):
-    """The session, user and permission that a socket was opened with."""
+    """The session, user and rights that a socket was opened with."""
 
     session: str
     user: str
-    can_run: bool
+    access: Access
 
 
 class AdmittedSocket(Protocol):
@@ -53,11 +53,11 @@ class AdmittedSocket(Protocol):
     async def end(self, code: int) -> None: ...
 
 
-class Access(NamedTuple):
+class Allowed(NamedTuple):
     """What a session allows, and when it expires."""
 
     user: str
-    can_run: bool
+    access: Access
     expires: datetime
 
 
@@ -116,22 +116,22 @@ async def check(guard: Guard) -> None:
     """Close the sockets whose session now allows more or less than when they were opened."""
     sockets = dict(guard.sockets)
     sessions = {admission.session for admission in sockets.values()}
-    allowed = await database_sync_to_async(access_of, thread_sensitive=False)(sessions)
-    guard.expires = min((access.expires for access in allowed.values()), default=None)
+    allowed = await database_sync_to_async(allowed_by, thread_sensitive=False)(sessions)
+    guard.expires = min((one.expires for one in allowed.values()), default=None)
     for socket, admission in sockets.items():
         code = close_code(admission, allowed.get(admission.session))
         if code and guard.sockets.pop(socket, None):
             await socket.end(code)
 
 
-def close_code(admission: Admission, access: Access | None) -> int | None:
+def close_code(admission: Admission, allowed: Allowed | None) -> int | None:
     """Return the code to close a socket with; None if it may stay open."""
-    if access is None or access.user != admission.user:
+    if allowed is None or allowed.user != admission.user:
         return LOGGED_OUT
-    return RIGHT_CHANGED if access.can_run != admission.can_run else None
+    return RIGHT_CHANGED if allowed.access != admission.access else None
 
 
-def access_of(sessions: Collection[str]) -> dict[str, Access]:
+def allowed_by(sessions: Collection[str]) -> dict[str, Allowed]:
     """Return what each session allows, without those that allow nothing. Writes nothing."""
     users: dict[tuple[str, str], User | None] = {}
     found = {}
@@ -142,7 +142,7 @@ def access_of(sessions: Collection[str]) -> dict[str, Access]:
             users[key] = user_of(*key)
         user = users[key]
         if user is not None and is_signed_by(user, str(data.get(HASH_SESSION_KEY, ""))):
-            found[session.session_key] = Access(key[1], can_run(user), session.expire_date)
+            found[session.session_key] = Allowed(key[1], access_of(user), session.expire_date)
     return found
 
 

@@ -12,13 +12,12 @@ from django.urls import path, re_path
 from django.utils import timezone
 from django.utils.translation import get_language_from_request
 
-from viewer.models import Job, Location, ShareLink
+from viewer.models import Access, Job, Location, Right, ShareLink, access_of
 from viewer.models.annotations import chosen_language
 from viewer.presentation.share_links import open_link
-from viewer.records.permissions import can_run
 from viewer.web.live import admission, broadcast
 from viewer.web.live.admission import LOGGED_OUT, NOT_THERE, RIGHT_CHANGED, TRY_AGAIN_LATER
-from viewer.web.live.feeds import HOME, RowsFeed, location_group, share_group
+from viewer.web.live.feeds import RowsFeed, home_group, location_group, share_group
 from viewer.web.live.job_feed import JobFeed
 from viewer.web.login_links import number_in
 
@@ -48,7 +47,6 @@ class NoSuchSocket(AsyncWebsocketConsumer):
 class PageConsumer(AsyncWebsocketConsumer):
     """The socket of a page, which shows ``home``, a ``location``, a ``job`` or a ``share`` link."""
 
-    can_run = False
     language = ""
     has_ended = False
     feed: RowsFeed | JobFeed | None = None
@@ -84,33 +82,39 @@ class PageConsumer(AsyncWebsocketConsumer):
         user = self.scope.get("user")
         if not (user and user.is_authenticated):
             return LOGGED_OUT
-        self.can_run = await database_sync_to_async(can_run)(user)
+        access = await database_sync_to_async(access_of)(user)
         self.language = await database_sync_to_async(chosen_language)(user) or self.browser_language
-        # A page rendered before the permission changed has the wrong buttons.
-        shown = self.query_parameter("may")
-        if shown and shown != ("run" if self.can_run else "view"):
-            return RIGHT_CHANGED
-        self.feed = await self.feed_of_rows()
+        self.feed = await self.feed_of_rows(access)
         if self.feed is None:
             return NOT_THERE
+        # A page rendered before a right changed has the wrong buttons.
+        shown = self.query_parameter("may")
+        if shown and shown != ("run" if self.feed.can_run else "view"):
+            return RIGHT_CHANGED
         # The socket closes when its session or permission ends.
         session = self.scope["session"].session_key
-        admission.watch(self, admission.Admission(session, str(user.pk), self.can_run))
+        admission.watch(self, admission.Admission(session, str(user.pk), access))
         return None
 
-    async def feed_of_rows(self) -> RowsFeed | JobFeed | None:
-        """Return the feed of the home page, or of the job or location in the address, if it exists."""
+    async def feed_of_rows(self, access: Access) -> RowsFeed | JobFeed | None:
+        """Return the feed of the home page, or of the job or location in the address, if it is visible."""
         address = self.scope["url_route"]["kwargs"]
         if self.shows == "home":
-            return RowsFeed(HOME, can_run=self.can_run)
+            return RowsFeed(home_group(access), can_run=access.highest >= Right.RUN.level)
         if self.shows == "location":
-            jobs = frozenset(self.query_parameter("shown").split(","))
-            is_there = await Location.objects.filter(uid=address["uid"]).aexists()
-            return RowsFeed(location_group(address["uid"]), self.can_run, jobs) if is_there else None
+            found = Location.objects.visible_to(access).filter(uid=address["uid"])
+            location = await found.values_list("pk", flat=True).afirst()
+        else:
+            jobs = Job.objects.visible_to(access).filter(pk=address["pk"])
+            location = await jobs.values_list("location", flat=True).afirst()
+        if location is None:
+            return None
+        can_run = access.level_at(location) >= Right.RUN.level
+        if self.shows == "location":
+            shown = frozenset(self.query_parameter("shown").split(","))
+            return RowsFeed(location_group(address["uid"]), can_run, shown)
         after, show = number_in(self.query_parameter("after")) or 0, self.query_parameter("show")
-        is_there = await Job.objects.filter(pk=address["pk"]).aexists()
-        feed = JobFeed(address["pk"], after, show == "page", self.can_run, show == "call")
-        return feed if is_there else None
+        return JobFeed(address["pk"], after, show == "page", can_run, show == "call")
 
     async def refusal_of_link(self) -> int | None:
         """Return the code to close with; None if the share link works. It needs no login."""

@@ -3,15 +3,18 @@
 The page then fetches its contents. A page of a location also receives the bars of new jobs.
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Count, Q, Sum
 from django.template.loader import render_to_string
 
-from viewer.models import Job, Location, Question, ShareLink
+from viewer.models import Access, Job, Location, Question, ShareLink, access_of
+from viewer.models.roles import restricted_to
 from viewer.presentation.jobs.pages import shown_job
 from viewer.presentation.share_links import state_of, states_of
 from viewer.web.live.admission import NOT_THERE
@@ -53,7 +56,13 @@ def home_state() -> HomeState:
     return HomeState(revision, jobs["all"], jobs["under_way"], jobs["ended"], waiting, jobs["cancelling"])
 
 
-# What pages show is named by a group: ``home``, ``location.<uid>`` or ``share.<pk>``.
+# What pages show is named by a group: ``home`` or, for people who see only some locations, ``home.<user>``,
+# ``location.<uid>`` or ``share.<pk>``.
+
+
+def home_group(access: Access) -> str:
+    """Return the group of the home pages of people with this access."""
+    return HOME if access.everywhere else f"{HOME}.{access.user}"
 
 
 def location_group(uid: UUID) -> str:
@@ -71,8 +80,10 @@ def states_of_groups(groups: Collection[str]) -> States:
     keys = {kind: [one.partition(".")[2] for one in groups if one.startswith(f"{kind}.")] for kind in READERS}
     # None for rows that are gone.
     states: States = dict.fromkeys(groups)
-    if HOME in groups:
-        states[HOME] = home_state()
+    for group in groups:
+        if group.partition(".")[0] == HOME:
+            with _seen_by(group.partition(".")[2]):
+                states[group] = home_state()
     if keys["location"]:
         shown = Location.objects.filter(uid__in=keys["location"]).annotate(
             made=Count("jobs"), ended=Count("jobs", filter=Q(jobs__status__in=Job.ENDED))
@@ -102,8 +113,17 @@ class Rows:
     jobs: Sequence[Job] = ()
 
 
-def _home(_key: str) -> Rows:
-    state = home_state()
+@contextmanager
+def _seen_by(user: str) -> Iterator[None]:
+    """Within the block, see what a user may; all rows if it is empty."""
+    person = User.objects.filter(pk=user).first() or AnonymousUser() if user else None
+    with restricted_to(lambda: access_of(person)) if person else nullcontext():
+        yield
+
+
+def _home(user: str) -> Rows:
+    with _seen_by(user):
+        state = home_state()
     return Rows(state, "live/_home_revision.html", {"state": state})
 
 

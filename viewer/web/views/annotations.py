@@ -9,7 +9,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from viewer.models import Annotation, Run
+from viewer.models import Annotation, Right, Run
 from viewer.records.annotations import (
     SEEN,
     AnnotatedObject,
@@ -21,11 +21,13 @@ from viewer.records.annotations import (
     mark_of,
     versions_of,
 )
+from viewer.records.permissions import requires
 from viewer.web.login_links import number_in
 
 MAX_VERSIONS = 50
 
 
+@requires(Right.ANNOTATE)
 @require_http_methods(["GET", "POST"])
 def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show the form of a run, of ``?branch=`` or of the checkpoint ``?at=``, and save what was typed."""
@@ -84,6 +86,7 @@ def _chosen_version(request: HttpRequest, subject: AnnotatedObject) -> Annotatio
     return Annotation(**subject.ids, **texts, is_starred=annotation_of(subject).is_starred)
 
 
+@requires(Right.ANNOTATE)
 @require_POST
 def star(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Give a run a star, or take it away, and return its button."""

@@ -13,7 +13,7 @@ from viewer.engines.recorded_calls import RecordedCall
 from viewer.host_requests import NotReadable
 from viewer.launching.replay_calls import calls_of_branch, calls_of_collection
 from viewer.launching.requests import matching_entry_point
-from viewer.models import Checkpoint, Collection, Job, Sweep
+from viewer.models import Checkpoint, Collection, Job, Right, Sweep
 from viewer.presentation.calls import (
     CallView,
     call_named,
@@ -24,7 +24,7 @@ from viewer.presentation.jobs.pages import shown_job
 from viewer.presentation.replays import answers_of, recorded_call, replays_of
 from viewer.records.audit import Audited, opens
 from viewer.records.bodies import calls_in, readable_contents
-from viewer.records.permissions import viewer_allowed
+from viewer.records.permissions import requires
 from viewer.web.launch.fork_links import editable_parts_of
 from viewer.web.launch.page import StartingPoint
 from viewer.web.launch.replay_page import CallsReplayPage, ReplayPage, calls_replay_page, replay_page
@@ -42,7 +42,7 @@ from viewer.web.views.launches import (
 PAGE = 100
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def index(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the calls of a checkpoint, newest first, from the call number ``?before=`` on."""
@@ -58,7 +58,7 @@ def index(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "calls/list.html", context)
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def show(request: HttpRequest, pk: int, call: str) -> HttpResponse:
     """Show one call of a checkpoint."""
@@ -104,7 +104,7 @@ def answers_context(request: HttpRequest, job: Job) -> dict[str, object]:
     return {"answers": answers_of(job, view), "can_fork": view.call.part in parts}
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def answers(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The answers of a replay, for an open page when there are new ones. Nothing for another job."""
@@ -116,6 +116,7 @@ def answers(request: HttpRequest, pk: UUID) -> HttpResponse:
     return render(request, "calls/_answers.html", {"job": job, **context})
 
 
+@requires(Right.RUN)
 @require_http_methods(["GET", "POST"])
 def replay(request: HttpRequest, pk: int, call: str) -> HttpResponse:
     """The form that replays a call. Sending it starts the job, once."""
@@ -130,6 +131,7 @@ def replay(request: HttpRequest, pk: int, call: str) -> HttpResponse:
     )
 
 
+@requires(Right.RUN)
 @require_POST
 def plan_replay(request: HttpRequest, pk: int, call: str) -> HttpResponse:
     """What the form would do. Nothing starts."""
@@ -141,6 +143,7 @@ def plan_replay(request: HttpRequest, pk: int, call: str) -> HttpResponse:
     return render(request, f"calls/replays/{template}", _replay_context(page) | {"is_update": True})
 
 
+@requires(Right.RUN)
 @require_http_methods(["GET", "POST"])
 def replay_all(request: HttpRequest, pk: int) -> HttpResponse:
     """The form that replays all calls of a branch. Sending it starts a job for each, once."""
@@ -151,6 +154,7 @@ def replay_all(request: HttpRequest, pk: int) -> HttpResponse:
     return _calls_response(request, page) if page else redirect("checkpoint-calls", pk)
 
 
+@requires(Right.RUN)
 @require_POST
 def plan_replay_all(request: HttpRequest, pk: int) -> HttpResponse:
     """What the form would do. Nothing starts."""
@@ -158,12 +162,14 @@ def plan_replay_all(request: HttpRequest, pk: int) -> HttpResponse:
     return _calls_plan(request, page) if page else redirect("checkpoint-calls", pk)
 
 
+@requires(Right.RUN)
 @require_http_methods(["GET", "POST"])
 def replay_collection(request: HttpRequest, pk: int) -> HttpResponse:
     """The form that replays the calls of a collection. Sending it starts a job for each, once."""
     return _calls_response(request, _collection_page(request, pk))
 
 
+@requires(Right.RUN)
 @require_POST
 def plan_replay_collection(request: HttpRequest, pk: int) -> HttpResponse:
     """What the form would do. Nothing starts."""

@@ -19,7 +19,7 @@ from viewer.host_requests import NotReadable
 from viewer.launching.preflight import code_graph_of
 from viewer.launching.publish import published_as
 from viewer.messages.translation import translate
-from viewer.models import Annotation, Checkpoint, Run
+from viewer.models import Annotation, Checkpoint, Right, Run
 from viewer.presentation.history import history_of
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run.branches import branch_colours, origin_of
@@ -29,7 +29,7 @@ from viewer.presentation.values import json_tree
 from viewer.records.annotations import annotations_in
 from viewer.records.bodies import contents_at, shown_body, stored_body, stored_bytes
 from viewer.records.lineage.drawing import NoLayout
-from viewer.records.permissions import viewer_allowed
+from viewer.records.permissions import requires
 from viewer.records.run_rows import branch_status
 from viewer.web.launch.fork_links import editable_parts_of, is_runnable
 from viewer.web.login_links import number_in
@@ -38,7 +38,7 @@ from viewer.web.views.jobs import asked_context
 from viewer.web.views.launches import is_from_our_page
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def show_history(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the changes of ``?part=`` to htmx, from the ancestor ``?older=`` on; redirect anybody else."""
@@ -65,14 +65,14 @@ SHARED_TABS: dict[str, str | Promise] = {"overview": _("Overview"), "events": _(
 MAX_MARKDOWN, MAX_REQUESTED_MARKDOWN = 50_000, 200_000
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def show(request: HttpRequest, pk: int) -> HttpResponse:
     """Redirect to the checkpoint in its run."""
     return redirect(get_object_or_404(Checkpoint.objects.select_related("run"), pk=pk))
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def raw(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the redacted copy as a download, which a browser never displays; the reason if there is none."""
@@ -232,6 +232,7 @@ def _unit_graph(request: HttpRequest, checkpoint: Checkpoint) -> dict[str, Any]:
     return shown
 
 
+@requires(Right.RUN)
 @require_POST
 def draw_graph(request: HttpRequest, pk: int) -> HttpResponse:
     """Ask the project's code for its graph, and redirect to the tab that shows it."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
@@ -12,7 +13,8 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from viewer.messages.translation import translate
-from viewer.models import Collection, CollectionItem
+from viewer.models import Collection, CollectionItem, Right
+from viewer.models.roles import unrestricted
 from viewer.presentation.collections import (
     added_texts,
     collections_with_counts,
@@ -41,7 +43,7 @@ from viewer.records.collections import (
     remove_item,
     seen_mark,
 )
-from viewer.records.permissions import viewer_allowed
+from viewer.records.permissions import requires
 from viewer.web.launch.bulk_page import selected
 from viewer.web.views.exports import download
 from viewer.web.views.shared import origin_of
@@ -98,13 +100,14 @@ def _person(request: HttpRequest) -> Any:
     return request.user if request.user.is_authenticated else None
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """List all collections."""
     return render(request, "collections/list.html", {"collections": collections_with_counts()})
 
 
+@requires(Right.ANNOTATE)
 @require_POST
 def new(request: HttpRequest) -> HttpResponse:
     """Make a collection, or open the one that has this name."""
@@ -116,7 +119,7 @@ def new(request: HttpRequest) -> HttpResponse:
     return redirect(made)
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def show(request: HttpRequest, pk: int) -> HttpResponse:
     """Show a page of the items of a collection."""
@@ -137,6 +140,7 @@ def _page(request: HttpRequest, collection: Collection, **more: Any) -> HttpResp
     return render(request, "collections/page.html", context, status=422 if more else 200)
 
 
+@requires(Right.ANNOTATE)
 @require_POST
 def change(request: HttpRequest, pk: int) -> HttpResponse:
     """Change the name and description of a collection."""
@@ -151,15 +155,22 @@ def change(request: HttpRequest, pk: int) -> HttpResponse:
     return _page(request, collection, form=form)
 
 
+@requires(Right.ANNOTATE)
 @require_POST
 def delete(request: HttpRequest, pk: int) -> HttpResponse:
     """Delete a collection with its items."""
     collection = _collection(pk)
+    with unrestricted():
+        count = collection.items.count()
+    if collection.items.count() < count:
+        # Somebody else's.
+        raise PermissionDenied
     delete_collection(collection)
     messages.success(request, _("Deleted the collection “%(name)s”.") % {"name": collection.name})
     return redirect("collections")
 
 
+@requires(Right.ANNOTATE)
 @require_http_methods(["GET", "POST"])
 def add(request: HttpRequest) -> HttpResponse:
     """Add the checkpoints that ``?run=`` and ``?checkpoint=`` name, or the ``?part=`` of one of them."""
@@ -201,6 +212,7 @@ def _subjects(sent: QueryDict) -> tuple[list[Subject], list[str]]:
     return found, missing
 
 
+@requires(Right.ANNOTATE)
 @require_http_methods(["GET", "POST"])
 def item(request: HttpRequest, pk: int) -> HttpResponse:
     """The form with the note and the expected answer of an item."""
@@ -223,6 +235,7 @@ def item(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "collections/item.html", {**context, "view": view}, status=status)
 
 
+@requires(Right.ANNOTATE)
 @require_POST
 def remove(request: HttpRequest, pk: int) -> HttpResponse:
     """Remove an item from its collection."""
@@ -232,7 +245,7 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(found.collection)
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def export(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the items as JSON Lines, which a browser never displays here."""
@@ -242,6 +255,7 @@ def export(request: HttpRequest, pk: int) -> HttpResponse:
     return download("".join(lines_of(collection, origin_of(request))), f"{name}.jsonl", "application/jsonl")
 
 
+@requires(Right.ANNOTATE)
 @require_POST
 def import_file(request: HttpRequest, pk: int) -> HttpResponse:
     """Add the items of a file of JSON Lines. Nothing is added if it has an error."""

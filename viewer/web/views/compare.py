@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_POST
 from viewer.engines.contents import Section
 from viewer.launching.refusals import LaunchRefused
 from viewer.launching.sweep import score as start_score
-from viewer.models import Job, Sweep, uuid_of
+from viewer.models import Job, Right, Sweep, uuid_of
 from viewer.presentation.comparison import ComparedRow, detail_of, row_in, table_of
 from viewer.presentation.comparison_sides import (
     Comparison,
@@ -31,7 +31,7 @@ from viewer.presentation.export_comparison import COMPARISON_FORMATS, comparison
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.sweeps import members_of, unfinished_members
 from viewer.records.audit import Audited, opens
-from viewer.records.permissions import viewer_allowed
+from viewer.records.permissions import requires
 from viewer.web.launch.fork_links import differing_messages, editable_parts_of
 from viewer.web.views.exports import download
 
@@ -39,7 +39,7 @@ from viewer.web.views.exports import download
 MAX_MESSAGE_LINKS = 50
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def show(request: HttpRequest) -> HttpResponse:
     """Show the page, or return only the comparison to htmx. Its address is its whole state."""
@@ -114,7 +114,7 @@ def table_context(request: HttpRequest, found: Comparison, heads: list[dict[str,
     }
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def export(request: HttpRequest) -> HttpResponse:
     """Return a comparison in a format as a download, which a browser never displays here."""
@@ -193,6 +193,7 @@ def _query(query: QueryDict, sides: list[Side], *more: str) -> str:
     return changed.urlencode()
 
 
+@requires(Right.RUN)
 @require_POST
 def score(request: HttpRequest) -> HttpResponse:
     """Score every side of a comparison with a function of its project, in jobs. The same form starts once."""

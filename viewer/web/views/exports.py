@@ -11,13 +11,13 @@ from django.views.decorators.http import require_GET
 from viewer.engines.reproduction import NotReproducible
 from viewer.host_requests import ImportRun, ask
 from viewer.messages.translation import translate
-from viewer.models import Run
+from viewer.models import Right, Run
 from viewer.presentation.export import ALL_FORMATS, file_name
 from viewer.records.audit import Audited, opens
-from viewer.records.permissions import viewer_allowed
+from viewer.records.permissions import requires
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Return a run in a format as a download, which a browser never displays here."""

@@ -19,7 +19,7 @@ from viewer.engines.protocol import Contents, kind_of
 from viewer.host_requests import ImportRun, NotReadable, ask
 from viewer.launching.start import move_start, request_cancel
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, DayLimits, Job, Question, Run
+from viewer.models import Checkpoint, DayLimits, Job, Question, Right, Run
 from viewer.presentation.hosts import hosts_if_several
 from viewer.presentation.jobs.pages import job_list, shown_job
 from viewer.presentation.jobs.status import wait_of, waiting
@@ -29,7 +29,7 @@ from viewer.presentation.run_list import paused_runs
 from viewer.records import hosts, questions
 from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import contents_at, shown_body
-from viewer.records.permissions import viewer_allowed
+from viewer.records.permissions import requires
 from viewer.web.forms.options import DailyLimitsForm, StartTimeForm
 from viewer.web.launch.answers import AnswersPart, asked_at, asked_part
 from viewer.web.live.feeds import home_state
@@ -39,7 +39,7 @@ from viewer.web.views.server import limits_of_day
 # Jobs: the list, one job as it runs, and cancelling it.
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """Show the waiting jobs and the table of jobs, or return only the table to a page that refreshes."""
@@ -50,6 +50,7 @@ def index(request: HttpRequest) -> HttpResponse:
     return render(request, "jobs/list.html", context)
 
 
+@requires(Right.LIMITS, everywhere=True)
 @require_POST
 def day_limits(request: HttpRequest) -> HttpResponse:
     """Save the daily limits of all jobs."""
@@ -64,14 +65,14 @@ def day_limits(request: HttpRequest) -> HttpResponse:
     return redirect("jobs")
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def waiting_now(request: HttpRequest) -> HttpResponse:
     """Return the part of the list with the waiting jobs."""
     return render(request, "queue/_waiting.html", {"waiting": waiting()})
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def wait(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Return why the job waits; empty if it no longer does."""
@@ -82,6 +83,7 @@ def wait(request: HttpRequest, pk: UUID) -> HttpResponse:
     return render(request, "queue/_status.html", {"job": job, "wait": waits})
 
 
+@requires(Right.RUN)
 @require_POST
 def start(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Reschedule a waiting job, or start it now."""
@@ -99,7 +101,7 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
     return {**listed, "waiting": waiting(), "state": home_state()}
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def show(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show a job: its plan, events and outcome."""
@@ -127,6 +129,7 @@ def _reproduction(job: Job) -> dict[str, Any]:
     return {"command": command_of(job, what), "script": script_of(job, what), "missing": what.missing}
 
 
+@requires(Right.CANCEL)
 @require_POST
 def give_up(request: HttpRequest, pk: UUID) -> HttpResponse:
     """End a job as interrupted whose host is away, as a person decides."""
@@ -136,6 +139,7 @@ def give_up(request: HttpRequest, pk: UUID) -> HttpResponse:
     return redirect(job)
 
 
+@requires(Right.CANCEL)
 @require_POST
 def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Request cancellation of a job. Sockets update open pages."""
@@ -156,21 +160,21 @@ MAX_PAUSED = 50
 RELATED = ("job", "job__run", "job__location", "answered_by")
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def inbox(request: HttpRequest) -> HttpResponse:
     """Show the questions that wait for an answer, the oldest first."""
     return render(request, "inbox/list.html", _waiting())
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def inbox_now(request: HttpRequest) -> HttpResponse:
     """Return the part of the inbox that an open page polls."""
     return render(request, "inbox/_waiting.html", _waiting())
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def show_question(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
     """Show one question, with a form while it waits for an answer."""
@@ -178,6 +182,7 @@ def show_question(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
     return render(request, "inbox/page.html", {"question": question, "job": question.job})
 
 
+@requires(Right.ANSWER)
 @require_POST
 def answer_question(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
     """Answer the question. The first answer wins; a later one gets a notice."""
@@ -208,14 +213,14 @@ def answer_question(request: HttpRequest, job: UUID, number: int) -> HttpRespons
     return redirect(question.job)
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def inbox_count(request: HttpRequest) -> HttpResponse:
     """Return the header's link to the inbox, with the number of waiting questions."""
     return render(request, "inbox/_link.html", {"oob": True})
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def asked_by_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Return what a paused run asks, at the checkpoint ``?at=`` or else where it waits.

@@ -32,6 +32,7 @@ from viewer.models import (
     PreflightCheck,
     Project,
     RecordedCode,
+    Right,
     Run,
     Sweep,
     uuid_of,
@@ -54,7 +55,7 @@ from viewer.presentation.sweeps import (
     winners,
 )
 from viewer.records.limits import limits_in
-from viewer.records.permissions import viewer_allowed
+from viewer.records.permissions import requires
 from viewer.web.forms.locations import allowed_folders
 from viewer.web.launch.bulk_page import BulkPage, bulk_page
 from viewer.web.launch.fork_links import editable_parts_of
@@ -151,6 +152,7 @@ def checks_on_load(request: HttpRequest, findings: Findings | None) -> bool:
 # Polled by a form while its preflight check runs.
 
 
+@requires(Right.RUN)
 @require_GET
 def show_preflight(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Return nothing; once the check has ended, trigger an update of the form's plan."""
@@ -161,18 +163,21 @@ def show_preflight(request: HttpRequest, pk: UUID) -> HttpResponse:
 # The pages of a fork and a resume.
 
 
+@requires(Right.RUN)
 @require_http_methods(["GET", "POST"])
 def fork(request: HttpRequest, pk: int) -> HttpResponse:
     """The form of a fork. Sending it starts the job, once."""
     return _fork_form(request, pk, Job.Kind.FORK)
 
 
+@requires(Right.RUN)
 @require_http_methods(["GET", "POST"])
 def resume(request: HttpRequest, pk: int) -> HttpResponse:
     """The form of a resume. Sending it starts the job, once."""
     return _fork_form(request, pk, Job.Kind.RESUME)
 
 
+@requires(Right.RUN)
 @require_POST
 def plan_fork(request: HttpRequest, pk: int, kind: str = Job.Kind.FORK) -> HttpResponse:
     """The plan preview of the form. Nothing starts."""
@@ -181,6 +186,7 @@ def plan_fork(request: HttpRequest, pk: int, kind: str = Job.Kind.FORK) -> HttpR
     return render(request, f"forks/{template}", context_of(page) | {"is_update": True})
 
 
+@requires(Right.RUN)
 @require_POST
 def next_units(request: HttpRequest, pk: int) -> HttpResponse:
     """Show what would run next after the form's edits, for each unit. Nothing runs."""
@@ -190,6 +196,7 @@ def next_units(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, f"forks/{template}", context_of(page) | {"asked": asked})
 
 
+@requires(Right.RUN)
 @require_GET
 def show_code_difference(request: HttpRequest, pk: int) -> HttpResponse:
     """Show a source of the project as it was when the checkpoint was written, and as it is now."""
@@ -288,6 +295,7 @@ def get_checkpoint(pk: int) -> Checkpoint:
 # The page on which a person publishes a fork.
 
 
+@requires(Right.RUN)
 @require_http_methods(["GET", "POST"])
 def publish(request: HttpRequest, pk: int) -> HttpResponse:
     """What would be written, and the form that writes it, once."""
@@ -308,6 +316,7 @@ def publish(request: HttpRequest, pk: int) -> HttpResponse:
 # The page of a new run.
 
 
+@requires(Right.RUN)
 @require_http_methods(["GET", "POST"])
 def new_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The form of a new run at a location. Sending it starts the job, once."""
@@ -322,6 +331,7 @@ def new_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     )
 
 
+@requires(Right.RUN)
 @require_POST
 def plan_new_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The preview of the form. Nothing starts."""
@@ -333,6 +343,7 @@ def plan_new_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     return render(request, f"new_runs/{template}", _new_run_context(page) | {"is_update": True})
 
 
+@requires(Right.RUN)
 @require_GET
 def run_again(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Redirect to the form of a new run, filled with what this run was started with."""
@@ -394,6 +405,7 @@ def _location_of(uid: UUID) -> Location:
 # The page on which several runs are forked or resumed at once.
 
 
+@requires(Right.RUN)
 @require_http_methods(["GET", "POST"])
 def bulk(request: HttpRequest, kind: str) -> HttpResponse:
     """Show the plan of the selected runs. Sending the form starts all that can start, once."""
@@ -407,6 +419,7 @@ def bulk(request: HttpRequest, kind: str) -> HttpResponse:
     return render(request, "bulk/page.html", _bulk_context(page), status=status)
 
 
+@requires(Right.RUN)
 @require_POST
 def plan_bulk(request: HttpRequest, kind: str) -> HttpResponse:
     """The plan of the form. Nothing starts."""
@@ -439,6 +452,7 @@ IGNORED = {"csrfmiddlewaretoken", "shown"}
 RUNNING_SECONDS, HELD_SECONDS = 2, 8
 
 
+@requires(Right.RUN)
 @require_http_methods(["GET", "POST"])
 def new_sweep(request: HttpRequest, pk: int) -> HttpResponse:
     """The form of a sweep. Sending it starts all forks, once."""
@@ -451,6 +465,7 @@ def new_sweep(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
+@requires(Right.RUN)
 @require_POST
 def plan_sweep(request: HttpRequest, pk: int) -> HttpResponse:
     """The variations of the form, with their plans. Nothing starts."""
@@ -459,7 +474,7 @@ def plan_sweep(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, f"sweeps/{template}", _sweep_context(page) | {"is_update": True})
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def show_sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
     """The forks of a sweep, with their outcomes, next to each other."""

@@ -35,7 +35,7 @@ from viewer.host_requests import (
     ask,
 )
 from viewer.messages.translation import translate
-from viewer.models import Location, Problem
+from viewer.models import Location, Problem, Right
 from viewer.presentation.deletions import deleted_texts
 from viewer.presentation.hosts import hosts_if_several, refusals_at
 from viewer.presentation.jobs.status import workers_of
@@ -44,7 +44,7 @@ from viewer.presentation.run_list import run_list
 from viewer.records.audit import Action, Audited, record
 from viewer.records.hosts import PoolRefused, change_pool, chosen_host
 from viewer.records.locations import deletes_threads, has_threads, is_indexed, keeps_files, removal_blocker
-from viewer.records.permissions import viewer_allowed
+from viewer.records.permissions import requires
 from viewer.web.forms.locations import LocationForm, RulesForm, allowed_folders
 from viewer.web.login_links import number_in
 
@@ -59,7 +59,7 @@ FAILED_STARTS_SHOWN = 20
 LAST_WHAT_IS_FOREIGN = Case(When(kind=Problem.Kind.FOREIGN, then=1), default=0)
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """Show a page of the locations with their counts, and the form that adds one."""
@@ -91,6 +91,7 @@ def adding_context(request: HttpRequest) -> dict[str, Any]:
     }
 
 
+@requires(Right.LOCATIONS, everywhere=True)
 @require_POST
 def add(request: HttpRequest) -> HttpResponse:
     """Add a location and import it, a large one in the background. A refused path is shown again once."""
@@ -114,6 +115,7 @@ def add(request: HttpRequest) -> HttpResponse:
     return redirect(reverse("home" if is_home else "locations") + "#add")
 
 
+@requires(Right.LOCATIONS, everywhere=True)
 @require_GET
 def found(request: HttpRequest) -> HttpResponse:
     """Return the stores that are no locations, each with a button that adds it if that is allowed."""
@@ -129,6 +131,7 @@ def found(request: HttpRequest) -> HttpResponse:
     return render(request, "locations/adding/_found.html", context)
 
 
+@requires(Right.LOCATIONS, everywhere=True)
 @require_GET
 def paths(request: HttpRequest) -> HttpResponse:
     """Return the paths in the allowed folders that begin with what was typed."""
@@ -138,6 +141,7 @@ def paths(request: HttpRequest) -> HttpResponse:
     return render(request, "locations/adding/_paths.html", {"paths": offered})
 
 
+@requires(Right.LOCATIONS, everywhere=True)
 @require_POST
 def change(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Change the path of a location that was moved, and import it there."""
@@ -153,6 +157,7 @@ def change(request: HttpRequest, uid: UUID) -> HttpResponse:
     return redirect(location)
 
 
+@requires(Right.LOCATIONS)
 @require_POST
 def share(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Put a location, with its project, into a pool of its host, or into none."""
@@ -166,7 +171,7 @@ def share(request: HttpRequest, uid: UUID) -> HttpResponse:
     return redirect(location)
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show a location: its runs, problems and project."""
@@ -195,7 +200,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     return render(request, f"locations/{'_contents' if part else 'page'}.html", context)
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_POST
 def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Import what is new at a location, and show how much that was."""
@@ -219,6 +224,7 @@ def refresh(request: HttpRequest, uid: UUID) -> HttpResponse:
     return redirect(location)
 
 
+@requires(Right.LOCATIONS)
 @require_POST
 def cancel_import(request: HttpRequest, uid: UUID) -> HttpResponse:
     """End an import in the background. What it has stored stays."""
@@ -229,6 +235,7 @@ def cancel_import(request: HttpRequest, uid: UUID) -> HttpResponse:
     return redirect(location)
 
 
+@requires(Right.LOCATIONS)
 @require_POST
 def accept_replacement(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Accept the folder or file that replaced the location, as confirmed by a person."""
@@ -242,6 +249,7 @@ def accept_replacement(request: HttpRequest, uid: UUID) -> HttpResponse:
     return redirect(location)
 
 
+@requires(Right.LOCATIONS)
 @require_POST
 def remove(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Remove a location, unless something would be lost."""
@@ -261,6 +269,7 @@ def remove(request: HttpRequest, uid: UUID) -> HttpResponse:
 MAX_LISTED = 2_000
 
 
+@requires(Right.PRUNE)
 @require_http_methods(["GET", "POST"])
 def prune(request: HttpRequest, uid: UUID) -> HttpResponse:
     """List what the rules of the address would delete; with POST, delete the list of this digest."""

@@ -4,6 +4,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -27,14 +28,17 @@ from viewer.host_requests import (
     ask,
 )
 from viewer.messages.translation import translate
-from viewer.models import Location, Project
+from viewer.models import Location, Project, Right
+from viewer.models.roles import unrestricted
 from viewer.records.annotations import has_changed, mark_of
 from viewer.records.audit import Action, Audited, record
+from viewer.records.permissions import requires
 from viewer.web.forms.locations import ProjectForm, initial_of
 from viewer.web.forms.options import DailyLimitsForm
 from viewer.web.views.server import limits_of_project
 
 
+@requires(Right.PROJECTS)
 @require_http_methods(["GET", "POST"])
 def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show and change a location's project. Confirming it permits its code to run."""
@@ -57,6 +61,7 @@ def edit(request: HttpRequest, uid: UUID) -> HttpResponse:
     return _page(request, location, proposed, form)
 
 
+@requires(Right.LIMITS)
 @require_POST
 def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Change the daily limits of the location's project."""
@@ -196,7 +201,12 @@ def _confirm(location: Location, form: ProjectForm, request: HttpRequest) -> Pro
     values = dict(form.cleaned_data)
     folder = values.pop("folder")
     at = {"host_id": location.host_id, "folder": folder}
-    project = Project.objects.filter(**at).first() or Project(**at)
+    with unrestricted():
+        known = Project.objects.filter(**at).first()
+    if known and not Project.objects.filter(pk=known.pk).exists():
+        # It is another team's, with their keys.
+        raise PermissionDenied
+    project = known or Project(**at)
     project.change(**values)
     project.confirm(request.user)
     location.project = project

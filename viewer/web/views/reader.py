@@ -16,8 +16,8 @@ from sesame.utils import get_user
 from sesame.views import LoginView
 
 from viewer.data_folder.locks import exclusive_transaction
-from viewer.models import ReaderSettings
-from viewer.records.permissions import can_run, viewer_allowed
+from viewer.models import ReaderSettings, Right
+from viewer.records.permissions import may_everywhere, requires
 
 # Login with a one-time link.
 
@@ -56,18 +56,19 @@ class LoginByLink(LoginView):
 # The settings of the logged-in user.
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def show_settings(request: HttpRequest) -> HttpResponse:
     """Show who is logged in, and what they have chosen."""
     choices = {"themes": ReaderSettings.Theme, "time_zones": ReaderSettings.TimeZone}
     choices |= {"clocks": ReaderSettings.Clock, "densities": ReaderSettings.Density}
     context: dict[str, Any] = {name: values.choices for name, values in choices.items()}
-    context |= {"languages": settings.LANGUAGES, "has_audit": settings.AUDIT and can_run(request.user)}
+    context |= {"languages": settings.LANGUAGES}
+    context |= {"has_audit": settings.AUDIT and may_everywhere(request.user, Right.AUDIT)}
     return render(request, "reader_settings/page.html", context)
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_POST
 def save(request: HttpRequest) -> HttpResponse:
     """Store what the user has chosen. Unknown values are left out."""

@@ -17,7 +17,7 @@ from viewer.engines.protocol import kind_of
 from viewer.engines.recorded_calls import call_name
 from viewer.host_requests import ImportRun, ask
 from viewer.messages.translation import translate
-from viewer.models import Job, Run
+from viewer.models import Job, Right, Run
 from viewer.presentation.export import ALL_FORMATS
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.run import visible
@@ -46,7 +46,7 @@ from viewer.presentation.spans import (
 )
 from viewer.records.audit import Audited, opens
 from viewer.records.lineage.drawing import NoLayout
-from viewer.records.permissions import viewer_allowed
+from viewer.records.permissions import requires
 from viewer.web.login_links import number_in
 from viewer.web.views.checkpoints import detail_context, selected_checkpoint
 
@@ -58,7 +58,7 @@ FILTERS = ("failed", "starred")
 MAX_OPENED = 20
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show the page, or return only the checkpoint's detail to htmx."""
@@ -78,7 +78,7 @@ def show(request: HttpRequest, uid: UUID) -> HttpResponse:
     return response
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def rows(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Return more rows of the list, or update the rows on the page."""
@@ -88,7 +88,7 @@ def rows(request: HttpRequest, uid: UUID) -> HttpResponse:
     return render(request, "runs/_rows.html", context)
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def branches(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Return the list of the branch picker with the branches whose names contain ``?named=``.
@@ -119,7 +119,7 @@ def _branch_links(run: Run, request: HttpRequest) -> dict[str, Any]:
     }
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def jump(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Redirect to a checkpoint of a branch or run, such as its head, if it has one."""
@@ -201,7 +201,7 @@ def kept_query(request: HttpRequest, besides: Sequence[str] = ()) -> str:
 # The timeline of a run or a job.
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def timeline_of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Show the timeline of a branch of a run."""
@@ -232,7 +232,7 @@ def timeline_branches(run: Run, branch: str = "") -> dict[str, Any]:
     }
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def timeline_of_job(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show the timeline of a job."""

@@ -16,12 +16,12 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
 
 from viewer.engines import all_engines
-from viewer.models import Location, SavedSearch, SearchEntry, SearchFacet, uuid_of
+from viewer.models import Location, Right, SavedSearch, SearchEntry, SearchFacet, uuid_of
 from viewer.presentation.location_list import MAX_OFFERED, offered
 from viewer.presentation.palette import commands_for
 from viewer.presentation.run.rows import trigger_label
 from viewer.records.audit import Audited, opens
-from viewer.records.permissions import can_run, viewer_allowed
+from viewer.records.permissions import requires
 from viewer.records.search import Results, SearchRefused, progress, search
 from viewer.records.search_filters import (
     COMPLETED,
@@ -153,7 +153,7 @@ class SavedSearchForm(forms.ModelForm):  # type: ignore[type-arg]
 MAX_SAVED = 100
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """Show the results of the address's search, or only those to htmx."""
@@ -180,7 +180,7 @@ def index(request: HttpRequest) -> HttpResponse:
     return response
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def locations(request: HttpRequest) -> HttpResponse:
     """Return the paths of locations that have what was typed in their path."""
@@ -190,7 +190,7 @@ def locations(request: HttpRequest) -> HttpResponse:
     return render(request, "locations/adding/_paths.html", {"paths": paths})
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_POST
 def save(request: HttpRequest) -> HttpResponse:
     """Save a search under a name that no other search of the user has."""
@@ -212,7 +212,7 @@ def save(request: HttpRequest) -> HttpResponse:
     return redirect(f"{reverse('search')}?{query}")
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_POST
 def remove(request: HttpRequest, pk: int) -> HttpResponse:
     """Remove a saved search of the user."""
@@ -222,10 +222,9 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("search")
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def palette(request: HttpRequest) -> HttpResponse:
     """Return the commands that the palette offers for a text."""
-    allowed = can_run(request.user)
-    groups = commands_for(request.GET.get("q", ""), request.user.pk, can_run=allowed)
+    groups = commands_for(request.GET.get("q", ""), request.user)
     return render(request, "palette/_commands.html", {"groups": groups})

@@ -21,7 +21,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from viewer.data_folder.identity import problem_while_served
 from viewer.host_requests import ListDrafts, PrepareImport, ReadSizes, ask
-from viewer.models import DayLimits, Host, Job, Location, Project, Run
+from viewer.models import DayLimits, Host, Job, Location, Project, Right, Run
 from viewer.presentation.hosts import hosts_if_several, in_use_text, shown_hosts
 from viewer.presentation.jobs.status import usage_label
 from viewer.presentation.location_list import locations_at_home
@@ -31,7 +31,7 @@ from viewer.records.annotations import mark_of
 from viewer.records.drafts import drafts_of
 from viewer.records.hosts import chosen_host, drain, remove_unused
 from viewer.records.limits import limits_in, midnight, usage_of
-from viewer.records.permissions import viewer_allowed
+from viewer.records.permissions import requires
 from viewer.web.forms.options import DailyLimitsForm, limit_texts
 from viewer.web.live.feeds import home_state
 from viewer.web.metrics import registry
@@ -40,7 +40,7 @@ from viewer.web.views.locations import adding_context
 # The home page: what needs a person, what runs, what failed, and every run.
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
     """Show the page, or return only its contents to a page that refreshes."""
@@ -62,7 +62,7 @@ def home(request: HttpRequest) -> HttpResponse:
 # Hosts: their heartbeats, load, jobs and versions, and draining one before maintenance.
 
 
-@viewer_allowed
+@requires(Right.VIEW, everywhere=True)
 @require_GET
 def hosts(request: HttpRequest) -> HttpResponse:
     """Show all hosts, or return only the table to a page that refreshes."""
@@ -70,6 +70,7 @@ def hosts(request: HttpRequest) -> HttpResponse:
     return render(request, f"hosts/{'_list' if part else 'page'}.html", {"hosts": shown_hosts()})
 
 
+@requires(Right.HOSTS, everywhere=True)
 @require_POST
 def drain_host(request: HttpRequest, pk: int) -> HttpResponse:
     """Have a host take no new jobs, or take jobs again."""
@@ -83,6 +84,7 @@ def drain_host(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("hosts")
 
 
+@requires(Right.HOSTS, everywhere=True)
 @require_POST
 def remove_host(request: HttpRequest, pk: int) -> HttpResponse:
     """Remove a host that is away and has nothing."""
@@ -177,7 +179,7 @@ def _shown(
 MAX_BYTES = 2_000
 
 
-@viewer_allowed
+@requires(Right.VIEW)
 @require_GET
 def show_site_notice(request: HttpRequest) -> HttpResponse:
     """Return the part of a page that shows the notice, for an open page."""
@@ -206,7 +208,7 @@ def _notice() -> str:
 DRAFTS_A_PAGE = 50
 
 
-@viewer_allowed
+@requires(Right.VIEW, everywhere=True)
 @require_GET
 def show_stored_data(request: HttpRequest) -> HttpResponse:
     """Show the sizes of what the data folder holds, and each draft."""

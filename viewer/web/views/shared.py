@@ -31,6 +31,7 @@ from viewer.records.annotations import annotations_in
 from viewer.records.audit import act_as_link
 from viewer.records.bodies import body_of, contents_at
 from viewer.records.lineage.drawing import NoLayout
+from viewer.records.permissions import sharing_as
 from viewer.records.search import Results, SearchRefused, search
 from viewer.records.search_filters import Filters
 from viewer.web.login_links import number_in
@@ -209,7 +210,7 @@ def _comparison_page(request: HttpRequest, shared: Shared) -> Page:
 
 
 def _search_page(request: HttpRequest, shared: Shared) -> Page:
-    """Return the current results. Every user can view every location, and so can the maker of the link."""
+    """Return the current results in the locations that the maker of the link may share."""
     assert shared.filters
     position = number_in(request.GET.get("before", ""), max_digits=15)
     context: dict[str, Any] = {"results": Results(), "conditions": conditions_of(shared.filters)}
@@ -250,7 +251,7 @@ PAGES: dict[ShareLink.Kind, Callable[[HttpRequest, Shared], Page]] = {
 VIEWED_COOKIE = f"forkline_viewed_{settings.BROWSER_PORT}"
 HEADERS = {"Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex, nofollow, noarchive"}
 
-View = Callable[[HttpRequest, str], HttpResponse]
+View = Callable[[HttpRequest, ShareLink, Shared], HttpResponse]
 
 
 def through_link(view: View) -> View:
@@ -258,7 +259,12 @@ def through_link(view: View) -> View:
 
     @wraps(view)
     def shown(request: HttpRequest, token: str) -> HttpResponse:
-        response = view(request, token)
+        found = link_for(token)
+        if found is None:
+            response = dead_link(request)
+        else:
+            with sharing_as(found[0].made_by):
+                response = view(request, *found)
         for name, value in HEADERS.items():
             response[name] = value
         return response
@@ -269,21 +275,17 @@ def through_link(view: View) -> View:
 
 
 @through_link
-def show(request: HttpRequest, token: str) -> HttpResponse:
+def show(request: HttpRequest, link: ShareLink, shared: Shared) -> HttpResponse:
     """Show the object of a link. A program that makes a preview of the link gets no content."""
-    found = link_for(token)
-    if found is None:
-        return dead_link(request)
-    link, shared = found
     act_as_link(link.pk)
     if is_program(request):
         return render(
-            request, "shared/unfurled.html", {"link": link, "shared": shared, **_image(request, found)}
+            request, "shared/unfurled.html", {"link": link, "shared": shared, **_image(request, link, shared)}
         )
     maker = link.made_by_id
     is_new = request.user.pk != maker and VIEWED_COOKIE not in request.COOKIES and is_view(request)
-    more = {"link": link, "socket": f"/ws/shared/{token}/", "state": state_of(link)}
-    more |= _image(request, found)
+    more = {"link": link, "socket": f"/ws{request.path}", "state": state_of(link)}
+    more |= _image(request, link, shared)
     response = shared_page(request, shared, more)
     if is_new:
         link.count_view()
@@ -295,24 +297,19 @@ def show(request: HttpRequest, token: str) -> HttpResponse:
 
 
 @through_link
-def rows(request: HttpRequest, token: str) -> HttpResponse:
+def rows(request: HttpRequest, link: ShareLink, shared: Shared) -> HttpResponse:
     """Return rows of a shared run."""
-    found = link_for(token)
-    return (shared_rows(request, found[1]) if found else None) or dead_link(request)
+    return shared_rows(request, shared) or dead_link(request)
 
 
 @through_link
-def picture(request: HttpRequest, token: str) -> HttpResponse:
+def picture(request: HttpRequest, link: ShareLink, shared: Shared) -> HttpResponse:
     """Return the picture of a shared run's lineage, if the maker of the link chose that it unfurls."""
-    found = link_for(token)
-    if found is None or not found[0].unfurls:
-        return dead_link(request)
-    return shared_picture(found[1]) or dead_link(request)
+    return (shared_picture(shared) if link.unfurls else None) or dead_link(request)
 
 
-def _image(request: HttpRequest, found: tuple[ShareLink, Shared]) -> dict[str, str]:
+def _image(request: HttpRequest, link: ShareLink, shared: Shared) -> dict[str, str]:
     """Return the address of the picture, which has to be absolute; empty if there is none."""
-    link, shared = found
     return (
         {"picture": f"{origin_of(request)}{request.path}picture.png"}
         if link.unfurls and shared.has_picture

@@ -16,9 +16,10 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from viewer.models import ShareLink
+from viewer.models import Right, ShareLink
 from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, revoke_link, shared_by
 from viewer.presentation.shared_objects import Shared, find_shared, subject_at, subject_in
+from viewer.records.permissions import requires
 from viewer.web.views.shared import origin_of, shared_page, shared_picture, shared_rows
 
 # The newest links that the list shows.
@@ -48,6 +49,7 @@ class ShareForm(forms.Form):
         return int(self.cleaned_data["days"])
 
 
+@requires(Right.SHARE)
 @csp_update({"frame-src": ["'self'"]})
 @require_http_methods(["GET", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
@@ -67,6 +69,7 @@ def new(request: HttpRequest) -> HttpResponse:
     return render(request, "shares/made.html", {**context, "link": link, "address": address})
 
 
+@requires(Right.SHARE)
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """List all links, the newest first."""
@@ -77,6 +80,7 @@ def index(request: HttpRequest) -> HttpResponse:
     return render(request, "shares/list.html", {"links": links})
 
 
+@requires(Right.SHARE)
 @require_POST
 def revoke(request: HttpRequest, pk: int) -> HttpResponse:
     """Revoke a link. Its open pages end at once."""
@@ -86,6 +90,7 @@ def revoke(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("shares")
 
 
+@requires(Right.SHARE)
 @xframe_options_sameorigin
 @csp_replace({"frame-ancestors": ["'self'"]})  # type: ignore[arg-type]
 @require_GET
@@ -94,6 +99,7 @@ def preview(request: HttpRequest, what: str) -> HttpResponse:
     return shared_page(request, _shared(subject_at(what)), {})
 
 
+@requires(Right.SHARE)
 @require_GET
 def preview_rows(request: HttpRequest, what: str) -> HttpResponse:
     """Return rows of the run in the preview."""
@@ -103,6 +109,7 @@ def preview_rows(request: HttpRequest, what: str) -> HttpResponse:
     return response
 
 
+@requires(Right.SHARE)
 @require_GET
 def preview_picture(request: HttpRequest, what: str) -> HttpResponse:
     """Return the picture that a chat shows."""

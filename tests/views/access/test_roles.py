@@ -1,0 +1,239 @@
+"""Every address, visited with each role: what a person may not see does not exist."""
+
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from django.contrib.auth.models import User
+from django.db import connection, models
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from tests.search.indexed import index_all
+from tests.views.access.test_urls import (
+    ALL,
+    BY_LINK,
+    FORMS,
+    PUBLIC,
+    READ,
+    addresses_at,
+    rows,
+)
+from tests.views.forking import create_location
+from viewer.models import (
+    Annotation,
+    Checkpoint,
+    Collection,
+    CollectionItem,
+    Job,
+    Level,
+    Location,
+    Question,
+    Right,
+    Role,
+    Run,
+    SearchEntry,
+    ShareLink,
+    Sweep,
+    Team,
+)
+from viewer.models.roles import VisibleManager
+from viewer.presentation.shared_objects import Subject
+from viewer.records.permissions import Rule
+from viewer.web.login_links import teammate
+
+# What differs between two responses with the same content.
+CHANGING = re.compile(
+    r'csrfmiddlewaretoken" value="[^"]*"|"X-CSRFToken": "[^"]*"|name="key" value="[^"]*"|<time.*?</time>'
+)
+HIDDEN = "hiddenteam"
+LEVELS = (None, *Level)
+
+
+def rule_of(name: str) -> Rule:
+    rule: Rule = getattr(ALL[name].callback, "rule")  # noqa: B009
+    return rule
+
+
+RULED = sorted(set(ALL) - PUBLIC - BY_LINK - {"login", "login-link", "logout"})
+
+
+@pytest.fixture
+def own(location: Location) -> Location:
+    """Return the location on which people get roles."""
+    return location
+
+
+@pytest.fixture
+def addresses(own: Location, settings: LazySettings) -> dict[str, str]:
+    settings.AUDIT = True
+    return addresses_at(own)
+
+
+@pytest.fixture
+def hidden(addresses: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """Return the addresses of a location that is another team's, of which each row has a name to look for."""
+    return hide(create_location(tmp_path / HIDDEN))
+
+
+def hide(location: Location) -> dict[str, str]:
+    found = addresses_at(location, "otto")
+    Run.objects.filter(location=location).update(name=HIDDEN, key=HIDDEN, model=HIDDEN)
+    Checkpoint.objects.filter(location=location).update(branch=HIDDEN, name=HIDDEN, subject=HIDDEN)
+    Job.objects.filter(location=location).update(branch=HIDDEN, result=HIDDEN, model=HIDDEN)
+    Question.objects.filter(job__location=location).update(prompt=HIDDEN)
+    Sweep.objects.filter(checkpoint__location=location).update(name=HIDDEN)
+    Annotation.objects.create(location_uid=location.uid, run_key=HIDDEN, name=HIDDEN, is_starred=True)
+    item = CollectionItem.objects.get(location_uid=location.uid)
+    CollectionItem.objects.filter(pk=item.pk).update(note=HIDDEN, title=HIDDEN)
+    Collection.objects.filter(pk=item.collection_id).update(name=HIDDEN, description=HIDDEN)
+    ShareLink.objects.filter(made_by__username="otto").update(title=HIDDEN)
+    index_all()
+    SearchEntry.objects.filter(location=location).update(agent=HIDDEN, unit=HIDDEN)
+    return found
+
+
+def person(level: Level | None, location: Location, *, in_team: bool = False) -> User:
+    """Return a user who has only this role, alone or in a team."""
+    user = teammate(f"{level}-{in_team}")
+    user.roles.all().delete()
+    if level and in_team:
+        team = Team.objects.create(name="ours")
+        team.members.add(user)
+        Role.objects.create(team=team, location=location, level=level)
+    elif level:
+        Role.objects.create(user=user, location=location, level=level)
+    return user
+
+
+def client_of(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def missing(address: str) -> str:
+    """Return the address with keys of rows that do not exist."""
+    unknown = Subject(ShareLink.Kind.RUN, str(uuid.uuid4())).path
+    address = re.sub(r"(?<=/preview/)[^/]+", unknown, address)
+    address = re.sub(r"[0-9a-f-]{36}", str(uuid.uuid4()), address)
+    return re.sub(r"/\d+/", "/987654321/", address)
+
+
+def shown(response: Any, address: str) -> str:
+    return CHANGING.sub("", response.content.decode(errors="replace")).replace(address, "")
+
+
+def test_each_address_has_a_rule() -> None:
+    assert {name for name in ALL if not hasattr(ALL[name].callback, "rule")} == PUBLIC | BY_LINK | {
+        "login",
+        "login-link",
+    }
+
+
+@pytest.fixture
+def clients(own: Location) -> dict[Level | None, Client]:
+    """Return a client for each role on this location alone, one of which is a team's."""
+    return {level: client_of(person(level, own, in_team=level == Level.OPERATOR)) for level in LEVELS}
+
+
+def test_a_location_of_another_team_does_not_exist(
+    clients: dict[Level | None, Client], hidden: dict[str, str]
+) -> None:
+    before = rows()
+    named = {name: address for name, address in hidden.items() if missing(address) != address}
+    assert len(named) > 60
+    for level, client in clients.items():
+        for name, address in named.items():
+            for send in (client.get, client.post):
+                form = {"text": "yes", "key": str(uuid.uuid4())} if send == client.post else None
+                with CaptureQueriesContext(connection) as queries:
+                    response = send(address, form)
+                with CaptureQueriesContext(connection) as of_missing:
+                    unknown = send(missing(address), form)
+                assert response.status_code in (403, 404, 405), (name, level, response.status_code)
+                assert response.status_code == unknown.status_code, (name, level, response.status_code)
+                assert shown(response, address) == shown(unknown, missing(address)), (name, level)
+                assert len(queries) == len(of_missing), (name, level)
+    assert rows() == before
+    assert all(question.is_waiting for question in Question.objects.all())
+    assert set(Job.objects.values_list("status", flat=True)) == {Job.Status.QUEUED}
+
+
+def test_a_role_allows_what_the_table_of_rights_says(
+    clients: dict[Level | None, Client], addresses: dict[str, str]
+) -> None:
+    before = rows()
+    for level, client in clients.items():
+        for name in RULED:
+            rule = rule_of(name)
+            is_allowed = (level or 0) >= rule.right.level and not rule.everywhere
+            # The tests of each page show what it allows.
+            if is_allowed and not (rule.right == Right.VIEW and level == Level.VIEWER):
+                continue
+            if not level and rule.right == Right.VIEW:
+                continue
+            for send in (client.get, client.post):
+                status = send(addresses[name]).status_code
+                if is_allowed:
+                    # The saved search is another person's.
+                    assert status in (200, 204, 302, 405) or name == "search-remove", (name, status)
+                else:
+                    assert status in (403, 404), (name, level, status)
+    assert rows() == before
+
+
+def test_pages_of_several_locations_show_nothing_of_another_team(
+    clients: dict[Level | None, Client], own: Location, addresses: dict[str, str], tmp_path: Path
+) -> None:
+    names = sorted(name for name in READ | FORMS if missing(addresses[name]) == addresses[name])
+    pages = [addresses[name] for name in names]
+    pages += [f"{reverse('search')}?q=research", f"{reverse('palette')}?q=new", "/no-such-page/"]
+    pages += [f"{reverse('search')}?entity=crew", f"{reverse('home')}?only=starred", f"{reverse('jobs')}?q=t"]
+    run = Run.objects.get()
+    pages += [run.get_absolute_url(), own.get_absolute_url(), f"{reverse('compare')}?a={run.uid}"]
+    index_all()
+    before = {(level, page): shown(clients[level].get(page), page) for level in LEVELS for page in pages}
+    hide(create_location(tmp_path / HIDDEN))
+    for (level, page), former in before.items():
+        text = shown(clients[level].get(page), page)
+        assert HIDDEN not in text, (page, level)
+        # No count has changed either.
+        assert text == former, (page, level)
+    for name in ("search", "palette", "home", "jobs", "locations"):
+        for query in (f"q={HIDDEN}", f"location={HIDDEN}"):
+            address = f"{reverse(name)}?{query}"
+            unknown = address.replace(HIDDEN, "unknownteam")
+            client = clients[Level.ADMIN]
+            text = shown(client.get(unknown), unknown).replace("unknownteam", HIDDEN)
+            assert shown(client.get(address), address) == text.replace(unknown, address), address
+
+
+def test_every_model_of_a_location_is_restricted() -> None:
+    restricted = {model for model in models_of_viewer() if isinstance(model._default_manager, VisibleManager)}
+    reached = {"Location"}
+    while found := {
+        model.__name__
+        for model in models_of_viewer()
+        if model.__name__ not in reached
+        and any(
+            getattr(key.related_model, "__name__", "") in reached
+            for key in model._meta.fields
+            if key.is_relation
+        )
+    }:
+        reached |= found
+    # Read only through the rows that they belong to.
+    free = {"AcceptedEffect", "PoolMember", "Role", "SearchedRun", "HostRequest"}
+    assert reached - {model.__name__ for model in restricted} <= free
+
+
+def models_of_viewer() -> Iterator[type[models.Model]]:
+    from django.apps import apps
+
+    return apps.get_app_config("viewer").get_models()
