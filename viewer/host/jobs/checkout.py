@@ -130,7 +130,7 @@ def _write(repository: Repository, entries: Mapping[bytes, Entry], folder: Path)
         if size > MAX_BYTES:
             raise JobRefused("checkout.too_large", size=short_size(MAX_BYTES))
         path = folder / os.fsdecode(name)
-        if entry.mode == LINK and b"\0" in data:
+        if entry.mode == LINK and (not data or b"\0" in data):
             # No file system has such a link.
             raise JobRefused("checkout.link_outside", path=name.decode(errors="replace"))
         if entry.mode == LINK:
