@@ -51,6 +51,7 @@ READS = {
     "shared": (Action.OPENED, Audited.SHARE),
     "audit": (Action.OPENED, Audited.AUDIT),
     "audit-export": (Action.EXPORTED, Audited.AUDIT),
+    "roles": (Action.OPENED, Audited.TEAM),
 }
 # Requested by htmx as a part of a page, but for more than the page shows.
 PARTS = {"search", "checkpoint-history"}
@@ -93,6 +94,9 @@ ACTS = {
     "job-cancel": (Action.CANCELLED, Audited.JOB),
     "job-give-up": (Action.CANCELLED, Audited.JOB),
     "question-answer": (Action.ANSWERED, Audited.QUESTION),
+    "role-give": (Action.CHANGED, Audited.TEAM),
+    "role-take": (Action.CHANGED, Audited.TEAM),
+    "team-change": (Action.CHANGED, Audited.TEAM),
     "host-drain": (Action.CHANGED, Audited.HOST),
     "host-remove": (Action.REMOVED, Audited.HOST),
 }

@@ -24,10 +24,13 @@ from viewer.models import (
     Collection,
     Host,
     Job,
+    Level,
     Location,
     PreflightCheck,
     Question,
+    Role,
     ShareLink,
+    Team,
 )
 from viewer.presentation.share_links import make_link
 from viewer.presentation.shared_objects import Subject, find_shared
@@ -156,6 +159,11 @@ def _removed_host(**_more: Any) -> Made:
     return reverse("host-remove", args=[away.pk]), {}
 
 
+def _taken_role(location: Location, **_more: Any) -> Made:
+    role = Role.objects.create(team=Team.objects.create(name="ours"), location=location, level=Level.VIEWER)
+    return reverse("role-take", args=[role.pk]), {}
+
+
 def _new_run(location: Location, client: Client, **_more: Any) -> Made:
     address = reverse("new-run", args=[location.uid])
     return address, form_of(client, f"{address}?entry_point=crew:build")
@@ -235,6 +243,9 @@ ACTIONS: dict[str, Callable[..., Made]] = {
     "job-cancel": _simple("job-cancel", "job"),
     "job-give-up": _give_up,
     "question-answer": _question,
+    "role-give": _simple("role-give", "", holder="team", name="ours", level="1"),
+    "role-take": _taken_role,
+    "team-change": _simple("team-change", "", team="ours", name="eve"),
     "host-drain": _simple("host-drain", "host", drained="yes"),
     "host-remove": _removed_host,
 }

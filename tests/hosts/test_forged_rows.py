@@ -50,7 +50,7 @@ from viewer.host_requests import (
     Request,
     StoredKey,
 )
-from viewer.models import Checkpoint, Host, Job, Location, Project, RecordedCode
+from viewer.models import Checkpoint, Host, Job, Level, Location, Project, RecordedCode, Role
 from viewer.records.audit import acting_for
 from viewer.web.login_links import teammate
 
@@ -344,6 +344,28 @@ def test_a_host_does_only_what_the_person_has_a_right_to(
                 assert sent(ReadBody(checkpoint.pk))
     with acting_for(of(teammate("ada", may="run"))):
         assert sent(prune).rows
+
+
+def test_a_role_on_another_location_is_no_right_here(location: Location) -> None:
+    checkpoint, ada = location.checkpoints.latest("pk"), teammate("ada")
+    other = Location.objects.create(path="/srv/other", store_kind=Location.StoreKind.JSON)
+    ada.roles.update(location=other, level=Level.ADMIN)
+    read, prune = ReadBody(checkpoint.pk), ListPrunable(location.pk, PruneRules(days=0))
+    with acting_for(of(ada)):
+        for request in (read, prune, ImportLocation(location.pk)):
+            with pytest.raises(HostRefusal, match="permission"):
+                sent(request)
+    Role.objects.create(user=ada, location=location, level=Level.OPERATOR)
+    with acting_for(of(ada)):
+        assert sent(read)
+        with pytest.raises(HostRefusal, match="permission"):
+            sent(prune)
+    assert location.project
+    job = fork(location, checkpoint, location.project, ada)
+    ada.roles.filter(location=location).delete()
+    ensure_finished(job)
+    job.refresh_from_db()
+    assert job.status == Job.Status.FAILED and "permission" in str(job.error)
 
 
 def test_requests_on_one_machine_pass_the_same_check(location: Location, settings: Settings) -> None:

@@ -25,6 +25,8 @@ class HeldRole:
     level: Level
     location: Location | None = None
     team: Team | None = None
+    # The key of the row.
+    key: int | None = None
 
     @property
     def where(self) -> str:
@@ -53,10 +55,10 @@ def held_roles(roles: QuerySet[Role] | None = None) -> Iterator[HeldRole]:
             yield HeldRole(person, Level.ADMIN)
             continue
         for role in person.roles.all():
-            yield HeldRole(person, Level(role.level), role.location)
+            yield HeldRole(person, Level(role.level), role.location, key=role.pk)
         for team in person.teams.all():
             for role in team.roles.all():
-                yield HeldRole(person, Level(role.level), role.location, team)
+                yield HeldRole(person, Level(role.level), role.location, team, role.pk)
 
 
 def give(holder: Holder, level: Level, location: Location | None = None) -> None:

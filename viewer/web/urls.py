@@ -14,6 +14,7 @@ from viewer.web.views import (
     launches,
     locations,
     projects,
+    roles,
     runs,
     search,
     server,
@@ -182,6 +183,13 @@ audit_urls = [
     path("audit/export/", audit.export, name="audit-export"),
 ]
 
+role_urls = [
+    path("roles/", roles.index, name="roles"),
+    path("roles/give/", roles.give_role, name="role-give"),
+    path("roles/<int:pk>/take/", roles.take_role, name="role-take"),
+    path("teams/change/", roles.change_team, name="team-change"),
+]
+
 urlpatterns = (
     location_urls
     + run_urls
@@ -195,4 +203,5 @@ urlpatterns = (
     + search_urls
     + share_urls
     + audit_urls
+    + role_urls
 )

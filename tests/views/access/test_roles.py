@@ -237,3 +237,30 @@ def models_of_viewer() -> Iterator[type[models.Model]]:
     from django.apps import apps
 
     return apps.get_app_config("viewer").get_models()
+
+
+def test_an_admin_of_a_location_gives_roles_there_only(own: Location, hidden: dict[str, str]) -> None:
+    client = client_of(person(Level.ADMIN, own))
+    other = Location.objects.exclude(pk=own.pk).get()
+    User.objects.create_user("eve")
+    form = {"holder": "person", "name": "eve", "level": "2"}
+    before = Role.objects.count()
+    for refused in ({"location": ""}, {"location": other.path}, {"location": own.path, "name": "nobody"}):
+        assert client.post(reverse("role-give"), form | refused).status_code == 302
+    assert Role.objects.count() == before and not User.objects.filter(username="nobody").exists()
+    assert client.post(reverse("team-change"), {"team": "ours", "name": "eve"}).status_code == 404
+    client.post(reverse("role-give"), form | {"location": own.path})
+    page = client.get(reverse("roles")).content.decode()
+    assert "eve" in page and HIDDEN not in page and "otto" not in page
+    role = Role.objects.get(user__username="eve")
+    assert (role.level, role.location) == (Level.OPERATOR, own)
+    client.post(reverse("role-take", args=[role.pk]))
+    assert not Role.objects.filter(pk=role.pk).exists()
+
+
+def test_one_person_sees_nothing_of_roles(own: Location, settings: LazySettings) -> None:
+    User.objects.all().delete()
+    client = client_of(User.objects.create_superuser("owner"))
+    assert reverse("roles") not in client.get(reverse("settings")).content.decode()
+    teammate("ada")
+    assert reverse("roles") in client.get(reverse("settings")).content.decode()

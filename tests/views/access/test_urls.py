@@ -18,9 +18,11 @@ from viewer.models import (
     Collection,
     CollectionItem,
     Job,
+    Level,
     Location,
     PreflightCheck,
     Question,
+    Role,
     SavedSearch,
     ShareLink,
     Sweep,
@@ -50,6 +52,7 @@ READ = {
     *("checkpoint-history", "checkpoint-calls", "checkpoint-call", "job-answers"),
     "run-branches",
     "hosts",
+    "roles",
     *("collections", "collection", "collection-export"),
     *("locations-found", "location-paths", "run-questions", "site-notice", "code-difference"),
 }
@@ -57,7 +60,7 @@ READ = {
 HIDDEN = {"audit", "audit-export"}
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
 FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "share-preview-rows"} - {
-    *("share-preview-picture", "locations-found", "location-paths", "code-difference")
+    *("share-preview-picture", "locations-found", "location-paths", "code-difference", "roles")
 } | {
     "location-refresh",
     "settings-save",
@@ -98,6 +101,7 @@ SENT = {
     "collection-item-remove",
     *("annotation-star", "settings-save", "share-revoke"),
     *("day-limits", "job-start", "job-cancel", "job-give-up", "question-answer", "host-drain", "host-remove"),
+    *("role-give", "role-take", "team-change"),
 }
 # Login and logout, which show and change no data.
 LOGIN = {"login", "login-link", "logout"}
@@ -161,6 +165,7 @@ def addresses_at(location: Location, person: str = "ada") -> dict[str, str]:
         ("pk", "share"): link.pk,
         ("pk", "collection"): item.collection_id,
         ("pk", "item"): item.pk,
+        ("pk", "role"): Role.objects.create(user=saved.user, location=location, level=Level.VIEWER).pk,
         ("what", "share"): subject.path,
     }
     own: dict[str, Any] = {"number": 1, "job": job.pk, "call": "0123456789ab"}
