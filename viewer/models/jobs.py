@@ -357,7 +357,7 @@ class Job(Metered):
     def save(self, *args: Any, **options: Any) -> None:
         """Save the row. A new one records the key of its requester."""
         if self._state.adding:
-            self.requester_key = self.requested_by_id
+            self.requester_key = self.requester_key or self.requested_by_id
         super().save(*args, **options)
 
     @property

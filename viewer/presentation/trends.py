@@ -140,13 +140,15 @@ def _reasons_of_jobs() -> list[Reason]:
 
 
 def _reasons_of_runs(failed: Mapping[int, int]) -> list[Reason]:
-    """Return how many of these runs no failed job has written, by project or location.
+    """Return how many of these runs no failed or cancelled job has written, by project or location.
 
     They are newest first, with the keys of their locations. Only their checkpoints say why they failed.
     """
     if not failed:
         return []
-    of_jobs = set(Job.objects.filter(run__in=failed, status__in=_FAILED).values_list("run", flat=True))
+    # LangGraph stores an error of each task that was cancelled.
+    ended = Job.objects.filter(run__in=failed, status__in=(*_FAILED, Job.Status.CANCELLED))
+    of_jobs = set(ended.values_list("run", flat=True))
     locations = Location.objects.select_related("project").in_bulk(set(failed.values()))
     runs = defaultdict[Project | Location, list[int]](list)
     for pk, location in failed.items():

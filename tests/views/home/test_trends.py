@@ -92,10 +92,11 @@ def test_reasons_are_counted_by_project_and_kind(runner: Client, location: Locat
 
 def test_failed_runs_of_other_programs_are_counted_once(runner: Client, location: Location) -> None:
     other = Location.objects.create(path="/elsewhere/<b>", store_kind="json", engine="crewai")
-    oldest, _completed, of_job = (
-        make_run(location, 2, status=one) for one in ("failed", "completed", "failed")
+    oldest, _completed, of_job, cancelled = (
+        make_run(location, 2, status=one) for one in ("failed", "completed", "failed", "failed")
     )
     make_failure(location, plain_text("ValueError"), run=of_job)
+    make_failure(location, None, run=cancelled, status=Job.Status.CANCELLED)
     newest = make_run(location, 1, status="failed")
     make_run(other, 0, status="failed")
     make_run(location, 0, status="failed", parent=oldest)

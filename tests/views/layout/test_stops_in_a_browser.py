@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,13 +28,16 @@ RECORDED = Path(__file__).resolve().parents[2] / "recorded_stores"
 
 @pytest.fixture
 def open_page(browser: Browser, live_server: LiveServer, transactional_db: None) -> Iterator[Open]:
+    """Return a function that opens a page at the first size."""
+    width, height = SIZES[0]
     with opening(browser, live_server.url) as open_in_browser:
-        yield open_in_browser
+        yield partial(open_in_browser, viewport={"width": width, "height": height})
 
 
 def at_each_size(page: Page) -> Iterator[int]:
-    """Show the top of the page at each size. Yield its width."""
-    for width, height in SIZES:
+    """Show the page as it was loaded at the first size, then its top at the others. Yield the width."""
+    yield SIZES[0][0]
+    for width, height in SIZES[1:]:
         resize(page, width, height)
         yield width
 

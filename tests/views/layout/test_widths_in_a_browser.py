@@ -191,6 +191,7 @@ def test_no_page_is_wider_than_the_window(
     page = open_page("/", locale=language)
     wide = {}
     for name, address in everything.items():
+        resize(page, widths[0])
         page.goto(address)
         for width in widths:
             resize(page, width)

@@ -116,6 +116,7 @@ def queue_score(job: Job) -> Job | None:
             # It shares the limits of the sweep.
             "sweep": job.sweep,
             "requested_by": job.requested_by,
+            "requester_key": job.requester_key,
             "branch": job.branch,
             "request": dict(request),
             "limits": {"seconds": SCORE_SECONDS},

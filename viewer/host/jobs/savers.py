@@ -47,8 +47,8 @@ from viewer.stores.protocol import Entry
 PROGRAM = "saver_runner.py"
 # No copy of a store is larger (forkline_langgraph/sending.py).
 MAX_STORE_BYTES = 32 * 1024**2
-# What was redacted in a checkpoint, or could not be decoded.
-HIDDEN = re.compile(rb'%s|"__opaque__"' % re.escape(MARKER).encode())
+# What was redacted in a checkpoint, could not be decoded, or is shown without its bytes.
+HIDDEN = re.compile(rb'%s|"__opaque__"|"__type__":"(bytes|numpy\.ndarray)"' % re.escape(MARKER).encode())
 SECONDS_TO_END = 1
 # How long a thread may take to be copied, or checkpoints to be deleted.
 MAX_SECONDS = 120

@@ -20,6 +20,7 @@ from viewer.records.collections import Subject, add_items, collection_named
 from viewer.records.limits import shared_usage
 from viewer.records.queue import next_job
 from viewer.records.sweep_scores import score_key, scoring_of
+from viewer.web.login_links import teammate
 
 JUDGE = (
     "def done(checkpoint, expected=''):\n"
@@ -92,6 +93,18 @@ def test_a_function_gets_the_expected_answer(location: Location) -> None:
     run_here(scoring)
     scoring.refresh_from_db()
     assert json.loads(scoring.result) == 9
+
+
+def test_nothing_is_scored_for_a_deleted_account(location: Location) -> None:
+    job = member(location, Sweep.objects.create(name="tone", score="judge:done"), "tone/all")
+    person = teammate("ada", may="run")
+    Job.objects.update(requested_by=person, requester_key=person.pk)
+    person.delete()
+    scoring = queue_score(Job.objects.get(pk=job.pk))
+    assert scoring
+    run_here(scoring)
+    scoring.refresh_from_db()
+    assert scoring.status == Job.Status.FAILED and "permission" in str(scoring.error)
 
 
 def test_a_score_shares_the_limits_of_its_sweep(location: Location) -> None:
