@@ -89,12 +89,13 @@ def check_other_host(request: ForkRequest) -> OtherHostCheck:
 
 
 def _has_secret(request: ForkRequest) -> bool:
-    """Whether an edit has a secret of the checkpoint's project that the other host would not redact.
+    """Whether a typed value is a secret of the checkpoint's project that the other host would not redact.
 
     False while the checkpoint's host, which knows the secrets, does not answer.
     """
-    edits = request.edits
-    typed = [dict(values or {}) for values in (edits.inputs, edits.outputs, edits.state, edits.answers)]
+    edits, settings = request.edits, request.settings
+    edited = (edits.inputs, edits.outputs, edits.state, edits.answers)
+    typed = [dict(values or {}) for values in (*edited, settings.configurable, settings.context)]
     if not any(typed):
         return False
     there = redactor_of(request.project)(typed) or redactor_of(None)(typed)

@@ -20,11 +20,14 @@ from tests.jobs.conftest import FAKE_RUNNERS, finished, marks
 from tests.terminal import Terminal
 from tests.views.forking import CREW, SECRET, checked, create_location, filled, page, stored
 from tests.views.launch.test_many_clicks import clicked
+from viewer.engines.editable import RunSettings
 from viewer.host.jobs import code
 from viewer.host.registration import register
-from viewer.launching.other_host import other_locations
+from viewer.launching.other_host import check_other_host, other_locations
+from viewer.launching.requests import ForkRequest
 from viewer.models import Checkpoint, Host, Job, JobEvent, Location, Pool, Project, Run, StoredCopy
 from viewer.presentation.run_list import attention
+from viewer.records.bodies import stored_contents
 from viewer.records.hosts import is_away
 from viewer.web.login_links import teammate
 
@@ -240,6 +243,18 @@ def test_a_secret_of_the_checkpoints_host_is_not_sent_as_an_edit(
     )
     assert "Your edits contain a secret of gpu-1" in send(runner, checkpoint, on, input__topic=TYPED)
     assert not Job.objects.queued().exists()
+    for settings in (RunSettings(configurable={"x": [TYPED]}), RunSettings(context={"x": TYPED})):
+        contents = stored_contents(checkpoint)
+        request = ForkRequest(
+            checkpoint=checkpoint,
+            contents=contents,
+            project=on.project,
+            branch="x",
+            entry_point="crew:build",
+            on=on,
+            settings=settings,
+        )
+        assert "secret of gpu-1" in "".join(one.message for one in check_other_host(request).refusals)
     assert started(runner, checkpoint, on, input__topic="tea").request["inputs"] == {"topic": "tea"}
 
 
