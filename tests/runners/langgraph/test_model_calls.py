@@ -1,10 +1,11 @@
 """A dry run of a graph whose model answers come from its record: no model is called."""
 
+import socket
 from typing import Any
 
 import pytest
 
-from forkline_runner.recorded import Message, digest_of
+from forkline_runner.recorded import Message, digest_of, own_connection, replaced
 from tests.engine_runs.graphs import Graphs
 from tests.engine_runs.runs import Ended
 from tests.imported import imported_location
@@ -130,3 +131,11 @@ def test_a_stream_of_a_model_that_is_defined_later_is_answered(agent: Graphs) ->
     ) | {"accepted_effects": ["*"]}
     ended = agent.completed(request)
     assert ended.end["result"] == "It is low." and agent.nodes() == []
+
+
+def test_only_forklines_own_connection_to_a_store_is_allowed() -> None:
+    with replaced([]):
+        with own_connection():
+            assert socket.getaddrinfo("localhost", 80)
+        with pytest.raises(ConnectionRefusedError):
+            socket.getaddrinfo("localhost", 80)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from forkline_runner.messages import Refused
+from forkline_runner.recorded import own_connection
 
 if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
@@ -99,7 +100,7 @@ def connected(path: object, *, read_only: bool = False) -> Iterator[Any]:
     if not _taken:
         raise Refused("langgraph.no_connection", path=path)
     try:
-        with _variables(_taken["environment"]):
+        with _variables(_taken["environment"]), own_connection():
             connection = psycopg.connect(
                 _taken["conninfo"],
                 autocommit=True,

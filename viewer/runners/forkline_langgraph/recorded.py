@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -88,7 +89,24 @@ def model_methods(record: Record) -> Replacements:
     async def agenerate(self: Any, messages: list[BaseMessage], *args: Any, **given: Any) -> ChatResult:
         return generate(self, messages, *args, **given)
 
-    methods: dict[str, Any] = {"_generate_with_cache": generate, "_agenerate_with_cache": agenerate}
+    def stream(self: Any, messages: list[BaseMessage], *args: Any, **given: Any) -> Iterator[Any]:
+        answer: Any = generate(self, messages, *args, **given).generations[0].message
+        tools: Any = [
+            {"name": one["name"], "args": json.dumps(one["args"]), "id": one["id"], "index": index}
+            for index, one in enumerate(answer.tool_calls)
+        ]
+        chunk = AIMessageChunk(answer.content, tool_call_chunks=tools, id=answer.id)
+        yield ChatGenerationChunk(message=chunk)
+
+    async def astream(self: Any, *args: Any, **given: Any) -> AsyncIterator[Any]:
+        for chunk in stream(self, *args, **given):
+            yield chunk
+
+    # What providers write, which code and newer ways of streaming call without the others.
+    methods: dict[str, Any] = {"_generate": generate, "_agenerate": agenerate}
+    methods |= {"_stream": stream, "_astream": astream}
+    methods |= dict.fromkeys(("_stream_chat_model_events", "_astream_chat_model_events"))
+    methods |= {"_generate_with_cache": generate, "_agenerate_with_cache": agenerate}
     return [(BaseChatModel, {**methods, "_should_stream": lambda *_args, **_given: False})]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from forkline_runner.messages import Refused
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 2000
 MAX_SENT = 200
+# Threads that a run leaves behind may call models and connect until the process ends.
+_until_exit = ExitStack()
 
 
 class ModelAnswers(Record):
@@ -50,9 +52,10 @@ class ModelAnswers(Record):
 def recorded_answers(
     request: Request, reporter: Reporter, methods: Callable[[Record], Replacements]
 ) -> Iterator[bool]:
-    """Answer all model calls in the block from the record, and connect to nothing, if the request says so.
+    """Answer all model calls from the record, and connect to nothing, if the request says so.
 
-    Yields whether it does. Raises Refused after the block if a call had no answer, even if code caught that.
+    The process does so until it ends. Yields whether it does. Raises Refused after the block if a call had no
+    answer, even if code caught that.
     """
     calls = (request.get("options") or {}).get("model_calls")
     if calls is None:
@@ -60,9 +63,9 @@ def recorded_answers(
         return
     answers = ModelAnswers(calls, reporter)
     set_keys()
-    with replaced(methods(answers)):
-        try:
-            yield True
-        finally:
-            if answers.refused:
-                raise answers.refused
+    _until_exit.enter_context(replaced(methods(answers)))
+    try:
+        yield True
+    finally:
+        if answers.refused:
+            raise answers.refused

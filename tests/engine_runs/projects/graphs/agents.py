@@ -1,11 +1,12 @@
 """An agent with a tool, made by LangChain's ``create_agent`` or, before it, LangGraph's own."""
 
+import json
 from typing import Any
 
 from graphs import ran
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.tools import tool
 from langgraph.graph import MessagesState, StateGraph
 from models import note
@@ -76,13 +77,25 @@ def stream(state: MessagesState) -> dict[str, Any]:
     """Call the tool, and answer with what it returned: streams from a model that is defined now."""
 
     class LateModel(FixedModel):
-        """Any other model."""
+        """Any other model, which streams."""
+
+        def _stream(self, *arguments: Any, **options: Any) -> Any:
+            answer = self._generate(*arguments, **options).generations[0].message
+            calls = [
+                {"name": call["name"], "args": json.dumps(call["args"]), "id": call["id"], "index": index}
+                for index, call in enumerate(answer.tool_calls)
+            ]
+            yield ChatGenerationChunk(message=AIMessageChunk(answer.content, tool_call_chunks=calls))
 
     model = LateModel()
-    first = next(model.stream(state["messages"]))
+    # Newer versions stream events, which come from the model's own method.
+    is_newer = hasattr(model, "_chat_model_stream_v3")
+    sent = state["messages"]
+    first = model.stream_events(sent, version="v3").output if is_newer else next(model.stream(sent))
     called = first.tool_calls[0]
     result = ToolMessage(tide.invoke(called["args"]), tool_call_id=called["id"], name="tide")
-    return {"messages": [first, result, model.invoke([*state["messages"], first, result])]}
+    second = model._generate([*sent, first, result]).generations[0].message
+    return {"messages": [first, result, second]}
 
 
 async def delegate(state: MessagesState) -> dict[str, Any]:
