@@ -218,11 +218,14 @@ class CheckpointReader(Protocol[C]):
         """
         return iter(())
 
-    def recorded_tools(self, sources: Sources, steps: Sequence[Step]) -> RecordedTools:
+    def recorded_tools(
+        self, sources: Sources, steps: Sequence[Step], *, is_edited: bool = False
+    ) -> RecordedTools:
         """The tool calls that these steps of a fork or resume would repeat, and the tools without a record.
 
-        ``sources`` are the checkpoint and those that followed it, oldest first; only it and the newest one if
-        ``has_all_spans_in_head``. Raises nothing, whatever the checkpoints hold.
+        ``sources`` are the checkpoint and those that followed it, oldest first, with those of the runs that
+        they called; only it and the newest one if ``has_all_spans_in_head``. ``is_edited`` if the run begins
+        with another state. Raises nothing, whatever the checkpoints hold.
         """
         return RecordedTools()
 

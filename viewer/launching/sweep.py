@@ -180,7 +180,7 @@ def preview_sweep(request: SweepRequest) -> SweepPreview:
     else:
         preview.variations = list(variations_of(request))
         steps = [step for one in preview.variations for step in one.plan.steps]
-        preview.recorded = recorded_tools(request.checkpoint, steps)
+        preview.recorded = recorded_tools(request.checkpoint, steps, is_edited=True)
         preview.checks += _variation_refusals(request, preview.variations)
     if request.score:
         preview.checks += function_refusals(request.score)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from django.db.models import Q
+
 from viewer.engines import engine_of
 from viewer.engines.plan import Step
 from viewer.engines.recorded_calls import RecordedAnswers, RecordedCall, recorded_answer
@@ -10,7 +12,7 @@ from viewer.engines.runner_request import RecordedAnswer
 from viewer.engines.spans import SpanSource
 from viewer.engines.tool_calls import RecordedTools
 from viewer.host_requests import HostAway
-from viewer.models import Checkpoint, Location
+from viewer.models import Checkpoint, Location, Run
 from viewer.records.bodies import bodies_of
 
 # Maximum checkpoints that are read if the newest one does not record all calls.
@@ -19,14 +21,19 @@ MAX_READ = 300
 MAX_BYTES = 4 * 1024 * 1024
 
 
-def recorded_tools(checkpoint: Checkpoint, steps: Sequence[Step]) -> RecordedTools:
+def recorded_tools(
+    checkpoint: Checkpoint, steps: Sequence[Step], *, is_edited: bool = False
+) -> RecordedTools:
     """The recorded calls that these steps of a fork or resume of the checkpoint would repeat.
 
-    They are those of its branch; at the head of a branch, those of the branch that continued it last. Not
-    known if a checkpoint is too large, there are too many, or its host is away.
+    They are those of its branch; at the head of a branch, those of the branch that continued it last. Those
+    of runs that were called, such as subgraphs, are among them, and if the checkpoint is in such a run, those
+    of its caller. Not known if a checkpoint is too large, there are too many, or its host is away.
+    ``is_edited`` if the run begins with another state.
     """
-    sources, is_known = _sources(checkpoint.location, _with_continuation(checkpoint))
-    recorded = engine_of(checkpoint.location).recorded_tools(sources, steps)
+    found = _with_called(_with_continuation(checkpoint))
+    sources, is_known = _sources(checkpoint.location, found)
+    recorded = engine_of(checkpoint.location).recorded_tools(sources, steps, is_edited=is_edited)
     return replace(recorded, is_known=is_known)
 
 
@@ -37,8 +44,8 @@ def recorded_answers(checkpoint: Checkpoint) -> RecordedAnswers:
     called after the checkpoint, such as a subgraph, has all its answers in its newest one. If models report
     something with their answers, messages without it were written by code, and are none.
     """
-    found = _with_continuation(checkpoint)
-    sources, is_known = _sources(checkpoint.location, [*found, *_called_by(found)])
+    found = _with_called(_with_continuation(checkpoint), is_newest=True)
+    sources, is_known = _sources(checkpoint.location, found)
     engine, calls_by_id, before = engine_of(checkpoint.location), dict[str, RecordedCall](), set[str]()
     for source in sources:
         calls = list(engine.recorded_calls(source.contents))
@@ -58,23 +65,38 @@ def recorded_answers(checkpoint: Checkpoint) -> RecordedAnswers:
 
 
 def _with_continuation(checkpoint: Checkpoint) -> list[Checkpoint]:
-    """The checkpoint, and those that followed; the last one if it has what all of them record."""
+    """The checkpoint, and those that followed, also of its caller; the last if it has what all record."""
     found = [checkpoint, *_continuation(checkpoint)]
     if engine_of(checkpoint.location).has_all_spans_in_head:
         return [*found[:1], *found[1:][-1:]]
-    return found
+    caller = checkpoint.run.parent
+    rows = caller.checkpoints.select_related("location", "run", "stored_copy") if caller else None
+    outer = rows.filter(checkpoint_id=checkpoint.run.called_from).first() if rows else None
+    return [*found, *_with_continuation(outer)] if outer else found
 
 
-def _called_by(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
-    """The newest checkpoints of the runs that these checkpoints, or such a run, have called."""
-    ids = [one.checkpoint_id for one in checkpoints[:MAX_READ]]
-    found = list[Checkpoint]()
-    waiting = list(checkpoints[0].run.called_runs.filter(called_from__in=ids)[:MAX_READ])
-    while waiting and len(found) < MAX_READ:
-        called = waiting.pop(0)
-        rows = called.checkpoints.exclude(state=Checkpoint.State.NO_COPY).select_related("stored_copy")
-        found += rows.order_by("-row")[:1]
-        waiting += called.called_runs.all()[:MAX_READ]
+def _with_called(checkpoints: Sequence[Checkpoint], *, is_newest: bool = False) -> list[Checkpoint]:
+    """The checkpoints, and after each those of the runs that it called; if ``is_newest``, the last of each.
+
+    A run that remembers its state was called from several checkpoints, of which it has the first.
+    """
+    found, ids = list[Checkpoint](), {one.checkpoint_id for one in checkpoints[: MAX_READ + 1]}
+    runs = {one.run_id for one in checkpoints}
+    rows = Run.objects.filter(parent__in=runs).exclude(pk__in=runs).order_by("pk")
+    calls = Q(called_from__in=ids) | Q(checkpoints__created_at__gt=checkpoints[0].created_at)
+    called = list(rows.filter(calls).distinct()[: MAX_READ + 1])
+    for one in checkpoints:
+        found.append(one)
+        for run in called:
+            is_earlier = one is checkpoints[0] and run.called_from not in ids and not is_newest
+            if len(found) > MAX_READ + 1 or not (is_earlier or run.called_from == one.checkpoint_id):
+                continue
+            inner = run.checkpoints.exclude(state=Checkpoint.State.NO_COPY).order_by("row")
+            if is_earlier:
+                inner = inner.filter(created_at__gt=one.created_at)
+            if later := list(inner.select_related("stored_copy")[: MAX_READ + 1]):
+                below = _with_called(later, is_newest=is_newest)
+                found += [row for row in below if not is_newest or row not in later[:-1]]
     return found
 
 

@@ -72,12 +72,12 @@ def test_recorded_answers_repeat_a_run_without_a_call(agent: Graphs, choice: Mod
     assert agent.nodes() == [] and not ended.of("model_started")
 
 
-def test_the_answers_of_a_called_agent_are_used(agent: Graphs) -> None:
+def test_the_answers_and_tool_calls_of_a_called_agent_are_used(agent: Graphs) -> None:
     entry_point = "agents:delegating"
     agent.completed(agent.request("run", entry_point, "delegating", inputs={"messages": ["Oslo"]}))
     agent.nodes()
     request = fork(agent, "delegating", ModelChoice.RECORDED)
-    request["options"]["tools"]["recorded"] = [WEATHER]
+    assert request["options"]["tools"]["recorded"] == [WEATHER]
     ended = agent.completed(request)
     assert ended.end["result"] == "Says: It is sunny in Oslo." and agent.nodes() == []
 

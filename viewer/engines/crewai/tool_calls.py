@@ -12,7 +12,7 @@ STARTED, ENDED = "tool_usage_started", ("tool_usage_finished", "tool_usage_error
 MAY_RUN = (Action.AGAIN, Action.RUNS, Action.MAY)
 
 
-def recorded_tools(sources: Sources, steps: Sequence[Step]) -> RecordedTools:
+def recorded_tools(sources: Sources, steps: Sequence[Step], *, is_edited: bool = False) -> RecordedTools:
     """The calls of the last attempts of these steps; of a flow or an agent, those after the first source.
 
     The last source has the events of all others.

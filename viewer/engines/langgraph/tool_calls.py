@@ -9,7 +9,7 @@ from viewer.engines.spans import Sources, SpanSource
 from viewer.engines.tool_calls import RecordedToolCall, RecordedTools
 
 
-def recorded_tools(sources: Sources, steps: Sequence[Step]) -> RecordedTools:
+def recorded_tools(sources: Sources, steps: Sequence[Step], *, is_edited: bool = False) -> RecordedTools:
     """The calls that tasks made after the first of these checkpoints, and those that it waits for.
 
     A fork may run any node again, so ``steps`` only say whether the finished tasks of the first one are kept.
@@ -18,6 +18,7 @@ def recorded_tools(sources: Sources, steps: Sequence[Step]) -> RecordedTools:
     if not known:
         return RecordedTools()
     keeps_finished = any(step.action is Action.KEPT for step in steps)
+    known = _repeated(known, keeps_finished, is_edited)
     # Nodes may write messages that they have read, such as those of a subgraph.
     answered, pending = _in_state(known[0].contents)
     requested, found = dict(pending), list[RecordedToolCall]()
@@ -38,6 +39,28 @@ def recorded_tools(sources: Sources, steps: Sequence[Step]) -> RecordedTools:
                 found.append(_answered(source, task, message, requested))
     waiting = [RecordedToolCall("", call.name, call.values, None, None) for call in pending.values()]
     return RecordedTools([*found, *waiting])
+
+
+def _repeated(sources: Sources, keeps_finished: bool, is_edited: bool) -> list[SpanSource]:
+    """The sources without those of subgraphs that other checkpoints called, and that do not begin again.
+
+    A subgraph of a task that has not finished continues where it was, unless the state is edited.
+    """
+    first, ids = sources[0].contents, {one.checkpoint_id for one in sources}
+    assert isinstance(first, Contents)
+    left = [one.id for one in first.tasks if (keeps_finished if one.status == "done" else not is_edited)]
+    found = []
+    for one in sources:
+        inner = one.contents
+        assert isinstance(inner, Contents)
+        called_from = {outer: at for outer, at in inner.parents.items() if outer != inner.namespace}
+        is_own = not called_from or inner.namespace == first.namespace
+        is_left = called_from.get(first.namespace) == first.id and any(
+            task in inner.namespace for task in left
+        )
+        if is_own or (ids.intersection(map(str, called_from.values())) and not is_left):
+            found.append(one)
+    return found
 
 
 def _in_state(contents: Contents) -> tuple[set[str], dict[str, ToolCall]]:
