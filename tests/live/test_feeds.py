@@ -4,14 +4,15 @@ from uuid import UUID
 
 import pytest
 
-from viewer.models import Job, Location
+from viewer.models import Access, Job, Level, Location
 from viewer.web.live.feeds import HOME, RowsFeed, States, changed, location_group, share_group
 
 pytestmark = pytest.mark.django_db
+ALL = Access(everywhere=Level.VIEWER)
 
 
 def test_a_group_is_read_in_its_first_round_and_when_its_rows_change(job: Job) -> None:
-    seen, groups = States(), {location_group(job.location.uid), HOME}
+    seen, groups = States(), {location_group(job.location.uid, ALL), HOME}
     assert changed(seen, groups) == groups
     assert changed(seen, groups) == set()
     Job.objects.filter(pk=job.pk).update(status=Job.Status.FAILED)
@@ -21,13 +22,13 @@ def test_a_group_is_read_in_its_first_round_and_when_its_rows_change(job: Job) -
 
 
 def test_a_group_is_read_once_when_its_row_is_deleted(job: Job) -> None:
-    seen, groups = States(), {location_group(job.location.uid)}
+    seen, groups = States(), {location_group(job.location.uid, ALL)}
     changed(seen, groups)
     job.location.delete()
     assert [changed(seen, groups), changed(seen, groups)] == [groups, set()]
 
 
-@pytest.mark.parametrize("group", [location_group(UUID(int=1)), share_group(1)])
+@pytest.mark.parametrize("group", [location_group(UUID(int=1), ALL), share_group(1)])
 def test_a_row_that_was_deleted_before_the_first_round_closes_the_socket(group: str) -> None:
     seen, feed = States(), RowsFeed(group)
     assert [changed(seen, {group}), changed(seen, {group})] == [{group}, set()]
@@ -35,7 +36,7 @@ def test_a_row_that_was_deleted_before_the_first_round_closes_the_socket(group: 
 
 
 def test_a_page_that_joins_others_receives_no_bar_twice(job: Job) -> None:
-    first, second = (RowsFeed(location_group(job.location.uid)) for _page in range(2))
+    first, second = (RowsFeed(location_group(job.location.uid, ALL)) for _page in range(2))
     assert f'data-job-bar="{job.pk}"' in (first.next_message() or "")
     assert f'data-job-bar="{job.pk}"' in (second.next_message() or "")
     new = Job.objects.create(kind="fork", location=job.location, branch="new")

@@ -30,10 +30,12 @@ class CollectionItemQuerySet(VisibleQuerySet["CollectionItem"]):
     """Queries for items of collections."""
 
     def condition(self, access: Access, level: int) -> Q:
-        """Those of a location on which the person has the level, and their own of other installations."""
-        here = Location._base_manager.filter(uid=OuterRef("location_uid"))
-        elsewhere = Q(made_by=access.user) & ~Q(Exists(here))
-        return Q(location_uid__in=visible_rows(Location, access, level).values("uid")) | elsewhere
+        """Those of a location on which the person has the level, and their own.
+
+        Their own may be imported. Whether it is shown must not depend on whether such a location is here.
+        """
+        here = Q(location_uid__in=visible_rows(Location, access, level).values("uid"))
+        return here | Q(made_by=access.user)
 
 
 class Collection(models.Model):

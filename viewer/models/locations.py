@@ -18,15 +18,28 @@ from django.utils.translation import gettext_lazy as _
 from viewer.messages.message import UserMessage
 from viewer.models.columns import UserMessageField, uuid_of
 from viewer.models.hosts import Host, HostQuerySet, Pool
-from viewer.models.roles import Access, VisibleManager, VisibleQuerySet, roles_of, visible_rows
+from viewer.models.roles import (
+    Access,
+    Level,
+    VisibleManager,
+    VisibleQuerySet,
+    roles_of,
+    unrestricted,
+    visible_rows,
+)
 
 
 class ProjectQuerySet(VisibleQuerySet["Project"]):
     """Queries for projects."""
 
     def condition(self, access: Access, level: int) -> Q:
-        """Those of a location on which the person has the level."""
-        return Q(Exists(visible_rows(Location, access, level).filter(project=OuterRef("pk"))))
+        """Those of a location on which the person has the level. An admin has it on all of them."""
+        visible = visible_rows(Location, access, level)
+        found = Q(Exists(visible.filter(project=OuterRef("pk"))))
+        if level >= Level.ADMIN:
+            others = Location._base_manager.exclude(pk__in=visible.values("pk"))
+            found &= ~Q(Exists(others.filter(project=OuterRef("pk"))))
+        return found
 
     def here(self) -> ProjectQuerySet:
         """Projects of this machine."""
@@ -326,10 +339,10 @@ class Location(models.Model):
     def taken_branches(self) -> set[str]:
         """The branch names in use: those of checkpoints, and those of unfinished jobs."""
         written = self.checkpoints.order_by().values_list("branch", "recorded_branch").distinct()
-        return {
-            *(name for names in written for name in names if name),
-            *self.jobs.unfinished().order_by().values_list("branch", flat=True),
-        }
+        # Also by jobs from checkpoints that the sender of the request does not see.
+        with unrestricted():
+            unfinished = self.jobs.unfinished().order_by().values_list("branch", flat=True)
+        return {*(name for names in written for name in names if name), *unfinished}
 
     @property
     def with_same_project(self) -> LocationQuerySet:

@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.functional import SimpleLazyObject
 
-from viewer.models import Access, Checkpoint, Job, Level, Location, Right, Run, Sweep, access_of
+from viewer.models import Access, Checkpoint, Job, Level, Location, Project, Right, Run, Sweep, access_of
 from viewer.models.roles import present_access, require_level, restricted_to, visible_rows
 from viewer.records.audit import acting
 
@@ -105,6 +105,12 @@ def may_run_at(location: int) -> bool:
     """Whether the sender of the present request may start runs on a location."""
     access = present_access()
     return access is None or access.level_at(location) >= Right.RUN.level
+
+
+def require_project(project: Project | None) -> None:
+    """Raise PermissionDenied if the present request may not change a project, which another team may use."""
+    if project and not Project.objects.filter(pk=project.pk).exists():
+        raise PermissionDenied
 
 
 def can_share(user: Any, location: int | None = None) -> bool:

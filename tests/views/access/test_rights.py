@@ -7,7 +7,7 @@ from django.core.management.base import CommandError
 from django.test import Client
 from django.urls import reverse
 
-from viewer.models import Checkpoint, Job, Location, Run
+from viewer.models import Access, Checkpoint, Job, Level, Location, Run
 from viewer.records.permissions import can_run
 from viewer.web.live.feeds import RowsFeed, location_group
 from viewer.web.live.job_feed import JobFeed
@@ -69,6 +69,8 @@ def test_open_pages_of_read_only_users_receive_no_buttons(location: Location) ->
     )
     for allowed in (False, True, False):
         whole = JobFeed(job.pk, after=0, whole=True, can_run=allowed).next_message()
-        bar = RowsFeed(location_group(location.uid), can_run=allowed).next_message()
+        bar = RowsFeed(
+            location_group(location.uid, Access(everywhere=Level.VIEWER)), can_run=allowed
+        ).next_message()
         for message in (whole, bar):
             assert (reverse("job-cancel", args=[job.pk]) in (message or "")) == allowed

@@ -112,7 +112,7 @@ class PageConsumer(AsyncWebsocketConsumer):
         can_run = access.level_at(location) >= Right.RUN.level
         if self.shows == "location":
             shown = frozenset(self.query_parameter("shown").split(","))
-            return RowsFeed(location_group(address["uid"]), can_run, shown)
+            return RowsFeed(location_group(address["uid"], access), can_run, shown)
         after, show = number_in(self.query_parameter("after")) or 0, self.query_parameter("show")
         return JobFeed(address["pk"], after, show == "page", can_run, show == "call")
 

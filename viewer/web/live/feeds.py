@@ -56,8 +56,8 @@ def home_state() -> HomeState:
     return HomeState(revision, jobs["all"], jobs["under_way"], jobs["ended"], waiting, jobs["cancelling"])
 
 
-# What pages show is named by a group: ``home`` or, for people who see only some locations, ``home.<user>``,
-# ``location.<uid>`` or ``share.<pk>``.
+# What pages show is named by a group: ``home``, ``location.<uid>`` or ``share.<pk>``. People who see only
+# some locations have their own: ``home.<user>`` and ``location.<uid>.<user>``.
 
 
 def home_group(access: Access) -> str:
@@ -65,9 +65,12 @@ def home_group(access: Access) -> str:
     return HOME if access.everywhere else f"{HOME}.{access.user}"
 
 
-def location_group(uid: UUID) -> str:
-    """Return the group of the pages of this location."""
-    return f"location.{uid}"
+def location_group(uid: UUID, access: Access) -> str:
+    """Return the group of the pages of this location, of people with this access.
+
+    Some do not see jobs that write there from a checkpoint of another location.
+    """
+    return f"location.{uid}" if access.everywhere else f"location.{uid}.{access.user}"
 
 
 def share_group(pk: int) -> str:
@@ -85,11 +88,12 @@ def states_of_groups(groups: Collection[str]) -> States:
             with _seen_by(group.partition(".")[2]):
                 states[group] = home_state()
     if keys["location"]:
-        shown = Location.objects.filter(uid__in=keys["location"]).annotate(
+        shown = Location.objects.filter(uid__in=[key.partition(".")[0] for key in keys["location"]]).annotate(
             made=Count("jobs"), ended=Count("jobs", filter=Q(jobs__status__in=Job.ENDED))
         )
-        for uid, *state in shown.values_list("uid", "revision", "made", "ended"):
-            states[location_group(uid)] = tuple(state)
+        rows = shown.values_list("uid", "revision", "made", "ended")
+        found = {str(uid): tuple(state) for uid, *state in rows}
+        states |= {f"location.{key}": found.get(key.partition(".")[0]) for key in keys["location"]}
     return states | {f"share.{pk}": state for pk, state in states_of(keys["share"]).items()}
 
 
@@ -127,14 +131,16 @@ def _home(user: str) -> Rows:
     return Rows(state, "live/_home_revision.html", {"state": state})
 
 
-def _location(uid: str) -> Rows | None:
-    location = Location.objects.filter(uid=uid).first()
-    if location is None:
-        return None
-    ended = Job.objects.ended().filter(location=location).count()
-    unfinished = Job.objects.unfinished().filter(location=location).select_related("run", "location")
+def _location(key: str) -> Rows | None:
+    uid, _dot, user = key.partition(".")
+    with _seen_by(user):
+        location = Location.objects.filter(uid=uid).first()
+        if location is None:
+            return None
+        ended = Job.objects.ended().filter(location=location).count()
+        unfinished = Job.objects.unfinished().filter(location=location).select_related("run", "location")
+        jobs = list(unfinished.order_by("created_at"))
     context = {"location": location, "ended": ended}
-    jobs = list(unfinished.order_by("created_at"))
     return Rows((location.revision, ended), "live/_location_update.html", context, jobs)
 
 

@@ -44,7 +44,7 @@ from viewer.presentation.run_list import run_list
 from viewer.records.audit import Action, Audited, record
 from viewer.records.hosts import PoolRefused, change_pool, chosen_host
 from viewer.records.locations import deletes_threads, has_threads, is_indexed, keeps_files, removal_blocker
-from viewer.records.permissions import requires
+from viewer.records.permissions import require_project, requires
 from viewer.web.forms.locations import LocationForm, RulesForm, allowed_folders
 from viewer.web.login_links import number_in
 
@@ -161,7 +161,8 @@ def change(request: HttpRequest, uid: UUID) -> HttpResponse:
 @require_POST
 def share(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Put a location, with its project, into a pool of its host, or into none."""
-    location = get_object_or_404(Location.objects.select_related("host"), uid=uid)
+    location = get_object_or_404(Location.objects.select_related("host", "project"), uid=uid)
+    require_project(location.project)
     key = request.POST.get("pool", "")
     pool = get_object_or_404(location.host.pools, pk=number_in(key)) if key else None
     try:

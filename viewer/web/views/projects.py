@@ -4,7 +4,6 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -32,7 +31,7 @@ from viewer.models import Location, Project, Right
 from viewer.models.roles import unrestricted
 from viewer.records.annotations import has_changed, mark_of
 from viewer.records.audit import Action, Audited, record
-from viewer.records.permissions import requires
+from viewer.records.permissions import require_project, requires
 from viewer.web.forms.locations import ProjectForm, initial_of
 from viewer.web.forms.options import DailyLimitsForm
 from viewer.web.views.server import limits_of_project
@@ -69,6 +68,7 @@ def limits(request: HttpRequest, uid: UUID) -> HttpResponse:
     project = location.project
     if project is None:
         raise Http404
+    require_project(project)
     form = DailyLimitsForm(request.POST, stored=project.limits)
     if not form.is_valid():
         proposed = ask(ProposeProject(location.path, location.engine), host=location.host_id)
@@ -201,11 +201,14 @@ def _confirm(location: Location, form: ProjectForm, request: HttpRequest) -> Pro
     values = dict(form.cleaned_data)
     folder = values.pop("folder")
     at = {"host_id": location.host_id, "folder": folder}
+    file = values["environment_file"]
     with unrestricted():
         known = Project.objects.filter(**at).first()
-    if known and not Project.objects.filter(pk=known.pk).exists():
-        # It is another team's, with their keys.
-        raise PermissionDenied
+        used = Project.objects.filter(host=location.host_id).exclude(locations=None)
+        same_keys = list(used.filter(environment_file=file)) if file else []
+    for one in (known, *same_keys):
+        # It may be another team's, with their keys.
+        require_project(one)
     project = known or Project(**at)
     project.change(**values)
     project.confirm(request.user)

@@ -4,7 +4,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
@@ -73,7 +73,11 @@ def give_role(request: HttpRequest) -> HttpResponse:
         return redirect("roles")
     sent = form.cleaned_data
     path, is_team = sent["location"].strip(), sent["holder"] == "team"
-    location = Location.objects.filter(path=path).first() if path else None
+    found = list(_at(path)[:2]) if path else []
+    if len(found) > 1:
+        messages.error(request, _("Several hosts have %(path)s. Write HOST:PATH.") % {"path": path})
+        return redirect("roles")
+    location = found[0] if found else None
     if location is None and (path or not is_admin):
         messages.error(request, _("There is no location %(path)s.") % {"path": path})
         return redirect("roles")
@@ -89,6 +93,12 @@ def give_role(request: HttpRequest) -> HttpResponse:
     give(holder, Level(sent["level"]), location)
     messages.success(request, _("Saved."))
     return redirect("roles")
+
+
+def _at(text: str) -> QuerySet[Location]:
+    """The locations that a path or HOST:PATH names."""
+    host, _colon, path = text.partition(":")
+    return Location.objects.filter(Q(path=text) | Q(host__name=host, path=path))
 
 
 def _known(name: str) -> User:
