@@ -271,10 +271,10 @@ while not result and time.monotonic() < ends:
 
 def fill_disk(filler: Path) -> None:
     """Write to this file until no space is left on its disk."""
-    with open(filler, "wb") as file, suppress(OSError):
+    # Without a buffer, closing the file writes nothing.
+    with open(filler, "wb", buffering=0) as file, suppress(OSError):
         while True:
             file.write(bytes(64 * 1024))
-            file.flush()
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """A dry run of a graph whose model answers come from its record: no model is called."""
 
+import _socket
 import socket
 from typing import Any
 
@@ -137,5 +138,15 @@ def test_only_forklines_own_connection_to_a_store_is_allowed() -> None:
     with replaced([]):
         with own_connection():
             assert socket.getaddrinfo("localhost", 80)
-        with pytest.raises(ConnectionRefusedError):
-            socket.getaddrinfo("localhost", 80)
+        raw = _socket.socket()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
+            for connect in (
+                lambda: socket.getaddrinfo("localhost", 80),
+                lambda: socket.gethostbyname("localhost"),
+                lambda: raw.connect(("127.0.0.1", 9)),
+                lambda: found.sendto(b"", ("127.0.0.1", 9)),
+                lambda: found.sendmsg([b""], [], 0, ("127.0.0.1", 9)),
+            ):
+                with pytest.raises(ConnectionRefusedError):
+                    connect()
+    assert socket.getaddrinfo("localhost", 80)

@@ -32,7 +32,15 @@ Replacements = list[tuple[type, dict[str, Callable[..., Any] | None]]]
 QUIET = {"CREWAI_DISABLE_TELEMETRY": "true", "CREWAI_TESTING": "true", "CREWAI_TRACING_ENABLED": "false"}
 QUIET |= {"CREWAI_DISABLE_TRACKING": "true", "CREWAI_DISABLE_VERSION_CHECK": "true"}
 QUIET |= {"OTEL_SDK_DISABLED": "true", "LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false"}
+# Audit events of Python's sockets, before an address is looked up or anything is sent to it.
+CONNECTING = frozenset(
+    f"socket.{name}"
+    for name in ("connect", "getaddrinfo", "gethostbyaddr", "gethostbyname", "sendmsg", "sendto")
+)
 _allowed = threading.local()
+# Not empty while connections are refused. An audit hook stays as long as its process.
+_refusals: list[object] = []
+_hooks: list[Callable[..., None]] = []
 
 
 class Record:
@@ -110,10 +118,7 @@ def replaced(replacements: Replacements) -> Iterator[None]:
                 for name, method in methods.items():
                     stack.enter_context(patch.object(cls, name, method, create=True))
             stack.enter_context(patch.object(base, "__init_subclass__", _replaced_later(base, methods)))
-        for name in ("connect", "connect_ex", "sendto"):
-            method = _refusing(getattr(socket.socket, name))
-            stack.enter_context(patch.object(socket.socket, name, method))
-        stack.enter_context(patch.object(socket, "getaddrinfo", _refusing(socket.getaddrinfo)))
+        stack.enter_context(_refused_connections())
         yield
 
 
@@ -131,14 +136,25 @@ def _replaced_later(base: Any, methods: dict[str, Callable[..., Any] | None]) ->
     return classmethod(defined)
 
 
-def _refusing(method: Callable[..., Any]) -> Callable[..., Any]:
-    def refuse(*given: Any, **named: Any) -> Any:
-        if getattr(_allowed, "is_own", False):
-            return method(*given, **named)
-        address = [one for one in given if not isinstance(one, socket.socket)]
-        raise ConnectionRefusedError(f"A run with recorded answers connects to nothing, not to {address!r}.")
+@contextmanager
+def _refused_connections() -> Iterator[None]:
+    """Refuse what Python's sockets would send within the block, whichever class or module asks for it."""
+    _refusals.append(object())
+    if not _hooks:
+        _hooks.append(_refuse)
+        sys.addaudithook(_refuse)
+    try:
+        yield
+    finally:
+        _refusals.pop()
 
-    return refuse
+
+def _refuse(event: str, given: tuple[Any, ...]) -> None:
+    # A message of a connected socket has no address.
+    is_sent = event in CONNECTING and given[-1 if event == "socket.sendmsg" else 0] is not None
+    if is_sent and _refusals and not getattr(_allowed, "is_own", False):
+        address = [one for one in given if not isinstance(one, socket.SocketType)]
+        raise ConnectionRefusedError(f"A run with recorded answers connects to nothing, not to {address!r}.")
 
 
 @contextmanager
