@@ -229,6 +229,13 @@ class CheckpointReader(Protocol[C]):
         """
         return RecordedTools()
 
+    def tools_of_code(self, report: Mapping[str, Any], *, is_edited: bool) -> list[str]:
+        """The tools that a run may call, as the report of a preflight check of its code names them.
+
+        With ``is_edited``, an edited state may lead to any unit. Raises nothing, whatever the report holds.
+        """
+        return []
+
     # Triggers
 
     @property

@@ -42,7 +42,7 @@ from viewer.launching.tools import (
 )
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint, Job, Project
+from viewer.models import Checkpoint, Job, PreflightCheck, Project
 from viewer.records.prices import UNKNOWN, Cost, current_prices
 from viewer.records.tool_calls import recorded_tools
 from viewer.stores.model_calls import ModelUsage, usage_by_model
@@ -203,19 +203,18 @@ def _notes(
 
 
 @dataclass(slots=True, kw_only=True)
-class LaunchPreview(CheckedLaunch):
-    """The preview of a request, whose edits include those that ``again_stale`` adds."""
+class CheckpointPreview(CheckedLaunch):
+    """What happens when runs from a checkpoint call tools and models."""
 
-    request: ForkRequest
-    plan: PlanPreview
-    redacted_parts: list[str] = field(default_factory=list)
+    request: CheckpointRequest
+    # Whether an edited state may lead to any unit.
+    is_edited: bool = False
     recorded: RecordedTools = field(default_factory=RecordedTools)
     answers: RecordedAnswers = field(default_factory=RecordedAnswers)
-    other_host: OtherHostCheck = field(default_factory=OtherHostCheck)
 
     @property
     def tools(self) -> list[ToolView]:
-        """The tools that the run may call, with their recorded calls and what happens to new ones."""
+        """The tools that the runs may call, with their recorded calls and what happens to new ones."""
         return tool_views(self.recorded, self.request)
 
     @property
@@ -225,11 +224,29 @@ class LaunchPreview(CheckedLaunch):
 
     @property
     def options(self) -> Options:
-        """The options that the runner reads, with what happens when it calls tools, and the commit."""
-        chosen = with_calls(super(LaunchPreview, self).options, self.request, self.recorded, self.answers)
+        """The options that each runner reads, with what happens when it calls tools, and the commit."""
+        chosen = with_calls(super(CheckpointPreview, self).options, self.request, self.recorded, self.answers)
         if commit := self.request.commit:
             chosen["commit"] = commit
         return chosen
+
+    def add_findings(self, check: PreflightCheck | None) -> None:
+        """Add the findings, and the tools of the code that they name."""
+        super(CheckpointPreview, self).add_findings(check)
+        if self.findings:
+            engine = engine_of(self.request.contents)
+            others = engine.tools_of_code(self.findings.report, is_edited=self.is_edited)
+            self.recorded = replace(self.recorded, others=[*self.recorded.others, *others])
+
+
+@dataclass(slots=True, kw_only=True)
+class LaunchPreview(CheckpointPreview):
+    """The preview of a request, whose edits include those that ``again_stale`` adds."""
+
+    request: ForkRequest
+    plan: PlanPreview
+    redacted_parts: list[str] = field(default_factory=list)
+    other_host: OtherHostCheck = field(default_factory=OtherHostCheck)
 
     @property
     def needs_preflight(self) -> bool:
@@ -295,6 +312,7 @@ def preview_launch(request: ForkRequest, taken: Collection[str] | None = None) -
     away = away_host(request.project)
     answers = answers_of(request)
     preview = LaunchPreview(request=request, plan=plan, away=away, recorded=recorded, answers=answers)
+    preview.is_edited = is_edited
     preview.checks = source_refusals(request) + answer_refusals(answers)
     preview.other_host = check_other_host(request)
     preview.checks += preview.other_host.refusals

@@ -14,13 +14,11 @@ from django.utils.translation import gettext as _
 
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.engines.plan import plain_steps
-from viewer.engines.recorded_calls import RecordedAnswers
 from viewer.engines.runner_request import Options
-from viewer.engines.tool_calls import RecordedTools
 from viewer.host_requests import JobRefused
-from viewer.launching.findings import CheckedLaunch, find_redacted_parts
+from viewer.launching.findings import find_redacted_parts
 from viewer.launching.options import SCORE, parse_function
-from viewer.launching.preview import source_refusals
+from viewer.launching.preview import CheckpointPreview, source_refusals
 from viewer.launching.refusals import (
     Code,
     LaunchRefused,
@@ -34,15 +32,7 @@ from viewer.launching.refusals import (
 )
 from viewer.launching.requests import ACCEPT_ALL, LaunchOptions, SweepRequest
 from viewer.launching.start import BRANCHES, NO_OPTIONS, check_effects, check_project, refuse_taken, start_job
-from viewer.launching.tools import (
-    ToolView,
-    answer_refusals,
-    answers_of,
-    model_note,
-    new_choices,
-    tool_views,
-    with_calls,
-)
+from viewer.launching.tools import answer_refusals, answers_of, new_choices
 from viewer.launching.values import InvalidValue
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
@@ -103,32 +93,13 @@ def score(
 
 
 @dataclass(slots=True, kw_only=True)
-class SweepPreview(CheckedLaunch):
+class SweepPreview(CheckpointPreview):
     """The variations of a request; none if ``count``, their number, is above the limit."""
 
     request: SweepRequest
+    is_edited: bool = True
     count: int = 0
     variations: list[Variation] = field(default_factory=list)
-    recorded: RecordedTools = field(default_factory=RecordedTools)
-    answers: RecordedAnswers = field(default_factory=RecordedAnswers)
-
-    @property
-    def tools(self) -> list[ToolView]:
-        """The tools that the runs may call, with their recorded calls and what happens to new ones."""
-        return tool_views(self.recorded, self.request)
-
-    @property
-    def model_note(self) -> str:
-        """What happens instead of model calls; empty if models are called."""
-        return model_note(self.request, self.answers)
-
-    @property
-    def options(self) -> Options:
-        """The options that each runner reads, with what happens when it calls tools, and the commit."""
-        chosen = with_calls(super(SweepPreview, self).options, self.request, self.recorded, self.answers)
-        if commit := self.request.commit:
-            chosen["commit"] = commit
-        return chosen
 
     @property
     def needs_preflight(self) -> bool:
@@ -180,7 +151,7 @@ def preview_sweep(request: SweepRequest) -> SweepPreview:
     else:
         preview.variations = list(variations_of(request))
         steps = [step for one in preview.variations for step in one.plan.steps]
-        preview.recorded = recorded_tools(request.checkpoint, steps, is_edited=True)
+        preview.recorded = recorded_tools(request.checkpoint, steps, is_edited=preview.is_edited)
         preview.checks += _variation_refusals(request, preview.variations)
     if request.score:
         preview.checks += function_refusals(request.score)

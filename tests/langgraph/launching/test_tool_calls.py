@@ -15,14 +15,15 @@ from tests.langgraph.conftest import opened
 from tests.terminal import Terminal
 from viewer.engines.langgraph.contents import contents_of
 from viewer.engines.langgraph.tool_calls import recorded_tools as langgraph_tools
-from viewer.engines.plan import Action, Reason, Step
+from viewer.engines.langgraph.tool_calls import tools_of_code
+from viewer.engines.plan import Action, Edits, Reason, Step
 from viewer.engines.recorded_calls import RecordedAnswers
 from viewer.engines.spans import SpanSource
 from viewer.engines.tool_calls import ModelChoice, RecordedTools, ToolChoice
 from viewer.launching.preview import LaunchPreview, preview_launch
 from viewer.launching.requests import ForkRequest
 from viewer.launching.tools import MAX_CALLS
-from viewer.models import Checkpoint, Location, Project, Run
+from viewer.models import Checkpoint, Location, PreflightCheck, Project, Run
 from viewer.records.bodies import stored_contents
 from viewer.records.tool_calls import recorded_tools
 from viewer.redaction import MARKER
@@ -117,6 +118,28 @@ def test_a_tool_of_another_project_is_not_declared(agent: Run, settings: Any) ->
     settings.READ_ONLY_TOOLS = ["other:weather", "", ":", "news:"]
     (view,) = preview(at(agent, 0)).tools
     assert view.choice is ToolChoice.ASK
+
+
+@pytest.mark.parametrize(("state", "others"), [(None, ["tide"]), ({"messages": []}, ["tide", "book"])])
+def test_a_tool_of_the_code_without_a_record_may_be_called(agent: Run, state: Any, others: list[str]) -> None:
+    row = at(agent, 0)
+    nodes = [("agent", ["weather", "tide"], True), ("before", ["book"], False)]
+    tools = [{"node": node, "tools": names, "may_run": may_run} for node, names, may_run in nodes]
+    shown = preview(row, edits=Edits(state=state))
+    options = shown.options["tools"]
+    assert [view.tool for view in shown.tools] == ["weather"]
+    shown.add_findings(PreflightCheck(checkpoint=row, status="done", report={"tools": tools}))
+    assert shown.options["tools"] == options
+    weather, *rest = shown.tools
+    assert len(weather.calls) == 1 and weather.choice is ToolChoice.ASK
+    assert [(view.tool, view.calls, view.choice) for view in rest] == [
+        (tool, [], ToolChoice.CALL) for tool in others
+    ]
+
+
+@pytest.mark.parametrize("tools", [None, 3, [3], {"tools": ["book"]}, [{"tools": 3, "may_run": True}]])
+def test_a_report_with_unknown_tools_names_none(tools: Any) -> None:
+    assert tools_of_code({"tools": tools}, is_edited=True) == []
 
 
 def test_answers_that_are_redacted_or_too_many_are_not_used(agent: Run, monkeypatch: Any) -> None:

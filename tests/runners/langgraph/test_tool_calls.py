@@ -135,3 +135,11 @@ def test_a_node_that_calls_a_tool_by_hand_is_decided_about(graphs: Graphs) -> No
     ended = graphs.completed(fork)
     assert ended.end["result"] == "Sent to ada: Lunch"
     assert "send_mail" not in graphs.nodes()
+
+
+def test_a_preflight_check_names_the_tools_of_nodes_and_says_which_may_run(graphs: Graphs) -> None:
+    graphs.completed(request(graphs, "run", graph="agents:booking", inputs={"messages": ["Oslo"]}))
+    for at, booked in ((1, True), (2, False)):
+        (event,) = graphs.run(request(graphs, "preflight", at, graph="agents:booking")).of("preflight")
+        found = {one["node"]: (one["tools"], one["may_run"]) for one in event["report"]["tools"]}
+        assert found == {"book": (["tide"], booked), "agent": (["weather"], True)}

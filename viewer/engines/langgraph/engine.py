@@ -20,7 +20,7 @@ from viewer.engines.langgraph.recorded_calls import recorded_calls
 from viewer.engines.langgraph.script import recorded_run, script
 from viewer.engines.langgraph.spans import spans
 from viewer.engines.langgraph.tabs import ORDER, TABS, info, info_lines, is_tab_empty, tab_context
-from viewer.engines.langgraph.tool_calls import recorded_tools
+from viewer.engines.langgraph.tool_calls import recorded_tools, tools_of_code
 from viewer.engines.protocol import Engine
 
 RUNNERS = Path(__file__).resolve().parents[2] / "runners"
@@ -58,6 +58,7 @@ class LangGraph(Engine[Contents]):
     spans = staticmethod(spans)
     recorded_calls = staticmethod(recorded_calls)
     recorded_tools = staticmethod(recorded_tools)
+    tools_of_code = staticmethod(tools_of_code)
     info_lines = staticmethod(info_lines)
     info = staticmethod(info)
     search_texts = staticmethod(search_texts)

@@ -1,9 +1,11 @@
 """The tool calls that the messages of a thread record."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from viewer.engines.langgraph.channels import ChatMessage, ToolCall, messages_in
 from viewer.engines.langgraph.contents import Contents, Task
+from viewer.engines.langgraph.super_steps import mapping, sequence
 from viewer.engines.plan import Action, Step
 from viewer.engines.spans import Sources, SpanSource
 from viewer.engines.tool_calls import RecordedToolCall, RecordedTools
@@ -61,6 +63,13 @@ def _repeated(sources: Sources, keeps_finished: bool, is_edited: bool) -> list[S
         if is_own or (ids.intersection(map(str, called_from.values())) and not is_left):
             found.append(one)
     return found
+
+
+def tools_of_code(report: Mapping[str, Any], *, is_edited: bool) -> list[str]:
+    """The tools of the nodes that may run, in the report of a preflight check."""
+    nodes = [mapping(one) for one in sequence(report.get("tools"))]
+    running = [one for one in nodes if is_edited or one.get("may_run")]
+    return [str(name) for one in running for name in sequence(one.get("tools"))]
 
 
 def _in_state(contents: Contents) -> tuple[set[str], dict[str, ToolCall]]:

@@ -339,6 +339,7 @@ def delete_stale_checks() -> None:
 # blocks              why the run cannot start, as messages (viewer/messages/message.py)
 # notes               what (such as unwritten), detail
 # next                the nodes that a graph runs next; also nodes (all of them)
+# tools               node, tools (their names) and may_run (after ``next``) of a graph's nodes with tools
 # next_by_node        for kind ``next``: node, next, after (edited channels as texts) and error
 # channels            name, type (of a JSON schema) and reducer (empty if none) of a graph's channels
 # configurable        name, type and default of each value that a graph's config has; also context

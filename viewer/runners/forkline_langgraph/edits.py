@@ -180,6 +180,24 @@ def _edges_of(builder: Any, nodes: Iterable[str]) -> Edges:
     return Edges(frozenset(fixed | joins), frozenset(conditional), is_open, frozenset(commands), bool(joins))
 
 
+def may_run_from(graph: Any, nodes: Iterable[str]) -> set[str]:
+    """Return these nodes and all that edges lead to from them; every node if an edge may lead anywhere."""
+    everything = set(nodes_of(graph))
+    if not _is_state_graph(graph):
+        return everything
+    reached, waiting = set[str](), set(nodes)
+    while waiting:
+        node = waiting.pop()
+        reached.add(node)
+        edges = _edges_of(graph.builder, [node])
+        following = edges.fixed | edges.conditional | edges.commands
+        if edges.open or not following:
+            # A node without edges may choose what follows, with a command that it does not declare.
+            return everything
+        waiting |= following - reached - {END}
+    return reached
+
+
 def _always_next(builder: Any, edges: Edges) -> set[str]:
     """Return the nodes that run right after a node with these edges, whatever the state is."""
     waiting = {end for _starts, end in builder.waiting_edges}

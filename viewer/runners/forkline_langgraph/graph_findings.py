@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
+import itertools
 import json
 import sqlite3
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
 
 from forkline_langgraph import checkpoints, edits, running, savers, scratch_store
 from forkline_langgraph.entry_points import RESERVED
 from forkline_langgraph.events import shown
 from forkline_langgraph.running import Running, units_of
-from forkline_runner.findings import MAX_NAMES
+from forkline_runner.findings import MAX_NAMES, is_in_project
 from forkline_runner.messages import Refused
 from forkline_runner.reporting import shortened
 
@@ -205,6 +211,82 @@ def _default_of(schema: Any, name: str) -> tuple[bool, Any]:
     except (TypeError, ValueError):
         return False, None
     return is_short, value if is_short else None
+
+
+# Maximum tools of a graph, and values of a node that are searched for them.
+MAX_TOOLS, MAX_VALUES = 200, 2000
+
+
+def tools_by_node(graph: Any, following: Sequence[str]) -> list[Found]:
+    """Return the names of the tools that each node holds, and whether it may run after ``following``.
+
+    A tool counts for the first node that may run and holds it.
+    """
+    may_run = edits.may_run_from(graph, following)
+    node_of_tool: dict[str, str] = {}
+    for node in sorted(edits.nodes_of(graph), key=lambda node: node not in may_run):
+        for name in _tools_in(graph.nodes[node]):
+            node_of_tool.setdefault(name, node)
+    found: dict[str, Found] = {}
+    for name, node in list(node_of_tool.items())[:MAX_TOOLS]:
+        new = {"node": node[:MAX_NAME], "tools": [], "may_run": node in may_run}
+        found.setdefault(node, new)["tools"].append(name)
+    return list(found.values())
+
+
+def _tools_in(node: Any) -> list[str]:
+    """Return the names of the tools in a node: in its own runnables, subgraphs and functions."""
+    names: dict[str, None] = {}
+    waiting, seen = deque([node]), dict[int, Any]()
+    while waiting and len(seen) < MAX_VALUES:
+        value = waiting.popleft()
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        # Reading may call code of the project's objects, which may raise anything.
+        with suppress(Exception):
+            if not isinstance(value, BaseTool):
+                waiting.extend(itertools.islice(_parts_of(value), MAX_VALUES))
+            elif len(value.name) <= MAX_NAME:
+                names[value.name] = None
+    return list(names)
+
+
+def _parts_of(value: Any) -> Iterable[Any]:
+    """Return what a runnable, a function or a collection consists of; empty for any other value."""
+    if isinstance(value, dict):
+        return value.values()
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return value
+    if isinstance(value, functools.partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    if inspect.ismethod(value):
+        return [value.__self__, value.__func__]
+    if inspect.isfunction(value):
+        used = _used_by(value)
+        return [one for one in used if not inspect.isfunction(one) or is_in_project(one.__module__)]
+    attributes = getattr(value, "__dict__", {})
+    if "bound" in attributes:
+        return [value.bound]
+    is_runnable = not isinstance(value, type) and (isinstance(value, Runnable) or callable(value))
+    return attributes.values() if is_runnable else ()
+
+
+def _used_by(function: types.FunctionType) -> Iterator[Any]:
+    """Yield the values of outer names that a function uses, and those of the modules that it uses."""
+    names, waiting = set[str](), [function.__code__]
+    while waiting:
+        code = waiting.pop()
+        names.update(code.co_names)
+        waiting += [one for one in code.co_consts if isinstance(one, types.CodeType)]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):
+            # The name of an empty cell has no value yet.
+            yield cell.cell_contents
+    for value in [function.__globals__[name] for name in sorted(names & function.__globals__.keys())]:
+        if isinstance(value, types.ModuleType):
+            yield from [vars(value)[name] for name in sorted(names & vars(value).keys())]
+        yield value
 
 
 MAX_EDITED_NODES = 60

@@ -153,6 +153,8 @@ def _check_fork(
         with checkpoints.opened(checkpoints.path_of(request), scratch) as source:
             copied = source, scratch, address, loadable
             report["next"] = graph_findings.next_nodes(graph, *copied)
+            if request["kind"] == "preflight":
+                report["tools"] = graph_findings.tools_by_node(graph, report["next"])
             if request["kind"] == "next":
                 if namespace:
                     raise Refused("langgraph.next_of_subgraph")

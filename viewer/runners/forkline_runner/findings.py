@@ -78,10 +78,11 @@ def recorded_imports(report: Report) -> Iterator[None]:
     try:
         yield
     finally:
-        report["imports"] += [name for name in set(sys.modules) - known if _is_in_project(name)]
+        report["imports"] += [name for name in set(sys.modules) - known if is_in_project(name)]
 
 
-def _is_in_project(name: str) -> bool:
+def is_in_project(name: str) -> bool:
+    """Return whether this imported module is one of the project."""
     file = getattr(sys.modules.get(name), "__file__", None)
     return bool(file) and project.is_in_project(Path(str(file)))
 

@@ -8,7 +8,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.tools import tool
-from langgraph.graph import MessagesState, StateGraph
+from langgraph.graph import END, MessagesState, StateGraph
 from models import note
 
 try:
@@ -104,10 +104,20 @@ async def delegate(state: MessagesState) -> dict[str, Any]:
     return {"messages": [AIMessage(f"Says: {found['messages'][-1].content}")]}
 
 
+TOOLS = {"tide": tide}
+
+
+def book(state: MessagesState) -> dict[str, Any]:
+    """Call a tool by its name."""
+    return {"messages": [AIMessage(TOOLS[name].invoke({"town": "Oslo"})) for name in TOOLS]}
+
+
 streaming = StateGraph(MessagesState).add_node(stream).set_entry_point("stream").compile()
 agent = create_agent(FixedModel(), [weather])
 synchronous = create_agent(FixedModel(), [weather_at_once])
 delegating = StateGraph(MessagesState).add_node("delegate", delegate).set_entry_point("delegate").compile()
+booking = StateGraph(MessagesState).add_node("book", book).set_entry_point("book").add_edge("book", "agent")
+booking = booking.add_node("agent", agent).add_edge("agent", END).compile()
 both = create_agent(FixedModel(), [weather, tide])
 # As the adapter of MCP servers has what they declare of their tools.
 reading = create_agent(FixedModel(), [weather.model_copy(update={"metadata": {"readOnlyHint": True}})])
