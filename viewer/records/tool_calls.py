@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from viewer.engines import engine_of
 from viewer.engines.plan import Step
@@ -83,8 +83,8 @@ def _with_called(checkpoints: Sequence[Checkpoint], *, is_newest: bool = False) 
     found, ids = list[Checkpoint](), {one.checkpoint_id for one in checkpoints[: MAX_READ + 1]}
     runs = {one.run_id for one in checkpoints}
     rows = Run.objects.filter(parent__in=runs).exclude(pk__in=runs).order_by("pk")
-    calls = Q(called_from__in=ids) | Q(checkpoints__created_at__gt=checkpoints[0].created_at)
-    called = list(rows.filter(calls).distinct()[: MAX_READ + 1])
+    later = Checkpoint.objects.filter(run=OuterRef("pk"), created_at__gt=checkpoints[0].created_at)
+    called = list(rows.filter(Q(called_from__in=ids) | Exists(later))[: MAX_READ + 1])
     for one in checkpoints:
         found.append(one)
         for run in called:
@@ -94,9 +94,9 @@ def _with_called(checkpoints: Sequence[Checkpoint], *, is_newest: bool = False) 
             inner = run.checkpoints.exclude(state=Checkpoint.State.NO_COPY).order_by("row")
             if is_earlier:
                 inner = inner.filter(created_at__gt=one.created_at)
-            if later := list(inner.select_related("stored_copy")[: MAX_READ + 1]):
-                below = _with_called(later, is_newest=is_newest)
-                found += [row for row in below if not is_newest or row not in later[:-1]]
+            if followed := list(inner.select_related("stored_copy")[: MAX_READ + 1]):
+                below = _with_called(followed, is_newest=is_newest)
+                found += [row for row in below if not is_newest or row not in followed[:-1]]
     return found
 
 

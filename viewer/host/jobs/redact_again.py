@@ -58,7 +58,7 @@ def redact_jobs_again(project: Project) -> None:
         ended = Job.objects.filter(project=project, status__in=Job.ENDED)
         _redact(ended, _JOB, known)
         _redact_branches(ended, known)
-        _redact(Sweep.objects.filter(jobs__in=ended).distinct(), _SWEEP, known)
+        _redact(Sweep.objects.filter(pk__in=ended.values("sweep")), _SWEEP, known)
         _redact(JobEvent.objects.filter(job__in=ended), _EVENT, known)
         _redact(Question.objects.filter(job__in=ended), _QUESTION, known)
         _redact(PreflightCheck.objects.ended().filter(project=project), _PREFLIGHT, known)

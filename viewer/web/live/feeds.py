@@ -133,10 +133,11 @@ def _home(user: str) -> Rows:
 
 def _location(key: str) -> Rows | None:
     uid, _dot, user = key.partition(".")
+    # A role that was taken closes the socket with a code of its own.
+    location = Location.objects.filter(uid=uid).first()
+    if location is None:
+        return None
     with _seen_by(user):
-        location = Location.objects.filter(uid=uid).first()
-        if location is None:
-            return None
         ended = Job.objects.ended().filter(location=location).count()
         unfinished = Job.objects.unfinished().filter(location=location).select_related("run", "location")
         jobs = list(unfinished.order_by("created_at"))
