@@ -13,7 +13,9 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models.functions import Now
+from django.db.models import Value
+from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce, Now
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
@@ -72,7 +74,9 @@ class JobQuerySet(VisibleQuerySet["Job"]):
     def scores_of(self, checkpoints: Collection[int]) -> JobQuerySet:
         """Scores of these checkpoints. Other scores are of a call that one records."""
         scores = self.filter(kind=self.model.Kind.SCORE, checkpoint__in=checkpoints)
-        return scores.exclude(request__has_key="scored_call")
+        # PostgreSQL looks up no keys of a column of the type json, which keeps the order of keys.
+        call = Coalesce(KT("request__scored_call"), Value(""), output_field=models.TextField())
+        return scores.alias(scored_call=call).filter(scored_call="")
 
     def due(self) -> JobQuerySet:
         """Queued jobs without a start time, or whose start time has been marked as due."""
