@@ -3,9 +3,9 @@
 After ``start_as_forks()``, ``subprocess`` has a process fork itself for each program of the checkout that it
 is asked to start: ``manage.py``, a module, or code that calls ``django.setup()``. What depends on the
 environment, or on other settings than those of models, is imported by the fork. The fork is a child of this
-process with its own environment, files and session, as if it had been started. A command that starts further
-programs has a fork of its own for them. Any other program is started as ever, as is one with other variables
-that Python reads when it starts.
+process with its own environment, files and session, as if it had been started. If a command starts further
+programs, it forks for them in the same way. Any other program is started normally, and so is one with other
+variables that Python reads when it starts.
 """
 
 import atexit

@@ -56,6 +56,7 @@ CONFIG = """
     editor = {program}
     askPass = {program}
     alternateRefsCommand = {program}
+    untrackedCache = true
     attributesFile = {outside}/attributes
     excludesFile = {outside}/secret.py
 [alias]
@@ -63,6 +64,10 @@ CONFIG = """
     ls-tree = !{program}
     cat-file = !{program}
     check-ignore = !{program}
+[pager]
+    rev-parse = {program}
+    ls-tree = {program}
+    cat-file = {program}
 [filter "evil"]
     clean = {program}
     smudge = {program}

@@ -5,16 +5,15 @@ order, by what followed the checkpoint; and if a call without a usable answer st
 """
 
 import json
-import os
 import random
 import sys
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from quality.tables import print_heading, print_row
+from quality.fuzz.attempts import print_attempts
 
 # The packages of the runners, as a runner imports them.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer/runners"))
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from forkline_runner.recorded import Message
     from forkline_runner.reporting import Reporter
 
-RUNS, A_TURN, CALLS, THREADS = 8_000, 250, 30, 4
+RUNS, CALLS, THREADS = 8_000, 30, 4
 TEXTS = ("", "x", " x ", "y", "\ud800", "\0", "\u202e\u2028", "é" * 5_000, "[redacted]", '{"a": 1}')
 ROLES, MODELS = ("system", "user", "assistant", "tool", ""), ("", "a", "b")
 ARGUMENTS: tuple[Any, ...] = ({}, {"a": 1}, {"a": [None, {"b": 1.5}]}, {"a": "1"}, "not JSON {")
@@ -44,24 +43,8 @@ class Spool:
 
 def main() -> int:
     """Print a table. Return 1 if a check failed, else 0."""
-    counts, wrong = Counter[str](), list[str]()
-    with ProcessPoolExecutor(os.cpu_count()) as processes:
-        for some, reasons in processes.map(tried, range(0, RUNS, A_TURN)):
-            counts += some
-            wrong += reasons
     kinds = ("same messages", "in order", "stopped")
-    print_heading("recorded answers", "runs", *kinds, "wrong")
-    print_row("of a model, on four threads", RUNS, *(counts[kind] for kind in kinds), len(wrong))
-    print(*wrong[:20], sep="\n")
-    return int(bool(wrong))
-
-
-def tried(first: int) -> tuple[Counter[str], list[str]]:
-    """Try a series of random runs, starting with this seed. Return what happened, and what was wrong."""
-    counts, wrong = Counter[str](), list[str]()
-    for seed in range(first, first + A_TURN):
-        wrong += [f"seed {seed}: {reason}" for reason in try_run(random.Random(seed), counts)]
-    return counts, wrong
+    return print_attempts(try_run, "recorded answers", "of a model, on four threads", "runs", RUNS, kinds)
 
 
 def conversation(chance: random.Random) -> tuple[CallMessage, ...]:

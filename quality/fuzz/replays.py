@@ -5,17 +5,15 @@ answer says so, and no row or request for the next replay has a secret: of the p
 """
 
 import json
-import os
 import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from quality.tables import print_heading, print_row
+from quality.fuzz.attempts import print_attempts
 
 # The packages of the runners, as a runner imports them.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer/runners"))
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.engines.runner_request import Request
 
-CALLS, A_TURN, MAX_EVENT_BYTES = 4_000, 250, 256 * 1024
+CALLS, MAX_EVENT_BYTES = 4_000, 256 * 1024
 # No rule recognises the first one as a secret.
 OF_PROJECT, KEY = "blue whale (north)", "sk-canary0123456789abcdefghij"
 TEXTS = (
@@ -98,24 +96,8 @@ class Model:
 
 def main() -> int:
     """Print a table. Return 1 if a check failed, else 0."""
-    counts, wrong = Counter[str](), list[str]()
-    with ProcessPoolExecutor(os.cpu_count()) as processes:
-        for some, reasons in processes.map(tried, range(0, CALLS, A_TURN)):
-            counts += some
-            wrong += reasons
     kinds = ("answered", "failed", "cut", "with tools")
-    print_heading("replays", "calls", *kinds, "wrong")
-    print_row("of hostile recorded calls", CALLS, *(counts[kind] for kind in kinds), len(wrong))
-    print(*wrong[:20], sep="\n")
-    return int(bool(wrong))
-
-
-def tried(first: int, count: int = A_TURN) -> tuple[Counter[str], list[str]]:
-    """Replay a series of random calls, starting with this seed. Return what happened, and what was wrong."""
-    counts, wrong = Counter[str](), list[str]()
-    for seed in range(first, first + count):
-        wrong += [f"seed {seed}: {reason}" for reason in try_call(random.Random(seed), counts)]
-    return counts, wrong
+    return print_attempts(try_call, "replays", "of hostile recorded calls", "calls", CALLS, kinds)
 
 
 def try_call(chance: random.Random, counts: Counter[str]) -> list[str]:

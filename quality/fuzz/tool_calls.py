@@ -6,17 +6,16 @@ person wrote. Models write the names and arguments of one tool in many ways.
 """
 
 import json
-import os
 import random
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from quality.tables import print_heading, print_row
+from quality.fuzz.attempts import print_attempts
 
 # The packages of the runners, as a runner imports them.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "viewer/runners"))
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from forkline_runner.reporting import Reporter
     from viewer.engines.runner_request import Tools
 
-RUNS, A_TURN, CALLS, THREADS = 20_000, 250, 40, 4
+RUNS, CALLS, THREADS = 20_000, 40, 4
 # Each line is one tool.
 NAMES = (
     ("send_mail", "sendMail", "Send mail", "SEND-MAIL", " send_mail ", "Sénd mail"),
@@ -72,24 +71,8 @@ class Person:
 
 def main() -> int:
     """Print a table. Return 1 if a check failed, else 0."""
-    counts, wrong = Counter[str](), list[str]()
-    with ProcessPoolExecutor(os.cpu_count()) as processes:
-        for some, reasons in processes.map(tried, range(0, RUNS, A_TURN)):
-            counts += some
-            wrong += reasons
     kinds = ("called", "from the record", "refused", "asked")
-    print_heading("tool calls", "runs", *kinds, "wrong")
-    print_row("of four tools, on four threads", RUNS, *(counts[kind] for kind in kinds), len(wrong))
-    print(*wrong[:20], sep="\n")
-    return int(bool(wrong))
-
-
-def tried(first: int) -> tuple[Counter[str], list[str]]:
-    """Try a series of random runs, starting with this seed. Return what happened, and what was wrong."""
-    counts, wrong = Counter[str](), list[str]()
-    for seed in range(first, first + A_TURN):
-        wrong += [f"seed {seed}: {reason}" for reason in try_run(random.Random(seed), counts)]
-    return counts, wrong
+    return print_attempts(try_run, "tool calls", "of four tools, on four threads", "runs", RUNS, kinds)
 
 
 def try_run(chance: random.Random, counts: Counter[str]) -> list[str]:

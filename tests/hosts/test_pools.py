@@ -75,7 +75,7 @@ class Cluster:
             "CHECKPOINT_ROOTS": str(self.root),
             "CANCEL_GRACE_SECONDS": "60",
             "FAKE_ENGINES": "crewai langgraph",
-            # Each machine has loopback addresses of its own, so those of a pool's database are refused.
+            # A pool refuses a database at a loopback address, which is another one on each machine.
             "POSTGRESQL_LOCATIONS": f"agents=host=0.0.0.0 port={failing.port} dbname=agents user={OWNER}",
         }
         self.machines = [

@@ -26,6 +26,7 @@ from viewer.cli.running import pending_document, questions_asked, run_here, wait
 from viewer.engines import engine_of
 from viewer.engines.plan import Step, plain_steps
 from viewer.engines.protocol import Contents, kind_of
+from viewer.launching.calls import tool_document, tool_lines, tool_views
 from viewer.launching.labels import loss_label, step_text
 from viewer.launching.options import (
     ACCEPTANCE,
@@ -42,7 +43,6 @@ from viewer.launching.preview import LaunchPreview, ask_next, in_project, previe
 from viewer.launching.refusals import Code, LaunchRefused, Refusal, copy_refusals, messages_of
 from viewer.launching.requests import ACCEPT_ALL, ForkRequest
 from viewer.launching.start import EffectsRefused, start
-from viewer.launching.tools import tool_document, tool_lines, tool_views
 from viewer.messages.translation import translate
 from viewer.models import AcceptedEffect, Checkpoint, Job, Location, Question
 from viewer.presentation.code import code_changes

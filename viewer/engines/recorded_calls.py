@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from viewer.engines.runner_request import RecordedAnswer
@@ -163,6 +164,14 @@ def answer_in(data: Mapping[str, Any]) -> CallMessage:
             for one in tools
         ),
     )
+
+
+class ModelChoice(StrEnum):
+    """What happens when a run calls a model. ``viewer/launching/labels.py`` has the labels."""
+
+    CALL = "call"  # it is called
+    RECORDED = "recorded"  # the recorded answer to the same messages, or the run stops
+    IN_ORDER = "in-order"  # the recorded answer to the same messages, else the next one, or the run stops
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Recorded calls of tools, and what a person chooses for the tools and the models of a run."""
+"""Recorded calls of tools, and what a person chooses for the tools of a run."""
 
 import re
 import unicodedata
@@ -18,14 +18,6 @@ class ToolChoice(StrEnum):
     ASK = "ask"  # a person is asked each time, and may edit the arguments
     RECORDED = "recorded"  # it is answered with the recorded result, or a person is asked if there is none
     REFUSE = "refuse"  # it is not called, and the run continues with an error
-
-
-class ModelChoice(StrEnum):
-    """What happens when a run calls a model. ``viewer/launching/labels.py`` has the labels."""
-
-    CALL = "call"  # it is called
-    RECORDED = "recorded"  # the recorded answer to the same messages, or the run stops
-    IN_ORDER = "in-order"  # the recorded answer to the same messages, else the next one, or the run stops
 
 
 @dataclass(frozen=True, slots=True)

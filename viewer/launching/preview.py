@@ -16,6 +16,14 @@ from viewer.engines.runner_request import Options
 from viewer.engines.tool_calls import RecordedTools
 from viewer.host_requests import JobRefused, ListNextUnits, ReadSource, ask
 from viewer.launching import labels
+from viewer.launching.calls import (
+    ToolView,
+    answer_refusals,
+    answers_of,
+    model_note,
+    tool_views,
+    with_calls,
+)
 from viewer.launching.findings import CheckedLaunch, digest_of, find_redacted_parts
 from viewer.launching.other_host import OtherHostCheck, check_other_host
 from viewer.launching.refusals import (
@@ -32,19 +40,11 @@ from viewer.launching.refusals import (
     text_refusals,
 )
 from viewer.launching.requests import ACCEPT_ALL, CheckpointRequest, ForkRequest
-from viewer.launching.tools import (
-    ToolView,
-    answer_refusals,
-    answers_of,
-    model_note,
-    tool_views,
-    with_calls,
-)
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, PreflightCheck, Project
 from viewer.records.prices import UNKNOWN, Cost, current_prices
-from viewer.records.tool_calls import recorded_tools
+from viewer.records.recorded_calls import recorded_tools
 from viewer.stores.model_calls import ModelUsage, usage_by_model
 
 # The plan preview: the steps of a fork or resume, its refusals and its estimated cost.

@@ -133,28 +133,23 @@ def _read(items: Sequence[CollectionItem], checkpoint: Checkpoint) -> dict[int, 
     except HostRefusal as error:
         return _refused(items, translate(error), checkpoint)
     calls = {call.name: call for call in calls_in(contents)}
-    lost = [item for item in items if item.part not in calls]
-    found = _refused(lost, _("The checkpoint does not record the call %s."), checkpoint)
+    found = {}
     for item in items:
         if call := calls.get(item.part):
             label = _label(f"{checkpoint.run},", call)
             found[item.pk] = ChosenCall(label, call.name, checkpoint, call, project, entry_point)
+        else:
+            message = _("The checkpoint does not record the call %s.") % shortened(item.part)
+            found |= _refused([item], message, checkpoint)
     return found
 
 
 def _refused(
     items: Sequence[CollectionItem], message: str, checkpoint: Checkpoint | None = None
 ) -> dict[int, ChosenCall]:
-    """The items, which are not replayed because of the message. It may name their part."""
-    return {
-        item.pk: ChosenCall(
-            str(item),
-            item.part,
-            checkpoint,
-            refusals=[Refusal(Code.CHECKPOINT, message.replace("%s", shortened(item.part)))],
-        )
-        for item in items
-    }
+    """The items, which are not replayed because of the message."""
+    refusals = [Refusal(Code.CHECKPOINT, message)]
+    return {item.pk: ChosenCall(str(item), item.part, checkpoint, refusals=refusals) for item in items}
 
 
 def _label(prefix: str, call: RecordedCall) -> str:

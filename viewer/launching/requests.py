@@ -16,9 +16,9 @@ from viewer.engines.editable import NO_SETTINGS, EditableMessage, RunSettings
 from viewer.engines.entry_points import RootKind
 from viewer.engines.plan import Edits
 from viewer.engines.protocol import Contents, Engine, kind_of
-from viewer.engines.recorded_calls import RecordedCall
+from viewer.engines.recorded_calls import ModelChoice, RecordedCall
 from viewer.engines.runner_request import CheckpointSettings, Options
-from viewer.engines.tool_calls import ModelChoice, ToolChoice
+from viewer.engines.tool_calls import ToolChoice
 from viewer.host_requests import HostAway, MatchEntryPoint, Redact, ask
 from viewer.launching.values import as_json
 from viewer.models import Checkpoint, Job, Location, Project, RecordedCode

@@ -13,6 +13,7 @@ from viewer.data_folder.write_ahead_log import clear_log
 from viewer.engines.plan import plain_steps
 from viewer.engines.runner_request import Request
 from viewer.host_requests import CheckProject, JobRefused, ListNewEffects, ask
+from viewer.launching.calls import new_choices
 from viewer.launching.findings import Effects, effects_refusal
 from viewer.launching.preview import LaunchPreview, ask_next
 from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, away_host, plan_changed
@@ -27,7 +28,6 @@ from viewer.launching.requests import (
     kept_edits,
     request_digest,
 )
-from viewer.launching.tools import new_choices
 from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project, Run, accept_effects

@@ -16,6 +16,7 @@ from viewer.data_folder.locks import exclusive_transaction
 from viewer.engines.plan import plain_steps
 from viewer.engines.runner_request import Options
 from viewer.host_requests import JobRefused
+from viewer.launching.calls import answer_refusals, answers_of, new_choices
 from viewer.launching.findings import find_redacted_parts
 from viewer.launching.options import SCORE, parse_function
 from viewer.launching.preview import CheckpointPreview, source_refusals
@@ -32,7 +33,6 @@ from viewer.launching.refusals import (
 )
 from viewer.launching.requests import ACCEPT_ALL, LaunchOptions, SweepRequest
 from viewer.launching.start import BRANCHES, NO_OPTIONS, check_effects, check_project, refuse_taken, start_job
-from viewer.launching.tools import answer_refusals, answers_of, new_choices
 from viewer.launching.values import InvalidValue
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
@@ -40,9 +40,9 @@ from viewer.models import Checkpoint, Collection, Job, Project, Sweep
 from viewer.records.audit import Action, Audited, record
 from viewer.records.prices import UNKNOWN, Cost
 from viewer.records.queue import claimants, enqueue
+from viewer.records.recorded_calls import recorded_tools
 from viewer.records.runner_requests import request_for, request_for_score
 from viewer.records.sweep_scores import SCORE_SECONDS, expected_answer, recorded_key
-from viewer.records.tool_calls import recorded_tools
 
 # Scores checkpoints: calls a function of the project with the contents of each, in a job.
 

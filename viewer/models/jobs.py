@@ -74,7 +74,7 @@ class JobQuerySet(VisibleQuerySet["Job"]):
     def scores_of(self, checkpoints: Collection[int]) -> JobQuerySet:
         """Scores of these checkpoints. Other scores are of a call that one records."""
         scores = self.filter(kind=self.model.Kind.SCORE, checkpoint__in=checkpoints)
-        # PostgreSQL looks up no keys of a column of the type json, which keeps the order of keys.
+        # has_key needs jsonb on PostgreSQL, and these columns are json.
         call = Coalesce(KT("request__scored_call"), Value(""), output_field=models.TextField())
         return scores.alias(scored_call=call).filter(scored_call="")
 

@@ -1,7 +1,7 @@
 """Teams and roles, and which rows a person may see.
 
-Within a request, ``Model.objects`` has only the rows that the person may see, so a new query needs no check
-of its own. Outside of a request, such as in a worker or at the terminal, it has all rows.
+Within a request, ``Model.objects`` returns only the rows that the person may see, so a new query needs no
+further check. Elsewhere, such as in a worker or at the terminal, it returns all rows.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ _sight: ContextVar[_Sight | None] = ContextVar("sight", default=None)
 
 @contextmanager
 def restricted_to(find_access: Callable[[], Access], level: int = Level.VIEWER) -> Iterator[None]:
-    """Within the block, ``Model.objects`` has the rows on which a person has this level or a higher one."""
+    """Within the block, ``Model.objects`` returns only rows on which a person has at least this level."""
     token = _sight.set(_Sight(find_access, level))
     try:
         yield
@@ -196,7 +196,7 @@ def restricted_to(find_access: Callable[[], Access], level: int = Level.VIEWER) 
 
 @contextmanager
 def unrestricted() -> Iterator[None]:
-    """Within the block, ``Model.objects`` has all rows, whoever sent the request."""
+    """Within the block, ``Model.objects`` returns all rows, also in a request."""
     token = _sight.set(None)
     try:
         yield
@@ -253,6 +253,6 @@ class VisibleManager(models.Manager[Row]):
 
 
 def visible_rows(model: type[models.Model], access: Access, level: int = Level.VIEWER) -> Any:
-    """Return the rows of a model on which a person has this level, whoever sent the present request."""
+    """Return the rows of a model on which a person, not the sender of the request, has this level."""
     manager = cast(Any, model._default_manager)
     return manager._queryset_class(model).order_by().visible_to(access, level)

@@ -8,11 +8,11 @@ from typing import Any
 
 from viewer.engines import engine_of
 from viewer.engines.plan import Reason
+from viewer.engines.recorded_calls import ModelChoice
 from viewer.engines.reproduction import Reproduction
-from viewer.engines.tool_calls import ModelChoice
+from viewer.launching.calls import model_choice_of
 from viewer.launching.options import CODE, RECORDED
 from viewer.launching.requests import edits_not_kept, edits_to_repeat, models_to_repeat
-from viewer.launching.tools import model_choice_of
 from viewer.models import Job
 
 COMMAND = "forkline"

@@ -36,7 +36,7 @@ class Rule:
 def requires(right: Right, *, everywhere: bool = False) -> Callable[[View], View]:
     """Decorator: declare the right that a view requires. A view without a rule refuses everybody.
 
-    The view reads only rows on which the user has the right: for it, others do not exist.
+    The view reads only rows on which the user has the right. Others do not exist for it.
     """
 
     def marked(view: View) -> View:
@@ -120,7 +120,7 @@ def can_share(user: Any, location: int | None = None) -> bool:
 
 @contextmanager
 def sharing_as(maker: Any) -> Iterator[None]:
-    """Within the block, see what the maker of a share link may share, whoever opens it."""
+    """Within the block, queries return what the maker of a share link may share."""
     actor = acting.get()
     was_through_link = actor and actor.is_through_link
     if actor:

@@ -5,7 +5,8 @@ from typing import Any
 
 from quality.compatibility.rows import row
 from quality.compatibility.sandbox import Sandbox, grown, holds, missing, same
-from tests.engine_runs.runs import Saved, marks, plan_for, request_for, saved_in
+from tests.engine_runs.runs import PRESS, Saved, marks, plan_for, request_for, saved_in
+from tests.jobs.code.repositories import changed_since
 from viewer.engines.crewai.contents import contents_of
 from viewer.engines.crewai.planning import plan_of, units_of
 from viewer.engines.plan import Action, Edits
@@ -166,3 +167,12 @@ def nothing_left(sandbox: Sandbox) -> None:
     new = grown(location, before, start, "try-it")
     same("finished tasks in each checkpoint", [saved.done for saved in new], [4])
     same("result", run.end["result"], start.tasks[3]["output"]["raw"])
+
+
+@row("code", "a fork with the recorded commit")
+def recorded_commit(sandbox: Sandbox) -> None:
+    location, start, before = recorded_after(sandbox, "simple", 2)
+    folder, variables = changed_since(PRESS, sandbox.folder, "press_parts.py")
+    request = request_for(start, location, entry_point=ENTRY_POINT, folder=folder)
+    sandbox.continued(request, "Write Title", **variables)
+    grown(location, before, start, "try-it")

@@ -6,59 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from quality.fuzz.hostile_repositories import CONFIG
 from tests.jobs.code.repositories import committed, git, state_of
 from viewer.host.jobs.code import code_of, difference
 from viewer.host.jobs.git import blob
 from viewer.models import Project, RecordedCode
 
 pytestmark = pytest.mark.django_db
-
-CONFIG = """
-[core]
-    fsmonitor = {program}
-    hooksPath = {hooks}
-    sshCommand = {program}
-    gitProxy = {program}
-    pager = {program}
-    editor = {program}
-    askPass = {program}
-    alternateRefsCommand = {program}
-    untrackedCache = true
-[alias]
-    rev-parse = !{program}
-    ls-tree = !{program}
-    cat-file = !{program}
-    check-ignore = !{program}
-[pager]
-    rev-parse = {program}
-    ls-tree = {program}
-    cat-file = {program}
-[filter "evil"]
-    clean = {program}
-    smudge = {program}
-    process = {program}
-    required = true
-[diff]
-    external = {program}
-[diff "evil"]
-    textconv = {program}
-    command = {program}
-[credential]
-    helper = !{program}
-[gpg]
-    program = {program}
-[log]
-    showSignature = true
-[remote "origin"]
-    url = ext::{program}
-    promisor = true
-    partialclonefilter = blob:none
-    uploadpack = {program}
-[extensions]
-    partialClone = origin
-[protocol]
-    allow = always
-"""
 
 
 @pytest.fixture
@@ -77,7 +31,8 @@ def folder(tmp_path: Path) -> Path:
             (place / name).chmod(0o700)
     (found / ".git" / "info" / "attributes").write_text("* filter=evil diff=evil\n")
     with open(found / ".git" / "config", "a") as config:
-        config.write(CONFIG.format(program=program, hooks=hooks))
+        config.write(CONFIG.format(program=program, outside=tmp_path))
+        config.write("[extensions]\n    partialClone = origin\n")
     return found
 
 

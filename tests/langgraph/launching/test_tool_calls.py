@@ -17,15 +17,15 @@ from viewer.engines.langgraph.contents import contents_of
 from viewer.engines.langgraph.tool_calls import recorded_tools as langgraph_tools
 from viewer.engines.langgraph.tool_calls import tools_of_code
 from viewer.engines.plan import Action, Edits, Reason, Step
-from viewer.engines.recorded_calls import RecordedAnswers
+from viewer.engines.recorded_calls import ModelChoice, RecordedAnswers
 from viewer.engines.spans import SpanSource
-from viewer.engines.tool_calls import ModelChoice, RecordedTools, ToolChoice
+from viewer.engines.tool_calls import RecordedTools, ToolChoice
+from viewer.launching.calls import MAX_CALLS
 from viewer.launching.preview import LaunchPreview, preview_launch
 from viewer.launching.requests import ForkRequest
-from viewer.launching.tools import MAX_CALLS
 from viewer.models import Checkpoint, Location, PreflightCheck, Project, Run
 from viewer.records.bodies import stored_contents
-from viewer.records.tool_calls import recorded_tools
+from viewer.records.recorded_calls import recorded_tools
 from viewer.redaction import MARKER
 
 
@@ -56,6 +56,11 @@ def test_a_recorded_call_has_its_arguments_its_time_and_its_result(agent: Run) -
     (call,) = recorded_tools(at(agent, 0), []).calls
     assert (call.unit, call.arguments, call.result) == ("tools", {"town": "Oslo"}, "sunny in Oslo")
     assert call.at and call.at.date().isoformat() == "2026-11-23"
+
+
+def test_the_calls_of_a_checkpoint_without_a_date_are_found(agent: Run) -> None:
+    agent.checkpoints.update(created_at=None)
+    assert [call.tool for call in recorded_tools(at(agent, 0), []).calls] == ["weather"]
 
 
 def test_a_person_is_asked_about_a_recorded_call_unless_the_person_chose_otherwise(agent: Run) -> None:
@@ -150,7 +155,7 @@ def test_answers_that_are_redacted_or_too_many_are_not_used(agent: Run, monkeypa
     answers = [replaced | {"text": f"key {MARKER}"} for replaced in map(dict, shown.answers.answers)]
     shown.answers = RecordedAnswers(answers)  # type: ignore[arg-type]
     assert [one["text"] for one in shown.options["model_calls"]["recorded"]] == [None, None]
-    monkeypatch.setattr("viewer.launching.tools.MAX_ANSWERS", 3)
+    monkeypatch.setattr("viewer.launching.calls.MAX_ANSWERS", 3)
     assert any("too large" in one.message for one in preview(row, model_calls=ModelChoice.IN_ORDER).checks)
     agent.checkpoints.filter(row=2).update(size=10**9)
     assert any("too large" in one.message for one in preview(row, model_calls=ModelChoice.RECORDED).checks)

@@ -11,7 +11,7 @@ from tests.engine_runs.graphs import Graphs
 from tests.engine_runs.runs import Ended
 from tests.imported import imported_location
 from tests.langgraph.conftest import opened
-from viewer.engines.tool_calls import ModelChoice
+from viewer.engines.recorded_calls import ModelChoice
 from viewer.launching.preview import preview_launch
 from viewer.launching.requests import ForkRequest
 from viewer.records.bodies import stored_contents

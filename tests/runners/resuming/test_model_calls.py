@@ -9,7 +9,7 @@ from tests.engine_runs.checkpoints import after_task
 from tests.engine_runs.runs import request_for
 from tests.imported import imported_location
 from tests.runners.conftest import Engine
-from viewer.engines.tool_calls import ModelChoice
+from viewer.engines.recorded_calls import ModelChoice
 from viewer.launching.preview import preview_launch
 from viewer.launching.requests import ForkRequest
 from viewer.records.bodies import stored_contents

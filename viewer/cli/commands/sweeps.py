@@ -41,6 +41,7 @@ from viewer.launching.bulk import (
     size_error,
     start_bulk,
 )
+from viewer.launching.calls import tool_document, tool_lines, tool_views
 from viewer.launching.labels import step_text
 from viewer.launching.options import (
     ACCEPTANCE,
@@ -62,7 +63,6 @@ from viewer.launching.refusals import Code, LaunchRefused, Refusal
 from viewer.launching.requests import FORKS_AND_RESUMES, SweepRequest, sweep_prefix
 from viewer.launching.start import request_cancel
 from viewer.launching.sweep import SweepPreview, preview_sweep, sweep
-from viewer.launching.tools import tool_document, tool_lines, tool_views
 from viewer.launching.variations import Variation
 from viewer.messages.translation import translate
 from viewer.models import Job, Sweep

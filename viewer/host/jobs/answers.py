@@ -16,7 +16,7 @@ from viewer.host.jobs import (
     prewarm,
     questions,
     retention,
-    savers,
+    sent_stores,
     thread_pruning,
 )
 from viewer.host.jobs.environment import conflict_of, runnable
@@ -32,7 +32,7 @@ from viewer.records.locations import deletes_threads
 @_answer.register
 def _(request: asked.CopyStore) -> bytes:
     checkpoints = Checkpoint.objects.select_related("location__project", "run")
-    return savers.store_to_send(checkpoints.get(pk=request.checkpoint))
+    return sent_stores.store_to_send(checkpoints.get(pk=request.checkpoint))
 
 
 @_answer.register

@@ -29,13 +29,8 @@ from viewer.host.jobs.events import clean_up, redactor_of
 from viewer.host.jobs.files import JobStorage, storage_of
 from viewer.host.jobs.pools import refusal_to_run
 from viewer.host.jobs.processes import RunnerProcess
-from viewer.host.jobs.savers import (
-    copy_from_saver,
-    is_in_saver,
-    sends_store,
-    source_in,
-    store_of_other_host,
-)
+from viewer.host.jobs.savers import copy_from_saver, is_in_saver
+from viewer.host.jobs.sent_stores import sends_store, source_in, store_of_other_host
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import NotConfigured, unredacted_source

@@ -51,21 +51,21 @@ class ModelAnswers(Record):
 @contextmanager
 def recorded_answers(
     request: Request, reporter: Reporter, methods: Callable[[Record], Replacements]
-) -> Iterator[bool]:
+) -> Iterator[None]:
     """Answer all model calls from the record, and connect to nothing, if the request says so.
 
-    The process does so until it ends. Yields whether it does. Raises Refused after the block if a call had no
+    The process does so until it ends. Raises Refused after the block if a call had no
     answer, even if code caught that.
     """
     calls = (request.get("options") or {}).get("model_calls")
     if calls is None:
-        yield False
+        yield
         return
     answers = ModelAnswers(calls, reporter)
     set_keys()
     _until_exit.enter_context(replaced(methods(answers)))
     try:
-        yield True
+        yield
     finally:
         if answers.refused:
             raise answers.refused

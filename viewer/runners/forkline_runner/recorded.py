@@ -17,6 +17,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -38,9 +39,8 @@ CONNECTING = frozenset(
     for name in ("connect", "getaddrinfo", "gethostbyaddr", "gethostbyname", "sendmsg", "sendto")
 )
 _allowed = threading.local()
-# Not empty while connections are refused. An audit hook stays as long as its process.
+# Not empty while connections are refused.
 _refusals: list[object] = []
-_hooks: list[Callable[..., None]] = []
 
 
 class Record:
@@ -139,14 +139,18 @@ def _replaced_later(base: Any, methods: dict[str, Callable[..., Any] | None]) ->
 @contextmanager
 def _refused_connections() -> Iterator[None]:
     """Refuse what Python's sockets would send within the block, whichever class or module asks for it."""
+    _watch_connections()
     _refusals.append(object())
-    if not _hooks:
-        _hooks.append(_refuse)
-        sys.addaudithook(_refuse)
     try:
         yield
     finally:
         _refusals.pop()
+
+
+@cache
+def _watch_connections() -> None:
+    """Have Python report connections, once: an audit hook stays as long as its process."""
+    sys.addaudithook(_refuse)
 
 
 def _refuse(event: str, given: tuple[Any, ...]) -> None:

@@ -14,8 +14,9 @@ from viewer.engines import engine_of
 from viewer.engines.editable import MISSING
 from viewer.engines.entry_points import InputName
 from viewer.engines.protocol import Contents, kind_of
+from viewer.engines.recorded_calls import ModelChoice
 from viewer.engines.runner_request import CheckpointSettings
-from viewer.engines.tool_calls import ModelChoice, ToolChoice
+from viewer.engines.tool_calls import ToolChoice
 from viewer.formats import short_moment
 from viewer.launching import options
 from viewer.launching.labels import MODEL_CHOICES, tool_choice_label

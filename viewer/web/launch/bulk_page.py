@@ -12,7 +12,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from viewer.engines.tool_calls import ModelChoice
+from viewer.engines.recorded_calls import ModelChoice
 from viewer.host_requests import HostRefusal, ImportRun, ask, each_asked_once
 from viewer.launching.bulk import (
     MAX_BYTES,

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.utils.datastructures import MultiValueDict
 
+from viewer.launching.calls import model_choice_of
 from viewer.launching.options import RECORDED
 from viewer.launching.requests import edits_not_kept, edits_to_repeat, models_to_repeat
-from viewer.launching.tools import model_choice_of
 from viewer.launching.values import as_json, text_of
 from viewer.launching.values import kind_of as value_kind_of
 from viewer.models import Job

@@ -133,7 +133,7 @@ def _home(user: str) -> Rows:
 
 def _location(key: str) -> Rows | None:
     uid, _dot, user = key.partition(".")
-    # A role that was taken closes the socket with a code of its own.
+    # If the role was taken, admission closes the socket with RIGHT_CHANGED.
     location = Location.objects.filter(uid=uid).first()
     if location is None:
         return None

@@ -1,5 +1,7 @@
 """Who may do what, and why: the page on which roles are given and taken, and teams are changed."""
 
+from typing import Any
+
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -36,16 +38,42 @@ def _name(text: str) -> str:
 
 
 class RoleForm(forms.Form):
-    """Who gets which role, and where."""
+    """Who gets which role, and where. Only an admin of all locations gives one on all, or to somebody new."""
 
     holder = forms.ChoiceField(choices=[("person", gettext_lazy("Person")), ("team", gettext_lazy("Team"))])
     name = forms.CharField(max_length=150)
     level = forms.TypedChoiceField(choices=Level, coerce=int)
-    # The path of a location; empty for all.
+    # PATH or HOST:PATH of a location; empty for all.
     location = forms.CharField(max_length=1000, required=False)
 
-    def clean_name(self) -> str:
-        return _name(self.cleaned_data["name"])
+    def __init__(self, data: Any, *, is_admin: bool) -> None:
+        super().__init__(data)
+        self.is_admin = is_admin
+
+    def clean_location(self) -> Location | None:
+        text = self.cleaned_data["location"].strip()
+        if not text and self.is_admin:
+            return None
+        host, _colon, path = text.partition(":")
+        found = list(Location.objects.filter(Q(path=text) | Q(host__name=host, path=path))[:2])
+        if len(found) > 1:
+            raise ValidationError(_("Several hosts have %(path)s. Write HOST:PATH.") % {"path": text})
+        if not found:
+            raise ValidationError(_("There is no location %(path)s.") % {"path": text})
+        return found[0]
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or {}
+        if self.errors:
+            return values
+        name, is_team = _name(values["name"]), values["holder"] == "team"
+        if self.is_admin:
+            return values | {"holder": team_named(name) if is_team else account_named(name)}
+        teams, people = Team.objects.filter(name=name), User.objects.filter(username=name, is_active=True)
+        holder = (teams if is_team else people).first()
+        if holder is None:
+            raise ValidationError(_("There is no team or account %(name)s.") % {"name": name})
+        return values | {"holder": holder}
 
 
 @requires(Right.MEMBERS)
@@ -66,43 +94,15 @@ def index(request: HttpRequest) -> HttpResponse:
 @requires(Right.MEMBERS)
 @require_POST
 def give_role(request: HttpRequest) -> HttpResponse:
-    """Give a role. Only an admin of all locations gives one on all, or to somebody new."""
-    form, is_admin = RoleForm(request.POST), may_everywhere(request.user, Right.MEMBERS)
-    if not form.is_valid():
+    """Give a role, or say why not."""
+    form = RoleForm(request.POST, is_admin=may_everywhere(request.user, Right.MEMBERS))
+    if form.is_valid():
+        given = form.cleaned_data
+        give(given["holder"], Level(given["level"]), given["location"])
+        messages.success(request, _("Saved."))
+    else:
         messages.error(request, " ".join(str(one) for errors in form.errors.values() for one in errors))
-        return redirect("roles")
-    sent = form.cleaned_data
-    path, is_team = sent["location"].strip(), sent["holder"] == "team"
-    found = list(_at(path)[:2]) if path else []
-    if len(found) > 1:
-        messages.error(request, _("Several hosts have %(path)s. Write HOST:PATH.") % {"path": path})
-        return redirect("roles")
-    location = found[0] if found else None
-    if location is None and (path or not is_admin):
-        messages.error(request, _("There is no location %(path)s.") % {"path": path})
-        return redirect("roles")
-    try:
-        if is_admin:
-            holder = team_named(sent["name"]) if is_team else account_named(sent["name"])
-        else:
-            holder = Team.objects.get(name=sent["name"]) if is_team else _known(sent["name"])
-    except (ValidationError, Team.DoesNotExist, User.DoesNotExist) as error:
-        unknown = _("There is no team or account %(name)s.") % {"name": sent["name"]}
-        messages.error(request, " ".join(getattr(error, "messages", [unknown])))
-        return redirect("roles")
-    give(holder, Level(sent["level"]), location)
-    messages.success(request, _("Saved."))
     return redirect("roles")
-
-
-def _at(text: str) -> QuerySet[Location]:
-    """The locations that a path or HOST:PATH names."""
-    host, _colon, path = text.partition(":")
-    return Location.objects.filter(Q(path=text) | Q(host__name=host, path=path))
-
-
-def _known(name: str) -> User:
-    return User.objects.get(username=name, is_active=True)
 
 
 @requires(Right.MEMBERS)

@@ -9,16 +9,16 @@ from django.conf import settings
 from django.utils.text import Truncator
 from django.utils.translation import gettext
 
-from viewer.engines.recorded_calls import RecordedAnswers
+from viewer.engines.recorded_calls import ModelChoice, RecordedAnswers
 from viewer.engines.runner_request import ModelCalls, Options, RecordedAnswer, RepeatedCall, Tools
-from viewer.engines.tool_calls import ModelChoice, RecordedToolCall, RecordedTools, ToolChoice, plain_name
+from viewer.engines.tool_calls import RecordedToolCall, RecordedTools, ToolChoice, plain_name
 from viewer.formats import short_moment
 from viewer.launching.labels import tool_choice_label
 from viewer.launching.options import MODEL_CALLS
 from viewer.launching.refusals import Code, Refusal
 from viewer.launching.requests import CheckpointRequest
 from viewer.models import Project
-from viewer.records.tool_calls import recorded_answers
+from viewer.records.recorded_calls import recorded_answers
 from viewer.redaction import MARKER
 
 # Maximum calls, and characters of a result, in the request of a job.
@@ -107,13 +107,13 @@ def _note(is_read_only: bool, default: ToolChoice) -> str:
     return ""
 
 
-def read_only_tools(project: Project | None) -> dict[str, ToolChoice]:
-    """The tools that the setting declares to be read-only for a project: they are called."""
-    found = {}
+def read_only_tools(project: Project | None) -> set[str]:
+    """The plain names of the tools that the setting declares to be read-only for a project."""
+    found = set()
     for text in settings.READ_ONLY_TOOLS:
         name, _mark, tool = text.strip().rpartition(":")
         if plain_name(tool) and (not name or (project and name in (project.name, project.folder))):
-            found[plain_name(tool)] = ToolChoice.CALL
+            found.add(plain_name(tool))
     return found
 
 
@@ -133,7 +133,7 @@ def with_calls(
         usable = [_usable(one, in_order) for one in answers.answers]
         options["model_calls"] = ModelCalls(recorded=usable, in_order=in_order)
     chosen = {**kept_choices(request.project), **new_choices(tool_views(recorded, request))}
-    choices = {**read_only_tools(request.project), **chosen}
+    choices = {**dict.fromkeys(read_only_tools(request.project), ToolChoice.CALL), **chosen}
     calls = [_recorded(call) for call in recorded.calls if call.at is not None]
     is_known = recorded.is_known and len(calls) <= MAX_CALLS
     is_decided = any(choice != ToolChoice.CALL for choice in choices.values())

@@ -83,8 +83,10 @@ def _with_called(checkpoints: Sequence[Checkpoint], *, is_newest: bool = False) 
     found, ids = list[Checkpoint](), {one.checkpoint_id for one in checkpoints[: MAX_READ + 1]}
     runs = {one.run_id for one in checkpoints}
     rows = Run.objects.filter(parent__in=runs).exclude(pk__in=runs).order_by("pk")
-    later = Checkpoint.objects.filter(run=OuterRef("pk"), created_at__gt=checkpoints[0].created_at)
-    called = list(rows.filter(Q(called_from__in=ids) | Exists(later))[: MAX_READ + 1])
+    is_called = Q(called_from__in=ids)
+    if (created_at := checkpoints[0].created_at) is not None:
+        is_called |= Q(Exists(Checkpoint.objects.filter(run=OuterRef("pk"), created_at__gt=created_at)))
+    called = list(rows.filter(is_called)[: MAX_READ + 1])
     for one in checkpoints:
         found.append(one)
         for run in called:
