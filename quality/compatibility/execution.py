@@ -20,7 +20,7 @@ AT_ONCE = 2
 ROOMS = (
     *("crews", "outputs", "components", "crew_features", "task_order", "flows", "flow_results"),
     *("questions", "agents", "new_runs", "declared", "stores", "failures", "tool_calls", "replays"),
-    *("flow_states", "exports", "recorded_commit"),
+    *("flow_states", "exports"),
 )
 
 
