@@ -92,10 +92,12 @@ class RootKind:
     has_run_settings: bool = False
     # How many of the newest checkpoints of a run and of the runs that it called are listed; 0 for all.
     max_listed: int = 0
-    # Its runs read the checkpoint at its location: a stored copy is not enough.
+    # Its runs read the checkpoint at its location: on its own host, a stored copy is not enough.
     needs_source: bool = False
-    # A run on another host gets a copy of what it needs of the store, and is published to this fork target.
+    # A run on another host is published to this fork target.
     target_on_other_host: str = ""
+    # It gets a copy of what it needs of the store, instead of the checkpoint's JSON.
+    sends_store: bool = False
     # Its runs can write to a folder of JSON files.
     writes_folders: bool = True
     # Only the last checkpoint of a run can be resumed.

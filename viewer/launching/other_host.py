@@ -47,11 +47,12 @@ def other_locations(checkpoint: Checkpoint) -> list[Location]:
         project__confirmed_at__isnull=False,
         project__folder__endswith=f"/{own.project.name}",
     )
+    states = Location.StoreKind.STATES
     others = found.exclude(host=own.host_id).select_related("project__host", "host", "pool")
     return [
         one
         for one in others.order_by("host__name", "path")
-        if one.takes_runs
+        if (one.store_kind == states if own.store_kind == states else one.takes_runs)
         and one.project
         and one.project.host_id == one.host_id
         and one.project.name == own.project.name

@@ -217,9 +217,6 @@ CATALOG: dict[str, str] = {
         "The stored copy of the checkpoint is not the one that was chosen. Nothing was started: "
         "fork it again."
     ),
-    "other_host.needs_source": _(
-        "A run of this engine reads the checkpoint at its location, so it can only run on that host."
-    ),
     "other_host.no_copy": _("No copy of this checkpoint is stored, so another host cannot start from it."),
     "other_host.redacted_copy": _(
         "The stored copy of this checkpoint lacks what was redacted, and secrets do not leave their host."

@@ -120,6 +120,7 @@ MESSAGES = {
         "The fork waits for an answer. Answer it before you publish it. Nothing was written."
     ),
     "crewai.flow_exists": _("The store has a flow %(flow)s with other states. Nothing was written."),
+    "crewai.not_published": _("The flow ran, but its states were not published: %(why)s"),
     "crewai.store_not_writable": _("%(path)s cannot be written to. Nothing was written."),
     "crewai.store_write_failed": _("Nothing was written to %(path)s: %(error)s"),
     "crewai.state_fork_needs_newer_version": _(

@@ -50,15 +50,12 @@ def _compressed(checkpoint: Checkpoint) -> tuple[bytes, UserMessage | None]:
 
 
 def copy_to_send(checkpoint: Checkpoint) -> bytes:
-    """The JSON of the stored copy from which another host starts a run. Raises NotReadable.
+    """The JSON from which another host starts a run. Raises NotReadable.
 
-    Nothing may have been redacted in it. If the run gets a copy of the store, it is what the source has.
+    It is that of the stored copy, or what the source has if runs need it. Nothing may have been redacted.
     """
-    kind = kind_of(engine_of(checkpoint.location), checkpoint.entity)
-    if kind.target_on_other_host:
+    if kind_of(engine_of(checkpoint.location), checkpoint.entity).needs_source:
         data = stored_bytes(checkpoint)
-    elif kind.needs_source:
-        raise NotReadable("other_host.needs_source")
     else:
         copy = getattr(checkpoint, "stored_copy", None)
         if copy is None or copy.fingerprint or not copy.has_body:

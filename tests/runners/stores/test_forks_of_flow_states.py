@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from tests.engine_runs import runs as children
 from tests.engine_runs.runs import PRESS
 from tests.flow_states import SCHEMA, add_state
 from tests.real_stores import hashes_below
 from tests.runners.conftest import Engine
+from tests.stores.test_sqlite import opened
+from viewer.stores.packing import Packed
+from viewer.stores.protocol import Entry
 
 
 @pytest.fixture
@@ -72,6 +76,33 @@ def test_a_fork_leaves_every_byte_of_the_store(engine: Engine, store: Path, tmp_
         "20261120T100000_00000001",
         *(one["id"] for one in written[:2]),
     ]
+
+
+def on_another_host(store: Path, folder: Path, rowid: int = 1, **values: Any) -> dict[str, Any]:
+    """The request of the same fork on a host that has another store and a copy of the checkpoint."""
+    copy = folder / "copied.json"
+    with opened(store) as reader:
+        (entry,) = [one for one in reader.entries() if isinstance(one, Entry) and one.key == str(rowid)]
+        (packed,) = reader.read_all([entry], 1)
+        assert isinstance(packed, Packed)
+        copy.write_bytes(zstandard.ZstdDecompressor().decompress(packed.data))
+    source = {"id": f"20261120T100000_{rowid:08x}", "source": str(copy), "stored": True}
+    return request_for(store, checkpoint=source, options={"into": "new-thread"}, **values)
+
+
+def test_a_fork_on_another_host_becomes_a_flow_of_the_store_there(
+    engine: Engine, store: Path, tmp_path: Path
+) -> None:
+    request = on_another_host(store, tmp_path, state={"topic": "wasps"})
+    before = states_in(store)
+    run = engine.completed(request)
+    assert [one["checkpoints"] for one in run.of("published")] == [3]
+    written = states_in(store)
+    assert written[: len(before)] == before
+    assert [(flow, method) for flow, method, _state in written[len(before) :]] == [
+        (request["job"], method) for method in ("first", "second", "third")
+    ]
+    assert written[-1][2]["topic"] == "wasps"
 
 
 def test_a_state_that_is_gone_or_broken_starts_nothing(engine: Engine, store: Path) -> None:

@@ -15,8 +15,11 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
+from tests.flow_states import states_at
+from tests.imported import imported_location
 from tests.jobs.code.repositories import committed
 from tests.jobs.conftest import FAKE_RUNNERS, finished, marks
+from tests.real_stores import hashes_below
 from tests.terminal import Terminal
 from tests.views.forking import CREW, SECRET, checked, create_location, filled, page, stored
 from tests.views.launch.test_many_clicks import clicked
@@ -27,7 +30,7 @@ from viewer.launching.other_host import check_other_host, other_locations
 from viewer.launching.requests import ForkRequest
 from viewer.models import Checkpoint, Host, Job, JobEvent, Location, Pool, Project, Run, StoredCopy
 from viewer.presentation.run_list import attention
-from viewer.records.bodies import stored_contents
+from viewer.records.bodies import body_of, stored_contents
 from viewer.records.hosts import is_away
 from viewer.web.login_links import teammate
 
@@ -163,6 +166,54 @@ def test_a_retry_runs_there_too(runner: Client, checkpoint: Checkpoint, on: Loca
     assert found and found[1] in home
     text = runner.get(found[1]).content.decode()
     assert f'name="on" value="{on.uid}"' in text and "Runs on gpu-2" in text and "accept-code" in text
+
+
+FLOW = """
+from crewai.flow.flow import Flow, listen, start
+from crewai.flow.persistence import SQLiteFlowPersistence, persist
+
+@persist(SQLiteFlowPersistence("states.db"))
+class Desk(Flow[dict]):
+    @start()
+    def choose(self):
+        self.state["chosen"] = self.state["topic"].upper()
+    @listen(choose)
+    def write(self):
+        self.state["written"] = f"On {self.state['chosen']}"
+"""
+
+
+def test_a_flow_state_becomes_a_new_flow_there(
+    terminal: Terminal, transactional_db: None, tmp_path: Path, engine_python: Path
+) -> None:
+    register("gpu-2", 4)
+    locations = []
+    for name in ("here", "there"):
+        folder = tmp_path / name / "newsroom"
+        folder.mkdir(parents=True)
+        (folder / "desk.py").write_text(FLOW)
+        location = imported_location(states_at(folder / "states.db"))
+        location.project = Project(folder=str(folder))
+        location.project.change(interpreter=str(engine_python), environment_file="", entry_points=[])
+        location.project.confirm(None)
+        location.save()
+        locations.append(location)
+    own, on = locations
+    host = Host.objects.create(name="gpu-1", instance="elsewhere", is_up=True, seen_at=Now())
+    Location.objects.filter(pk=own.pk).update(host=host)
+    Project.objects.filter(locations=own).update(host=host)
+    before = hashes_below(Path(own.path).parent)
+    target = f"gpu-1:{own.path}#{own.checkpoints.filter(run__key='first').latest('row').checkpoint_id}"
+    command = ["fork", target, "--entrypoint=desk:Desk", "--on", f"gpu-2:{on.path}", "--accept-code"]
+    job = finished(Job.objects.get(pk=terminal.succeeded(*command, "--state", '{"topic": "wasps"}')["job"]))
+    assert (job.status, job.error) == (Job.Status.SUCCEEDED, None) and hashes_below(
+        Path(own.path).parent
+    ) == before
+    assert job.run and (job.run.location, job.run.key) == (on, str(job.pk))
+    assert [one.subject for one in job.run.checkpoints.order_by("row")] == ["choose", "write"]
+    assert (
+        body_of(job.run.checkpoints.latest("row"))["entities"][0]["checkpoint_state"]["written"] == "On WASPS"
+    )
 
 
 def test_other_code_is_accepted_as_it_was_shown(runner: Client, checkpoint: Checkpoint, on: Location) -> None:

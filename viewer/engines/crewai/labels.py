@@ -90,6 +90,7 @@ FLOW_STATE = RootKind(
     published_name=_("Id of the new flow"),
     published_name_hint=_("The id of its state, by which your program restores it."),
     needs_source=True,
+    target_on_other_host="new-thread",
     resumes_last_only=True,
     resumes_only_answered=True,
     no_steps=_("The flow's source decides what runs."),

@@ -40,6 +40,7 @@ GRAPH = RootKind(
     has_run_settings=True,
     needs_source=True,
     target_on_other_host="new-thread",
+    sends_store=True,
     writes_folders=False,
     resumes_last_only=True,
     always_has_effects=True,

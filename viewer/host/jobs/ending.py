@@ -42,6 +42,11 @@ def link_run(job: Job) -> None:
         location=job.location, checkpoint_id__in=[one for one in reported[:50] if one]
     )
     first = rows.order_by("row").values_list("run_id", flat=True).first()
+    if first is None:
+        # Flow states get other ids when they are published.
+        published = job.events.filter(kind="published").values_list("data__thread", flat=True)
+        threads = job.location.runs.filter(key=published.first() or "")
+        first = threads.values_list("pk", flat=True).first()
     if first is not None:
         Job.objects.filter(pk=job.pk, run=None).update(run_id=first)
 

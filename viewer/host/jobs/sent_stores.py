@@ -35,7 +35,7 @@ class _Written(msgspec.Struct):
 
 def sends_store(checkpoint: Checkpoint) -> bool:
     """Whether a run on another host starts from a copy of what it needs of the checkpoint's store."""
-    return bool(kind_of(engine_of(checkpoint.location), checkpoint.entity).target_on_other_host)
+    return kind_of(engine_of(checkpoint.location), checkpoint.entity).sends_store
 
 
 def source_in(store: str, checkpoint: Checkpoint) -> str:

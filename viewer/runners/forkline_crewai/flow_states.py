@@ -3,7 +3,8 @@
 A state does not record which methods have run. So its fork starts the flow over, with CrewAI's
 ``restore_from_state_id``. A state that waits for feedback continues after the method that asks, with
 CrewAI's ``from_pending`` and ``resume``. A fork writes to the scratch store of the job, under a new id of the
-flow. A resume writes to the store of the state, as CrewAI itself does.
+flow. On another host, it is published as a new flow of the location there. A resume writes to the store of
+the state, as CrewAI itself does.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from crewai.flow.persistence import SQLiteFlowPersistence
 from crewai.utilities.string_utils import sanitize_tool_name
 from pydantic import BaseModel, ValidationError
 
-from forkline_crewai import components, flows, models, original, restoring, runs
+from forkline_crewai import components, flows, models, original, publishing, restoring, runs
 from forkline_crewai.human_input import feedback_config, feedback_for
 from forkline_crewai.patches import persistence, questions, tool_calls
 from forkline_runner.messages import Refused
@@ -51,6 +52,9 @@ def run(request: Request, state: StoredState, scratch: Path, reporter: Reporter)
     """Run the flow with the state. Return its result as text. Raises Refused before anything has run."""
     try:
         flow = _made(request, state)
+        if is_on_other_host := bool(request["checkpoint"].get("stored")):
+            # It is no draft there: what is paid for has to be published.
+            publishing.writable_store(request)
         found = [*components.of_project_flow(flow, {}), *models.missing_models(flow)]
         components.report_and_refuse(found, request, reporter)
         scratch.mkdir(mode=0o700, exist_ok=True)
@@ -62,9 +66,20 @@ def run(request: Request, state: StoredState, scratch: Path, reporter: Reporter)
         questions.ask_instead_of_pausing_in_methods(flow, reporter.questions)
         flow.stream, flow.checkpoint = False, None
         start = _start_over if state.question is None else _answer
-        return flows.as_text(start(flow, request, state, scratch, reporter))
+        result = flows.as_text(start(flow, request, state, scratch, reporter))
+        if is_on_other_host:
+            _publish(request, scratch.parent / STORE, reporter)
+        return result
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _publish(request: Request, draft: Path, reporter: Reporter) -> None:
+    try:
+        publishing.publish(request, draft, request["job"], reporter)
+    except Refused as refused:
+        # The run has been paid for: it succeeds, and its states stay in the job's folder.
+        reporter.warn("crewai.not_published", why=[refused.message])
 
 
 def add_components(report: Report, request: Request, state: StoredState) -> None:

@@ -130,7 +130,8 @@ def _publish(request: Request, reporter: Reporter) -> str:
     _isolate()
     from forkline_crewai import publishing
 
-    return str(publishing.publish(request, request["options"]["new_thread"], reporter))
+    draft = Path(request["checkpoint"]["source"].rpartition("#")[0])
+    return str(publishing.publish(request, draft, request["options"]["new_thread"], reporter))
 
 
 def _replay(request: Request, reporter: Reporter) -> str:

@@ -79,6 +79,8 @@ class StoredState(NamedTuple):
 
 def read_state(request: Request) -> StoredState:
     """Return the state that a run starts from, with a person's edits. Raises Refused if there is none."""
+    if request["checkpoint"].get("stored"):
+        return _stored_state(request)
     identifier = request["checkpoint"]["id"]
     path = Path(request["checkpoint"]["source"].rpartition("#")[0])
     query = "SELECT flow_uuid, method_name, state_json FROM flow_states WHERE rowid = ?"
@@ -97,6 +99,21 @@ def read_state(request: Request) -> StoredState:
         raise Refused("crewai.state_missing", checkpoint=identifier, path=path)
     edited = {**values, **(request["state"] or {}), "id": str(row[0])}
     return StoredState(path, str(row[0]), str(row[1]), edited, question)
+
+
+def _stored_state(request: Request) -> StoredState:
+    """Return the state of a stored copy, which viewer/engines/crewai/flow_states.py makes of its row."""
+    body, source = read_original(request), request["checkpoint"]["source"]
+    try:
+        (root,), (node,) = body["entities"], body["event_record"]["nodes"].values()
+        values, question = root["checkpoint_state"], root.get("pending_feedback")
+        flow, method = str(root["id"]), str(node["event"]["method_name"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        values = None
+    if not isinstance(values, dict):
+        raise Refused("crewai.not_a_checkpoint", source=source)
+    edited = {**values, **(request["state"] or {}), "id": flow}
+    return StoredState(Path(source), flow, method, edited, question if isinstance(question, dict) else None)
 
 
 def _question(connection: Any, flow: str) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ runs.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sqlite3
@@ -29,28 +30,25 @@ States = list[tuple[str, dict[str, Any]]]
 OF_FLOW = "SELECT method_name, state_json FROM flow_states WHERE flow_uuid = ? ORDER BY rowid"
 
 
-def publish(request: Request, flow: str, reporter: Reporter) -> int:
-    """Write the fork to which the checkpoint belongs as a new flow. Return the number of written states.
+def publish(request: Request, draft: Path, flow: str, reporter: Reporter) -> int:
+    """Write the fork in this scratch store as a new flow. Return the number of written states.
 
     It is 0 if the flow has all of them already. Raises Refused, and then has written nothing.
     """
     states = [
-        (method, {**state, "id": flow} if "id" in state else state) for method, state in _drafted(request)
+        (method, {**state, "id": flow} if "id" in state else state) for method, state in _drafted(draft)
     ]
-    path = Path(request["location"]["path"])
-    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-        raise Refused("crewai.store_not_writable", path=path)
-    if not path.stat().st_size:
-        # CrewAI would create its tables in it.
-        raise Refused("crewai.store_write_failed", path=path, error="the file is empty")
+    path = writable_store(request)
     persistence.leave_existing_files()
     store: Any = SQLiteFlowPersistence(str(path))
     try:
         with persistence.in_one_transaction(store) as connection:
             found = _existing(connection, flow)
             if found is None:
+                # A run in this process has redirected all states, as that of a fork on another host.
+                save = inspect.unwrap(type(store).save_state)
                 for method, state in states:
-                    store.save_state(flow, method, state)
+                    save(store, flow, method, state)
                 found, written = _existing(connection, flow), len(states)
             else:
                 written = 0
@@ -63,9 +61,19 @@ def publish(request: Request, flow: str, reporter: Reporter) -> int:
     return written
 
 
-def _drafted(request: Request) -> States:
-    """Return the states in the scratch store. Raises Refused if it was deleted, or the flow waits."""
-    path = Path(request["checkpoint"]["source"].rpartition("#")[0])
+def writable_store(request: Request) -> Path:
+    """Return the location's store. Raises Refused if nothing can be published to it."""
+    path = Path(request["location"]["path"])
+    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        raise Refused("crewai.store_not_writable", path=path)
+    if not path.stat().st_size:
+        # CrewAI would create its tables in it.
+        raise Refused("crewai.store_write_failed", path=path, error="the file is empty")
+    return path
+
+
+def _drafted(path: Path) -> States:
+    """Return the states in a scratch store. Raises Refused if it was deleted, or the flow waits."""
     if not path.exists():
         raise Refused("crewai.draft_deleted")
     try:
