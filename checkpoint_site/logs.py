@@ -1,4 +1,4 @@
-"""Log formatters, plain and JSON. Both redact secrets and the tokens of share links."""
+"""Log formatters, plain and JSON. Both redact secrets and the tokens in links."""
 
 import json
 import logging
@@ -20,8 +20,8 @@ STANDARD_ATTRIBUTES = {*vars(logging.makeLogRecord({})), "message", "asctime", "
 # Attributes that Django, uvicorn and asyncio add and no program reads.
 OMITTED_ATTRIBUTES = {"request", "status_code", "server_time", "color_message", "websocket"}
 
-# The token of a share link, which is a part of its path.
-SHARE_TOKEN = re.compile(r"(/shared/)[^/\s\"']+")
+# The token of a share link or an invitation, which is a part of its path.
+TOKEN = re.compile(r"(/(?:shared|invitation)/)[^/\s\"']+")
 
 # A failure that was not met for this long is logged again.
 REPEATED_SECONDS = 60.0
@@ -111,8 +111,8 @@ class JsonFormatter(logging.Formatter):
 
 
 def without_tokens(text: str) -> str:
-    """Return the text without the tokens of share links."""
-    return SHARE_TOKEN.sub(r"\1[token]", text)
+    """Return the text without the tokens of share links and invitations."""
+    return TOKEN.sub(r"\1[token]", text)
 
 
 def log_request(get_response: View) -> View:

@@ -6,13 +6,14 @@ from django.urls import include, path
 
 from checkpoint_site.middleware.pages import without_data
 from checkpoint_site.middleware.throttle import (
+    throttled_invitations,
     throttled_login_links,
     throttled_passwords,
     throttled_share_links,
 )
 from viewer.models import Right
 from viewer.records.permissions import requires
-from viewer.web.views import shared
+from viewer.web.views import invitations, shared
 from viewer.web.views.reader import LoginByLink
 from viewer.web.views.server import health, show_metrics
 
@@ -22,6 +23,7 @@ by_link = login_not_required(LoginByLink.as_view())
 urlpatterns = [
     path("login/", throttled_passwords(by_password), name="login"),
     path("login/link/", throttled_login_links(by_link), name="login-link"),
+    path("invitation/<str:token>/", throttled_invitations(invitations.show), name="invitation"),
     path("logout/", requires(Right.VIEW)(auth_views.LogoutView.as_view()), name="logout"),
     path("healthz", without_data(health), name="health"),
     path("metrics", without_data(show_metrics), name="metrics"),

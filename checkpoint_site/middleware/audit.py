@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from checkpoint_site.middleware.throttle import client_address
-from viewer.records.audit import Action, Actor, ActorKind, Audited, Result, acting, record
+from viewer.records.audit import Action, Actor, ActorKind, Audited, Result, act_as, acting, record
 
 # What opening each address is. Lists, and parts of a page that show no more than the page, are not recorded.
 READS = {
@@ -58,6 +58,7 @@ PARTS = {"search", "checkpoint-history"}
 # What sending a form to each address does. An entry is stored here only if nothing was done.
 ACTS = {
     "login-link": (Action.LOGGED_IN, Audited.USER),
+    "invitation": (Action.ACCEPTED, Audited.INVITATION),
     "location-add": (Action.ADDED, Audited.LOCATION),
     "location-path": (Action.CHANGED, Audited.LOCATION),
     "location-pool": (Action.CHANGED, Audited.LOCATION),
@@ -94,6 +95,8 @@ ACTS = {
     "job-cancel": (Action.CANCELLED, Audited.JOB),
     "job-give-up": (Action.CANCELLED, Audited.JOB),
     "question-answer": (Action.ANSWERED, Audited.QUESTION),
+    "invitation-new": (Action.ADDED, Audited.INVITATION),
+    "invitation-revoke": (Action.REVOKED, Audited.INVITATION),
     "role-give": (Action.CHANGED, Audited.TEAM),
     "role-take": (Action.CHANGED, Audited.TEAM),
     "team-change": (Action.CHANGED, Audited.TEAM),
@@ -149,7 +152,7 @@ def record_request(request: HttpRequest, response: HttpResponseBase, actor: Acto
         return
     is_refused = status == HTTPStatus.FORBIDDEN
     # Anybody could fill the database, so only what is throttled is recorded of strangers.
-    if actor.kind == ActorKind.VISITOR and not (route == "login-link" and is_refused):
+    if actor.kind == ActorKind.VISITOR and not (route in {"login-link", "invitation"} and is_refused):
         return
     if not is_sent and not is_refused:
         is_part = "HX-Request" in request.headers and "HX-Boosted" not in request.headers
@@ -165,8 +168,7 @@ def record_request(request: HttpRequest, response: HttpResponseBase, actor: Acto
 @receiver(user_logged_in)
 def record_login(user: Any, **_more: Any) -> None:
     """Record a login, in the transaction that uses a login link."""
-    if actor := acting.get():
-        actor.kind, actor.name = ActorKind.USER, user.get_username()
+    act_as(user)
     record(Action.LOGGED_IN, Audited.USER, user.pk)
 
 

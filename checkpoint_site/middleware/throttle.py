@@ -12,7 +12,7 @@ import ipaddress
 import math
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import wraps
@@ -159,17 +159,17 @@ def throttled_passwords(view: View) -> View:
     return limited
 
 
-def throttled_links(kind: str, failure: HTTPStatus, refused: TooMany) -> Callable[[View], View]:
+def throttled_links(kind: str, failures: Collection[HTTPStatus], refused: TooMany) -> Callable[[View], View]:
     """Return a decorator of views of links: respond with 429 to one that does not work if none is left.
 
-    The view responds with ``failure`` to links that do not work.
+    The view responds with one of ``failures`` to links that do not work.
     """
 
     def decorator(view: View) -> View:
         @wraps(view)
         def limited(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
             response = view(request, *args, **kwargs)
-            if response.status_code != failure:
+            if response.status_code not in failures:
                 return response
             wait = throttle.use_attempt([address_key(kind, request)])
             return refused(request, wait) if wait else response
@@ -190,6 +190,11 @@ def too_many_shares(request: HttpRequest, seconds: int) -> HttpResponse:
     return too_many(request, "shared/too_many.html", {"wait": seconds})
 
 
+def too_many_invitations(request: HttpRequest, seconds: int) -> HttpResponse:
+    """Return the page of invitations that do not work with the time to wait."""
+    return too_many(request, "invitations/dead.html", {"wait": seconds})
+
+
 def too_many(request: HttpRequest, template: str, shown: dict[str, Any]) -> HttpResponse:
     """Return a 429 page. ``wait`` are the seconds to wait."""
     page = render(request, template, shown, status=HTTPStatus.TOO_MANY_REQUESTS)
@@ -197,8 +202,12 @@ def too_many(request: HttpRequest, template: str, shown: dict[str, Any]) -> Http
     return page
 
 
-throttled_login_links = throttled_links("address", HTTPStatus.FORBIDDEN, too_many_logins)
-throttled_share_links = throttled_links("share", HTTPStatus.NOT_FOUND, too_many_shares)
+throttled_login_links = throttled_links("address", {HTTPStatus.FORBIDDEN}, too_many_logins)
+# Of an invitation that works, a refused form may be a guess at the names of accounts.
+throttled_invitations = throttled_links(
+    "address", {HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY}, too_many_invitations
+)
+throttled_share_links = throttled_links("share", {HTTPStatus.NOT_FOUND}, too_many_shares)
 
 
 def address_key(kind: str, request: HttpRequest) -> AttemptKey:

@@ -36,6 +36,7 @@ from viewer.presentation.share_links import make_link
 from viewer.presentation.shared_objects import Subject, find_shared
 from viewer.records.collections import Subject as Collected
 from viewer.records.collections import add_items, lines_of
+from viewer.records.invitations import invite
 from viewer.web.login_links import teammate
 
 __all__ = ["addresses", "check", "checkpoint", "entity", "location"]
@@ -53,6 +54,8 @@ LISTS = {
     *("location-paths", "share-preview", "share-preview-rows", "share-preview-picture"),
     *("shared-rows", "shared-picture", "collections"),
 }
+# What people without a login do. See test_audit.py and tests/views/access/test_invitations.py.
+BY_STRANGERS = {"login-link", "invitation"}
 # They show no checkpoint.
 OTHER_FORMS = {"new-run", "annotation", "prune", "share", "bulk-fork", "bulk-resume", "collection-add"}
 
@@ -69,17 +72,17 @@ def recorded() -> list[tuple[str, str, str]]:
 
 
 def test_each_address_is_recorded_or_listed() -> None:
-    assert set(ACTS) == (FORMS | SENT | {"login-link"}) - UNRECORDED
+    assert set(ACTS) == (FORMS | SENT | BY_STRANGERS) - UNRECORDED
     assert set(READS) == (READ | FORMS | HIDDEN | {"shared"}) - LISTS - OTHER_FORMS
     assert set(ALL) == {*ACTS, *READS, *UNRECORDED, *LISTS} | OTHER_FORMS | LOGIN | test_urls.PUBLIC | BY_LINK
 
 
 def test_what_is_sent_in_vain_is_recorded(reader: Client, addresses: dict[str, str]) -> None:
-    for name in set(ACTS) - {"login-link"}:
+    for name in set(ACTS) - BY_STRANGERS:
         reader.post(addresses[name], {"text": "yes"})
         action, kind = ACTS[name]
         assert recorded()[-1:] == [(action, kind, "not_done")], name
-    assert len(recorded()) == len(ACTS) - 1
+    assert len(recorded()) == len(ACTS) - len(BY_STRANGERS)
 
 
 def test_what_is_opened_is_recorded(runner: Client, addresses: dict[str, str]) -> None:
@@ -245,6 +248,11 @@ ACTIONS: dict[str, Callable[..., Made]] = {
     "question-answer": _question,
     "role-give": _simple("role-give", "", holder="team", name="ours", level="1"),
     "role-take": _taken_role,
+    "invitation-new": _simple("invitation-new", "", level="1", days="7"),
+    "invitation-revoke": lambda location, **_more: (
+        reverse("invitation-revoke", args=[invite(None, level=Level.VIEWER, location=location)[0].pk]),
+        {},
+    ),
     "team-change": _simple("team-change", "", team="ours", name="eve"),
     "host-drain": _simple("host-drain", "host", drained="yes"),
     "host-remove": _removed_host,
@@ -253,7 +261,7 @@ ACTIONS: dict[str, Callable[..., Made]] = {
 AS_FORKS = {"publish", "replay", "replay-all", "collection-replay", "compare-score"}
 
 
-@pytest.mark.parametrize("name", sorted(set(ACTS) - {"login-link"} - AS_FORKS))
+@pytest.mark.parametrize("name", sorted(set(ACTS) - BY_STRANGERS - AS_FORKS))
 def test_an_act_is_recorded_with_what_was_done(
     name: str, runner: Client, location: Location, checkpoint: Checkpoint, check: PreflightCheck
 ) -> None:

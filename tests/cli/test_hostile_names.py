@@ -136,6 +136,13 @@ def hostile_calls(store: Path) -> dict[str, list[list[str]]]:
             ["teas", "--remove", "999"],
             ["teas", "--delete"],
         ],
+        "invitations": [
+            ["--role", "viewer", "--location", str(store)],
+            ["--team", f"x\n{FORGED}"],
+            ["--role", "viewer", "--location", f"{store}\n{FORGED}"],
+            ["--revoke", "999"],
+            [],
+        ],
         "shares": [
             ["--make", target],
             ["--make", target, "--run", "--dry-run"],

@@ -22,7 +22,7 @@ def test_exactly_these_addresses_need_no_login_but_a_token() -> None:
     marked = {name for name, pattern in ALL.items() if getattr(pattern.callback, "through_link", False)}
     assert marked == BY_LINK
     public = {name for name, pattern in ALL.items() if not getattr(pattern.callback, "login_required", True)}
-    assert public == BY_LINK | PUBLIC | {"login", "login-link"}
+    assert public == BY_LINK | PUBLIC | {"login", "login-link", "invitation"}
 
 
 def test_no_other_address_accepts_a_token(opened: Client, run_link: str, location: Location) -> None:

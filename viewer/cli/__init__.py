@@ -36,6 +36,7 @@ MODULES = {
     "hosts": "hosts",
     "audit": "audit",
     "roles": "roles",
+    "invitations": "invitations",
 }
 
 

@@ -6,6 +6,7 @@ from viewer.models.audit import AuditEntry, AuditRetention
 from viewer.models.collections import Collection, CollectionItem
 from viewer.models.columns import uuid_of
 from viewer.models.hosts import Host, Pool
+from viewer.models.invitations import Invitation, InvitationState
 from viewer.models.jobs import DayLimits, Job, RecordedCode, Sweep
 from viewer.models.locations import Location, PoolMember, Problem, Project
 from viewer.models.preflight import AcceptedEffect, PreflightCheck, accept_effects
@@ -35,6 +36,8 @@ __all__ = [
     "CollectionItem",
     "DayLimits",
     "Host",
+    "Invitation",
+    "InvitationState",
     "Job",
     "JobEvent",
     "Level",

@@ -27,6 +27,7 @@ class AuditEntry(models.Model):
         EXPORTED = "exported", _("exported")
         SHARED = "shared", _("shared")
         REVOKED = "revoked", _("revoked")
+        ACCEPTED = "accepted", _("accepted")
         STARTED = "started", _("started")
         ANSWERED = "answered", _("answered")
         CANCELLED = "cancelled", _("cancelled")
@@ -40,6 +41,7 @@ class AuditEntry(models.Model):
 
         USER = "user", _("User")
         TEAM = "team", _("Team")
+        INVITATION = "invitation", _("Invitation")
         LOCATION = "location", _("Location")
         PROJECT = "project", _("Project")
         RUN = "run", _("Run")

@@ -97,6 +97,12 @@ def opens(kind: Audited, key: object, detail: str = "") -> None:
         actor.opened = (kind, str(key), detail)
 
 
+def act_as(user: User) -> None:
+    """Name a person who has logged in, or created their account, as the actor of the present request."""
+    if actor := acting.get():
+        actor.kind, actor.name, actor.user = ActorKind.USER, user.get_username(), user
+
+
 def act_as_link(key: int) -> None:
     """Name a share link as what the present request opens, and as its actor if nobody is logged in."""
     opens(Audited.SHARE, key)

@@ -10,6 +10,7 @@ from viewer.web.views import (
     collections,
     compare,
     exports,
+    invitations,
     jobs,
     launches,
     locations,
@@ -187,6 +188,8 @@ role_urls = [
     path("roles/", roles.index, name="roles"),
     path("roles/give/", roles.give_role, name="role-give"),
     path("roles/<int:pk>/take/", roles.take_role, name="role-take"),
+    path("invitations/new/", invitations.new, name="invitation-new"),
+    path("invitations/<int:pk>/revoke/", invitations.revoke_one, name="invitation-revoke"),
     path("teams/change/", roles.change_team, name="team-change"),
 ]
 

@@ -63,6 +63,7 @@ KEPT = {
     "Checkpoint.fingerprint": DIGEST,
     "StoredCopy.fingerprint": DIGEST,
     "StoredCopy.source_digest": DIGEST,
+    "Invitation.token_hash": DIGEST,
     "Job.limits": SETTINGS,
     "Job.queued_in": "identifies the database",
     "Job.request_digest": DIGEST,

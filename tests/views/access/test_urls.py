@@ -17,6 +17,7 @@ from viewer.models import (
     Checkpoint,
     Collection,
     CollectionItem,
+    Invitation,
     Job,
     Level,
     Location,
@@ -29,6 +30,7 @@ from viewer.models import (
 )
 from viewer.presentation.share_links import make_link
 from viewer.presentation.shared_objects import Subject, find_shared
+from viewer.records.invitations import invite
 from viewer.web.live.consumer import websocket_urlpatterns
 from viewer.web.login_links import teammate
 
@@ -101,10 +103,10 @@ SENT = {
     "collection-item-remove",
     *("annotation-star", "settings-save", "share-revoke"),
     *("day-limits", "job-start", "job-cancel", "job-give-up", "question-answer", "host-drain", "host-remove"),
-    *("role-give", "role-take", "team-change"),
+    *("role-give", "role-take", "team-change", "invitation-new", "invitation-revoke"),
 }
-# Login and logout, which show and change no data.
-LOGIN = {"login", "login-link", "logout"}
+# Login and logout, which show and change no data. An invitation creates an account: test_invitations.py.
+LOGIN = {"login", "login-link", "logout", "invitation"}
 # Health checks and metrics for monitoring, without a login.
 PUBLIC = {"health", "metrics"}
 # What a share link leads to: without a login, but with a token. See tests/sharing/test_routes.py.
@@ -166,6 +168,7 @@ def addresses_at(location: Location, person: str = "ada") -> dict[str, str]:
         ("pk", "collection"): item.collection_id,
         ("pk", "item"): item.pk,
         ("pk", "role"): Role.objects.create(user=saved.user, location=location, level=Level.VIEWER).pk,
+        ("pk", "invitation"): invite(None, level=Level.VIEWER, location=location)[0].pk,
         ("what", "share"): subject.path,
     }
     own: dict[str, Any] = {"number": 1, "job": job.pk, "call": "0123456789ab"}
@@ -182,7 +185,7 @@ def addresses_at(location: Location, person: str = "ada") -> dict[str, str]:
 
 def rows() -> dict[str, int]:
     """Return the number of rows that a request could create."""
-    made = (Job, Sweep, Location, Checkpoint, ShareLink, Collection, CollectionItem)
+    made = (Job, Sweep, Location, Checkpoint, ShareLink, Collection, CollectionItem, Invitation)
     return {model.__name__: model.objects.count() for model in made}
 
 

@@ -79,7 +79,7 @@ def _change(options: Mapping[str, Any]) -> None:
 
 
 def _change_role(options: Mapping[str, Any]) -> None:
-    location = _location(options["location"]) if options["location"] else None
+    location = role_location(options["location"]) if options["location"] else None
     holder: Holder = team_named(options["team"]) if options["team"] else account_named(options["person"])
     if options["give"]:
         give(holder, LEVELS[options["give"]], location)
@@ -103,7 +103,8 @@ def _change_team(options: Mapping[str, Any]) -> None:
     remove_member(team, person)
 
 
-def _location(text: str) -> Location:
+def role_location(text: str) -> Location:
+    """Return the location of a role that the argument names. Raises CommandError."""
     path = text if name_in(text) else str(typed_path(text).expanduser().resolve())
     location = location_elsewhere(text) or Location.objects.here().filter(path=path).first()
     if location is None:

@@ -13,7 +13,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
-from viewer.models import Level, Location, Right, Role, Team
+from viewer.models import InvitationState, Level, Location, Right, Role, Team
+from viewer.records.invitations import EXPIRY_DAYS, open_invitations, state_of
 from viewer.records.permissions import may_everywhere, requires
 from viewer.records.roles import (
     account_named,
@@ -37,12 +38,9 @@ def _name(text: str) -> str:
         raise ValidationError(_("Enter a name.")) from None
 
 
-class RoleForm(forms.Form):
-    """Who gets which role, and where. Only an admin of all locations gives one on all, or to somebody new."""
+class PlaceForm(forms.Form):
+    """Where a role is given. Only an admin of all locations gives one on all."""
 
-    holder = forms.ChoiceField(choices=[("person", gettext_lazy("Person")), ("team", gettext_lazy("Team"))])
-    name = forms.CharField(max_length=150)
-    level = forms.TypedChoiceField(choices=Level, coerce=int)
     # PATH or HOST:PATH of a location; empty for all.
     location = forms.CharField(max_length=1000, required=False)
 
@@ -61,6 +59,14 @@ class RoleForm(forms.Form):
         if not found:
             raise ValidationError(_("There is no location %(path)s.") % {"path": text})
         return found[0]
+
+
+class RoleForm(PlaceForm):
+    """Who gets which role, and where. Only an admin of all locations gives one to somebody new."""
+
+    holder = forms.ChoiceField(choices=[("person", gettext_lazy("Person")), ("team", gettext_lazy("Team"))])
+    name = forms.CharField(max_length=150)
+    level = forms.TypedChoiceField(choices=Level, coerce=int)
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
@@ -86,6 +92,8 @@ def index(request: HttpRequest) -> HttpResponse:
         "teams": Team.objects.prefetch_related("members") if is_admin else [],
         "locations": Location.objects.all()[:MAX_OFFERED],
         "levels": Level.choices,
+        "invitations": [one for one in open_invitations() if state_of(one) == InvitationState.WORKS],
+        "expiry_days": EXPIRY_DAYS,
         "is_admin": is_admin,
     }
     return render(request, "roles/page.html", context)
