@@ -46,7 +46,7 @@ def link_of(**given: Any) -> str:
     return reverse("invitation", args=[token])
 
 
-def joined(link: str, name: str = "eve", client: Client | None = None, **changed: str) -> Any:
+def joined(link: str, name: str = "eve", client: Client | None = None, **changed: Any) -> Any:
     form = {"username": name, "password1": PASSWORD, "password2": PASSWORD}
     return (client or Client()).post(link, form | changed)
 
@@ -189,7 +189,7 @@ def test_an_admin_of_a_location_invites_there_only(location: Location, admin: Us
         {"username": "evelyn-writes", "password1": "evelyn-writes", "password2": "evelyn-writes"},
     ],
 )
-def test_a_refused_name_or_password_leaves_the_invitation_open(db: None, form: dict[str, str]) -> None:
+def test_a_refused_name_or_password_leaves_the_invitation_open(db: None, form: dict[str, Any]) -> None:
     teammate("ada")
     link = link_of(level=Level.ADMIN)
     answer = joined(link, **form)

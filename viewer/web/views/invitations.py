@@ -95,7 +95,7 @@ def show(request: HttpRequest, token: str) -> HttpResponse:
     state = state_of(invitation) if invitation else None
     if invitation is None or state != InvitationState.WORKS:
         return render(request, "invitations/dead.html", {"state": state}, status=403)
-    form = UserCreationForm(request.POST if request.method == "POST" else None)
+    form: Any = UserCreationForm(request.POST if request.method == "POST" else None)
     try:
         if request.method == "POST" and isinstance(request.user, User):
             accept(token, request.user)
