@@ -95,7 +95,7 @@ def test_a_fork_on_another_host_becomes_a_flow_of_the_store_there(
 ) -> None:
     request = on_another_host(store, tmp_path, state={"topic": "wasps"})
     before = states_in(store)
-    run = engine.completed(request)
+    run = engine.completed(request, PRESS_STATES=str(store))
     assert [one["checkpoints"] for one in run.of("published")] == [3]
     written = states_in(store)
     assert written[: len(before)] == before
