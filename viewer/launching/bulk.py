@@ -241,6 +241,11 @@ class BulkPreview:
         return sum(one.plan.calls for one in self.starting)
 
     @property
+    def calls_no_model(self) -> bool:
+        """Whether recorded answers replace all model calls."""
+        return bool(self.starting) and all(one.request.calls_no_model for one in self.starting)
+
+    @property
     def tokens(self) -> int:
         return sum(one.plan.tokens for one in self.starting)
 

@@ -232,6 +232,11 @@ def test_the_plan_shows_the_calls_of_the_previous_runs_and_their_price(
     assert cost_in(client, [one, other]) == "2, about 2.0M tokens ($0.30)"
 
 
+def test_recorded_answers_cost_nothing(client: Client, person: User, location: Location) -> None:
+    sent = chosen([called(location, 1)]) | {"model_calls": "recorded"}
+    assert "(previous run)" not in client.post(reverse("bulk-fork-plan"), sent).content.decode()
+
+
 def test_what_is_decoded_for_the_cost_counts_towards_the_same_bound(
     client: Client, person: User, location: Location
 ) -> None:

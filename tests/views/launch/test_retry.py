@@ -64,6 +64,8 @@ def test_the_form_has_what_was_chosen_for_tools(runner: Client, checkpoint: Chec
     assert re.search(r'name="tool:search">.*?<option value="refuse" selected>', text, re.S)
     assert re.search(r'name="dry_run" value="1"\s+checked', text)
     assert '<option value="recorded" selected>' in text
+    # No model is called.
+    assert "Model calls (previous run)" not in text
 
 
 def test_a_typed_value_of_another_type_keeps_its_type(runner: Client, checkpoint: Checkpoint) -> None:
