@@ -88,8 +88,8 @@ TOOL_CHOICES: dict[ToolChoice, str | Promise] = {
 
 MODEL_CHOICES: dict[ModelChoice, str | Promise] = {
     ModelChoice.CALL: _("Call the models"),
-    ModelChoice.RECORDED: _("Answer with the recorded answer to the same messages, or stop"),
-    ModelChoice.IN_ORDER: _("Answer with recorded answers in order, or stop"),
+    ModelChoice.RECORDED: _("Recorded answer to the same messages"),
+    ModelChoice.IN_ORDER: _("Recorded answers in order"),
 }
 
 
