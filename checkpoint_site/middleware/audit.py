@@ -100,6 +100,7 @@ ACTS = {
     "role-give": (Action.CHANGED, Audited.TEAM),
     "role-take": (Action.CHANGED, Audited.TEAM),
     "team-change": (Action.CHANGED, Audited.TEAM),
+    "team-quotas": (Action.CHANGED, Audited.TEAM),
     "host-drain": (Action.CHANGED, Audited.HOST),
     "host-remove": (Action.REMOVED, Audited.HOST),
 }

@@ -22,6 +22,8 @@ TESTS = (
     "hostile_repositories",
     "hostile_savers",
     "pruned_threads",
+    "quotas",
+    "quotas_postgresql",
     "request_headers",
     "script_injection.pages",
 )

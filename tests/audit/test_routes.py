@@ -167,6 +167,10 @@ def _taken_role(location: Location, **_more: Any) -> Made:
     return reverse("role-take", args=[role.pk]), {}
 
 
+def _quotas(**_more: Any) -> Made:
+    return reverse("team-quotas", args=[Team.objects.create(name="ours").pk]), {"runs": "3"}
+
+
 def _new_run(location: Location, client: Client, **_more: Any) -> Made:
     address = reverse("new-run", args=[location.uid])
     return address, form_of(client, f"{address}?entry_point=crew:build")
@@ -254,6 +258,7 @@ ACTIONS: dict[str, Callable[..., Made]] = {
         {},
     ),
     "team-change": _simple("team-change", "", team="ours", name="eve"),
+    "team-quotas": _quotas,
     "host-drain": _simple("host-drain", "host", drained="yes"),
     "host-remove": _removed_host,
 }

@@ -20,7 +20,7 @@ from viewer.launching.labels import tool_choice_label
 from viewer.launching.options import changed_models, named_role, parse_model, stored_models
 from viewer.launching.preflight import preflight_of
 from viewer.launching.preview import LaunchPreview, StepView, preview_launch
-from viewer.launching.refusals import Code, LaunchRefused, Refusal, messages_of
+from viewer.launching.refusals import Code, LaunchRefused, Refusal, messages_of, quota_refusals
 from viewer.launching.requests import (
     Dimension,
     ForkRequest,
@@ -264,7 +264,10 @@ class BulkPreview:
             return error
         if self.request.score and (refusals := function_refusals(self.request.score)):
             return refusals[0].message
-        return "" if self.starting else _("None of the selected runs can start.")
+        if not self.starting:
+            return _("None of the selected runs can start.")
+        over_quota = quota_refusals(self.starting[0].request, len(self.starting))
+        return over_quota[0].message if over_quota else ""
 
     @property
     def digest(self) -> str:

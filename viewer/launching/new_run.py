@@ -28,6 +28,7 @@ from viewer.launching.refusals import (
     away_host,
     event_refusals,
     project_refusals,
+    quota_refusals,
     settings_refusals,
     text_refusals,
 )
@@ -121,7 +122,7 @@ def preview_new_run(request: NewRunRequest) -> NewRunPreview:
     """Where the run would write, and the reasons why it cannot start."""
     preview = NewRunPreview(request=request, away=away_host(request.project))
     kind = request.kind
-    preview.checks = project_refusals(request.project, request.options)
+    preview.checks = [*project_refusals(request.project, request.options), *quota_refusals(request)]
     preview.checks += [*settings_refusals(request.settings, kind), *event_refusals(request)]
     preview.checks += text_refusals(request.inputs)
     if kind.prompt and not request.inputs.get(kind.prompt):
@@ -183,7 +184,7 @@ def _target_refusals(target: WriteTarget, kind: RootKind, project: Project) -> l
 def new_run(preview: NewRunPreview) -> Job:
     """Queue the run, once per request key. Creates a missing location. Raises LaunchRefused."""
     request, project, target = preview.request, preview.request.project, preview.target
-    if preview.refusals or project is None or target is None:
+    if project is None or target is None:
         raise LaunchRefused(preview.refusals)
     # A new run loses nothing, so a checked one has nothing to accept.
     options = request.run_options if preview.findings else preview.options
@@ -200,6 +201,8 @@ def new_run(preview: NewRunPreview) -> Job:
     )
     if earlier := earlier_job(request, job_request):
         return earlier
+    if preview.refusals:
+        raise LaunchRefused(preview.refusals)
     try:
         if preview.away and isinstance(request.target, Location):
             location = request.target

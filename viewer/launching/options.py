@@ -64,7 +64,7 @@ SCRATCH = "scratch"
 
 
 def parse_limit(measure: str, text: str) -> float:
-    """The limit as a number above 0; an integer unless ``measure`` is seconds. Raises InvalidValue."""
+    """The limit as a number above 0; an integer unless it is of seconds or cost. Raises InvalidValue."""
     digits = "".join(text.split()).replace("_", "").replace(",", "")
     try:
         number = validation.number(digits, 0, MAX_LIMIT)
@@ -72,9 +72,11 @@ def parse_limit(measure: str, text: str) -> float:
         number = 0
     if not number:
         raise InvalidValue(gettext("This must be a number above 0, or empty for no limit."))
-    if measure != "seconds" and number != int(number):
+    if measure in ("seconds", "cost"):
+        return number
+    if number != int(number):
         raise InvalidValue(gettext("This must be a whole number."))
-    return number if measure == "seconds" else int(number)
+    return int(number)
 
 
 def parse_start_time(text: str) -> datetime:

@@ -36,6 +36,7 @@ from viewer.launching.refusals import (
     event_refusals,
     messages_of,
     project_refusals,
+    quota_refusals,
     settings_refusals,
     text_refusals,
 )
@@ -313,7 +314,7 @@ def preview_launch(request: ForkRequest, taken: Collection[str] | None = None) -
     answers = answers_of(request)
     preview = LaunchPreview(request=request, plan=plan, away=away, recorded=recorded, answers=answers)
     preview.is_edited = is_edited
-    preview.checks = source_refusals(request) + answer_refusals(answers)
+    preview.checks = source_refusals(request) + answer_refusals(answers) + quota_refusals(request)
     preview.other_host = check_other_host(request)
     preview.checks += preview.other_host.refusals
     if not request.checkpoint.has_no_copy:

@@ -16,6 +16,7 @@ from viewer.launching.values import is_utf8
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Host, Project
 from viewer.records.hosts import is_away
+from viewer.records.limits import quota_refusal
 from viewer.records.lineage.branch_names import BranchRefused, checked_branch
 
 
@@ -40,6 +41,7 @@ class Code(StrEnum):
     REPLAY = "replay"
     EVENTS = "events"
     INPUTS = "inputs"
+    QUOTA = "quota"
     START = "start"
     SEND_AGAIN = "send-again"
 
@@ -137,6 +139,13 @@ def project_refusals(project: Project | None, options: LaunchOptions) -> list[Re
     except JobRefused as refused:
         return [Refusal(Code.PROJECT, translate(refused))]
     return []
+
+
+def quota_refusals(request: LaunchRequest, runs: int = 1) -> list[Refusal]:
+    """Why quotas of the person's teams do not allow this number of runs at present."""
+    person = request.requested_by
+    reason = quota_refusal(person.pk, runs, request.options.start_at) if person else None
+    return [Refusal(Code.QUOTA, translate(reason))] if reason else []
 
 
 def event_refusals(request: LaunchRequest) -> list[Refusal]:

@@ -25,6 +25,7 @@ from viewer.launching.refusals import (
     away_host,
     copy_refusals,
     project_refusals,
+    quota_refusals,
     text_refusals,
 )
 from viewer.launching.requests import LaunchOptions, ReplayRequest, redactor_of
@@ -131,6 +132,7 @@ def preview_replay(request: ReplayRequest) -> ReplayPreview:
     preview.checks = [
         *copy_refusals(request.checkpoint),
         *project_refusals(request.project, request.options),
+        *quota_refusals(request),
         *_model_refusals(request, preview.calls),
         *step_refusals(request.options),
         *content_refusals(request),

@@ -25,6 +25,7 @@ from viewer.launching.refusals import (
     messages_of,
     plan_changed,
     project_refusals,
+    quota_refusals,
 )
 from viewer.launching.replay import (
     call_messages,
@@ -242,6 +243,8 @@ def preview_calls_replay(request: CallsReplayRequest) -> CallsReplayPreview:
         if request.collection:
             message = _("The collection has no model call that can be replayed.")
         preview.checks.append(Refusal(Code.REPLAY, message))
+    else:
+        preview.checks += quota_refusals(request, len(preview.starting))
     return preview
 
 

@@ -32,6 +32,7 @@ from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project, Run, accept_effects
 from viewer.records.audit import Action, Audited, record
+from viewer.records.limits import RUNS, quota_refusal
 from viewer.records.queue import claimants, enqueue
 from viewer.records.runner_requests import ACCEPTED, REPEATABLE_EDITS, request_for
 
@@ -59,6 +60,18 @@ def refuse_taken(kind: str, location: Location, run: Run | None, branch: str) ->
             "branch.in_use",
             name=branch,
         )
+
+
+def refuse_over_quota(
+    requested_by: AbstractBaseUser | None, kinds: Sequence[str], start_at: datetime | None
+) -> None:
+    """Raise JobRefused if a quota of the person's teams does not allow jobs of these kinds.
+
+    Requires ``exclusive_transaction(BRANCHES)``, as ``refuse_taken`` does.
+    """
+    runs = sum(kind in RUNS for kind in kinds)
+    if requested_by and (reason := quota_refusal(requested_by.pk, runs, start_at)):
+        raise JobRefused(reason)
 
 
 def check_project(project: Project | None, options: LaunchOptions) -> None:
@@ -142,6 +155,7 @@ def _queued(values: Mapping[str, Any], project: Project | None, key: UUID, optio
         if existing := Job.objects.filter(idempotency_key=key).first():
             return existing
         refuse_taken(values["kind"], values["location"], values.get("run"), values["branch"])
+        refuse_over_quota(values.get("requested_by"), [values["kind"]], options.start_at)
         stored = {**values, "request": {**values["request"], **kept}}
         job = Job.objects.create(idempotency_key=key, **stored, **agreed)
         record(Action.STARTED, Audited.JOB, job.pk, job.kind)

@@ -29,10 +29,19 @@ from viewer.launching.refusals import (
     copy_refusals,
     plan_changed,
     project_refusals,
+    quota_refusals,
     text_refusals,
 )
 from viewer.launching.requests import ACCEPT_ALL, LaunchOptions, SweepRequest
-from viewer.launching.start import BRANCHES, NO_OPTIONS, check_effects, check_project, refuse_taken, start_job
+from viewer.launching.start import (
+    BRANCHES,
+    NO_OPTIONS,
+    check_effects,
+    check_project,
+    refuse_over_quota,
+    refuse_taken,
+    start_job,
+)
 from viewer.launching.values import InvalidValue
 from viewer.launching.variations import MAX_VARIATIONS, Variation, variation_count, variations_of
 from viewer.messages.translation import translate
@@ -153,6 +162,7 @@ def preview_sweep(request: SweepRequest) -> SweepPreview:
         steps = [step for one in preview.variations for step in one.plan.steps]
         preview.recorded = recorded_tools(request.checkpoint, steps, is_edited=preview.is_edited)
         preview.checks += _variation_refusals(request, preview.variations)
+        preview.checks += quota_refusals(request, count)
     if request.score:
         preview.checks += function_refusals(request.score)
     return preview
@@ -283,6 +293,7 @@ def start_group(
     with exclusive_transaction(BRANCHES):
         swept, is_new = Sweep.objects.get_or_create(idempotency_key=key, defaults=values)
         if is_new:
+            refuse_over_quota(requested_by, [one.kind for one in planned], options.start_at)
             record(Action.STARTED, Audited.SWEEP, swept.pk, f"{len(planned)} jobs")
             jobs = [
                 _job(swept, number, one, options, cache_warmup if number == 1 else "")

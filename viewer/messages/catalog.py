@@ -71,6 +71,20 @@ CATALOG: dict[str, str] = {
     "job.requester_not_permitted": _(
         "The account that requested this no longer has the permission to run. Nothing was started."
     ),
+    "quota.runs": _(
+        "The team %(team)s has %(used)s of %(most)s runs at once. The next one can start when one of them has"
+        " ended."
+    ),
+    "quota.several_runs": _(
+        "The team %(team)s has %(used)s of %(most)s runs at once, so these %(runs)d cannot start. Start fewer,"
+        " or wait until some have ended."
+    ),
+    "quota.tokens": _(
+        "The team %(team)s has used %(used)s of %(most)s tokens a day. Its quota is free again at %(until)s."
+    ),
+    "quota.cost": _(
+        "The team %(team)s has spent %(used)s of %(most)s a day. Its quota is free again at %(until)s."
+    ),
     "job.other_host": _("The location and the project are on different hosts."),
     "job.program_crashed": _("The run's program crashed: %(name)s (%(words)s)."),
     "job.program_exited": _("The run's program exited with status %(status)d before it reported a result."),

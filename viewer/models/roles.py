@@ -75,6 +75,9 @@ class Team(models.Model):
 
     name = models.CharField(max_length=150, unique=True)
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, related_name="teams", blank=True)
+    # What the jobs of its members may use together, without the unset measures (viewer/records/limits.py):
+    # {"runs": 5, "tokens": 50000, "cost": 12.5}.
+    quotas = models.JSONField(default=dict, db_default={}, blank=True)
 
     class Meta:
         ordering = ["name"]

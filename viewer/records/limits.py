@@ -1,8 +1,11 @@
-"""Limits on jobs, their usage, and which limit is reached.
+"""Limits on jobs, the quotas of teams, their usage, and which is reached.
 
 A step is a completed unit, such as a task. Seconds are the time that a job ran, without the time that it
 waited for a person. The seconds of several jobs are added up, even if they ran at the same time. A day
 begins at the server's midnight, and includes what jobs that started earlier have used since then.
+
+A quota is what the jobs of a team's members may use together. Who is in several teams counts in each. What
+was started at a terminal belongs to no team.
 """
 
 import math
@@ -12,17 +15,27 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Q, QuerySet, Subquery
+from django.db.models import Q, QuerySet, Subquery, Sum
 from django.utils import timezone
 
 from viewer.engines import unit_events
-from viewer.models import DayLimits, Job, JobEvent, Question
-from viewer.models.jobs import MEASURES
+from viewer.formats import count_text, money, short_moment
+from viewer.messages.message import UserMessage
+from viewer.models import DayLimits, Job, JobEvent, Question, Team
+from viewer.models.jobs import MEASURES, JobQuerySet
+from viewer.models.roles import unrestricted
+from viewer.records.prices import call_in, current_prices
+from viewer.stores.model_calls import usage_by_model
+from viewer.validation import shortened
 
 # The events that are counted.
 TOKEN_EVENTS = ("model_completed", "cache_warmed")
 # What a limit may belong to.
-OWNERS = ("job", "sweep", "project", "day")
+OWNERS = ("job", "sweep", "project", "day", "team")
+# The measures of a quota: runs at once, and tokens and US dollars a day.
+QUOTAS = ("runs", "tokens", "cost")
+# The jobs that are runs. Scores and publications use no place of a run.
+RUNS = (Job.Kind.FORK, Job.Kind.RESUME, Job.Kind.RUN, Job.Kind.REPLAY)
 
 
 def positive_integer(value: Any) -> int:
@@ -32,20 +45,34 @@ def positive_integer(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """An upper bound. ``whose`` is one of OWNERS; ``measure`` is one of MEASURES."""
+    """An upper bound. ``whose`` is one of OWNERS; ``measure`` is one of MEASURES, or a team's, of QUOTAS.
+
+    A team's has its name, and what was used when it was reached.
+    """
 
     whose: str
     measure: str
     max_amount: float
+    team: str = ""
+    used: float = 0
 
 
 def limit_in(plain: object) -> Limit | None:
     """The limit from plain data, or None if the data does not describe a limit."""
     match plain:
         case {"whose": str(whose), "measure": str(measure), "max_amount": int() | float() as max_amount}:
-            is_known = whose in OWNERS and measure in MEASURES and abs(max_amount) < math.inf
-            return Limit(whose, measure, max_amount) if is_known else None
+            is_known = whose in OWNERS and measure in (QUOTAS if whose == "team" else MEASURES)
+            if not is_known or not abs(max_amount) < math.inf:
+                return None
+            return Limit(whose, measure, max_amount, *(_team_in(plain) if whose == "team" else ()))
     return None
+
+
+def _team_in(plain: dict[str, Any]) -> tuple[str, float]:
+    """The name of the team, and how much was used: a runner may have written anything."""
+    team, used = plain.get("team"), plain.get("used")
+    is_number = isinstance(used, int | float) and abs(used) < math.inf
+    return shortened(team) if isinstance(team, str) else "", used if is_number else 0
 
 
 def limits_in(whose: str, limits: Mapping[str, Any] | None) -> list[Limit]:
@@ -66,14 +93,20 @@ def shared_limits(job: Job) -> list[Limit]:
 
 
 def reached_shared_limit(job: Job) -> Limit | None:
-    """The first shared limit that is used up, or None."""
+    """The first shared limit, or quota of a team, that is used up, or None.
+
+    A queued job also waits until fewer runs of its teams are under way than they may have at once.
+    """
     used: dict[str, dict[str, float]] = {}
-    for limit in shared_limits(job):
-        if limit.whose not in used:
-            used[limit.whose] = shared_usage(limit.whose, job)
-        if used[limit.whose][limit.measure] >= limit.max_amount:
-            return limit
-    return None
+    # The sender of a request may not see all jobs that share the limit.
+    with unrestricted():
+        for limit in shared_limits(job):
+            if limit.whose not in used:
+                used[limit.whose] = shared_usage(limit.whose, job)
+            if used[limit.whose][limit.measure] >= limit.max_amount:
+                return limit
+        waits = job.status == Job.Status.QUEUED and job.kind in RUNS
+        return _reached_quota(job.requester_key, Job.objects.under_way() if waits else None)
 
 
 def shared_usage(whose: str, job: Job) -> dict[str, float]:
@@ -137,7 +170,87 @@ def _seconds_covered(spans: Iterable[tuple[datetime, datetime]]) -> float:
     return seconds
 
 
-def midnight(days: int = 0) -> datetime:
-    """The start of the server's current day, or of the day that is ``days`` days from today."""
-    day = timezone.localdate() + timedelta(days=days)
+def midnight(days: int = 0, now: datetime | None = None) -> datetime:
+    """The start of the server's current day, or of ``now``, or of the day that is ``days`` days later."""
+    day = timezone.localdate(now) + timedelta(days=days)
     return timezone.make_aware(datetime(day.year, day.month, day.day))
+
+
+# Quotas of teams.
+
+
+def quota_refusal(person: int | None, runs: int = 0, start_at: datetime | None = None) -> UserMessage | None:
+    """Why the teams of a person may not start this, which has that number of ``runs``; None if they may.
+
+    Requires the transaction that stores the jobs, so that no other process stores one in between. What starts
+    later is checked when it starts: its runs at once, and if that is on another day, what they use as well.
+    """
+    if start_at and start_at >= midnight(days=1):
+        return None
+    with unrestricted():
+        reached = _reached_quota(person, _accepted() if runs and not start_at else None, runs)
+    return quota_message(reached, runs) if reached else None
+
+
+def _accepted() -> JobQuerySet:
+    """The unfinished jobs whose start time has come, or that have none."""
+    return Job.objects.unfinished().filter(Q(start_at=None) | Q(became_due_at__isnull=False))
+
+
+def _reached_quota(person: int | None, running: JobQuerySet | None, runs: int = 1) -> Limit | None:
+    """The first quota of a person's teams that is used up, or that this number of ``runs`` would exceed.
+
+    The ``running`` jobs count as runs at once. Without them, only what is used in a day is compared.
+    """
+    if person is None:
+        return None
+    for team in Team.objects.filter(members=person):
+        measures = [one for one in QUOTAS if one in team.quotas and (one != "runs" or running is not None)]
+        for measure in measures:
+            used, most = used_by_team(team, measure, running), team.quotas[measure]
+            if used + runs > most if measure == "runs" else used >= most:
+                return Limit("team", measure, most, team.name, used)
+    return None
+
+
+def used_by_team(team: Team, measure: str, running: JobQuerySet | None = None) -> float:
+    """What the members of a team use: ``running`` jobs or all accepted ones, or tokens or money today."""
+    members = Team.members.through.objects.filter(team=team.pk).values("user")
+    if measure == "runs":
+        runs = _accepted() if running is None else running
+        return runs.filter(requester_key__in=members, kind__in=RUNS).count()
+    jobs, since = Job.objects.filter(requester_key__in=members), midnight()
+    used: float = jobs.filter(started_at__gte=since).aggregate(used=Sum(measure))["used"] or 0
+    earlier = jobs.filter(Q(ended_at=None) | Q(ended_at__gte=since), started_at__lt=since)
+    for job in earlier.only("pk", "started_at", "tokens", "steps_used"):
+        used += counted_since(job, since)[0] if measure == "tokens" else _cost_since(job, since)
+    return used
+
+
+def _cost_since(job: Job, since: datetime) -> float:
+    calls = JobEvent.objects.filter(job=job, at__gte=since, kind__in=TOKEN_EVENTS)
+    usage = usage_by_model(map(call_in, calls.values_list("data", flat=True)))
+    return current_prices().cost(usage, job.started_at).amount or 0
+
+
+def has_cost_quota(job: Job) -> bool:
+    """Whether a team of the person who requested the job has a quota of money."""
+    quotas = Team.objects.filter(members=job.requester_key or 0).values_list("quotas", flat=True)
+    return any("cost" in one for one in quotas)
+
+
+def quota_message(limit: Limit, runs: int = 1, at: datetime | None = None) -> UserMessage:
+    """Which quota of which team is used up, how much of it is used, and when it is free again.
+
+    ``at`` is when it was reached; None for now.
+    """
+    show = money if limit.measure == "cost" else count_text
+    code = f"quota.{limit.measure}"
+    values: dict[str, Any] = {"team": limit.team, "most": show(limit.max_amount), "used": show(limit.used)}
+    if limit.measure == "runs":
+        return (
+            UserMessage("quota.several_runs", {**values, "runs": runs})
+            if runs > 1
+            else UserMessage(code, values)
+        )
+    return UserMessage(code, {**values, "until": short_moment(midnight(days=1, now=at))})

@@ -59,8 +59,9 @@ def next_job(excluded: Collection[UUID] = ()) -> Job | None:
     if job is None or _is_ready(job):
         return job
     # Of thousands of jobs that wait for one limit, one is checked.
-    held: set[tuple[UUID | None, int | None]] = set()
-    for pk, *sharing in due.values_list("pk", "sweep", "project").iterator():
+    held: set[tuple[object, ...]] = set()
+    sharing_columns = ("sweep", "project", "requester_key", "kind")
+    for pk, *sharing in due.values_list("pk", *sharing_columns).iterator():
         if tuple(sharing) in held:
             continue
         job = Job.objects.filter(pk=pk).first()
@@ -68,7 +69,7 @@ def next_job(excluded: Collection[UUID] = ()) -> Job | None:
             continue
         if reached_shared_limit(job) is None:
             return job
-        held.add((job.sweep_id, job.project_id))
+        held.add(tuple(sharing))
     return None
 
 

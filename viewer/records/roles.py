@@ -1,6 +1,6 @@
 """Who may do what, and why; giving and taking roles, and changing teams."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +109,15 @@ def delete_team(team: Team) -> None:
     with transaction.atomic():
         record(Action.REMOVED, Audited.TEAM, team.pk, team.name)
         team.delete()
+
+
+def set_quotas(team: Team, quotas: Mapping[str, float]) -> None:
+    """Replace what the jobs of a team's members may use together, by measure (viewer/records/limits.py)."""
+    with transaction.atomic():
+        team.quotas = dict(quotas)
+        team.save(update_fields=["quotas"])
+        given = ", ".join(f"{measure} {number}" for measure, number in quotas.items()) or "none"
+        record(Action.CHANGED, Audited.TEAM, team.pk, f"{team.name}: quotas {given}")
 
 
 def add_member(team: Team, person: User) -> None:

@@ -191,6 +191,7 @@ role_urls = [
     path("invitations/new/", invitations.new, name="invitation-new"),
     path("invitations/<int:pk>/revoke/", invitations.revoke_one, name="invitation-revoke"),
     path("teams/change/", roles.change_team, name="team-change"),
+    path("teams/<int:pk>/quotas/", roles.change_quotas, name="team-quotas"),
 ]
 
 urlpatterns = (

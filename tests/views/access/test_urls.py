@@ -27,6 +27,7 @@ from viewer.models import (
     SavedSearch,
     ShareLink,
     Sweep,
+    Team,
 )
 from viewer.presentation.share_links import make_link
 from viewer.presentation.shared_objects import Subject, find_shared
@@ -103,7 +104,7 @@ SENT = {
     "collection-item-remove",
     *("annotation-star", "settings-save", "share-revoke"),
     *("day-limits", "job-start", "job-cancel", "job-give-up", "question-answer", "host-drain", "host-remove"),
-    *("role-give", "role-take", "team-change", "invitation-new", "invitation-revoke"),
+    *("role-give", "role-take", "team-change", "team-quotas", "invitation-new", "invitation-revoke"),
 }
 # Login and logout, which show and change no data. An invitation creates an account: test_invitations.py.
 LOGIN = {"login", "login-link", "logout", "invitation"}
@@ -169,6 +170,7 @@ def addresses_at(location: Location, person: str = "ada") -> dict[str, str]:
         ("pk", "item"): item.pk,
         ("pk", "role"): Role.objects.create(user=saved.user, location=location, level=Level.VIEWER).pk,
         ("pk", "invitation"): invite(None, level=Level.VIEWER, location=location)[0].pk,
+        ("pk", "team"): Team.objects.create(name=f"team of {person}").pk,
         ("what", "share"): subject.path,
     }
     own: dict[str, Any] = {"number": 1, "job": job.pk, "call": "0123456789ab"}

@@ -1,6 +1,7 @@
 """``forkline roles``: who may do what, and why."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -9,10 +10,13 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import LOCATION
+from viewer.cli.edits import LOCATION, pair_of, parsed
 from viewer.cli.finding import location_elsewhere, typed_path
 from viewer.cli.output import Output, Subcommand
+from viewer.launching.options import parse_limit
 from viewer.models import Level, Location, Team
+from viewer.presentation.jobs.status import team_usage
+from viewer.records.limits import QUOTAS, used_by_team
 from viewer.records.roles import (
     HeldRole,
     Holder,
@@ -22,11 +26,12 @@ from viewer.records.roles import (
     give,
     held_roles,
     remove_member,
+    set_quotas,
     take,
     team_named,
 )
 from viewer.stores.addresses import name_in
-from viewer.validation import NAME, one_line
+from viewer.validation import NAME, PAIR, one_line
 
 LEVELS = {level.name.lower(): level for level in Level}
 
@@ -43,6 +48,16 @@ def _add_roles_arguments(parser: CommandParser) -> None:
     )
     change.add_argument("--remove", type=NAME, metavar="NAME", help=_("Remove this person from the team."))
     change.add_argument("--delete", action="store_true", help=_("Delete the team with its roles."))
+    change.add_argument(
+        "--quota",
+        type=PAIR,
+        action="append",
+        metavar="MEASURE=NUMBER",
+        help=_(
+            "What the team's jobs may use together: runs (at once), tokens or cost (US dollars), both a day. "
+            "Empty for no quota: runs="
+        ),
+    )
     parser.add_argument(
         "--location",
         type=LOCATION,
@@ -59,13 +74,14 @@ def _handle_roles(options: Mapping[str, Any]) -> Output:
             _change(options)
     except ValidationError as error:
         raise CommandError(" ".join(error.messages)) from None
-    roles = list(held_roles())
-    return Output({"roles": [_document(role) for role in roles]}, _lines(roles))
+    roles, teams = list(held_roles()), list(Team.objects.prefetch_related("members"))
+    document = {"roles": [_document(role) for role in roles], "teams": list(map(_team_document, teams))}
+    return Output(document, [*_lines(roles), *_quota_lines(teams)])
 
 
 def _change(options: Mapping[str, Any]) -> None:
     changes_role = options["give"] or options["take"]
-    changes_team = options["add"] or options["remove"] or options["delete"]
+    changes_team = options["add"] or options["remove"] or options["delete"] or options["quota"]
     if changes_team and not options["team"]:
         raise CommandError(_("Name the team: --team TEAM"))
     if changes_role and not (options["team"] or options["person"]):
@@ -97,10 +113,26 @@ def _change_team(options: Mapping[str, Any]) -> None:
     if options["delete"]:
         delete_team(team)
         return
+    if options["quota"]:
+        set_quotas(team, _quotas(team, options["quota"]))
+        return
     person = team.members.filter(username=options["remove"]).first()
     if person is None:
         raise CommandError(_("%s is not in this team.") % one_line(options["remove"]))
     remove_member(team, person)
+
+
+def _quotas(team: Team, texts: Sequence[str]) -> dict[str, float]:
+    """The quotas of the team with these changes. Raises CommandError."""
+    quotas = dict(team.quotas)
+    for text in texts:
+        measure, number = pair_of(text, "--quota")
+        if measure not in QUOTAS:
+            raise CommandError(_("--quota takes one of: %s") % ", ".join(QUOTAS))
+        quotas.pop(measure, None)
+        if number:
+            quotas[measure] = parsed("--quota", partial(parse_limit, measure), number)
+    return quotas
 
 
 def role_location(text: str) -> Location:
@@ -120,6 +152,21 @@ def _document(role: HeldRole) -> dict[str, Any]:
         "team": role.team.name if role.team else None,
         "is_superuser": role.person.is_superuser,
     }
+
+
+def _team_document(team: Team) -> dict[str, Any]:
+    return {
+        "name": team.name,
+        "members": sorted(one.get_username() for one in team.members.all()),
+        "quotas": team.quotas,
+        "used": {measure: used_by_team(team, measure) for measure in QUOTAS if measure in team.quotas},
+    }
+
+
+def _quota_lines(teams: list[Team]) -> Iterator[str]:
+    for team in teams:
+        if used := team_usage(team):
+            yield _("%(team)s: %(used)s") % {"team": team.name, "used": ", ".join(used)}
 
 
 def _lines(roles: list[HeldRole]) -> Iterator[str]:

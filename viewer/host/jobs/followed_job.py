@@ -18,12 +18,14 @@ from viewer.models import Job
 from viewer.records.limits import (
     TOKEN_EVENTS,
     Limit,
+    has_cost_quota,
     limit_in,
     limits_in,
     positive_integer,
     reached_shared_limit,
     seconds_of,
 )
+from viewer.records.prices import price_job
 
 # How often followers read their spools.
 #
@@ -149,6 +151,8 @@ def store_usage(enforcer: LimitEnforcer) -> None:
     tokens, steps = max(job.tokens, enforcer.tokens), max(job.steps_used, enforcer.steps)
     if (tokens, steps) != (job.tokens, job.steps_used):
         job.record_usage(tokens=tokens, steps=steps)
+        if has_cost_quota(job):
+            price_job(job)
 
 
 def check_shared(enforcer: LimitEnforcer) -> bool:

@@ -23,7 +23,6 @@ from viewer.host.jobs.spool import SpoolEvent
 from viewer.host.jobs.starting import launch
 from viewer.host_requests import JobRefused
 from viewer.models import Job, JobEvent, Project
-from viewer.records.limits import reached_shared_limit
 
 # The job's row, and runners of other processes, are polled less often.
 ROW_POLL_SECONDS = 0.2
@@ -55,7 +54,7 @@ def ensure_finished(job: Job, leaves: Callable[[], bool] = never) -> None:
             return
         job.refresh_from_db()
         is_queued = job.status == Job.Status.QUEUED
-        may_start = is_queued and folder_fault() is None and reached_shared_limit(job) is None
+        may_start = is_queued and folder_fault() is None
         runner = launch(job) if may_start else None
         is_under_way = job.status in (Job.Status.STARTING, Job.Status.RUNNING)
         # Another host of its pool may have claimed it meanwhile. Its runner has no lock here.

@@ -9,6 +9,7 @@ from typing import Any, cast
 from django.conf import settings
 from django.db import transaction
 
+from viewer.data_folder.locks import exclusive_transaction
 from viewer.engines import engine_name, engine_of
 from viewer.engines.protocol import kind_of
 from viewer.engines.recorded_calls import RecordedCall, call_document
@@ -40,9 +41,13 @@ from viewer.models import Checkpoint, Job, Location, Project, RecordedCode
 from viewer.postgresql import rows_identity
 from viewer.records.audit import ActorKind, acting_for
 from viewer.records.bodies import calls_in, copy_digest, copy_to_send, stored_bytes, stored_contents
+from viewer.records.limits import reached_shared_limit
 from viewer.records.runner_requests import ACCEPTED, REPEATABLE_EDITS, store_kind_of
 from viewer.records.sweep_scores import whole_answer
 from viewer.redaction import MARKER
+
+# The name of the transactions that claim jobs of people.
+CLAIMS = "claims"
 
 logger = logging.getLogger(__name__)
 
@@ -148,11 +153,8 @@ def launch(job: Job) -> RunnerProcess | None:
     if not was_started and (refusal := refusal_to_run(job.location)):
         logger.warning("job %s is left to other hosts: %s", job.pk, refusal)
         return None
-    # In one transaction, which a pooler sends to one server.
-    with transaction.atomic():
-        database = rows_identity() if job.queued_in else ""
-        if not job.claim(None if was_started else database):
-            return None
+    if not claim(job, was_started=was_started):
+        return None
     if was_started:
         # The row is older than the run: a standby without the last commits took over, or a backup was
         # restored. So the caller follows the run, or records that it was interrupted.
@@ -166,6 +168,19 @@ def launch(job: Job) -> RunnerProcess | None:
         # The request contains the user's input. Nothing of the project ran, so the log has no secret of it.
         clean_up(job, redactor_of(None))
         return None
+
+
+def claim(job: Job, *, was_started: bool = False) -> bool:
+    """Claim a queued job for this process, unless it has to wait for a limit. Return whether it did.
+
+    Of two jobs that wait for the last run of a quota, one is claimed. One that ``was_started`` waits for no
+    limit.
+    """
+    # In one transaction, which a pooler sends to one server.
+    with exclusive_transaction(CLAIMS) if job.requester_key else transaction.atomic():
+        if was_started:
+            return job.claim()
+        return not reached_shared_limit(job) and job.claim(rows_identity() if job.queued_in else "")
 
 
 def actor_of(job: Job) -> dict[str, Any]:

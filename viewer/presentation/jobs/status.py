@@ -15,15 +15,24 @@ from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from viewer.data_folder.failures import folder_fault
-from viewer.formats import count_text, duration, short_moment
+from viewer.formats import count_text, duration, money, short_moment
 from viewer.host_requests import ReadWorkers, Workers, ask
 from viewer.messages.message import message_from
 from viewer.messages.translation import translate
-from viewer.models import Host, Job, Pool, Question
+from viewer.models import Host, Job, Pool, Question, Team
 from viewer.postgresql import rows_identity
 from viewer.presentation.hosts import away_text, refusal_of
 from viewer.records.hosts import hosts_that_may_start, is_away, is_here, is_stalled
-from viewer.records.limits import Limit, limit_in, midnight, reached_shared_limit, usage_of
+from viewer.records.limits import (
+    QUOTAS,
+    Limit,
+    limit_in,
+    midnight,
+    quota_message,
+    reached_shared_limit,
+    usage_of,
+    used_by_team,
+)
 from viewer.records.queue import waits_for_cache_warmup
 
 # The warnings of a job.
@@ -60,7 +69,9 @@ STOPPED_BY_LIMIT: dict[str, str | Promise] = {
 
 
 def amount(measure: str, number: float) -> str:
-    """An amount with its unit: ``20,000 tokens``, ``90 seconds``, ``10 minutes``."""
+    """An amount with its unit: ``20,000 tokens``, ``90 seconds``, ``5 runs at once``, ``$20.00``."""
+    if measure == "cost":
+        return money(number)
     if measure == "seconds" and number >= 120 and number % 60 == 0:
         measure, number = "minutes", number / 60
     number = int(number) if number == int(number) else round(number, 1)
@@ -72,15 +83,22 @@ def amount(measure: str, number: float) -> str:
         "steps": ngettext("%(number)s step", "%(number)s steps", count),
         "seconds": ngettext("%(number)s second", "%(number)s seconds", count),
         "minutes": ngettext("%(number)s minute", "%(number)s minutes", count),
+        "runs": ngettext("%(number)s run at once", "%(number)s runs at once", count),
     }
     return labels[measure] % shown
 
 
 def usage_label(limit: Limit, used: float) -> str:
     """The used part of a limit: ``1,250 of 20,000 tokens``, ``35 seconds of 10 minutes``."""
-    number = count_text(int(used))
+    number = money(used) if limit.measure == "cost" else count_text(int(used))
     shown = amount(limit.measure, int(used)) if limit.measure == "seconds" else number
     return gettext("%(used)s of %(most)s") % {"used": shown, "most": amount(limit.measure, limit.max_amount)}
+
+
+def team_usage(team: Team) -> list[str]:
+    """How much of each quota of a team is used: ``2 of 5 runs at once``, ``$3.10 of $20.00``."""
+    limits = [Limit("team", measure, team.quotas[measure]) for measure in QUOTAS if measure in team.quotas]
+    return [usage_label(limit, used_by_team(team, limit.measure)) for limit in limits]
 
 
 def limit_label(job: Job) -> str:
@@ -90,6 +108,9 @@ def limit_label(job: Job) -> str:
     limit = limit_in(job.limit_hit)
     if limit is None:
         return gettext("Stopped at a limit that it shares with other runs.")
+    if limit.whose == "team":
+        text = gettext("Stopped at a quota. %(quota)s")
+        return text % {"quota": translate(quota_message(limit, at=job.ended_at))}
     stopped = str(STOPPED_BY_LIMIT[limit.whose]) % {"amount": amount(limit.measure, limit.max_amount)}
     used = usage_of(Job.objects.filter(pk=job.pk))[limit.measure] if limit.whose == "job" else 0
     if used <= limit.max_amount:
@@ -219,6 +240,8 @@ def _for_a_limit(job: Job) -> Wait | None:
 
 def reached_limit_text(limit: Limit) -> str:
     """Return a sentence about the reached limit and its end."""
+    if limit.whose == "team":
+        return gettext("for a quota: %(quota)s") % {"quota": translate(quota_message(limit)).rstrip(".")}
     text = {
         "sweep": gettext("for a limit: the sweep's limit of %(amount)s is reached"),
         "project": gettext("for a limit: the project's daily limit of %(amount)s is reached until %(until)s"),

@@ -1,5 +1,6 @@
 """Who may do what, and why: the page on which roles are given and taken, and teams are changed."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -13,8 +14,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
+from viewer.launching.options import parse_limit
+from viewer.launching.values import InvalidValue
 from viewer.models import InvitationState, Level, Location, Right, Role, Team
+from viewer.presentation.jobs.status import team_usage
+from viewer.records.annotations import has_changed, mark_of
 from viewer.records.invitations import EXPIRY_DAYS, open_invitations, state_of
+from viewer.records.limits import QUOTAS
 from viewer.records.permissions import may_everywhere, requires
 from viewer.records.roles import (
     account_named,
@@ -22,6 +28,7 @@ from viewer.records.roles import (
     give,
     held_roles,
     remove_member,
+    set_quotas,
     take,
     team_named,
 )
@@ -82,6 +89,53 @@ class RoleForm(PlaceForm):
         return values | {"holder": holder}
 
 
+class QuotaField(forms.CharField):
+    """A quota as a number; None if it is empty, for no quota."""
+
+    def __init__(self, measure: str, label: Any) -> None:
+        self.measure = measure
+        super().__init__(required=False, label=label, max_length=30)
+
+    def clean(self, value: Any) -> float | None:
+        text = super().clean(value)
+        try:
+            return parse_limit(self.measure, text) if text else None
+        except InvalidValue as invalid:
+            raise ValidationError(f"{self.label}: {invalid}") from None
+
+
+class QuotasForm(forms.Form):
+    """The quotas of a team. Those that somebody has changed since the page was shown are an error."""
+
+    runs = QuotaField("runs", gettext_lazy("Runs at once"))
+    tokens = QuotaField("tokens", gettext_lazy("Tokens a day"))
+    cost = QuotaField("cost", gettext_lazy("US dollars a day"))
+
+    def __init__(self, data: Any, team: Team) -> None:
+        super().__init__(data)
+        self.team = team
+
+    def clean(self) -> dict[str, Any]:
+        if has_changed(self.data, self.team.quotas):
+            raise ValidationError(_("Somebody changed these quotas. Check them, and save again."))
+        return {name: value for name, value in self.cleaned_data.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTeam:
+    """A team with the fields of its quotas, how much is used, and the mark of the quotas (``seen``)."""
+
+    team: Team
+    quotas: list[tuple[str, Any, float | str]]
+    used: list[str]
+    seen: str
+
+
+def _shown(team: Team) -> ShownTeam:
+    fields = [(name, QuotasForm.base_fields[name].label, team.quotas.get(name, "")) for name in QUOTAS]
+    return ShownTeam(team, fields, team_usage(team), mark_of(team.quotas))
+
+
 @requires(Right.MEMBERS)
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
@@ -89,7 +143,7 @@ def index(request: HttpRequest) -> HttpResponse:
     is_admin = may_everywhere(request.user, Right.MEMBERS)
     context = {
         "held": list(held_roles(_roles(request))),
-        "teams": Team.objects.prefetch_related("members") if is_admin else [],
+        "teams": list(map(_shown, Team.objects.prefetch_related("members"))) if is_admin else [],
         "locations": Location.objects.all()[:MAX_OFFERED],
         "levels": Level.choices,
         "invitations": [one for one in open_invitations() if state_of(one) == InvitationState.WORKS],
@@ -139,6 +193,20 @@ def change_team(request: HttpRequest) -> HttpResponse:
         messages.error(request, " ".join(error.messages))
     else:
         messages.success(request, _("Saved."))
+    return redirect("roles")
+
+
+@requires(Right.LIMITS, everywhere=True)
+@require_POST
+def change_quotas(request: HttpRequest, pk: int) -> HttpResponse:
+    """Set what the jobs of a team may use together, or say why not."""
+    team = get_object_or_404(Team, pk=pk)
+    form = QuotasForm(request.POST, team)
+    if form.is_valid():
+        set_quotas(team, form.cleaned_data)
+        messages.success(request, _("Saved."))
+    else:
+        messages.error(request, " ".join(str(one) for errors in form.errors.values() for one in errors))
     return redirect("roles")
 
 
