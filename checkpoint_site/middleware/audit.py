@@ -92,6 +92,7 @@ ACTS = {
     "share-revoke": (Action.REVOKED, Audited.SHARE),
     "day-limits": (Action.CHANGED, Audited.LIMITS),
     "job-start": (Action.CHANGED, Audited.JOB),
+    "job-continue": (Action.CHANGED, Audited.JOB),
     "job-cancel": (Action.CANCELLED, Audited.JOB),
     "job-give-up": (Action.CANCELLED, Audited.JOB),
     "question-answer": (Action.ANSWERED, Audited.QUESTION),

@@ -43,12 +43,13 @@ def race(chance: random.Random, counts: Counter[str], location: "Location", star
     """Start runs and groups of a new team at once, then claim as many. Return what was wrong."""
     from django.contrib.auth.models import User
 
-    from viewer.models import Job, Team
+    from viewer.models import Job, Level, Role, Team
 
     name = f"team {uuid4().hex[:8]}"
     team = Team.objects.create(name=name, quotas={"runs": chance.randrange(1, 9)})
     people = [User.objects.create_user(f"{name} {number}") for number in range(3)]
     team.members.set(people)
+    Role.objects.create(team=team, level=Level.OPERATOR)
     wrong = _race_starts(chance, counts, location, starts, team, people)
     wrong += _race_claims(counts, location, starts, team, people)
     Job.objects.filter(requested_by__in=people).update(status=Job.Status.CANCELLED)
@@ -134,7 +135,13 @@ def attack(database: str) -> int:
     """Print what became of the starts with this database. Return 1 if a check failed."""
     counts, wrong = Counter[str](), list[str]()
     with temporary_data_folder() as folder:
+        from viewer.host.permitted import permit
+        from viewer.host.registration import claim_unregistered
+
+        # Rows on a server belong to hosts, which open what was named to them.
+        claim_unregistered()
         location = made_location(folder)
+        permit(str(folder))
         for seed in range(ROUNDS):
             found = race(random.Random(seed), counts, location, STARTS)
             wrong += [f"{database}, seed {seed}: {reason}" for reason in found]

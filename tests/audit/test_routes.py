@@ -171,6 +171,12 @@ def _quotas(**_more: Any) -> Made:
     return reverse("team-quotas", args=[Team.objects.create(name="ours").pk]), {"runs": "3"}
 
 
+def _continued(location: Location, **_more: Any) -> Made:
+    person = teammate("left")
+    job = Job.objects.create(kind="fork", location=location, branch="left", requested_by=person)
+    return reverse("job-continue", args=[job.pk]), {}
+
+
 def _new_run(location: Location, client: Client, **_more: Any) -> Made:
     address = reverse("new-run", args=[location.uid])
     return address, form_of(client, f"{address}?entry_point=crew:build")
@@ -247,6 +253,7 @@ ACTIONS: dict[str, Callable[..., Made]] = {
     "share-revoke": _revoked,
     "day-limits": _simple("day-limits", "", tokens="9"),
     "job-start": _simple("job-start", "job", start="now"),
+    "job-continue": _continued,
     "job-cancel": _simple("job-cancel", "job"),
     "job-give-up": _give_up,
     "question-answer": _question,

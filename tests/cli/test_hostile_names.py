@@ -113,6 +113,8 @@ def hostile_calls(store: Path) -> dict[str, list[list[str]]]:
             ["--person", "ada", "--give", "viewer", "--location", f"x\n{FORGED}"],
             ["--person", "ada", "--give", "viewer"],
             ["--team", f"none\n{FORGED}", "--delete"],
+            ["--team", f"x\n{FORGED}", "--quota", "runs=3"],
+            ["--team", "x", "--quota", f"runs\n{FORGED}=3"],
         ],
         "move": [["--to", f"postgresql://x@127.0.0.1:1/x\n{FORGED}"], ["--to", FORGED]],
         "doctor": [[]],

@@ -65,3 +65,19 @@ def test_what_is_wrong_changes_nothing(terminal: Terminal, location: Location, a
 def test_a_deactivated_account_gets_no_role(terminal: Terminal, db: None) -> None:
     User.objects.create_user("eve", is_active=False)
     assert "can no longer log in" in terminal.refused("roles", "--person", "eve", "--give", "viewer")["error"]
+
+
+def test_quotas_are_set_shown_and_taken(terminal: Terminal, db: None, settings: LazySettings) -> None:
+    settings.AUDIT = True
+    quotas = ["--quota", "runs=5", "--quota", "cost=12.5"]
+    found = terminal.document("roles", "--team", "writers", "--add", "ada")["teams"]
+    assert found == [{"name": "writers", "members": ["ada"], "quotas": {}, "used": {}}]
+    (team,) = terminal.document("roles", "--team", "writers", *quotas)["teams"]
+    assert (team["quotas"], team["used"]) == ({"runs": 5, "cost": 12.5}, {"runs": 0, "cost": 0})
+    assert "writers: 0 of 5 runs at once, $0.00 of $12.50" in terminal.text("roles")
+    assert AuditEntry.objects.filter(detail="writers: quotas runs 5, cost 12.5").exists()
+    (team,) = terminal.document("roles", "--team", "writers", "--quota", "runs=")["teams"]
+    assert team["quotas"] == {"cost": 12.5}
+    for wrong in ("steps=3", "runs=x", "runs=0", "runs", "=3"):
+        assert terminal.refused("roles", "--team", "writers", "--quota", wrong)["error"]
+    assert terminal.refused("roles", "--team", "none", *quotas)["error"]

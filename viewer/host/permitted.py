@@ -136,17 +136,6 @@ def refuse_actor(request: asked.Request[Any]) -> None:
         raise asked.HostRefusal("host.not_permitted", kind=type(request).__name__)
 
 
-def refuse_requester(job: Job) -> None:
-    """Raise JobRefused if the person who requested the job has no right to run it any more.
-
-    A job that was requested at a terminal names nobody.
-    """
-    if job.requester_key is None and job.requested_by is None:
-        return
-    if not has_right(job.requested_by, Right.RUN, {Job: job.pk}):
-        raise asked.JobRefused("job.requester_not_permitted")
-
-
 # Requests of other machines.
 
 # The fields of requests that are paths. What answers checks ``path`` and ``typed`` against allowed folders.

@@ -68,16 +68,13 @@ CATALOG: dict[str, str] = {
         " renamed, replaced or removed while the run wrote there."
     ),
     "job.never_started": _("The run was not started, and nothing was called. Start it again."),
-    "job.requester_not_permitted": _(
-        "The account that requested this no longer has the permission to run. Nothing was started."
-    ),
     "quota.runs": _(
         "The team %(team)s has %(used)s of %(most)s runs at once. The next one can start when one of them has"
         " ended."
     ),
     "quota.several_runs": _(
-        "The team %(team)s has %(used)s of %(most)s runs at once, so these %(runs)d cannot start. Start fewer,"
-        " or wait until some have ended."
+        "The team %(team)s has %(used)s of %(most)s runs at once, so these %(runs)d cannot start. Start"
+        " fewer, or wait until some have ended."
     ),
     "quota.tokens": _(
         "The team %(team)s has used %(used)s of %(most)s tokens a day. Its quota is free again at %(until)s."

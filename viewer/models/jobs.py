@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
 from django.db import models
 from django.db.models import Value
 from django.db.models.fields.json import KT
@@ -292,6 +293,10 @@ class Job(Metered):
     )
     # The key of requested_by, also after that account was deleted. None at the terminal.
     requester_key = models.PositiveBigIntegerField(null=True, blank=True, editable=False)
+    # The admin who let it start, with their rights, although its requester had lost the right to run it.
+    continued_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
     branch = models.CharField(max_length=300, blank=True)
     # The runner's request (viewer/records/runner_requests.py), and the plan that was shown.
     request = models.JSONField(default=dict)
@@ -420,6 +425,16 @@ class Job(Metered):
         return self.status == self.Status.RUNNING and self.questions.waiting().exists()
 
     @property
+    def acts_for(self) -> AbstractBaseUser | None:
+        """Whose rights it has; None for a terminal, and for an account that was deleted."""
+        return self.continued_by or self.requested_by
+
+    @property
+    def is_from_terminal(self) -> bool:
+        """Whether no account requested it."""
+        return self.requester_key is None and self.requested_by is None
+
+    @property
     def is_on_other_host(self) -> bool:
         """Whether it forks a checkpoint of another location, which another host reads."""
         return self.checkpoint is not None and self.checkpoint.location_id != self.location_id
@@ -494,6 +509,12 @@ class Job(Metered):
     def _log_fields(self) -> dict[str, Any]:
         """The fields of a log line. They contain nothing that a person or a model wrote."""
         return {"job": str(self.pk), "kind": self.kind, "location": self.location.path}
+
+    def continue_as(self, person: AbstractBaseUser) -> bool:
+        """Let it start with the rights of this person. Return False if it is no longer queued."""
+        updated = Job.objects.queued().filter(pk=self.pk).update(continued_by=person)
+        self.refresh_from_db()
+        return bool(updated)
 
     def move_start(self, start_at: datetime | None) -> bool:
         """Set its start time; None is now. Return False if it is no longer queued."""

@@ -60,19 +60,24 @@ class Limit:
 def limit_in(plain: object) -> Limit | None:
     """The limit from plain data, or None if the data does not describe a limit."""
     match plain:
-        case {"whose": str(whose), "measure": str(measure), "max_amount": int() | float() as max_amount}:
+        case {
+            "whose": str(whose),
+            "measure": str(measure),
+            "max_amount": int() | float() as max_amount,
+            **others,
+        }:
             is_known = whose in OWNERS and measure in (QUOTAS if whose == "team" else MEASURES)
             if not is_known or not abs(max_amount) < math.inf:
                 return None
-            return Limit(whose, measure, max_amount, *(_team_in(plain) if whose == "team" else ()))
+            return Limit(whose, measure, max_amount, *(_team_in(others) if whose == "team" else ()))
     return None
 
 
-def _team_in(plain: dict[str, Any]) -> tuple[str, float]:
+def _team_in(plain: Mapping[Any, object]) -> tuple[str, float]:
     """The name of the team, and how much was used: a runner may have written anything."""
     team, used = plain.get("team"), plain.get("used")
-    is_number = isinstance(used, int | float) and abs(used) < math.inf
-    return shortened(team) if isinstance(team, str) else "", used if is_number else 0
+    name = shortened(team) if isinstance(team, str) else ""
+    return name, used if isinstance(used, int | float) and abs(used) < math.inf else 0
 
 
 def limits_in(whose: str, limits: Mapping[str, Any] | None) -> list[Limit]:

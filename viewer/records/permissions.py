@@ -96,15 +96,23 @@ def has_right(user: Any, right: Right, rows: Mapping[type[Model], Any]) -> bool:
     )
 
 
+def may_start(job: Job) -> bool:
+    """Whether who requested a job, or the admin who continued it, has the right to run it at present.
+
+    At a terminal, everybody has. A waiting job of somebody who has not waits for an admin's decision.
+    """
+    return job.is_from_terminal or has_right(job.acts_for, Right.RUN, {Job: job.pk})
+
+
 def can_run(user: Any, location: int | None = None) -> bool:
     """Whether a user may start runs on a location, or without one, on any."""
     return may(user, Right.RUN, location)
 
 
-def may_run_at(location: int) -> bool:
-    """Whether the sender of the present request may start runs on a location."""
+def may_at(right: Right, location: int) -> bool:
+    """Whether the sender of the present request has a right on a location."""
     access = present_access()
-    return access is None or access.level_at(location) >= Right.RUN.level
+    return access is None or access.level_at(location) >= right.level
 
 
 def require_project(project: Project | None) -> None:

@@ -16,6 +16,7 @@ from django.utils import timezone
 from viewer.models import Checkpoint, Host, Job, Location
 from viewer.postgresql import rows_identity
 from viewer.records.limits import reached_shared_limit
+from viewer.records.permissions import may_start
 
 # The warm-up only saves time and tokens, so the wait for it is limited.
 MAX_WARMUP = timedelta(seconds=90)
@@ -46,8 +47,8 @@ def next_job(excluded: Collection[UUID] = ()) -> Job | None:
 
     None if none is ready, or if the machine takes no new jobs.
 
-    Jobs that a shared limit or the cache warm-up of their sweep delays are not ready, and neither are those
-    whose start time was not yet marked as due.
+    Jobs that wait for a shared limit, the cache warm-up of their sweep or an admin are not ready, and neither
+    are those whose start time was not yet marked as due.
     """
     host = Host.own()
     if host is None or host.is_drained:
@@ -58,23 +59,23 @@ def next_job(excluded: Collection[UUID] = ()) -> Job | None:
     job = due.first()
     if job is None or _is_ready(job):
         return job
-    # Of thousands of jobs that wait for one limit, one is checked.
+    # Of thousands of jobs that wait for one limit or one person, one is checked.
     held: set[tuple[object, ...]] = set()
-    sharing_columns = ("sweep", "project", "requester_key", "kind")
+    sharing_columns = ("sweep", "project", "kind", "location", "requester_key", "continued_by")
     for pk, *sharing in due.values_list("pk", *sharing_columns).iterator():
         if tuple(sharing) in held:
             continue
         job = Job.objects.filter(pk=pk).first()
         if job is None or waits_for_cache_warmup(job):
             continue
-        if reached_shared_limit(job) is None:
+        if may_start(job) and reached_shared_limit(job) is None:
             return job
         held.add(tuple(sharing))
     return None
 
 
 def _is_ready(job: Job) -> bool:
-    return not waits_for_cache_warmup(job) and reached_shared_limit(job) is None
+    return not waits_for_cache_warmup(job) and may_start(job) and reached_shared_limit(job) is None
 
 
 def waits_for_cache_warmup(job: Job) -> bool:

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from viewer.launching import labels
 from viewer.launching.labels import asker_label
-from viewer.models import Job, Location, Question
+from viewer.models import Job, Location, Question, Right
 from viewer.models.roles import present_access, visible_rows
 from viewer.presentation.hosts import ShownHost, hosts_if_several
 from viewer.presentation.jobs import status
@@ -21,10 +21,10 @@ from viewer.presentation.jobs.pages import (
     shown_job,
     start_url,
 )
-from viewer.presentation.jobs.status import limit_label, wait_of, warnings_of
+from viewer.presentation.jobs.status import Wait, limit_label, wait_of, warnings_of
 from viewer.presentation.run.branches import job_colour
 from viewer.records.hosts import is_stalled
-from viewer.records.permissions import may_run_at
+from viewer.records.permissions import may_at
 from viewer.records.questions import redacted_answer
 from viewer.web.launch.answers import AnswersPart, asked_part
 
@@ -59,7 +59,15 @@ register.filter("reason_label", labels.reason_label)
 @register.filter
 def at(can_run: bool, location: int | None) -> bool:
     """Return whether somebody who can run may do so at the location of a row, by its key."""
-    return bool(can_run) and (location is None or may_run_at(location))
+    return bool(can_run) and (location is None or may_at(Right.RUN, location))
+
+
+@register.filter
+def may_continue(wait: Wait | None, can_administer: bool) -> bool:
+    """Return whether a job waits for the decision of an admin, who reads the page."""
+    if wait is None or wait.kind != "admin" or not can_administer:
+        return False
+    return may_at(Right.MEMBERS, wait.job.location_id)
 
 
 @register.inclusion_tag("live/_location.html", takes_context=True)

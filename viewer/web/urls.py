@@ -138,6 +138,7 @@ job_urls = [
     path("jobs/<uuid:pk>/wait/", jobs.wait, name="job-wait"),
     path("jobs/<uuid:pk>/start/", jobs.start, name="job-start"),
     path("sweeps/<uuid:uid>/", launches.show_sweep, name="sweep"),
+    path("jobs/<uuid:pk>/continue/", jobs.continue_waiting, name="job-continue"),
     path("jobs/<uuid:pk>/cancel/", jobs.cancel, name="job-cancel"),
     path("jobs/<uuid:pk>/give-up/", jobs.give_up, name="job-give-up"),
 ]

@@ -103,7 +103,16 @@ SENT = {
     *("collection-new", "collection-change", "collection-delete", "collection-import"),
     "collection-item-remove",
     *("annotation-star", "settings-save", "share-revoke"),
-    *("day-limits", "job-start", "job-cancel", "job-give-up", "question-answer", "host-drain", "host-remove"),
+    *(
+        "day-limits",
+        "job-start",
+        "job-cancel",
+        "job-give-up",
+        "job-continue",
+        "question-answer",
+        "host-drain",
+        "host-remove",
+    ),
     *("role-give", "role-take", "team-change", "team-quotas", "invitation-new", "invitation-revoke"),
 }
 # Login and logout, which show and change no data. An invitation creates an account: test_invitations.py.

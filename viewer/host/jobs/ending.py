@@ -122,6 +122,7 @@ def queue_score(job: Job) -> Job | None:
             "sweep": job.sweep,
             "requested_by": job.requested_by,
             "requester_key": job.requester_key,
+            "continued_by": job.continued_by,
             "branch": job.branch,
             "request": dict(request),
             "limits": {"seconds": SCORE_SECONDS},

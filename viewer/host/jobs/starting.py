@@ -35,13 +35,14 @@ from viewer.host.jobs.sent_stores import sends_store, source_in, store_of_other_
 from viewer.host.locations.importing import import_location
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import NotConfigured, unredacted_source
-from viewer.host.permitted import refusal_of, refuse_requester, refuse_source
+from viewer.host.permitted import refusal_of, refuse_source
 from viewer.host_requests import HostRefusal, JobRefused
 from viewer.models import Checkpoint, Job, Location, Project, RecordedCode
 from viewer.postgresql import rows_identity
 from viewer.records.audit import ActorKind, acting_for
 from viewer.records.bodies import calls_in, copy_digest, copy_to_send, stored_bytes, stored_contents
 from viewer.records.limits import reached_shared_limit
+from viewer.records.permissions import may_start
 from viewer.records.runner_requests import ACCEPTED, REPEATABLE_EDITS, store_kind_of
 from viewer.records.sweep_scores import whole_answer
 from viewer.redaction import MARKER
@@ -171,28 +172,29 @@ def launch(job: Job) -> RunnerProcess | None:
 
 
 def claim(job: Job, *, was_started: bool = False) -> bool:
-    """Claim a queued job for this process, unless it has to wait for a limit. Return whether it did.
+    """Claim a queued job for this process, unless it waits for a limit or an admin. Return whether it did.
 
-    Of two jobs that wait for the last run of a quota, one is claimed. One that ``was_started`` waits for no
-    limit.
+    Of two jobs that wait for the last run of a quota, one is claimed. One that ``was_started`` waits for
+    nothing.
     """
     # In one transaction, which a pooler sends to one server.
     with exclusive_transaction(CLAIMS) if job.requester_key else transaction.atomic():
         if was_started:
             return job.claim()
-        return not reached_shared_limit(job) and job.claim(rows_identity() if job.queued_in else "")
+        if not may_start(job) or reached_shared_limit(job):
+            return False
+        return job.claim(rows_identity() if job.queued_in else "")
 
 
 def actor_of(job: Job) -> dict[str, Any]:
-    """Return the person who requested a job, or a terminal, as its actor: other hosts check their rights."""
-    if job.requested_by is None:
+    """Return the person whose rights a job has, or a terminal, as its actor: other hosts check them."""
+    if job.acts_for is None:
         return {"kind": ActorKind.TERMINAL, "name": ""}
-    return {"kind": ActorKind.USER, "name": job.requested_by.get_username(), "user": job.requested_by.pk}
+    return {"kind": ActorKind.USER, "name": job.acts_for.get_username(), "user": job.acts_for.pk}
 
 
 def _started_runner(job: Job) -> RunnerProcess:
     """Check a claimed job, and start its runner. Raises HostRefusal, OSError."""
-    refuse_requester(job)
     project = runnable(job.project)
     refuse_outside(job)
     refuse_continued(job)

@@ -33,6 +33,7 @@ from viewer.records.limits import (
     usage_of,
     used_by_team,
 )
+from viewer.records.permissions import may_start
 from viewer.records.queue import waits_for_cache_warmup
 
 # The warnings of a job.
@@ -127,8 +128,8 @@ def limit_label(job: Job) -> str:
 class Wait:
     """Why a job waits.
 
-    ``kind`` is answer, person, time, host, disk, limit, cache, worker, slot or moment. ``url`` is the page to
-    change it.
+    ``kind`` is answer, person, admin, time, host, disk, limit, cache, worker, slot or moment. ``url`` is the
+    page to change it.
     """
 
     job: Job
@@ -138,7 +139,7 @@ class Wait:
 
     @property
     def needs_a_person(self) -> bool:
-        return self.kind in {"answer", "person"}
+        return self.kind in {"answer", "person", "admin"}
 
 
 def waiting() -> list[Wait]:
@@ -146,7 +147,16 @@ def waiting() -> list[Wait]:
     asking = Q(pk__in=Question.objects.waiting().values("job"))
     jobs = Job.objects.unfinished().filter(Q(status=Job.Status.QUEUED) | asking)
     related = jobs.select_related(
-        "run", "host", "location__host", "location__pool", "project", "sweep", "requested_by"
+        *(
+            "run",
+            "host",
+            "location__host",
+            "location__pool",
+            "project",
+            "sweep",
+            "requested_by",
+            "continued_by",
+        )
     )
     waits = [wait for job in related.order_by("start_at", "created_at") if (wait := wait_of(job))]
     return sorted(waits, key=lambda wait: not wait.needs_a_person)
@@ -160,6 +170,7 @@ def wait_of(job: Job) -> Wait | None:
         return None
     waits = (
         _for_a_person(job)
+        or _for_an_admin(job)
         or _for_its_time(job)
         or _for_its_host(job)
         or _for_space(job)
@@ -177,6 +188,15 @@ def _for_a_person(job: Job) -> Wait | None:
         " it. If none has, cancel it and start another."
     )
     return Wait(job, "person", text)
+
+
+def _for_an_admin(job: Job) -> Wait | None:
+    if may_start(job):
+        return None
+    if job.acts_for is None:
+        return Wait(job, "admin", gettext("for an admin: the account that started it was deleted"))
+    text = gettext("for an admin: %(person)s may no longer start it")
+    return Wait(job, "admin", text % {"person": job.acts_for.get_username()})
 
 
 def _for_its_time(job: Job) -> Wait | None:

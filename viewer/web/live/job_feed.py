@@ -122,7 +122,15 @@ MAX_EVENTS = 200
 # Events that change a question.
 ASKING = frozenset({"question", "answered", "withdrawn"})
 # The fields of the job that a page shows.
-STATE = ("status", "cancel_requested_at", "run_id", "limit_hit", "start_at", "became_due_at")
+STATE = (
+    "status",
+    "cancel_requested_at",
+    "run_id",
+    "limit_hit",
+    "start_at",
+    "became_due_at",
+    "continued_by_id",
+)
 
 
 @dataclass(frozen=True, slots=True)

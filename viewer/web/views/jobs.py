@@ -1,11 +1,12 @@
 """The pages of jobs, and the inbox with the questions that their runs ask."""
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -17,7 +18,7 @@ from viewer.engines import engine_of
 from viewer.engines.answer_schema import AnswerInvalid
 from viewer.engines.protocol import Contents, kind_of
 from viewer.host_requests import ImportRun, NotReadable, ask
-from viewer.launching.start import move_start, request_cancel
+from viewer.launching.start import continue_job, move_start, request_cancel
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, DayLimits, Job, Question, Right, Run
 from viewer.presentation.hosts import hosts_if_several
@@ -93,6 +94,16 @@ def start(request: HttpRequest, pk: UUID) -> HttpResponse:
         messages.error(request, " ".join(str(one) for errors in form.errors.values() for one in errors))
     elif not move_start(job, form.at):
         messages.info(request, _("This job is no longer waiting."))
+    return redirect(job)
+
+
+@requires(Right.MEMBERS)
+@require_POST
+def continue_waiting(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Let a job start although who requested it has lost the right to run it, as an admin decides."""
+    job = get_object_or_404(Job, pk=pk)
+    if not continue_job(job, cast(User, request.user)):
+        messages.info(request, _("This job does not wait for an admin."))
     return redirect(job)
 
 
