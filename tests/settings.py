@@ -16,6 +16,8 @@ SERVER = os.environ.get("FORKLINE_TEST_SERVER", "")
 TEMPLATE_DATABASE, OWN_DATABASE = "forkline_empty", f"forkline_{os.getpid()}"
 if SERVER:
     os.environ["DATABASE_URL"] = f"{SERVER} dbname={OWN_DATABASE}"
+    # A worker whose database others share opens nothing else.
+    os.environ["CHECKPOINT_ROOTS"] = str(Path(tempfile.gettempdir()).resolve())
 atexit.register(shutil.rmtree, TEST_FOLDER, ignore_errors=True)
 
 from scripts.catalogues.compiling import compile_catalogues  # noqa: E402

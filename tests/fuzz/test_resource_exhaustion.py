@@ -93,7 +93,8 @@ def test_a_refused_store_is_read_again_only_after_a_change(tmp_path: Path, setti
     assert location.refused_fingerprint == "" and location.problems.count() == 8_000
 
 
-@pytest.mark.django_db
+# Within one transaction, PostgreSQL would end a connection that is idle for so long.
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("kind", ["folder", "store"])
 @pytest.mark.parametrize("name", sorted(HAPPENINGS.keys() - {"no descriptors left"}))
 def test_a_location_that_disappears_for_a_moment_loses_nothing(name: str, kind: str, tmp_path: Path) -> None:

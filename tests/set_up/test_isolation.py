@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import connection
 
 from tests.environments import environment_with
+from tests.settings import OWN_DATABASE, SERVER
 from viewer.models import Project
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -31,4 +32,5 @@ def test_a_process_with_the_ordinary_settings_uses_the_same_database() -> None:
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert child.stdout.strip() == "newsroom", child.stderr
-    assert connection.settings_dict["NAME"] == Path(settings.DATA_DIR) / "forkline.sqlite3"
+    name = OWN_DATABASE if SERVER else Path(settings.DATA_DIR) / "forkline.sqlite3"
+    assert connection.settings_dict["NAME"] == name

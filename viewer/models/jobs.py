@@ -68,6 +68,12 @@ class JobQuerySet(VisibleQuerySet["Job"]):
     def unfinished(self) -> JobQuerySet:
         return self.filter(status__in=UNFINISHED)
 
+    def begins_with(self, text: str) -> JobQuerySet:
+        """Jobs whose id begins with this text, with or without hyphens: PostgreSQL compares them as well."""
+        digits = text.replace("-", "").lower()
+        parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
+        return self.filter(pk__startswith="-".join(part for part in parts if part)) if digits else self.none()
+
     def failed_starts(self) -> JobQuerySet:
         """New runs that ended before their first checkpoint, and therefore have no run."""
         return self.filter(kind=self.model.Kind.RUN, run=None, status__in=self.model.ENDED)

@@ -139,16 +139,9 @@ def _runs(text: str) -> Iterator[PaletteCommand]:
 
 
 def _jobs(text: str) -> Iterator[PaletteCommand]:
-    jobs = Job.objects.filter(Q(branch__icontains=text) | Q(pk__startswith=_with_hyphens(text)))
+    jobs = Job.objects.filter(branch__icontains=text) | Job.objects.begins_with(text)
     for job in jobs.order_by("-created_at")[:MAX_COMMANDS]:
         yield PaletteCommand(str(job), job.get_absolute_url(), str(job.get_status_display()))
-
-
-def _with_hyphens(text: str) -> str:
-    """The beginning of a UUID as it is usually written."""
-    digits = text.replace("-", "").lower()
-    parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
-    return "-".join(part for part in parts if part)
 
 
 def _checkpoints(text: str) -> Iterator[PaletteCommand]:

@@ -111,7 +111,8 @@ def write_into(row: models.Model, name: str) -> None:
     elif isinstance(field, models.JSONField) or type(field).__module__.startswith("viewer"):
         value = plain_text(f"so {SECRET}")
     else:
-        value = f"{value}so {SECRET}"
+        # PostgreSQL refuses a text that is longer than its column.
+        value = f"{value}so {SECRET}"[-(getattr(field, "max_length", None) or 0) :]
     type(row)._default_manager.filter(pk=row.pk).update(**{name: value})
 
 
@@ -159,7 +160,6 @@ def location(tmp_path: Path, project: Project) -> Location:
     return location
 
 
-@pytest.mark.sqlite
 def test_every_column_loses_it(location: Location, project: Project) -> None:
     rows = [(model._default_manager.first(), name) for model, name in text_columns()]
     for row, name in rows:

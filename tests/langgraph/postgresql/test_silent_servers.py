@@ -93,8 +93,8 @@ def data_folder(empty_data_folder: Path, tmp_path: Path) -> None:
 def listing(tmp_path: Path, connection: str, seconds: int = 2) -> subprocess.Popen[str]:
     """Start a command that lists a database with this connection."""
     environment = environment_with(
+        tmp_path / "data",
         POSTGRESQL_LOCATIONS=f"support={connection}",
-        DATA_DIR=str(tmp_path / "data"),
         PGPASSWORD=PASSWORD,
         POSTGRESQL_STATEMENT_SECONDS=str(seconds),
     )

@@ -118,7 +118,7 @@ def _handle_cancel(options: Mapping[str, Any]) -> Output:
 
 def job_named(text: str) -> Job:
     """The only job whose id begins with this text. Raises CommandError."""
-    found = Job.objects.select_related("location").filter(pk__startswith=text.lower())
+    found = Job.objects.select_related("location").begins_with(text)
     jobs = list(found.order_by("-created_at")[: MAX_NAMED + 1])
     if not jobs:
         raise CommandError(_("There is no job %s.") % text)

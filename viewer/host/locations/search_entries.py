@@ -208,7 +208,7 @@ def _entry(location: Location, annotation: Annotation) -> SearchEntry | None:
         "branch": annotation.branch,
     }
     found = Checkpoint.objects.filter(location=location, **{name: one for name, one in where.items() if one})
-    checkpoint = found.order_by("-row").first()
+    checkpoint = found.order_by("-row", "pk").first()
     if checkpoint is None or not text:
         return None
     name = f"note\0{annotation.pk}\0{checkpoint.pk}\0{text}"

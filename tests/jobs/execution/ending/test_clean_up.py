@@ -86,6 +86,7 @@ def test_a_job_is_followed_although_its_environment_file_breaks(
     assert Job.objects.get(pk=other.pk).status == "interrupted"
 
 
+@pytest.mark.sqlite
 def test_the_users_input_is_not_left_in_free_database_pages(make_job: MakeJob) -> None:
     path = Path(str(connection.settings_dict["NAME"]))
     job = make_job()

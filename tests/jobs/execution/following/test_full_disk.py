@@ -50,6 +50,7 @@ def test_a_result_that_has_no_space_in_the_spool_is_kept(make_job: MakeJob, proj
     assert job.result.startswith("all done all done")
 
 
+@pytest.mark.sqlite
 def test_a_full_database_delays_the_end_of_a_job_and_is_logged_once(
     make_job: MakeJob, project: Project, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
@@ -16,6 +17,7 @@ from pytest_django import Settings
 from tests.file_bytes import bytes_of
 from tests.jobs.conftest import FAKE_RUNNERS, MakeJob
 from tests.redaction.canaries import TEXTS, TOKENS
+from tests.settings import SERVER
 from tests.waiting import wait_until
 from viewer.host.jobs.following import ensure_finished
 from viewer.host.jobs.preflight import preflight_checkpoint, run_check
@@ -46,12 +48,21 @@ def found_in(text: str) -> list[str]:
 
 
 def in_database() -> list[str]:
-    """Return the bytes of the keys found in the database files."""
+    """Return the bytes of the keys found in the database files, or in all rows of PostgreSQL."""
+    if SERVER:
+        return found_in("".join(all_rows()))
     path = Path(str(connection.settings_dict["NAME"]))
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     data = bytes_of(path.parent.glob(f"{path.name}*"))
     return [mark for mark in MARKS if mark.encode() in data]
+
+
+def all_rows() -> Iterator[str]:
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names():
+            cursor.execute(f"SELECT one::text FROM {connection.ops.quote_name(table)} AS one")
+            yield from (text for (text,) in cursor)
 
 
 def test_no_key_in_the_output_of_a_run_is_stored_shown_or_sent(

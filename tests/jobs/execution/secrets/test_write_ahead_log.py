@@ -13,6 +13,7 @@ from viewer.data_folder.write_ahead_log import clear_if_pending
 from viewer.launching.start import request_cancel
 from viewer.models import Job
 
+pytestmark = pytest.mark.sqlite
 TYPED = "typed-canary-0123456789"
 
 
