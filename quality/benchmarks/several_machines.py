@@ -1,22 +1,30 @@
-"""Measures Forkline with its rows in PostgreSQL: from a click to the first event, and the server's memory."""
+"""Measures Forkline with its rows in PostgreSQL: starts, requests to another host, and the server's memory."""
 
+import os
+import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
 import psutil
 
 from quality.benchmarks.many_pages import cookie_of, processes, queued_jobs, start, watch
+from quality.cluster.__main__ import ADD, STORE
 from quality.cluster.database import Server, used_server
 from quality.served import served
 from quality.tables import print_heading, print_row
+from quality.temporary_data_folder import ROOT
 
 STARTS, EVENTS_OF_START, GOAL_QUEUE, GOAL_EVENT = 20, 3, 50, 1000
 PEOPLE, EVENTS, PAUSE_SECONDS = 50, 300, 0.03
 GOAL_MEGABYTES = 2000
+OTHER_HOST, REQUESTS, GOAL_REQUEST = "gpu-2", 60, 150
 SAMPLE_SECONDS, IDLE_SECONDS = 0.5, 1.0
 
 
@@ -24,6 +32,8 @@ def main() -> None:
     with used_server() as server, served() as dashboard:
         jobs = queued_jobs(STARTS + 1, EVENTS_OF_START, PAUSE_SECONDS)
         report_starts([started_after(job) for job in jobs][1:])
+        with another_host(dashboard.folder / OTHER_HOST):
+            report_requests()
         jobs = queued_jobs(1, EVENTS, PAUSE_SECONDS)
         with sampled_memory(server) as samples:
             watch(jobs, PEOPLE, [dashboard.site], cookie_of(dashboard.link))
@@ -41,6 +51,7 @@ def started_after(job: Any) -> tuple[float, float]:
     while not job.has_ended:
         time.sleep(0.05)
         job.refresh_from_db()
+    assert job.status == job.Status.SUCCEEDED, job.error
     first = job.events.order_by("seq").values_list("at", flat=True)[0]
     return 1000 * (job.started_at.timestamp() - began), 1000 * (first.timestamp() - began)
 
@@ -51,6 +62,49 @@ def report_starts(measured: Sequence[tuple[float, float]]) -> None:
         ("the claim", "the first event"), zip(*measured, strict=True), (GOAL_QUEUE, GOAL_EVENT), strict=True
     ):
         print_row(name, f"{median(values):.0f}", f"{quantiles(values, n=20)[-1]:.0f}", f"{goal} ms")
+
+
+@contextmanager
+def another_host(folder: Path) -> Iterator[None]:
+    """Run the worker of another host, with a location and a project in this folder."""
+    project, data = folder / "project", folder / "data"
+    shutil.copytree(STORE, project / "checkpoints")
+    (project / "crew.py").write_text("from crewai import Crew\n\ndef build() -> Crew: ...\n")
+    own = {"DATA_DIR": str(data), "CHECKPOINT_ROOTS": str(project)}
+    environment = {**os.environ, **own}
+    command = [sys.executable, "manage.py", "worker", "--host", OTHER_HOST]
+    with (folder / "log").open("wb") as log:
+        worker = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+    try:
+        while not (data / "host_id").exists():
+            time.sleep(0.1)
+        subprocess.run([sys.executable, "-c", ADD, project], cwd=ROOT, env=environment, check=True)
+        yield
+    finally:
+        worker.terminate()
+        worker.wait()
+
+
+def report_requests() -> None:
+    """Ask the other host, as web servers do."""
+    from viewer.host_requests import FindEntryPoints, ReadBody, ask
+    from viewer.models import Checkpoint
+
+    checkpoint = Checkpoint.objects.filter(location__host__name=OTHER_HOST).latest("row")
+    location = checkpoint.location
+    assert location.project
+    requests = {
+        "a checkpoint's body": ReadBody(checkpoint.pk),
+        "the entry points of a project": FindEntryPoints(location.engine, location.project.folder),
+    }
+    print_heading("request to another host", "median ms", "p95 ms", "goal for the median")
+    for name, request in requests.items():
+        seconds = []
+        for _ in range(REQUESTS):
+            began = time.perf_counter()
+            ask(request, host=location.host_id)
+            seconds.append(1000 * (time.perf_counter() - began))
+        print_row(name, f"{median(seconds):.0f}", f"{quantiles(seconds, n=20)[-1]:.0f}", f"{GOAL_REQUEST} ms")
 
 
 def postgresql_processes(server: Server) -> list[psutil.Process]:
