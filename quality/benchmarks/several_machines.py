@@ -1,4 +1,4 @@
-"""Measures Forkline with its rows in PostgreSQL: starts, requests to another host, and the server's memory."""
+"""Measures Forkline with its rows in PostgreSQL: starts, requests to another host, and its memory."""
 
 import os
 import shutil
