@@ -3,9 +3,20 @@
 import re
 from typing import Any
 
-from django.test import Client
+from django.template import Context, Template
+from django.test import Client, signals
 
 from viewer.web.login_links import teammate
+
+
+def render_and_record(template: Template, context: Context) -> str:
+    """Render a template as Django's test environment does, for ``response.context``.
+
+    Only the template of the page itself is recorded, not what it includes: each copies the context.
+    """
+    if context.template is template:
+        signals.template_rendered.send(sender=template, template=template, context=context)
+    return str(template.nodelist.render(context))
 
 
 def compact(html: str) -> str:

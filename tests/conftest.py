@@ -25,13 +25,14 @@ from django.core.signals import setting_changed
 from django.db import connections
 from django.db.models.signals import post_migrate
 from django.test import Client
+from django.test import utils as test_utils
 from offline_model.server import OfflineModel
 from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from checkpoint_site.postgresql_backend.base import DatabaseOperations
 from scripts.chromium import launch_options
-from tests.clients import CompactClient
+from tests.clients import CompactClient, render_and_record
 from tests.engine_runs.graphs import WarmGraphs, record_all_threads, warm_graphs
 from tests.engine_runs.model import model_server
 from tests.engine_runs.newsroom import write_stores
@@ -55,6 +56,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Collecting thousands of tests, and running them, creates many objects and little garbage.
 gc.set_threshold(20_000, 20, 100)
 start_as_forks()
+test_utils.instrumented_test_render = render_and_record
 # Keep Django's permissions after a test that commits: creating them again takes most of such a test's time.
 post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
 post_migrate.disconnect(create_contenttypes)
