@@ -20,7 +20,7 @@ up: web ## Serve your own checkpoints: make up LOCATION=…
 test: setup development ## Run the whole test suite
 	@scripts/system-packages dot browser postgresql pgbouncer proxy
 	@# Some environments write no bytecode: each program that a test starts would compile all modules.
-	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest $(or $(TESTS),-n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder)
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest $(or $(TESTS),-n auto --maxprocesses 5 --dist loadfile --no-loadscope-reorder)
 
 test-postgresql: setup development ## Run the tests that touch rows with these rows in PostgreSQL
 	@scripts/system-packages postgresql

@@ -67,19 +67,22 @@ ROOT = Path(__file__).resolve().parent.parent
 DATABASE = DATA_DIR / "forkline.sqlite3"
 # The fixtures with an engine's interpreter, which fixtures that run an engine depend on.
 ENGINE_PYTHONS = {"engine_python", "graph_python"}
+# The folders with tests that start servers, and mostly wait for them.
+WAITING = {"deploy", "hosts", "postgresql", "set_up", "supervision"}
 HAS_FAILED = pytest.StashKey[bool]()
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return twice the number of cores: many tests wait for programs that they have started."""
-    return 2 * len(os.sched_getaffinity(0))
+    """Return five processes for each two cores: many tests wait for programs that they have started."""
+    return 5 * len(os.sched_getaffinity(0)) // 2
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that use an engine's interpreter or rows, before ``-m`` selects by marks.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    """Mark the tests that use an engine's interpreter or rows, before ``-m`` selects by marks. Sort the files.
 
-    Start with the slowest files, so that no process is left with one of them at the end.
+    Start with the slowest files, so that no process is left with one of them at the end. Those whose tests
+    wait run beside others: in the order of the files' names, one of another folder follows each.
     """
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
@@ -87,13 +90,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("engine")
         if "django_db_setup" in fixtures or item.get_closest_marker("django_db"):
             item.add_marker("rows")
-    engine, browser = (
+    yield
+    # Django's plugin has sorted the tests of each file by what they do to the database.
+    slow, browser = (
         {item.path for item in items if any(item.iter_markers(mark))} for mark in ("engine", "browser")
     )
+    slow |= {item.path for item in items if item.path.parent.name in WAITING}
     config.stash[BROWSER_FILES] |= {
         item.path for item in items if "browser" in getattr(item, "fixturenames", ())
     }
-    items.sort(key=lambda item: (item.path not in engine, item.path not in browser))
+    name = {path: path.name for path in slow}
+    items.sort(
+        key=lambda one: (one.path not in slow, one.path not in browser, name.get(one.path, ""), one.path)
+    )
     gc.freeze()
 
 
