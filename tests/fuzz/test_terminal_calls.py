@@ -8,7 +8,7 @@ from quality.fuzz import terminal_calls
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Every n-th call. ``make fuzz`` makes all of them.
-EVERY_ARGUMENT, EVERY_SETTING = 61, 47
+EVERY_ARGUMENT, EVERY_SETTING = 181, 139
 SAMPLE = f"""
 import sys
 from quality.fuzz.terminal_calls import tried, tried_settings
@@ -16,7 +16,7 @@ from quality.temporary_data_folder import temporary_data_folder
 with temporary_data_folder() as folder:
     found = [tried(folder, {EVERY_ARGUMENT}), tried_settings(folder, {EVERY_SETTING})]
 print("\\n".join(fault for one in found for fault in one.faults))
-sys.exit(any(one.faults for one in found) or min(one.refused for one in found) < 15)
+sys.exit(any(one.faults for one in found) or min(one.refused for one in found) < 5)
 """
 
 

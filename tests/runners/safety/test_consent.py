@@ -11,7 +11,9 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
+from pytest_django import Settings
 
+from tests.engine_runs.prewarmed_jobs import PrewarmedJobs
 from tests.waiting import wait_until
 from viewer.cli.running import run_here
 from viewer.engines.plan import Edits
@@ -56,6 +58,13 @@ def project(engine_python: Path, tmp_path: Path) -> Project:
     )
     project.confirm(None)
     return project
+
+
+@pytest.fixture
+def forked(project: Project, prewarmed_jobs: PrewarmedJobs, settings: Settings) -> None:
+    """Let the runs of the project start as forks, which saves seconds for each."""
+    settings.PREWARM = True
+    prewarmed_jobs.serve(project, Path(settings.DATA_DIR))
 
 
 @pytest.fixture
@@ -124,6 +133,7 @@ def test_a_module_in_the_location_is_never_imported(client: Client, person: User
     assert not trace.exists()
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_module_of_the_project_is_imported_only_after_consent_and_unchanged(
     project: Project, person: User
 ) -> None:
@@ -155,6 +165,7 @@ def test_a_module_of_the_project_is_imported_only_after_consent_and_unchanged(
     assert unaccepted_effects(checkpoint, project, "") == []
 
 
+@pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize(
     "name", ["os.system", "runpy.run_path", "subprocess.Popen", "zipimport.x", "this.Tool", "sys.exit"]
 )
@@ -190,6 +201,7 @@ def test_the_terminal_lists_effects_and_starts_nothing_before_consent(
     assert json.loads(capsys.readouterr().out)["effects"] == []
 
 
+@pytest.mark.usefixtures("forked")
 def test_the_values_of_a_tool_are_listed_without_secrets_and_accepted_for_this_tool_alone(
     project: Project, person: User, capsys: pytest.CaptureFixture[str]
 ) -> None:
