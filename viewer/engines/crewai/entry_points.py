@@ -30,9 +30,11 @@ YAML_SUFFIXES = (".yaml", ".yml")
 FLOW_SCHEMA = "crewai.flow/"
 # A path below the project's folder: no part of it is hidden, or leads upwards.
 FILE = re.compile(r"(?:\w[\w. -]*/)*\w[\w. -]*\.(?:jsonc|json|yaml|yml)")
-# Strings and comments, and strings and commas before a closing bracket. Each matches in linear time.
-JSONC_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)', re.S)
-TRAILING_COMMAS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|,(?=\s*+[}\]])', re.S)
+# Strings and comments, and strings and commas before a closing bracket. Each matches in linear time. Python
+# before 3.11.5 goes wrong where a possessive group fails after its first part has matched.
+_STRING = r'"[^"\\]*+(?:\\(?:.|\Z)[^"\\]*+)*+(?:"|\Z)'
+JSONC_TOKENS = re.compile(_STRING + r"|//[^\n]*|/\*.*?(?:\*/|\Z)", re.S)
+TRAILING_COMMAS = re.compile(_STRING + r"|,(?=\s*+[}\]])", re.S)
 Definition = dict[str, Any]
 
 
