@@ -79,10 +79,10 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
-    """Mark the tests that use an engine's interpreter or rows, before ``-m`` selects by marks. Sort the files.
+    """Mark the tests that use an engine's interpreter or rows, before ``-m`` selects by marks.
 
-    Start with the slowest files, so that no process is left with one of them at the end. Those whose tests
-    wait run beside others: in the order of the files' names, one of another folder follows each.
+    Then sort the files: the slowest first, so that no process is left with one of them at the end. Those
+    whose tests wait run beside others: by the files' names, one of another folder follows each.
     """
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))

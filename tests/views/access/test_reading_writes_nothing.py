@@ -5,9 +5,11 @@ from typing import Any
 
 from django.db import connection
 from django.test import Client
+from django.urls import reverse
 
 from tests.views.access.test_urls import FORMS, LOGIN, PUBLIC, READ, addresses
-from viewer.models import DayLimits
+from viewer.models import DayLimits, Level, Location
+from viewer.records.invitations import invite
 
 __all__ = ["addresses"]
 
@@ -26,10 +28,12 @@ def refuse_writes(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
     return execute(sql, *rest)
 
 
-def test_get_requests_write_nothing(runner: Client, addresses: dict[str, str]) -> None:
+def test_get_requests_write_nothing(runner: Client, addresses: dict[str, str], location: Location) -> None:
     # tests/serving/test_metrics.py counts the queries of the metrics, which need a token.
     names = (READ | FORMS | PUBLIC | LOGIN) - {"logout", "metrics"}
-    addresses |= {"login": "/login/", "health": "/healthz", "login-link": "/login/link/?sesame=x"}
+    _invitation, token = invite(None, level=Level.VIEWER, location=location)
+    addresses |= {"invitation": reverse("invitation", args=[token]), "login": "/login/", "health": "/healthz"}
+    addresses["login-link"] = "/login/link/?sesame=x"
     for name in sorted(names):
         with connection.execute_wrapper(refuse_writes):
             assert runner.get(addresses[name]).status_code in {200, 204, 302}, name
