@@ -168,6 +168,42 @@ def env_origins(name: str, default: str, text: str, shown: str) -> list[str]:
     return found
 
 
+def env_provider(name: str, text: str) -> str:
+    """Return the variable as the address of a provider of logins; empty if it is empty.
+
+    Raise InvalidSetting unless it is https, or on this machine.
+    """
+    value = env_text(name, "", text, "none", "origins").rstrip("/")
+    try:
+        parts = urlsplit(value)
+        is_local = parts.scheme == "http" and parts.hostname in {"127.0.0.1", "localhost", "::1"}
+        is_valid = bool(parts.hostname and (is_local or parts.scheme == "https")) and "@" not in parts.netloc
+    except ValueError:
+        is_valid = False
+    if value and not is_valid:
+        raise InvalidSetting(f"{name} must be an address that begins with https://, without a password.")
+    return value
+
+
+def need_each_other(*names: str) -> None:
+    """Raise InvalidSetting if only some of these variables are set."""
+    missing = [name for name in names if not os.environ.get(name)]
+    if missing and len(missing) < len(names):
+        given = next(name for name in names if name not in missing)
+        raise InvalidSetting(f"{given} needs {' and '.join(missing)}.")
+
+
+def env_teams(name: str, text: str) -> dict[str, str]:
+    """Return the variable's teams by group: ``GROUP=TEAM``, separated by ``;``. Raise InvalidSetting."""
+    found: dict[str, str] = {}
+    for part in filter(str.strip, env_text(name, "", text, "none", "teams").split(";")):
+        group, _equals, team = map(str.strip, part.rpartition("="))
+        if not group or not 0 < len(team) <= 150 or group in found:
+            raise InvalidSetting(f"{name} must hold GROUP=TEAM, separated by ';', each group once.")
+        found[group] = team
+    return found
+
+
 def port_of(origin: str) -> int:
     """Return the port of an origin, which may be the default one of its scheme."""
     parts = urlsplit(origin)

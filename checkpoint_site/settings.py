@@ -20,9 +20,12 @@ from checkpoint_site.environment import (
     env_number_or_none,
     env_origins,
     env_paths,
+    env_provider,
+    env_teams,
     env_text,
     env_token,
     env_zone,
+    need_each_other,
     port_of,
     private_umask,
     signing_key,
@@ -77,6 +80,8 @@ CSRF_TRUSTED_ORIGINS = ALLOWED_ORIGINS
 IS_BEHIND_TLS = all(origin.startswith("https://") for origin in ALLOWED_ORIGINS)
 # One year. Browsers then open the host over TLS only.
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if IS_BEHIND_TLS else 0
+# The proxy redirects to TLS, and other hosts of the domain are not ours.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W008", "security.W021"]
 # Larger requests are refused (middleware/request_limits.py).
 MAX_HEADER_BYTES = 32 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
@@ -236,6 +241,44 @@ SHARING = env_flag(
     "Whether share links can be made and work. They show one object to somebody without a login.",
 )
 
+# Providers that people log in with (checkpoint_site/accounts.py).
+OIDC_URL = env_provider(
+    "OIDC_URL",
+    "The address of an OpenID Connect provider, such as `https://login.example.org/realms/team`. Its redirect"
+    " address for Forkline is `ORIGIN/login/oidc/provider/back/`.",
+)
+OIDC_CLIENT_ID = env_text(
+    "OIDC_CLIENT_ID", "", "The client id that this provider has given Forkline.", "none"
+)
+OIDC_CLIENT_SECRET = env_text("OIDC_CLIENT_SECRET", "", "The secret of this client.", "none")
+need_each_other("OIDC_URL", "OIDC_CLIENT_ID", "OIDC_CLIENT_SECRET")
+OIDC_NAME = env_text("OIDC_NAME", "OpenID Connect", "The name of this provider on the login page.")
+OIDC_SCOPES = env_text(
+    "OIDC_SCOPES", "openid profile email", "The scopes that are asked for, separated by blanks."
+).split()
+OIDC_GROUPS_CLAIM = env_text("OIDC_GROUPS_CLAIM", "groups", "The claim that has the groups of a person.")
+TEAMS_OF_GROUPS = env_teams(
+    "TEAMS_OF_GROUPS",
+    "Groups of the provider whose members belong to a team of Forkline, each as `GROUP=TEAM`, separated by"
+    " `;`. Read at each login. Only their members, and who has an invitation, get an account.",
+)
+GITHUB_CLIENT_ID = env_text(
+    "GITHUB_CLIENT_ID",
+    "",
+    "The client id for logging in with GitHub, which redirects to `ORIGIN/login/github/back/`.",
+    "none",
+)
+GITHUB_CLIENT_SECRET = env_text("GITHUB_CLIENT_SECRET", "", "The secret of this client.", "none")
+need_each_other("GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET")
+GOOGLE_CLIENT_ID = env_text(
+    "GOOGLE_CLIENT_ID",
+    "",
+    "The client id for logging in with Google, which redirects to `ORIGIN/login/google/back/`.",
+    "none",
+)
+GOOGLE_CLIENT_SECRET = env_text("GOOGLE_CLIENT_SECRET", "", "The secret of this client.", "none")
+need_each_other("GOOGLE_CLIENT_ID", "GOOGLE_CLIENT_SECRET")
+
 METRICS_TOKEN = env_token(
     "METRICS_TOKEN",
     "The token with which Prometheus reads `/metrics`: 16 to 200 letters, digits or other signs, without a"
@@ -254,6 +297,12 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
+    "django.contrib.humanize",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.usersessions",
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
     "channels",
@@ -279,6 +328,7 @@ MIDDLEWARE = [
     "checkpoint_site.middleware.pages.ReaderLanguage",
     "checkpoint_site.middleware.pages.LoginGate",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "checkpoint_site.middleware.pages.method_not_allowed",
@@ -350,6 +400,32 @@ AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend",
     "sesame.backends.ModelBackend",
 ]
+# How people log in (checkpoint_site/accounts.py). Attempts are counted by middleware/throttle.py instead.
+ACCOUNT_ADAPTER = "checkpoint_site.accounts.AccountAdapter"
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_RATE_LIMITS = MFA_RATE_LIMITS = False
+ACCOUNT_REAUTHENTICATION_METHODS = ["password", "mfa"]
+ACCOUNT_DEFAULT_HTTP_PROTOCOL = "https" if IS_BEHIND_TLS else "http"
+SOCIALACCOUNT_ADAPTER = "checkpoint_site.accounts.ProviderAdapter"
+SOCIALACCOUNT_REAUTHENTICATION_REQUIRED = True
+OIDC_CLIENT = {"provider_id": "provider", "name": OIDC_NAME, "client_id": OIDC_CLIENT_ID}
+OIDC_CLIENT |= {"secret": OIDC_CLIENT_SECRET}
+OIDC_SETTINGS = {"server_url": OIDC_URL, "scope": OIDC_SCOPES, "oauth_pkce_enabled": True}
+GITHUB_CLIENT = {"client_id": GITHUB_CLIENT_ID, "secret": GITHUB_CLIENT_SECRET}
+GOOGLE_CLIENT = {"client_id": GOOGLE_CLIENT_ID, "secret": GOOGLE_CLIENT_SECRET}
+SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {
+    "openid_connect": {"APPS": [{**OIDC_CLIENT, "settings": OIDC_SETTINGS}] if OIDC_URL else []},
+    "github": {"APPS": [GITHUB_CLIENT] if GITHUB_CLIENT_ID else [], "OAUTH_PKCE_ENABLED": True},
+    "google": {"APPS": [GOOGLE_CLIENT] if GOOGLE_CLIENT_ID else [], "OAUTH_PKCE_ENABLED": True},
+}
+# They import much, so only those that are used are installed.
+INSTALLED_APPS += [
+    f"allauth.socialaccount.providers.{name}" for name, one in SOCIALACCOUNT_PROVIDERS.items() if one["APPS"]
+]
+MFA_ADAPTER = "checkpoint_site.accounts.SecondFactorAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+# Browsers offer security keys to hosts without TLS on this machine only.
+MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not IS_BEHIND_TLS
 AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {

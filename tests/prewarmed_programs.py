@@ -51,6 +51,8 @@ USUAL_SETTINGS = {"checkpoint_site.settings", "tests.jobs.worker_settings"}
 ADDRESS = "postgresql://nobody@localhost/forkline"
 # The settings that models read when they are imported.
 MODEL_SETTINGS = ("INSTALLED_APPS", "AUTH_USER_MODEL", "DEFAULT_AUTO_FIELD", "LANGUAGE_CODE", "USE_I18N")
+# django-allauth takes a default in place of a setting that is missing, and checks the middleware.
+ALLAUTH_SETTINGS = ("ACCOUNT_", "MFA_", "SOCIALACCOUNT_", "MIDDLEWARE")
 # The number of the system call "clone".
 CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 CLONE_PARENT = 0x8000
@@ -181,7 +183,8 @@ def import_programs(url: str | None) -> None:
         commands = [path.relative_to(ROOT) for folder in COMMANDS for path in (ROOT / folder).glob("*.py")]
         for name in (*PROGRAMS, *(".".join(path.with_suffix("").parts) for path in commands)):
             importlib.import_module(name)
-        settings = {name: getattr(django.conf.settings, name) for name in MODEL_SETTINGS}
+        allauth = [name for name in dir(django.conf.settings) if name.startswith(ALLAUTH_SETTINGS)]
+        settings = {name: getattr(django.conf.settings, name) for name in (*MODEL_SETTINGS, *allauth)}
         with open(writing, "w") as file:
             json.dump([list(sys.modules), settings], file)
         os._exit(0)

@@ -21,6 +21,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from allauth.account.internal.stagekit import unstash_login
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
@@ -140,15 +141,13 @@ throttle = Throttle(RowStorage() if settings.IS_DATABASE_SHARED else MemoryStora
 
 
 def throttled_passwords(view: View) -> View:
-    """Wrap the view of the password form: respond with 429 if no attempt is left."""
+    """Wrap a view with a form for a password or a code: respond with 429 if no attempt is left."""
 
     @wraps(view)
     def limited(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
         if request.method != "POST":
             return view(request, *args, **kwargs)
-        keys = [address_key("address", request)]
-        if name := request.POST.get("username", "").strip().casefold()[:150]:
-            keys.append(AttemptKey("account", name))
+        keys = [address_key("address", request), *account_keys(request)]
         if wait := throttle.use_attempt(keys):
             return too_many_logins(request, wait)
         response = view(request, *args, **kwargs)
@@ -157,6 +156,19 @@ def throttled_passwords(view: View) -> View:
         return response
 
     return limited
+
+
+def account_keys(request: HttpRequest) -> list[AttemptKey]:
+    """Return the keys for the accounts whose password or second factor a form may have."""
+    keys = []
+    if name := request.POST.get("username", "").strip().casefold()[:150]:
+        keys.append(AttemptKey("account", name))
+    # Of a person who is logged in, or whose password was right.
+    login = unstash_login(request, peek=True)
+    person = request.user if request.user.is_authenticated else login.user if login else None
+    if person:
+        keys.append(AttemptKey("account", f"key {person.pk}"))
+    return keys
 
 
 def throttled_links(kind: str, failures: Collection[HTTPStatus], refused: TooMany) -> Callable[[View], View]:
@@ -263,10 +275,15 @@ def is_behind_proxy() -> bool:
 
 
 def network_of(address: str) -> str:
-    """Return the address, or the /64 network of an IPv6 address, which usually belongs to one household.
+    """Return the address, or the /64 network of an IPv6 address, which usually belongs to one household."""
+    parsed = parsed_address(address)
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(parsed or "unknown")
 
-    Some proxies add a port, brackets or quotes.
-    """
+
+def parsed_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return an address as a value; None if it is none. Some proxies add a port, brackets or quotes."""
     text = address.strip('" ')
     if text.startswith("["):
         text = text[1:].partition("]")[0]
@@ -275,9 +292,5 @@ def network_of(address: str) -> str:
     try:
         parsed = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
-        return "unknown"
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is None:
-            return str(ipaddress.ip_network((parsed, 64), strict=False))
-        parsed = parsed.ipv4_mapped
-    return str(parsed)
+        return None
+    return parsed.ipv4_mapped or parsed if isinstance(parsed, ipaddress.IPv6Address) else parsed

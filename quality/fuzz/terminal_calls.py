@@ -297,6 +297,7 @@ def setting_cases(workplace: Workplace) -> Iterator[Case]:
         "file": {"a missing path"},
         "folder": set[str](),
         "databases": {"spaces"},
+        "teams": {"spaces"},
         "token": {"a large number", "a missing path", "a pipe", "a directory"},
     }
     for setting in SETTINGS:

@@ -5,7 +5,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.sharing.conftest import share, token_of
-from tests.views.access.test_urls import ALL, BY_LINK, LOGIN, PUBLIC, addresses_at
+from tests.views.access.test_urls import ALL, BY_LINK, ENTRANCES, LOGIN, PUBLIC, addresses_at
 from viewer.models import Checkpoint, Job, Location, Run, ShareLink
 
 METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
@@ -22,7 +22,7 @@ def test_exactly_these_addresses_need_no_login_but_a_token() -> None:
     marked = {name for name, pattern in ALL.items() if getattr(pattern.callback, "through_link", False)}
     assert marked == BY_LINK
     public = {name for name, pattern in ALL.items() if not getattr(pattern.callback, "login_required", True)}
-    assert public == BY_LINK | PUBLIC | {"login", "login-link", "invitation"}
+    assert public == BY_LINK | PUBLIC | {"login", "login-link", "invitation"} | ENTRANCES
 
 
 def test_no_other_address_accepts_a_token(opened: Client, run_link: str, location: Location) -> None:

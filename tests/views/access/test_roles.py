@@ -18,7 +18,9 @@ from tests.search.indexed import index_all
 from tests.views.access.test_urls import (
     ALL,
     BY_LINK,
+    ENTRANCES,
     FORMS,
+    LOGIN,
     PUBLIC,
     READ,
     addresses_at,
@@ -60,8 +62,8 @@ def rule_of(name: str) -> Rule:
     return rule
 
 
-WITHOUT_A_RULE = PUBLIC | BY_LINK | {"login", "login-link", "invitation"}
-RULED = sorted(set(ALL) - WITHOUT_A_RULE - {"logout"})
+WITHOUT_A_RULE = PUBLIC | BY_LINK | ENTRANCES | {"login", "login-link", "invitation"}
+RULED = sorted(set(ALL) - WITHOUT_A_RULE - LOGIN)
 
 
 @pytest.fixture

@@ -116,7 +116,21 @@ SENT = {
     *("role-give", "role-take", "team-change", "team-quotas", "invitation-new", "invitation-revoke"),
 }
 # Login and logout, which show and change no data. An invitation creates an account: test_invitations.py.
-LOGIN = {"login", "login-link", "logout", "invitation"}
+# What somebody opens who is logging in: test_accounts.py and test_providers.py.
+ENTRANCES = {
+    *("account_login", "account_inactive", "mfa_authenticate"),
+    *("github_login", "github_callback", "google_login", "google_callback", "openid_connect_login"),
+    *("openid_connect_callback", "socialaccount_login_cancelled"),
+}
+# How one logs in, and one's sessions: test_accounts.py.
+ACCOUNT = ENTRANCES | {
+    *("account", "session-end", "sessions-end", "account_change_password", "account_set_password"),
+    *("account_reauthenticate", "mfa_reauthenticate", "mfa_reauthenticate_webauthn", "mfa_index"),
+    *("mfa_activate_totp", "mfa_deactivate_totp", "mfa_list_webauthn", "mfa_add_webauthn"),
+    *("mfa_edit_webauthn", "mfa_remove_webauthn", "mfa_view_recovery_codes", "account_logout"),
+    *("mfa_generate_recovery_codes", "mfa_download_recovery_codes", "socialaccount_connections"),
+}
+LOGIN = {"login", "login-link", "logout", "invitation"} | ACCOUNT
 # Health checks and metrics for monitoring, without a login.
 PUBLIC = {"health", "metrics"}
 # What a share link leads to: without a login, but with a token. See tests/sharing/test_routes.py.

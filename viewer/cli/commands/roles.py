@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
@@ -30,6 +31,7 @@ from viewer.records.roles import (
     take,
     team_named,
 )
+from viewer.records.sessions import end_sessions
 from viewer.stores.addresses import name_in
 from viewer.validation import NAME, PAIR, one_line
 
@@ -47,6 +49,7 @@ def _add_roles_arguments(parser: CommandParser) -> None:
         "--add", type=NAME, metavar="NAME", help=_("Add this person, created if new, to the team.")
     )
     change.add_argument("--remove", type=NAME, metavar="NAME", help=_("Remove this person from the team."))
+    change.add_argument("--end-sessions", action="store_true", help=_("End all sessions of the person."))
     change.add_argument("--delete", action="store_true", help=_("Delete the team with its roles."))
     change.add_argument(
         "--quota",
@@ -86,6 +89,8 @@ def _change(options: Mapping[str, Any]) -> None:
         raise CommandError(_("Name the team: --team TEAM"))
     if changes_role and not (options["team"] or options["person"]):
         raise CommandError(_("Name who has the role: --person NAME or --team TEAM"))
+    if options["end_sessions"]:
+        _end_sessions(options["person"])
     if options["location"] and not changes_role:
         raise CommandError(_("--location needs --give or --take."))
     if changes_role:
@@ -101,6 +106,13 @@ def _change_role(options: Mapping[str, Any]) -> None:
         give(holder, LEVELS[options["give"]], location)
     elif not take(holder, location):
         raise CommandError(_("%s has no such role.") % holder)
+
+
+def _end_sessions(name: str | None) -> None:
+    person = User.objects.filter(username=name).first() if name else None
+    if person is None:
+        raise CommandError(_("Name a person who has an account: --person NAME"))
+    end_sessions(person)
 
 
 def _change_team(options: Mapping[str, Any]) -> None:

@@ -28,6 +28,7 @@ from viewer.records.invitations import (
     state_of,
 )
 from viewer.records.permissions import may_everywhere, requires
+from viewer.web.views.accounts import providers
 from viewer.web.views.roles import PlaceForm
 from viewer.web.views.shared import origin_of
 
@@ -106,7 +107,7 @@ def show(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, "invitations/dead.html", {"state": InvitationState.USED}, status=403)
     except ValidationError as error:
         form.add_error(None, error)
-    context = {"invitation": invitation, "form": form}
+    context = {"invitation": invitation, "form": form, "token": token, "providers": providers(request)}
     return render(request, "invitations/page.html", context, status=422 if form.is_bound else 200)
 
 

@@ -143,6 +143,7 @@ def index(request: HttpRequest) -> HttpResponse:
     is_admin = may_everywhere(request.user, Right.MEMBERS)
     context = {
         "held": list(held_roles(_roles(request))),
+        "people": User.objects.filter(is_active=True).order_by("username") if is_admin else [],
         "teams": list(map(_shown, Team.objects.prefetch_related("members"))) if is_admin else [],
         "locations": Location.objects.all()[:MAX_OFFERED],
         "levels": Level.choices,
