@@ -24,6 +24,8 @@ from viewer.stores.addresses import shown_path
 from viewer.validation import number_option, one_line
 from viewer.web.login_links import login_link, owner
 
+# As Django's check of a deployment.
+MIN_KEY_CHARACTERS, MIN_KEY_DIFFERENT = 50, 5
 LONGEST_START_SECONDS = 60
 POLL_SECONDS = 0.05
 
@@ -50,6 +52,7 @@ class Command(ForklineCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         end_with_parent(options["parent"])
+        refuse_unprotected_address()
         refuse_taken_port()
         prepare_data_folder()
         identity.hand_on()
@@ -83,6 +86,25 @@ def served_address() -> str:
     # 0.0.0.0 is every address of this machine, not one that a browser can open.
     address = "127.0.0.1" if settings.LISTEN_ADDRESS == "0.0.0.0" else settings.LISTEN_ADDRESS  # noqa: S104
     return f"http://{address}:{settings.PORT}"
+
+
+def refuse_unprotected_address() -> None:
+    """Raise CommandError if other machines could read passwords, or guess the key that signs sessions."""
+    address, key = settings.LISTEN_ADDRESS, settings.SECRET_KEY
+    if address.startswith("127."):
+        return
+    if not settings.IS_BEHIND_TLS:
+        text = _(
+            "Other machines can reach %(address)s, but without TLS anybody on the way reads passwords. Put a"
+            " proxy with TLS in front, and name its address: ALLOWED_HOSTS=forkline.example.org"
+            " ALLOWED_ORIGINS=https://forkline.example.org forkline up"
+        )
+        raise CommandError(text % {"address": address})
+    if len(key) < MIN_KEY_CHARACTERS or len(set(key)) < MIN_KEY_DIFFERENT:
+        raise CommandError(
+            _("SECRET_KEY can be guessed, and it signs sessions. Set it to what this prints: %(command)s")
+            % {"command": "python3 -c 'import secrets; print(secrets.token_urlsafe(50))'"}
+        )
 
 
 def refuse_taken_port() -> None:

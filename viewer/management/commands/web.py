@@ -14,7 +14,11 @@ from django.utils.translation import gettext as _
 
 from viewer.data_folder import prepare_data_folder
 from viewer.management.command import ForklineCommand
-from viewer.management.commands.up import refuse_taken_port, served_address
+from viewer.management.commands.up import (
+    refuse_taken_port,
+    refuse_unprotected_address,
+    served_address,
+)
 
 CHECK_SECONDS = 5
 
@@ -34,6 +38,7 @@ class Command(ForklineCommand):
             refuse_unhealthy()
             self.say(["ok"])
             return
+        refuse_unprotected_address()
         refuse_taken_port()
         prepare_data_folder()
         serving = _("Serving on %(address)s until Ctrl-C. login-link prints a link that logs in.")
