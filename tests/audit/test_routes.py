@@ -22,6 +22,7 @@ from viewer.models import (
     AuditEntry,
     Checkpoint,
     Collection,
+    Comment,
     Host,
     Job,
     Level,
@@ -177,6 +178,25 @@ def _continued(location: Location, **_more: Any) -> Made:
     return reverse("job-continue", args=[job.pk]), {}
 
 
+def _commented(route: str, **fields: str) -> Callable[..., Made]:
+    def made(checkpoint: Checkpoint, **_more: Any) -> Made:
+        comment = Comment.objects.create(
+            location_uid=checkpoint.location.uid,
+            run_key=checkpoint.run.key,
+            text="Greener?",
+            written_by=teammate("runner", "run"),
+        )
+        return reverse(route, args=[comment.pk]), fields
+
+    return made
+
+
+def _question_comment(checkpoint: Checkpoint, **_more: Any) -> Made:
+    job = _job(checkpoint, status=Job.Status.RUNNING)
+    Question.objects.create(job=job, number=1, kind="text_input", prompt="Which?")
+    return reverse("question-comment-add", args=[job.pk, 1]), {"text": "This one."}
+
+
 def _new_run(location: Location, client: Client, **_more: Any) -> Made:
     address = reverse("new-run", args=[location.uid])
     return address, form_of(client, f"{address}?entry_point=crew:build")
@@ -246,6 +266,11 @@ ACTIONS: dict[str, Callable[..., Made]] = {
     "collection-item-remove": _collected("collection-item-remove"),
     "annotation": _simple("annotation", "run", name="tea"),
     "annotation-star": _simple("annotation-star", "run"),
+    "comment-add": _simple("comment-add", "run", text="Greener?"),
+    "question-comment-add": _question_comment,
+    "comment-edit": _commented("comment-edit", text="Green?"),
+    "comment-delete": _commented("comment-delete"),
+    "comment-resolve": _commented("comment-resolve", resolved="1"),
     "share": lambda checkpoint, **_more: (
         reverse("share", query={"kind": "run", "target": checkpoint.run.uid}),
         {"days": "7"},

@@ -10,6 +10,7 @@ MODULES = {
     "list": "checkpoints",
     "info": "checkpoints",
     "note": "annotations",
+    "comments": "discussion",
     "diff": "checkpoints",
     "call": "calls",
     "replay": "calls",

@@ -5,6 +5,7 @@ from viewer.models.attempts import AttemptCount
 from viewer.models.audit import AuditEntry, AuditRetention
 from viewer.models.collections import Collection, CollectionItem
 from viewer.models.columns import uuid_of
+from viewer.models.discussion import Comment
 from viewer.models.hosts import Host, Pool
 from viewer.models.invitations import Invitation, InvitationState
 from viewer.models.jobs import DayLimits, Job, RecordedCode, Sweep
@@ -34,6 +35,7 @@ __all__ = [
     "Checkpoint",
     "Collection",
     "CollectionItem",
+    "Comment",
     "DayLimits",
     "Host",
     "Invitation",

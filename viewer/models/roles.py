@@ -38,6 +38,7 @@ class Right(StrEnum):
     ANSWER = "answer"
     CANCEL = "cancel"
     ANNOTATE = "annotate"
+    COMMENT = "comment"
     LOCATIONS = "locations"
     PROJECTS = "projects"
     LIMITS = "limits"
@@ -59,6 +60,7 @@ LEVELS = {
     Right.ANSWER: Level.OPERATOR,
     Right.CANCEL: Level.OPERATOR,
     Right.ANNOTATE: Level.OPERATOR,
+    Right.COMMENT: Level.OPERATOR,
     Right.LOCATIONS: Level.ADMIN,
     Right.PROJECTS: Level.ADMIN,
     Right.LIMITS: Level.ADMIN,

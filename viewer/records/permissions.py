@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, Literal, TypeVar
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model
 from django.http import Http404, HttpRequest
@@ -126,6 +127,11 @@ def can_share(user: Any, location: int | None = None) -> bool:
     return settings.SHARING and may(user, Right.SHARE, location)
 
 
+def is_shared() -> bool:
+    """Whether several people use this server. One person on this machine needs no roles and no comments."""
+    return settings.IS_BEHIND_TLS or User.objects.order_by("pk")[1:2].exists()
+
+
 @contextmanager
 def sharing_as(maker: Any) -> Iterator[None]:
     """Within the block, queries return what the maker of a share link may share."""
@@ -168,6 +174,7 @@ def permissions_context(request: HttpRequest) -> dict[str, Any]:
         "can_run": lazily(lambda: level() >= Right.RUN.level),
         "can_administer": lazily(lambda: level() >= Right.LOCATIONS.level),
         "can_share": lazily(lambda: settings.SHARING and level() >= Right.SHARE.level),
+        "is_shared": lazily(is_shared),
         "sees_everything": lazily(lambda: may_everywhere(request.user, Right.VIEW)),
         "administers_everything": lazily(lambda: may_everywhere(request.user, Right.LOCATIONS)),
     }

@@ -9,6 +9,7 @@ from viewer.web.views import (
     checkpoints,
     collections,
     compare,
+    discussion,
     exports,
     invitations,
     jobs,
@@ -195,6 +196,23 @@ role_urls = [
     path("teams/<int:pk>/quotas/", roles.change_quotas, name="team-quotas"),
 ]
 
+discussion_urls = [
+    # ?at=<checkpoint id> for a checkpoint, else all of the run.
+    path("runs/<uuid:uid>/comments/", discussion.of_run, name="comments"),
+    path("runs/<uuid:uid>/comments/add/", discussion.write_on_run, name="comment-add"),
+    path(
+        "jobs/<uuid:job>/questions/<int:number>/comments/", discussion.of_question, name="question-comments"
+    ),
+    path(
+        "jobs/<uuid:job>/questions/<int:number>/comments/add/",
+        discussion.write_on_question,
+        name="question-comment-add",
+    ),
+    path("comments/<int:pk>/edit/", discussion.edit, name="comment-edit"),
+    path("comments/<int:pk>/delete/", discussion.delete, name="comment-delete"),
+    path("comments/<int:pk>/resolve/", discussion.resolve, name="comment-resolve"),
+]
+
 urlpatterns = (
     location_urls
     + run_urls
@@ -209,4 +227,5 @@ urlpatterns = (
     + share_urls
     + audit_urls
     + role_urls
+    + discussion_urls
 )

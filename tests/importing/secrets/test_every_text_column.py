@@ -18,6 +18,7 @@ from viewer.models import (
     Checkpoint,
     Collection,
     CollectionItem,
+    Comment,
     Job,
     JobEvent,
     Location,
@@ -140,6 +141,7 @@ def location(tmp_path: Path, project: Project) -> Location:
     CollectionItem.objects.create(
         collection=Collection.objects.create(name="teas"), kind="checkpoint", location_uid=location.uid
     )
+    Comment.objects.create(location_uid=location.uid, run_key=run.key)
     Problem.objects.create(location=location, source_key="b.json", fingerprint="1", reason=plain_text("no"))
     sweep = Sweep.objects.create(name="tone")
     job = Job.objects.create(

@@ -32,6 +32,7 @@ from viewer.models import (
     Checkpoint,
     Collection,
     CollectionItem,
+    Comment,
     Job,
     Level,
     Location,
@@ -95,6 +96,7 @@ def hide(location: Location) -> dict[str, str]:
     item = CollectionItem.objects.get(location_uid=location.uid)
     CollectionItem.objects.filter(pk=item.pk).update(note=HIDDEN, title=HIDDEN)
     Collection.objects.filter(pk=item.collection_id).update(name=HIDDEN, description=HIDDEN)
+    Comment.objects.filter(location_uid=location.uid).update(run_key=HIDDEN, text=HIDDEN)
     ShareLink.objects.filter(made_by__username="otto").update(title=HIDDEN)
     index_all()
     SearchEntry.objects.filter(location=location).update(agent=HIDDEN, unit=HIDDEN)

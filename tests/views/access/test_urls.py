@@ -17,6 +17,7 @@ from viewer.models import (
     Checkpoint,
     Collection,
     CollectionItem,
+    Comment,
     Invitation,
     Job,
     Level,
@@ -57,6 +58,7 @@ READ = {
     "hosts",
     "roles",
     *("collections", "collection", "collection-export"),
+    *("comments", "question-comments"),
     *("locations-found", "location-paths", "run-questions", "site-notice", "code-difference"),
 }
 # Without the setting AUDIT, there is no such page. See tests/audit/test_page.py.
@@ -114,6 +116,7 @@ SENT = {
         "host-remove",
     ),
     *("role-give", "role-take", "team-change", "team-quotas", "invitation-new", "invitation-revoke"),
+    *("comment-add", "question-comment-add", "comment-edit", "comment-delete", "comment-resolve"),
 }
 # Login and logout, which show and change no data. An invitation creates an account: test_invitations.py.
 # What somebody opens who is logging in: test_accounts.py and test_providers.py.
@@ -178,6 +181,9 @@ def addresses_at(location: Location, person: str = "ada") -> dict[str, str]:
         checkpoint_id=checkpoint.checkpoint_id,
         note="Green.",
     )
+    comment = Comment.objects.create(
+        location_uid=location.uid, run_key=checkpoint.run.key, text="Greener?", written_by=teammate(person)
+    )
     link, _token = make_link(shared, teammate(person, "run"))
     of = {
         ("uid", "location"): location.uid,
@@ -191,6 +197,7 @@ def addresses_at(location: Location, person: str = "ada") -> dict[str, str]:
         ("pk", "share"): link.pk,
         ("pk", "collection"): item.collection_id,
         ("pk", "item"): item.pk,
+        ("pk", "comment"): comment.pk,
         ("pk", "role"): Role.objects.create(user=saved.user, location=location, level=Level.VIEWER).pk,
         ("pk", "invitation"): invite(None, level=Level.VIEWER, location=location)[0].pk,
         ("pk", "team"): Team.objects.create(name=f"team of {person}").pk,
@@ -210,7 +217,7 @@ def addresses_at(location: Location, person: str = "ada") -> dict[str, str]:
 
 def rows() -> dict[str, int]:
     """Return the number of rows that a request could create."""
-    made = (Job, Sweep, Location, Checkpoint, ShareLink, Collection, CollectionItem, Invitation)
+    made = (Job, Sweep, Location, Checkpoint, ShareLink, Collection, CollectionItem, Comment, Invitation)
     return {model.__name__: model.objects.count() for model in made}
 
 

@@ -38,6 +38,7 @@ from viewer.models import Annotation, Checkpoint, Location, Run, StoredCopy
 from viewer.models.columns import in_slices
 from viewer.records.audit import Action, Audited, Result, record
 from viewer.records.collections import collected_ids
+from viewer.records.discussion import commented_ids
 from viewer.redaction import MARKER
 from viewer.redaction.known_secrets import known_secrets, redacted_name
 from viewer.stores.addresses import saver_in
@@ -195,12 +196,12 @@ def _protected(location: Location) -> dict[str, str]:
     used = location.checkpoints.filter(pk__in=pruning.in_use(location)).order_by()
     found = dict.fromkeys(used.values_list("checkpoint_id", flat=True), Protected.IN_USE.value)
     found |= dict.fromkeys(collected_ids(location), Protected.ANNOTATED.value)
-    for one in Annotation.objects.filter(location_uid=location.uid):
-        if one.is_empty:
-            continue
-        if one.checkpoint_id:
-            found[one.checkpoint_id] = Protected.ANNOTATED.value
-        for head in location.runs.filter(key=one.run_key).order_by().values_list("head", flat=True):
+    written = Annotation.objects.filter(location_uid=location.uid)
+    about = {(one.run_key, one.checkpoint_id) for one in written if not one.is_empty}
+    for run, checkpoint in about | commented_ids(location):
+        if checkpoint:
+            found[checkpoint] = Protected.ANNOTATED.value
+        for head in location.runs.filter(key=run).order_by().values_list("head", flat=True):
             found[head] = Protected.ANNOTATED.value
     return found
 

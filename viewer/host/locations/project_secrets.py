@@ -21,6 +21,7 @@ from viewer.models import (
     Checkpoint,
     Collection,
     CollectionItem,
+    Comment,
     Location,
     Problem,
     Project,
@@ -46,6 +47,7 @@ _PROSE: dict[type[models.Model], tuple[str, ...]] = {
     AnnotationVersion: ("name", "label_text", "note"),
     Collection: ("name", "description"),
     CollectionItem: ("title", "note", "expected"),
+    Comment: ("text",),
     ShareLink: ("title",),
 }
 # The columns that hold texts from checkpoints, or texts that people write about them.
@@ -68,6 +70,7 @@ _TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
     ),
     Collection: _PROSE[Collection],
     CollectionItem: ("run_key", "checkpoint_id", "part", *_PROSE[CollectionItem]),
+    Comment: ("run_key", "checkpoint_id", *_PROSE[Comment]),
     StoredCopy: ("calls", "sessions"),
     Problem: ("source_key", "reason"),
     ShareLink: ("target", *_PROSE[ShareLink]),
@@ -191,7 +194,7 @@ def _redact_copy(copy: StoredCopy, known: KnownSecrets) -> None:
 
 
 def _rows_of(location: Location, model: type[models.Model]) -> models.QuerySet[Any]:
-    if model in (Annotation, AnnotationVersion):
+    if model in (Annotation, AnnotationVersion, Comment):
         return model._default_manager.filter(location_uid=location.uid)
     if model is Collection:
         # It belongs to no location.

@@ -26,6 +26,7 @@ from viewer.records import bucket
 from viewer.records.audit import Action, Audited, Result, record
 from viewer.records.checkpoint_rows import keyed_digest
 from viewer.records.collections import collected_ids
+from viewer.records.discussion import commented_ids
 from viewer.records.locations import has_threads, keeps_files
 from viewer.redaction import MARKER
 from viewer.stores.errors import LocationUnreadable
@@ -204,8 +205,10 @@ def _why_protected(
 def _annotated(location: Location) -> set[tuple[str, str, str]]:
     """What people wrote about or collected: run, branch and checkpoint, empty where it does not apply."""
     found = Annotation.objects.filter(location_uid=location.uid)
-    return {(one.run_key, one.branch, one.checkpoint_id) for one in found if not one.is_empty} | {
-        ("", "", checkpoint) for checkpoint in collected_ids(location)
+    return {
+        *((one.run_key, one.branch, one.checkpoint_id) for one in found if not one.is_empty),
+        *(("", "", checkpoint) for checkpoint in collected_ids(location)),
+        *((run, "", checkpoint) for run, checkpoint in commented_ids(location)),
     }
 
 

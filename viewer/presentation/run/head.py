@@ -16,6 +16,7 @@ from viewer.models.runs import body_size
 from viewer.presentation.run.branches import branch_list, origin_of
 from viewer.presentation.run.visible import failed
 from viewer.records.annotations import annotations_in
+from viewer.records.discussion import comments_in
 from viewer.records.lineage.tree import FaultCode
 from viewer.records.run_rows import branch_status
 
@@ -142,6 +143,8 @@ def run_head(run: Run) -> dict[str, Any]:
     kind = kind_of(engine_of(run.location), run.entity)
     return {
         "annotation": annotations_in(run).run,
+        # Called if several people use this server.
+        "open_discussions": lambda: comments_in(run).open_discussions().count(),
         "groups": Sweep.objects.filter(checkpoint__run=run)[:MAX_SWEEPS],
         # A called run starts only within its caller.
         "can_run_again": kind.starts_new_runs and run.parent_id is None,

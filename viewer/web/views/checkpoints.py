@@ -28,6 +28,7 @@ from viewer.presentation.run.units import unit_graph_of
 from viewer.presentation.values import json_tree
 from viewer.records.annotations import annotations_in
 from viewer.records.bodies import contents_at, shown_body, stored_body, stored_bytes
+from viewer.records.discussion import on_checkpoint
 from viewer.records.lineage.drawing import NoLayout
 from viewer.records.permissions import requires
 from viewer.records.run_rows import branch_status
@@ -152,6 +153,8 @@ def _surroundings(
         and (not kind.resumes_only_answered or is_waiting),
         "published": published_as(checkpoint),
         "annotations": annotated_parts(run, checkpoint),
+        # Called if several people use this server.
+        "open_discussions_here": lambda: on_checkpoint(checkpoint).open_discussions().count(),
         "called_runs": run.called_runs.filter(called_from=checkpoint.checkpoint_id).order_by("pk"),
     }
 

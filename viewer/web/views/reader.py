@@ -17,7 +17,7 @@ from sesame.views import LoginView
 
 from viewer.data_folder.locks import exclusive_transaction
 from viewer.models import ReaderSettings, Right
-from viewer.records.permissions import may, may_everywhere, requires
+from viewer.records.permissions import is_shared, may, may_everywhere, requires
 
 # Login with a one-time link.
 
@@ -65,9 +65,7 @@ def show_settings(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {name: values.choices for name, values in choices.items()}
     context |= {"languages": settings.LANGUAGES}
     context |= {"has_audit": settings.AUDIT and may_everywhere(request.user, Right.AUDIT)}
-    # One person on this machine needs no roles and no password.
-    is_shared = settings.IS_BEHIND_TLS or User.objects.count() > 1
-    context |= {"is_shared": is_shared, "has_roles": is_shared and may(request.user, Right.MEMBERS)}
+    context |= {"has_roles": is_shared() and may(request.user, Right.MEMBERS)}
     return render(request, "reader_settings/page.html", context)
 
 

@@ -1,0 +1,90 @@
+"""``forkline comments``: what people discuss about a checkpoint or its run."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from viewer.cli.edits import NUMBER_FROM_ONE, read_stdin
+from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
+from viewer.cli.output import Output, Subcommand, lines_of
+from viewer.models import Comment
+from viewer.records.discussion import (
+    Discussed,
+    NotWritten,
+    comments_in,
+    discussions_in,
+    on_checkpoint,
+    write,
+)
+from viewer.validation import TEXT
+
+
+def _add_comments_arguments(parser: CommandParser) -> None:
+    add_checkpoint_argument(parser)
+    parser.add_argument(
+        "--run", action="store_true", help=_("The comments on the run of the checkpoint, and all in it.")
+    )
+    parser.add_argument(
+        "--add", type=TEXT, metavar="TEXT", help=_("Add this comment in Markdown; - reads stdin.")
+    )
+    parser.add_argument(
+        "--reply-to", type=NUMBER_FROM_ONE, metavar="ID", help=_("Add it to the discussion with this ID.")
+    )
+
+
+def _handle_comments(options: Mapping[str, Any]) -> Output:
+    """The discussions, after a comment was added. Raises CommandError."""
+    row = checkpoint_at(options["checkpoint"])
+    subject = Discussed(row.location, row.run, "" if options["run"] else row.checkpoint_id)
+    if options["add"] is not None:
+        text = read_stdin() if options["add"] == "-" else options["add"]
+        try:
+            write(subject, None, text, options["reply_to"])
+        except NotWritten as error:
+            raise CommandError(str(error)) from None
+        except Comment.DoesNotExist:
+            raise CommandError(_("There is no discussion %d about it.") % options["reply_to"]) from None
+    elif options["reply_to"]:
+        raise CommandError(_("--reply-to needs --add."))
+    comments = comments_in(row.run) if options["run"] else on_checkpoint(row)
+    found = [_document(first) for first in discussions_in(comments)]
+    return Output({"discussions": found}, _lines(found))
+
+
+def _document(comment: Comment) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "id": comment.pk,
+        "by": comment.written_by.get_username() if comment.written_by else None,
+        "at": comment.written_at.isoformat(),
+        "edited_at": comment.edited_at.isoformat() if comment.edited_at else None,
+        "mentions": [one.get_username() for one in comment.mentioned.all()],
+        "text": comment.text,
+    }
+    if comment.reply_to_id is None:
+        document["checkpoint"] = comment.checkpoint_id or None
+        document["resolved_at"] = comment.resolved_at.isoformat() if comment.resolved_at else None
+        document["resolved_by"] = comment.resolved_by.get_username() if comment.resolved_by else None
+        document["replies"] = [_document(reply) for reply in comment.replies.all()]
+    return document
+
+
+def _lines(discussions: list[dict[str, Any]]) -> Iterator[str]:
+    for first in discussions:
+        state = _("resolved") if first["resolved_at"] else _("open")
+        about = f"  {first['checkpoint']}" if first["checkpoint"] else ""
+        yield f"{first['id']}  {state}{about}"
+        for comment in (first, *first["replies"]):
+            yield f"  {comment['by'] or _('The terminal')}  {comment['at'][:16]}"
+            yield from (f"    {line}" for line in lines_of(comment["text"] or _("This comment was deleted.")))
+    if not discussions:
+        yield _("No comments yet.")
+
+
+COMMENTS = Subcommand(
+    gettext_lazy("List what people discuss about a checkpoint or its run, or add a comment."),
+    _add_comments_arguments,
+    _handle_comments,
+)

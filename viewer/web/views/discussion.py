@@ -1,0 +1,171 @@
+"""Comments on a run, its checkpoints, or a question."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
+
+from viewer.models import Comment, Question, Right, Run
+from viewer.records import discussion
+from viewer.records.discussion import (
+    MAX_COMMENT,
+    Discussed,
+    NotWritten,
+    address_of,
+    discussions_in,
+    people_at,
+)
+from viewer.records.permissions import may, requires
+from viewer.web.login_links import number_in
+
+DISCUSSIONS_A_PAGE = 20
+# Characters that one page renders as Markdown, for which hostile Markdown takes a second.
+MAX_MARKDOWN = 50_000
+# People whose names the form offers.
+MAX_OFFERED = 20
+
+
+@requires(Right.VIEW)
+@require_GET
+def of_run(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Show the comments on a run and its checkpoints, or only those on the checkpoint ``?at=``."""
+    subject = _run_subject(request, uid)
+    assert subject.run
+    comments = discussion.comments_in(subject.run)
+    if subject.checkpoint_id:
+        comments = comments.filter(checkpoint_id=subject.checkpoint_id)
+    return _page(request, subject, comments)
+
+
+@requires(Right.VIEW)
+@require_GET
+def of_question(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
+    """Show the comments on a question."""
+    subject = _question_subject(job, number)
+    return _page(request, subject, Comment.objects.filter(question=subject.question))
+
+
+@requires(Right.COMMENT)
+@require_POST
+def write_on_run(request: HttpRequest, uid: UUID) -> HttpResponse:
+    """Add a comment on a run or on its checkpoint ``?at=``, or a reply."""
+    return _write(request, _run_subject(request, uid))
+
+
+@requires(Right.COMMENT)
+@require_POST
+def write_on_question(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
+    """Add a comment on a question, or a reply."""
+    return _write(request, _question_subject(job, number))
+
+
+@requires(Right.COMMENT)
+@require_POST
+def edit(request: HttpRequest, pk: int) -> HttpResponse:
+    """Change the text of one's own comment."""
+    comment = _own(request, pk)
+    subject = _subject_of(comment)
+    try:
+        discussion.edit(comment, subject, request.POST.get("text", ""))
+    except NotWritten as error:
+        messages.error(request, str(error))
+    return redirect(f"{address_of(subject)}#comment-{comment.pk}")
+
+
+@requires(Right.COMMENT)
+@require_POST
+def delete(request: HttpRequest, pk: int) -> HttpResponse:
+    """Delete one's own comment."""
+    comment = _own(request, pk)
+    subject = _subject_of(comment)
+    discussion.delete(comment, subject)
+    messages.success(request, _("Deleted the comment."))
+    return redirect(address_of(subject))
+
+
+@requires(Right.COMMENT)
+@require_POST
+def resolve(request: HttpRequest, pk: int) -> HttpResponse:
+    """Resolve a discussion, or reopen it."""
+    comment = get_object_or_404(Comment, pk=pk, reply_to=None)
+    subject = _subject_of(comment)
+    discussion.resolve(comment, subject, _person(request), is_resolved="resolved" in request.POST)
+    return redirect(f"{address_of(subject)}#comment-{comment.pk}")
+
+
+def _page(request: HttpRequest, subject: Discussed, comments: Any) -> HttpResponse:
+    page = Paginator(discussions_in(comments), DISCUSSIONS_A_PAGE).get_page(request.GET.get("page"))
+    budget = MAX_MARKDOWN
+    for comment in (one for first in page for one in (first, *first.replies.all())):
+        budget -= len(comment.text)
+        comment.is_formatted = budget >= 0
+        comment.is_own = comment.is_by(request.user)
+    context = {
+        "subject": subject,
+        "location": subject.location,
+        "page": page,
+        "may_comment": may(request.user, Right.COMMENT, subject.location.pk),
+        "people": people_at(subject.location).exclude(username=request.user.get_username())[:MAX_OFFERED],
+        "add_url": _add_url(subject),
+        "max_comment": MAX_COMMENT,
+    }
+    return render(request, "discussion/page.html", context)
+
+
+def _write(request: HttpRequest, subject: Discussed) -> HttpResponse:
+    reply_to = number_in(request.POST.get("reply_to", ""))
+    try:
+        comment = discussion.write(subject, _person(request), request.POST.get("text", ""), reply_to)
+    except Comment.DoesNotExist:
+        raise Http404 from None
+    except NotWritten as error:
+        messages.error(request, str(error))
+        return redirect(address_of(subject))
+    return redirect(f"{address_of(subject)}#comment-{comment.pk}")
+
+
+def _run_subject(request: HttpRequest, uid: UUID) -> Discussed:
+    """What the address names. Raises Http404 if the run has no such checkpoint."""
+    run = get_object_or_404(Run.objects.select_related("location__project"), uid=uid)
+    at = request.GET.get("at", "")
+    if at and not run.checkpoints.filter(checkpoint_id=at).exists():
+        raise Http404
+    return Discussed(run.location, run, at)
+
+
+def _question_subject(job: UUID, number: int) -> Discussed:
+    questions = Question.objects.select_related("job__location__project", "job__run")
+    return discussion.about_question(get_object_or_404(questions, job=job, number=number))
+
+
+def _subject_of(comment: Comment) -> Discussed:
+    """What a comment is about. Raises Http404 if that is not here now."""
+    subject = discussion.subject_of(comment)
+    if subject is None:
+        raise Http404
+    return subject
+
+
+def _own(request: HttpRequest, pk: int) -> Comment:
+    """The user's own comment. Raises Http404 if it is somebody else's, or deleted."""
+    comment = get_object_or_404(
+        Comment.objects.select_related("reply_to", "question").exclude(text=""), pk=pk
+    )
+    if not comment.is_by(request.user):
+        raise Http404
+    return comment
+
+
+def _person(request: HttpRequest) -> Any:
+    return request.user if request.user.is_authenticated else None
+
+
+def _add_url(subject: Discussed) -> str:
+    """The address that adds a comment on it."""
+    path, _mark, query = address_of(subject).partition("?")
+    return f"{path}add/?{query}" if query else f"{path}add/"
