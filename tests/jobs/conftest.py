@@ -15,9 +15,11 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
+from tests.settings import SERVER
 from tests.waiting import wait_until
 from viewer.host.jobs.environment import MARKER
 from viewer.host.jobs.following import ensure_finished
+from viewer.host.registration import claim_unregistered
 from viewer.models import Checkpoint, Job, Location, Project, Run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +35,9 @@ def project(transactional_db: None, tmp_path: Path) -> Project:
     """Return a confirmed project with this interpreter."""
     folder = tmp_path / "project"
     folder.mkdir()
+    if SERVER:
+        # Processes with other settings than the tests run the jobs of the host of their data folder only.
+        claim_unregistered()
     return Project.objects.create(folder=str(folder), interpreter=sys.executable, confirmed_at=timezone.now())
 
 
