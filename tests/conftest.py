@@ -56,7 +56,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Collecting thousands of tests, and running them, creates many objects and little garbage.
 gc.set_threshold(20_000, 20, 100)
 start_as_forks()
-test_utils.instrumented_test_render = render_and_record
+test_utils.instrumented_test_render = render_and_record  # type: ignore[attr-defined]
 # Keep Django's permissions after a test that commits: creating them again takes most of such a test's time.
 post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
 post_migrate.disconnect(create_contenttypes)
