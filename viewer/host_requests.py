@@ -173,6 +173,16 @@ class ReadBody(Request[bytes], frozen=True):
     checkpoint: int
 
 
+class RevealValue(Request[str], frozen=True):
+    """Read the hidden text at a JSON Pointer of a checkpoint, at its source on this machine.
+
+    No other machine may ask, since its reply would be stored. Raises NotReadable.
+    """
+
+    checkpoint: int
+    pointer: str
+
+
 class ReadBodies(Request[list[Body]], frozen=True):
     """Read checkpoints of one location at their source. Those that cannot be read are left out."""
 

@@ -20,11 +20,13 @@ from viewer.records.audit import Action, Actor, ActorKind, Audited, Result, act_
 # What opening each address is. Lists, and parts of a page that show no more than the page, are not recorded.
 READS = {
     "location": (Action.OPENED, Audited.LOCATION),
+    "location-keys": (Action.OPENED, Audited.LOCATION),
     "project": (Action.OPENED, Audited.PROJECT),
     "run": (Action.OPENED, Audited.RUN),
     "run-timeline": (Action.OPENED, Audited.RUN),
     "run-export": (Action.EXPORTED, Audited.RUN),
     "checkpoint-raw": (Action.EXPORTED, Audited.CHECKPOINT),
+    "hidden-values": (Action.OPENED, Audited.CHECKPOINT),
     "checkpoint-history": (Action.OPENED, Audited.CHECKPOINT),
     "checkpoint-calls": (Action.OPENED, Audited.CALL),
     "checkpoint-call": (Action.OPENED, Audited.CALL),
@@ -73,6 +75,7 @@ ACTS = {
     "new-run": (Action.STARTED, Audited.JOB),
     "fork": (Action.STARTED, Audited.JOB),
     "resume": (Action.STARTED, Audited.JOB),
+    "hidden-reveal": (Action.REVEALED, Audited.CHECKPOINT),
     "publish": (Action.STARTED, Audited.JOB),
     "replay": (Action.STARTED, Audited.JOB),
     "replay-all": (Action.STARTED, Audited.SWEEP),

@@ -197,6 +197,11 @@ def _question_comment(checkpoint: Checkpoint, **_more: Any) -> Made:
     return reverse("question-comment-add", args=[job.pk, 1]), {"text": "This one."}
 
 
+def _revealed(checkpoint: Checkpoint, **_more: Any) -> Made:
+    form = {"pointer": "/entities/0/checkpoint_inputs/api_key", "reason": "rotate"}
+    return reverse("hidden-reveal", args=[checkpoint.pk]), form
+
+
 def _new_run(location: Location, client: Client, **_more: Any) -> Made:
     address = reverse("new-run", args=[location.uid])
     return address, form_of(client, f"{address}?entry_point=crew:build")
@@ -279,6 +284,7 @@ ACTIONS: dict[str, Callable[..., Made]] = {
     "day-limits": _simple("day-limits", "", tokens="9"),
     "job-start": _simple("job-start", "job", start="now"),
     "job-continue": _continued,
+    "hidden-reveal": _revealed,
     "job-cancel": _simple("job-cancel", "job"),
     "job-give-up": _give_up,
     "question-answer": _question,

@@ -116,6 +116,7 @@ def hostile_calls(store: Path) -> dict[str, list[list[str]]]:
             ["--team", f"x\n{FORGED}", "--quota", "runs=3"],
             ["--team", "x", "--quota", f"runs\n{FORGED}=3"],
         ],
+        "keys": [[str(store)], [f"{store}\n{FORGED}"]],
         "move": [["--to", f"postgresql://x@127.0.0.1:1/x\n{FORGED}"], ["--to", FORGED]],
         "doctor": [[]],
         "note": [[target, "--name", f"name\n{FORGED}"], [f"{target}\n{FORGED}"]],

@@ -38,6 +38,7 @@ MODULES = {
     "audit": "audit",
     "roles": "roles",
     "invitations": "invitations",
+    "keys": "keys",
 }
 
 

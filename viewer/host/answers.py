@@ -18,7 +18,7 @@ from viewer.host.locations.indexing import import_run
 from viewer.host.locations.project_secrets import stored_key
 from viewer.host.locations.results import ImportCounter, ImportSummary
 from viewer.host.locations.search_index import index_some
-from viewer.host.locations.sources import read_bodies, read_body
+from viewer.host.locations.sources import read_bodies, read_body, reveal
 from viewer.host.locations.write_targets import open_write_target, write_target_at, write_target_of
 from viewer.host.permitted import permit
 from viewer.host.projects import (
@@ -58,6 +58,12 @@ def _answer(request: Any) -> Any:
 @_answer.register
 def _(request: asked.ReadBody) -> bytes:
     return read_body(Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint))
+
+
+@_answer.register
+def _(request: asked.RevealValue) -> str:
+    row = Checkpoint.objects.select_related("location__project").get(pk=request.checkpoint)
+    return reveal(row, request.pointer)
 
 
 @_answer.register

@@ -69,6 +69,7 @@ def _host_of_draft(key: int) -> int | None:
 PERMISSIONS: dict[type[asked.Request[Any]], Right] = {
     asked.ReadBody: Right.VIEW,
     asked.ReadBodies: Right.VIEW,
+    asked.RevealValue: Right.REVEAL,
     asked.CopyStore: Right.RUN,
     asked.FindStores: Right.LOCATIONS,
     asked.CompletePath: Right.LOCATIONS,
@@ -152,7 +153,7 @@ def checked(request: asked.Request[Any]) -> asked.Request[Any]:
     own, key = Host.own(), host_of(request)
     if own is None or key not in (None, own.pk):
         raise asked.HostAway("host.away", host=str(own or ""))
-    if isinstance(request, asked.PermitPaths):
+    if isinstance(request, asked.PermitPaths | asked.RevealValue):
         raise asked.HostRefusal("host.unknown_request", kind=type(request).__name__)
     for name, path in _paths(request):
         is_program = name == "interpreter" and (_is_python(path) or path == "/")

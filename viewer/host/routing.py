@@ -53,6 +53,8 @@ def _answer_of(key: int, request: asked.Request[Any]) -> Any:
     if isinstance(request, asked.PrepareImport):
         return None
     host = Host.objects.get(pk=key)
+    if isinstance(request, asked.RevealValue):
+        raise asked.NotReadable("reveal.other_host", host=host.name)
     try:
         return remote.answer_of(host, request)
     except asked.HostAway as away:

@@ -456,6 +456,12 @@ CATALOG: dict[str, str] = {
     "prune.plan_changed": _("The list has changed since it was shown. Nothing was deleted."),
     "prune.row_changed": _("Nothing was deleted: %(key)s has changed since it was listed."),
     "prune.unreadable": _("The location cannot be read, so nothing is listed."),
+    # Hidden values.
+    "reveal.not_hidden": _("Nothing is hidden at this place of the checkpoint now. Open the list again."),
+    "reveal.other_host": _(
+        "The location is on %(host)s. A hidden value is only read by the machine that shows it: open Forkline"
+        " there."
+    ),
     # Answers to what a run asks before it calls a tool.
     "answer.tool_call": _("Answer with %(choices)s, or with the arguments as a JSON object."),
     "answer.hidden_argument": _(

@@ -9,7 +9,8 @@ class AuditEntry(models.Model):
     """One act of a person or of a share link. Triggers refuse every change (migration 0018).
 
     It has no foreign keys, so it outlives what it names. Nothing can be removed from it, so it holds no text
-    that a person typed and no value of a checkpoint: only codes, keys of rows, and paths of folders.
+    that a person typed and no value of a checkpoint: only codes, keys of rows, paths of folders, and the
+    place of a revealed value.
     """
 
     class ActorKind(models.TextChoices):
@@ -35,6 +36,7 @@ class AuditEntry(models.Model):
         CHANGED = "changed", _("changed")
         REMOVED = "removed", _("removed")
         PRUNED = "pruned", _("pruned")
+        REVEALED = "revealed", _("revealed")
 
     class Kind(models.TextChoices):
         """What something was done to."""

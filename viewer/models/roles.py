@@ -44,6 +44,7 @@ class Right(StrEnum):
     LIMITS = "limits"
     PRUNE = "prune"
     SHARE = "share"
+    REVEAL = "reveal"
     HOSTS = "hosts"
     AUDIT = "audit"
     MEMBERS = "members"
@@ -66,6 +67,7 @@ LEVELS = {
     Right.LIMITS: Level.ADMIN,
     Right.PRUNE: Level.ADMIN,
     Right.SHARE: Level.ADMIN,
+    Right.REVEAL: Level.ADMIN,
     Right.HOSTS: Level.ADMIN,
     Right.AUDIT: Level.ADMIN,
     Right.MEMBERS: Level.ADMIN,

@@ -379,8 +379,8 @@ def attention() -> Attention:
     asking = Question.objects.waiting().select_related("job__run", "job__location").order_by("asked_at")
     questions, question_count = _first_and_count(asking)
     queued = [wait for wait in waiting() if wait.job.status == Job.Status.QUEUED]
-    missed = [wait for wait in queued if wait.kind == "person"]
-    others = [wait for wait in queued if wait.kind != "person"]
+    missed = [wait for wait in queued if wait.needs_a_person]
+    others = [wait for wait in queued if not wait.needs_a_person]
     paused, paused_count = _first_and_count(paused_runs())
     under_way = Job.objects.under_way().select_related("run", "location").order_by("created_at")
     without_questions = under_way.exclude(pk__in=Question.objects.waiting().values("job"))

@@ -57,7 +57,7 @@ COLUMNS = (
     Column("score", _("Score"), ""),
 )
 # The kinds of waits that do not end soon.
-_LONG_WAITS = frozenset({"limit", "time", "person"})
+_LONG_WAITS = frozenset({"limit", "time", "person", "admin"})
 
 
 @dataclass(slots=True)

@@ -175,6 +175,7 @@ def permissions_context(request: HttpRequest) -> dict[str, Any]:
         "can_administer": lazily(lambda: level() >= Right.LOCATIONS.level),
         "can_share": lazily(lambda: settings.SHARING and level() >= Right.SHARE.level),
         "is_shared": lazily(is_shared),
+        "can_reveal": lazily(lambda: settings.AUDIT and level() >= Right.REVEAL.level),
         "sees_everything": lazily(lambda: may_everywhere(request.user, Right.VIEW)),
         "administers_everything": lazily(lambda: may_everywhere(request.user, Right.LOCATIONS)),
     }

@@ -11,6 +11,7 @@ from viewer.web.views import (
     compare,
     discussion,
     exports,
+    hidden_values,
     invitations,
     jobs,
     launches,
@@ -43,6 +44,7 @@ location_urls = [
     path("locations/<uuid:uid>/remove/", locations.remove, name="location-remove"),
     # ?days=<number>&latest=<number>&branch=<name> choose what is listed.
     path("locations/<uuid:uid>/prune/", locations.prune, name="prune"),
+    path("locations/<uuid:uid>/keys/", hidden_values.location_keys, name="location-keys"),
     path("locations/<uuid:uid>/project/", projects.edit, name="project"),
     path("locations/<uuid:uid>/project/limits/", projects.limits, name="project-limits"),
     # ?entry_point=<module:name>&again=<run> fills in the form.
@@ -71,6 +73,8 @@ run_urls = [
 checkpoint_urls = [
     path("checkpoints/<int:pk>/", checkpoints.show, name="checkpoint"),
     path("checkpoints/<int:pk>/raw/", checkpoints.raw, name="checkpoint-raw"),
+    path("checkpoints/<int:pk>/hidden/", hidden_values.index, name="hidden-values"),
+    path("checkpoints/<int:pk>/hidden/reveal/", hidden_values.reveal, name="hidden-reveal"),
     # ?part=<id of a part>&older=<key of the checkpoint at which it continues>
     path("checkpoints/<int:pk>/history/", checkpoints.show_history, name="checkpoint-history"),
     # ?before=<number of a call>

@@ -56,16 +56,23 @@ READ = {
     *("checkpoint-history", "checkpoint-calls", "checkpoint-call", "job-answers"),
     "run-branches",
     "hosts",
-    "roles",
+    *("roles", "location-keys"),
     *("collections", "collection", "collection-export"),
     *("comments", "question-comments"),
     *("locations-found", "location-paths", "run-questions", "site-notice", "code-difference"),
 }
 # Without the setting AUDIT, there is no such page. See tests/audit/test_page.py.
-HIDDEN = {"audit", "audit-export"}
+HIDDEN = {"audit", "audit-export", "hidden-values"}
 # Logged-in users may read these and refresh a location. Everything else needs the right to run.
 FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "share-preview-rows"} - {
-    *("share-preview-picture", "locations-found", "location-paths", "code-difference", "roles")
+    *(
+        "share-preview-picture",
+        "locations-found",
+        "location-paths",
+        "code-difference",
+        "roles",
+        "location-keys",
+    )
 } | {
     "location-refresh",
     "settings-save",
@@ -117,6 +124,7 @@ SENT = {
     ),
     *("role-give", "role-take", "team-change", "team-quotas", "invitation-new", "invitation-revoke"),
     *("comment-add", "question-comment-add", "comment-edit", "comment-delete", "comment-resolve"),
+    "hidden-reveal",
 }
 # Login and logout, which show and change no data. An invitation creates an account: test_invitations.py.
 # What somebody opens who is logging in: test_accounts.py and test_providers.py.

@@ -199,6 +199,20 @@ def read_body(checkpoint: Checkpoint) -> bytes:
     raise NotReadable(result.reason if result else UserMessage("store.row_vanished"))
 
 
+def reveal(checkpoint: Checkpoint, pointer: str) -> str:
+    """The hidden text at this JSON Pointer of a checkpoint, read at its source. Raises NotReadable."""
+    try:
+        with open_reader(address_of(checkpoint.location)) as reader:
+            found = reader.entry(checkpoint.source_key)
+            if isinstance(found, Entry):
+                return reader.revealed(found, pointer)
+    except LocationUnreadable as error:
+        raise NotReadable(error.message) from None
+    except OSError as error:
+        raise NotReadable(system_error(error)) from None
+    raise NotReadable(found.reason if found else UserMessage("store.row_vanished"))
+
+
 def read_bodies(location: Location, checkpoints: list[int]) -> list[Body]:
     """The checkpoints with these primary keys, read in one batch, without those that cannot be read."""
     found_rows = location.checkpoints.in_bulk(checkpoints)

@@ -39,6 +39,7 @@ from viewer.host.reading.wire import (
     Open,
     Query,
     Reply,
+    Reveal,
 )
 from viewer.messages.message import UserMessage
 from viewer.redaction import MARKER
@@ -196,6 +197,10 @@ class LocationReader:
         is_worth_several = len(entries) >= MIN_ENTRIES_FOR_SEVERAL and self.kind == "json"
         reading = Reading(self._readers, self.limits, entries, max_readers if is_worth_several else 1)
         yield from reading.results()
+
+    def revealed(self, entry: Entry, pointer: str) -> str:
+        """The hidden text at this JSON Pointer of a checkpoint. Raises LocationUnreadable."""
+        return self._answers(Reveal(entry, pointer))[-1].revealed
 
     def _folder(self) -> JsonFolder:
         assert self._found is not None, "It is a folder."

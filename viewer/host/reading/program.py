@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 
 from viewer.engines import store_format_in
-from viewer.host.reading.snapshots import peak_memory, problem_with, read_packed
+from viewer.host.reading.snapshots import peak_memory, problem_with, read_packed, revealed_value
 from viewer.host.reading.wire import (
     NOTE_BYTES,
     Batch,
@@ -32,6 +32,7 @@ from viewer.host.reading.wire import (
     Query,
     ReaderMessage,
     Reply,
+    Reveal,
     decode_message,
     framed,
 )
@@ -106,7 +107,7 @@ class Reader:
                 self._close()
                 self._opened, self._folder = message, -1 if folder is None else folder
                 _limit_memory(message.limits.max_memory)
-            case List() | Find() | Identify() | Mark() | ListRuns() | Details() | Index():
+            case List() | Find() | Identify() | Mark() | ListRuns() | Details() | Index() | Reveal():
                 self._reply(message)
             case Batch(entries):
                 for entry in entries:
@@ -226,6 +227,9 @@ class Reader:
                 items = [item for item in [store.entry(key)] if item]
             case List(newest):
                 items = list(store.entries())[-newest if newest else None :]
+            case Reveal(entry, pointer):
+                known = known_secrets(self._open_message().secrets)
+                return Reply(revealed=revealed_value(store, entry, pointer, known))
             case _ if indexed is None:
                 raise LocationUnreadable("store.no_table")
             case Mark():
@@ -323,5 +327,6 @@ def _parts_of(reply: Reply) -> Iterator[Reply]:
         run_parts=reply.run_parts,
         cursor=reply.cursor,
         is_appended=reply.is_appended,
+        revealed=reply.revealed,
         is_last=True,
     )

@@ -19,13 +19,16 @@ from typing import TypeVar
 import msgspec
 
 from viewer.messages.message import UserMessage
-from viewer.redaction.json_bytes import redacted_json, scan
+from viewer.redaction import MARKER
+from viewer.redaction.hidden_values import value_at
+from viewer.redaction.json_bytes import decoded, redacted_json, scan
 from viewer.redaction.known_secrets import NONE_KNOWN, KnownSecrets, redacted_name
 from viewer.stores.errors import (
     Broken,
     Foreign,
     Incomplete,
     LimitExceeded,
+    LocationUnreadable,
     Unreadable,
     too_large,
     too_much_memory,
@@ -43,6 +46,7 @@ from viewer.stores.protocol import (
     Store,
     StoreFormat,
 )
+from viewer.validation import shortened
 
 logger = logging.getLogger(__name__)
 # Python does not convert numbers with more than 4300 digits.
@@ -247,6 +251,30 @@ def read_packed(store: Store, entry: Entry, known: KnownSecrets = NONE_KNOWN) ->
         kind, trace = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
         logger.error("reading %s: %s\n%s", entry.key, kind, trace)
         return problem_with(entry, "broken", UserMessage("store.internal_error", {"kind": kind}))
+
+
+# A longer text is cut off.
+MAX_REVEALED = 20_000
+
+
+def revealed_value(store: Store, entry: Entry, pointer: str, known: KnownSecrets = NONE_KNOWN) -> str:
+    """The text at this JSON Pointer as the checkpoint has it. Raises LocationUnreadable.
+
+    Only of what redaction hides: nothing else is read without it.
+    """
+    started = time.process_time()
+    try:
+        data = checked_text(store.read(entry).data, store.limits)
+        _check_depth(data, store.limits, started)
+        shown = value_at(decoded(redacted_json(data, scan(data), known)), pointer)
+        value = value_at(decoded(data), pointer)
+    except Unreadable as error:
+        raise LocationUnreadable(error.message) from None
+    except (ValueError, LookupError, RecursionError):
+        raise LocationUnreadable("reveal.not_hidden") from None
+    if not isinstance(shown, str) or MARKER not in shown or not isinstance(value, str | int | float):
+        raise LocationUnreadable("reveal.not_hidden")
+    return shortened(str(value), MAX_REVEALED)
 
 
 def problem_with(entry: Entry, kind: ProblemKind, reason: UserMessage) -> ReadProblem:

@@ -89,6 +89,13 @@ class Index(msgspec.Struct, array_like=True, tag="index"):
     since: str = ""
 
 
+class Reveal(msgspec.Struct, array_like=True, tag="reveal"):
+    """Read one value of a checkpoint that redaction hides, at this JSON Pointer, as it is."""
+
+    entry: Entry
+    pointer: str
+
+
 class Batch(msgspec.Struct, array_like=True, tag="read"):
     """Read these entries. One reply follows for each, in this order."""
 
@@ -99,7 +106,7 @@ class Close(msgspec.Struct, array_like=True, tag="close"):
     """Close the store."""
 
 
-Query = List | Find | Identify | Mark | ListRuns | Details | Index
+Query = List | Find | Identify | Mark | ListRuns | Details | Index | Reveal
 ReaderMessage = Open | Query | Batch | Close
 
 
@@ -107,8 +114,9 @@ class Reply(msgspec.Struct, omit_defaults=True):
     """The result of one entry (``read`` or ``problem``), or a part of a list, which ends with ``is_last``.
 
     ``engine`` and ``kind`` are for ``Identify``. ``mark``, ``runs``, ``run_parts``, ``snapshots``,
-    ``outline``, ``cursor`` and ``is_appended`` are for queries of an indexed store. ``unreadable`` is the
-    reason why nothing could be listed. ``is_over_limit`` is true if listing exceeds the limits.
+    ``outline``, ``cursor`` and ``is_appended`` are for queries of an indexed store. ``revealed`` is for
+    ``Reveal``, the only reply that has a secret. ``unreadable`` is the reason why nothing could be listed.
+    ``is_over_limit`` is true if listing exceeds the limits.
     """
 
     read: Packed | None = None
@@ -124,6 +132,7 @@ class Reply(msgspec.Struct, omit_defaults=True):
     outline: list[tuple[str, str, str]] = []
     cursor: str = ""
     is_appended: bool = False
+    revealed: str = ""
     is_last: bool = False
     unreadable: UserMessage | None = None
     is_over_limit: bool = False

@@ -1,0 +1,51 @@
+"""Where redaction has hidden something in a decoded value, as JSON Pointers."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from viewer.redaction import MARKER
+
+
+class HiddenValue(NamedTuple):
+    """A text that is hidden, or has a hidden part.
+
+    ``field`` is the name of the nearest field that holds it. ``path`` is its place in the syntax of jq.
+    """
+
+    pointer: str
+    path: str
+    field: str
+    is_whole: bool
+
+
+def hidden_values(value: Any) -> Iterator[HiddenValue]:
+    """Yield what is hidden, in the order of the document."""
+    pending: list[tuple[str, str, str, Any]] = [("", "", "", value)]
+    while pending:
+        pointer, path, field, item = pending.pop()
+        if isinstance(item, str):
+            if MARKER in item:
+                yield HiddenValue(pointer, path, field, item == MARKER)
+        elif isinstance(item, dict):
+            below = [(*_below(pointer, path, name), name, inner) for name, inner in item.items()]
+            pending += reversed(below)
+        elif isinstance(item, list):
+            pending += reversed([(*_below(pointer, path, at), field, one) for at, one in enumerate(item)])
+
+
+def _below(pointer: str, path: str, key: str | int) -> tuple[str, str]:
+    token = str(key).replace("~", "~0").replace("/", "~1")
+    return f"{pointer}/{token}", f"{path}[{key}]" if isinstance(key, int) else f"{path}.{key}"
+
+
+def value_at(value: Any, pointer: str) -> Any:
+    """Return the value to which a JSON Pointer leads. Raises LookupError."""
+    for token in pointer.split("/")[1:]:
+        key = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict):
+            value = value[key]
+        elif isinstance(value, list) and key.isascii() and key.isdecimal() and len(key) < 10:
+            value = value[int(key)]
+        else:
+            raise LookupError(pointer)
+    return value
