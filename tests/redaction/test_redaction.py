@@ -219,9 +219,9 @@ def test_redaction_is_idempotent() -> None:
 )
 def test_hostile_repetition_is_fast(piece: str) -> None:
     text = piece * (200_000 // len(piece))
-    started = time.monotonic()
+    started = time.thread_time()
     redact({"text": text})
-    assert time.monotonic() - started < 10
+    assert time.thread_time() - started < 10
 
 
 def test_an_image_in_a_text_is_not_changed() -> None:

@@ -136,7 +136,7 @@ def _name_at(data: bytes, start: int, end: int, earliest: int) -> Name:
 _DOT = ord(".")
 
 # What closes a name, and what then tells the notation. The signs in bytes are an arrow, dashes, and the colon
-# and the equals sign of Chinese.
+# and the equals sign of Chinese. Python before 3.11.5 matches a possessive "?+" of the last group wrongly.
 _FOLLOWING = anchored(
     r"(?P<close>[\\\"'`*_\])]*+)(?:"
     r"\s{0,40}+(?P<compares>[!=]==?)\s{0,20}+"
@@ -145,7 +145,7 @@ _FOLLOWING = anchored(
     r"[ \t]{0,80}+"
     r"|(?P<cell>[ \t]{0,80}+\|[ \t]{0,80}+)"
     r"|(?P<comma>\s{0,4}+,\s{0,40}+(?:[a-z_]{1,20}+=)?+)"
-    r"|(?P<blanks>[ \t]{1,80}+(?:\\\r?\n\s{0,20}+)?+)"
+    r"|(?P<blanks>[ \t]{1,80}+(?:\\\r?\n\s{0,20}+)?)"
     r")?+"
 )
 _TAG_END = anchored(r"(?:\s[^<>]{0,300}+)?+>(?:<!\[CDATA\[)?+\s{0,40}+")
