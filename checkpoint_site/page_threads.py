@@ -1,4 +1,4 @@
-"""Serves Django's pages over ASGI from a small pool of threads, of which visitors use only some.
+"""Serves Django's pages over ASGI from a small pool of threads, of which visitors and programs use only some.
 
 Django's own handler starts threads for every request. With ``CONN_MAX_AGE = None``, each keeps a database
 connection open, so memory and descriptors grow with the number of requests.
@@ -22,8 +22,8 @@ from viewer.web.metrics import count_request
 
 # Python runs one thread at a time. The others wait for the disk or for a slow import.
 PAGE_THREADS = 6
-# Those of them that each kind of visitor uses at the same time. Otherwise, anybody with a share link could
-# keep people waiting who have a login, or who log in.
+# Those of them that each kind of visitor uses at the same time. Otherwise, anybody with a share link, or a
+# program, could keep people waiting who have a login, or who log in.
 VISITOR_THREADS = 2
 # Further requests of the same kind of visitor are answered with 503.
 MAX_WAITING_VISITORS = 200
@@ -36,6 +36,7 @@ class Visitor(Enum):
     """Who sends requests that anybody can send, at the cost of a page."""
 
     SHARED = "opens a share link"
+    PROGRAM = "uses the HTTP interface"
     STRANGER = "opens the login page, or another one without a session"
 
 
@@ -121,6 +122,8 @@ def visitor_of(request: HttpRequest) -> Visitor | None:
         return None if has_session and is_static else Visitor.STRANGER
     if getattr(found.func, "without_data", False):
         return None
+    if getattr(found.func, "by_token", False):
+        return Visitor.PROGRAM
     if has_session and getattr(found.func, "login_required", True):
         return None
     return Visitor.SHARED if found.url_name in SHARED else Visitor.STRANGER

@@ -97,6 +97,8 @@ urlpatterns = [
     path("shared/<str:token>/", throttled_share_links(shared.show), name="shared"),
     path("shared/<str:token>/rows/", throttled_share_links(shared.rows), name="shared-rows"),
     path("shared/<str:token>/picture.png", throttled_share_links(shared.picture), name="shared-picture"),
+    # For programs, with a token.
+    path("api/", include("viewer.api.urls")),
     path("", include("viewer.web.urls")),
 ]
 handler500 = "checkpoint_site.middleware.pages.server_error_page"

@@ -56,6 +56,16 @@ READS = {
     "audit": (Action.OPENED, Audited.AUDIT),
     "audit-export": (Action.EXPORTED, Audited.AUDIT),
     "roles": (Action.OPENED, Audited.TEAM),
+    "tokens": (Action.OPENED, Audited.TOKEN),
+    "api-run": (Action.OPENED, Audited.RUN),
+    "api-checkpoints": (Action.OPENED, Audited.RUN),
+    "api-checkpoint": (Action.OPENED, Audited.CHECKPOINT),
+    "api-compare": (Action.OPENED, Audited.COMPARISON),
+    "api-search": (Action.SEARCHED, Audited.SEARCH),
+    "api-job": (Action.OPENED, Audited.JOB),
+    "api-questions": (Action.OPENED, Audited.QUESTION),
+    "api-export": (Action.EXPORTED, Audited.RUN),
+    "api-sweep": (Action.OPENED, Audited.SWEEP),
 }
 # Requested by htmx as a part of a page, but for more than the page shows.
 PARTS = {"search", "checkpoint-history"}
@@ -112,8 +122,18 @@ ACTS = {
     "role-take": (Action.CHANGED, Audited.TEAM),
     "team-change": (Action.CHANGED, Audited.TEAM),
     "team-quotas": (Action.CHANGED, Audited.TEAM),
+    "token-new": (Action.ADDED, Audited.TOKEN),
+    "token-revoke": (Action.REVOKED, Audited.TOKEN),
     "host-drain": (Action.CHANGED, Audited.HOST),
     "host-remove": (Action.REMOVED, Audited.HOST),
+    "api-fork": (Action.STARTED, Audited.JOB),
+    "api-resume": (Action.STARTED, Audited.JOB),
+    "api-publish": (Action.STARTED, Audited.JOB),
+    "api-replay": (Action.STARTED, Audited.JOB),
+    "api-sweep-new": (Action.STARTED, Audited.SWEEP),
+    "api-cancel": (Action.CANCELLED, Audited.JOB),
+    "api-answer": (Action.ANSWERED, Audited.QUESTION),
+    "api-note": (Action.CHANGED, Audited.RUN),
 }
 
 
@@ -150,7 +170,8 @@ class Audit:
         address = client_address(remote, request.headers.get("X-Forwarded-For", ""))
         user = request.user if request.user.is_authenticated else None
         kind = ActorKind.USER if user else ActorKind.VISITOR
-        acting.set(Actor(kind, request.user.get_username(), address, user))
+        token = getattr(request, "token", None)
+        acting.set(Actor(kind, request.user.get_username(), address, user, token))
 
 
 def record_request(request: HttpRequest, response: HttpResponseBase, actor: Actor) -> None:

@@ -127,8 +127,8 @@ class ReaderLanguage:
     def process_view(
         self, request: HttpRequest, view: GetResponse, arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
-        """Activate the language. Views that respond without a data folder have no user."""
-        if getattr(view, "without_data", False):
+        """Activate the language. Views without a data folder have no user, and programs read English."""
+        if getattr(view, "without_data", False) or getattr(view, "by_token", False):
             return
         if language := chosen_language(request.user):
             activate(language)

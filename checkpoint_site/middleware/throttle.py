@@ -1,4 +1,4 @@
-"""Limits failed logins, per client address and per account, and links that do not work, per address.
+"""Limits failed logins, per address and per account, and links and tokens that do not work, per address.
 
 A password is counted before it is checked, so that parallel guesses cannot exceed the limit, and refunded if
 it is right. A link is checked first: its token cannot be guessed, so one that works is never refused.
@@ -60,6 +60,7 @@ BUDGETS: dict[str, RateLimitItem] = {
     "address": RateLimitItemPerMinute(10, 2),
     "account": RateLimitItemPerMinute(20, 10),
     "share": RateLimitItemPerMinute(40, 2),
+    "token": RateLimitItemPerMinute(40, 2),
 }
 
 

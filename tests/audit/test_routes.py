@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from checkpoint_site.middleware.audit import ACTS, READS
 from tests.views.access import test_urls
-from tests.views.access.test_urls import ALL, BY_LINK, FORMS, HIDDEN, LOGIN, READ, SENT, addresses
+from tests.views.access.test_urls import ALL, API, BY_LINK, FORMS, HIDDEN, LOGIN, READ, SENT, addresses
 from tests.views.bulk import test_bulk
 from tests.views.conftest import check, checkpoint, entity, location
 from tests.views.forking import CREW, filled, stored
@@ -38,6 +38,7 @@ from viewer.presentation.shared_objects import Subject, find_shared
 from viewer.records.collections import Subject as Collected
 from viewer.records.collections import add_items, lines_of
 from viewer.records.invitations import invite
+from viewer.records.tokens import make_token
 from viewer.web.login_links import teammate
 
 __all__ = ["addresses", "check", "checkpoint", "entity", "location"]
@@ -73,22 +74,25 @@ def recorded() -> list[tuple[str, str, str]]:
 
 
 def test_each_address_is_recorded_or_listed() -> None:
-    assert set(ACTS) == (FORMS | SENT | BY_STRANGERS) - UNRECORDED
-    assert set(READS) == (READ | FORMS | HIDDEN | {"shared"}) - LISTS - OTHER_FORMS
-    assert set(ALL) == {*ACTS, *READS, *UNRECORDED, *LISTS} | OTHER_FORMS | LOGIN | test_urls.PUBLIC | BY_LINK
+    assert set(ACTS) - API == (FORMS | SENT | BY_STRANGERS) - UNRECORDED
+    assert set(READS) - API == (READ | FORMS | HIDDEN | {"shared"}) - LISTS - OTHER_FORMS
+    assert (
+        set(ALL)
+        == {*ACTS, *READS, *UNRECORDED, *LISTS, *API} | OTHER_FORMS | LOGIN | test_urls.PUBLIC | BY_LINK
+    )
 
 
 def test_what_is_sent_in_vain_is_recorded(reader: Client, addresses: dict[str, str]) -> None:
-    for name in set(ACTS) - BY_STRANGERS:
+    for name in set(ACTS) - API - BY_STRANGERS:
         reader.post(addresses[name], {"text": "yes"})
         action, kind = ACTS[name]
         assert recorded()[-1:] == [(action, kind, "not_done")], name
-    assert len(recorded()) == len(ACTS) - len(BY_STRANGERS)
+    assert len(recorded()) == len(set(ACTS) - API) - len(BY_STRANGERS)
 
 
 def test_what_is_opened_is_recorded(runner: Client, addresses: dict[str, str]) -> None:
     # The job of these addresses is a fork, which has no answers.
-    for name in set(READS) - {"shared", "compare-export", "job-answers"}:
+    for name in set(READS) - API - {"shared", "compare-export", "job-answers"}:
         before = len(recorded())
         runner.get(addresses[name], headers={"HX-Request": "true"} if name == "checkpoint-history" else {})
         action, kind = READS[name]
@@ -202,6 +206,11 @@ def _revealed(checkpoint: Checkpoint, **_more: Any) -> Made:
     return reverse("hidden-reveal", args=[checkpoint.pk]), form
 
 
+def _token(**_more: Any) -> Made:
+    token, _text = make_token(teammate("ada"), "ci", Level.VIEWER)
+    return reverse("token-revoke", args=[token.pk]), {}
+
+
 def _new_run(location: Location, client: Client, **_more: Any) -> Made:
     address = reverse("new-run", args=[location.uid])
     return address, form_of(client, f"{address}?entry_point=crew:build")
@@ -299,12 +308,14 @@ ACTIONS: dict[str, Callable[..., Made]] = {
     "team-quotas": _quotas,
     "host-drain": _simple("host-drain", "host", drained="yes"),
     "host-remove": _removed_host,
+    "token-new": _simple("token-new", "", name="ci", level="1", days="7"),
+    "token-revoke": _token,
 }
 # They queue their jobs as a fork does (viewer/launching/start.py): their tests need an engine.
 AS_FORKS = {"publish", "replay", "replay-all", "collection-replay", "compare-score"}
 
 
-@pytest.mark.parametrize("name", sorted(set(ACTS) - BY_STRANGERS - AS_FORKS))
+@pytest.mark.parametrize("name", sorted(set(ACTS) - BY_STRANGERS - AS_FORKS - API))
 def test_an_act_is_recorded_with_what_was_done(
     name: str, runner: Client, location: Location, checkpoint: Checkpoint, check: PreflightCheck
 ) -> None:

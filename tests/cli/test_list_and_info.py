@@ -14,12 +14,14 @@ from django.core.management.base import CommandError
 from tests.environments import environment_with
 from tests.real_stores import STORES, copy_of, hashes_below, write_checkpoint
 from tests.terminal import Terminal, without_progress
+from viewer.models import Checkpoint
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parent.parent.parent
 CHECKPOINT = {
     *(
         "id",
+        "key",
         "target",
         "parent_id",
         "edge",
@@ -45,7 +47,7 @@ def test_list_has_runs_checkpoints_and_problems(tmp_path: Path, terminal: Termin
     assert (answer["location"], answer["store_kind"]) == (str(folder), "json")
     assert [problem["path"] for problem in answer["problems"]] == ["package.json"]
     (run,) = answer["runs"]
-    assert set(run) == {"id", "entity", "name", "status", "branches", "checkpoints"}
+    assert set(run) == {"id", "key", "entity", "name", "status", "branches", "checkpoints"}
     assert [(one["name"], one["status"]) for one in run["branches"]] == [("main", None), ("exp-a", None)]
     assert [one["head"] for one in run["branches"]] == [
         [row["id"] for row in run["checkpoints"] if row["branch"] == name][-1] for name in ("main", "exp-a")
@@ -55,6 +57,7 @@ def test_list_has_runs_checkpoints_and_problems(tmp_path: Path, terminal: Termin
     assert set(first) == CHECKPOINT
     assert first | {"size": 0} == {
         "id": "20261120T232826_35ce9d75",
+        "key": Checkpoint.objects.get(checkpoint_id="20261120T232826_35ce9d75").pk,
         "target": f"{folder}#20261120T232826_35ce9d75",
         "parent_id": None,
         "edge": "root",

@@ -39,6 +39,7 @@ MODULES = {
     "roles": "roles",
     "invitations": "invitations",
     "keys": "keys",
+    "tokens": "tokens",
 }
 
 

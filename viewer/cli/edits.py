@@ -30,6 +30,7 @@ from viewer.launching.values import (
     same_value,
 )
 from viewer.messages.translation import translate
+from viewer.records.audit import is_at_terminal
 from viewer.redaction import MARKER
 from viewer.validation import (
     MAX_CHARACTERS,
@@ -75,8 +76,8 @@ NUMBER_FROM_ONE = number_option(1, 10**9)
 
 
 def read_text(text: str) -> str:
-    """The text, or the content of the file that it names after an @. Raises CommandError."""
-    if not text.startswith("@"):
+    """The text, or at a terminal the content of the file that it names after an @. Raises CommandError."""
+    if not text.startswith("@") or not is_at_terminal():
         return text
     try:
         return content_of(text[1:], MAX_FILE_BYTES).decode()

@@ -160,8 +160,10 @@ def add_checkpoint_argument(parser: CommandParser, help_text: str = "") -> None:
     parser.add_argument("checkpoint", type=CHECKPOINT, metavar="LOCATION#ID", help=help_text)
 
 
-def checkpoint_at(target: str) -> Checkpoint:
-    """The row, after an import of its location. Raises CommandError."""
+def checkpoint_at(target: str | Checkpoint) -> Checkpoint:
+    """The row, after an import of its location unless it is named by itself. Raises CommandError."""
+    if isinstance(target, Checkpoint):
+        return target
     path, identifier = split_target(target)
     if path and identifier and not Path(target).is_file():
         return _by_id(imported_location(path), identifier)

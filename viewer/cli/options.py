@@ -4,6 +4,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
@@ -41,6 +42,7 @@ from viewer.launching.variations import (
 )
 from viewer.messages.translation import translate
 from viewer.models.jobs import MEASURES
+from viewer.records.audit import present_actor
 from viewer.validation import OptionType
 
 # Arguments, derived from the options of a run.
@@ -72,11 +74,17 @@ def _type_of(option: Option[Any]) -> OptionType:
 def request_values(options: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of every request, but for its models. Raises CommandError."""
     return {
+        **sender_of(options),
         "checkpointing": checkpoint_settings_of(options),
         "settings": run_settings_of(options),
         "options": launch_options_of(options),
         "accepted": accepted_in(options),
     }
+
+
+def sender_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Who sends a request, if not a person at a terminal, and the key with which it is started once."""
+    return {"requested_by": present_actor().user, "key": options.get("key") or uuid4()}
 
 
 def launch_options_of(options: Mapping[str, Any]) -> LaunchOptions:

@@ -23,7 +23,7 @@ from viewer.host_requests import (
     ask,
 )
 from viewer.models import Location, Project
-from viewer.records.audit import Action, Audited, record
+from viewer.records.audit import Action, Audited, is_at_terminal, record
 from viewer.records.hosts import is_here
 from viewer.validation import CODE_NAME, NAME, is_storable
 
@@ -61,6 +61,8 @@ def project_for(location: Location, options: Mapping[str, Any] = UNNAMED) -> Pro
 
     The location may be an unsaved row.
     """
+    if not is_at_terminal():
+        return _confirmed_project(location)
     if location.pk and not is_here(location.host_id):
         return _project_elsewhere(location, options)
     if location.project and not _named(options):
@@ -112,6 +114,14 @@ def _project_elsewhere(location: Location, options: Mapping[str, Any]) -> Projec
     return project
 
 
+def _confirmed_project(location: Location) -> Project:
+    """The project that a person has confirmed for the location. Raises CommandError for none."""
+    if location.project is None or not location.project.is_confirmed:
+        message = _("Configure the project of %(location)s on its page first.")
+        raise CommandError(message % {"location": location.path})
+    return location.project
+
+
 def named_entry_point(
     engine: Engine[Any], folder: Path, options: Mapping[str, Any], host: int | None = None
 ) -> str | None:
@@ -153,7 +163,9 @@ def source_of(location: Location, contents: Contents, options: Mapping[str, Any]
 def _folder_and_entry_points(location: Location, options: Mapping[str, Any]) -> tuple[Path, list[str]]:
     """Those of the project that ``project_for`` would return; no entry points if it is not stored."""
     own = location.project
-    if location.pk and not is_here(location.host_id):
+    if not is_at_terminal():
+        own = _confirmed_project(location)
+    elif location.pk and not is_here(location.host_id):
         own = _project_elsewhere(location, options)
     if own and not _named(options):
         return Path(own.folder), own.entry_points

@@ -40,7 +40,7 @@ class ListedCheckpoint:
         *("run_id", "row", "checkpoint_id", "parent_checkpoint_id", "inferred_parent_id", "parent_link"),
         *("branch", "recorded_branch", "trigger", "created_at", "entity", "is_open_ended", "name"),
         *("units_done", "units_total", "event_count", "tokens", "size", "step", "turn", "units", "state"),
-        *("is_branch_head", "ended_as"),
+        *("is_branch_head", "ended_as", "pk"),
         "run",
         "location",
     )
@@ -68,6 +68,7 @@ class ListedCheckpoint:
     state: str
     is_branch_head: bool
     ended_as: str
+    pk: int
     run: Run
     location: Location
 
@@ -92,7 +93,10 @@ class ListedCheckpoint:
 
 
 # The columns that a query returns.
-FETCHED = ListedCheckpoint.COLUMNS[:-2]
+COLUMNS = [
+    "parent__checkpoint_id" if name == "inferred_parent_id" else name
+    for name in ListedCheckpoint.COLUMNS[:-2]
+]
 Row = Checkpoint | ListedCheckpoint
 
 
@@ -125,15 +129,23 @@ def rows_by_run(runs: Iterable[Run]) -> Iterator[tuple[Run, list[ListedCheckpoin
 
 
 def _with_rows(runs: Sequence[Run]) -> Iterator[tuple[Run, list[ListedCheckpoint]]]:
-    columns = ["parent__checkpoint_id" if name == "inferred_parent_id" else name for name in FETCHED]
     found = Checkpoint.objects.filter(run__in=[run.pk for run in runs]).order_by("run_id", "row")
-    rows = map(ListedCheckpoint, found.values_list(*columns))
+    rows = map(ListedCheckpoint, found.values_list(*COLUMNS))
     by_run = {pk: list(group) for pk, group in groupby(rows, key=attrgetter("run_id"))}
     for run in runs:
         own = by_run.get(run.pk, [])
         for row in own:
             row.run, row.location = run, run.location
         yield run, own
+
+
+def rows_of(run: Run, first: int, most: int) -> list[ListedCheckpoint]:
+    """The checkpoints of a run from this row on, at most ``most``, the oldest first."""
+    found = Checkpoint.objects.filter(run=run, row__gte=first).order_by("row")
+    rows = list(map(ListedCheckpoint, found.values_list(*COLUMNS)[:most]))
+    for row in rows:
+        row.run, row.location = run, run.location
+    return rows
 
 
 def checkpoint_document(row: Row) -> dict[str, Any]:
@@ -143,6 +155,8 @@ def checkpoint_document(row: Row) -> dict[str, Any]:
     """
     return {
         "id": row.checkpoint_id,
+        # What addresses have.
+        "key": row.pk,
         # What info, fork, diff and the other commands accept.
         "target": row.target,
         "parent_id": _parent_id(row),

@@ -299,7 +299,8 @@ def _document(status: str, branch: str, steps: Sequence[Step], error: str = "") 
     }
 
 
-def _answer(job: Job, steps: Sequence[Step], asked: Sequence[Question]) -> Output:
+def job_document(job: Job, steps: Sequence[Step], asked: Sequence[Question]) -> dict[str, Any]:
+    """A job, with the plan that was shown and the questions that wait for an answer."""
     ids = list(job.events.filter(kind="checkpoint").order_by("seq").values_list("data__id", flat=True))
     rows = {
         row.checkpoint_id: row
@@ -311,20 +312,24 @@ def _answer(job: Job, steps: Sequence[Step], asked: Sequence[Question]) -> Outpu
             key=lambda row: row.run_id == job.run_id,
         )
     }
-    report = report_of(job)
-    document = {
+    return {
         **_document(WAITING if asked else job.status, job.branch, steps, error=translate(job.error)),
         "job": str(job.pk),
         "checkpoints": [checkpoint_document(rows[one]) for one in ids if one in rows],
         "result": job.result,
         "warnings": warnings_of(job),
         "checkpoints_failed": job.events.filter(kind="checkpoint_failed").count(),
-        "preflight": report,
+        "preflight": report_of(job),
         "start_at": job.start_at.astimezone(UTC).isoformat() if job.start_at else None,
         "limits": job.limits,
         "limit_hit": limit_label(job),
         "questions": list(map(pending_document, asked)),
     }
+
+
+def _answer(job: Job, steps: Sequence[Step], asked: Sequence[Question]) -> Output:
+    document = job_document(job, steps, asked)
+    report = document["preflight"]
     engine = engine_of(job.location)
     losses = [part for part in engine.components_in(report or {}) if part.fate == "lost"]
     lines = [

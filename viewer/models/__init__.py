@@ -22,12 +22,14 @@ from viewer.models.search import (
     SearchEntry,
     SearchFacet,
 )
+from viewer.models.tokens import ApiToken, IdempotencyKey
 
 __all__ = [
     "AcceptedEffect",
     "Access",
     "Annotation",
     "AnnotationVersion",
+    "ApiToken",
     "AttemptCount",
     "AuditEntry",
     "AuditRetention",
@@ -38,6 +40,7 @@ __all__ = [
     "Comment",
     "DayLimits",
     "Host",
+    "IdempotencyKey",
     "Invitation",
     "InvitationState",
     "Job",

@@ -59,6 +59,7 @@ class AuditEntry(models.Model):
         HOST = "host", _("Host")
         LIMITS = "limits", _("Daily limits")
         AUDIT = "audit", _("Audit trail")
+        TOKEN = "token", _("API token")
         DATABASE = "database", _("Database")
 
     class Result(models.TextChoices):
@@ -69,6 +70,8 @@ class AuditEntry(models.Model):
     actor_kind = models.CharField(max_length=20, choices=ActorKind)
     # The name of a user or of the account at the terminal, or the key of a share link.
     actor = models.CharField(max_length=150, blank=True)
+    # The key of the API token with which a program acted for this user.
+    token = models.PositiveBigIntegerField(null=True, blank=True)
     # The address of the client; empty at the terminal.
     address = models.CharField(max_length=50, blank=True)
     action = models.CharField(max_length=20, choices=Action)

@@ -131,6 +131,8 @@ class LocationQuerySet(VisibleQuerySet["Location"]):
 
     def condition(self, access: Access, level: int) -> Q:
         """Those on which the person has the level. The conditions of all other rows follow from it."""
+        if not access.user:
+            return Q(pk__in=[location for location, own in access.at.items() if own >= level])
         return Q(
             pk__in=roles_of(access.user).filter(level__gte=level, location__isnull=False).values("location")
         )

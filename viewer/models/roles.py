@@ -6,7 +6,7 @@ further check. Elsewhere, such as in a worker or at the terminal, it returns all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -123,7 +123,10 @@ class Role(models.Model):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The levels of a person: ``everywhere``, and ``at`` single locations, by their keys. 0 is none."""
+    """The levels of a person: ``everywhere``, and ``at`` single locations, by their keys. 0 is none.
+
+    ``user`` is 0 if nothing but these levels counts: neither roles in rows, nor what the person has made.
+    """
 
     user: int = 0
     everywhere: int = 0
@@ -143,17 +146,26 @@ class Access:
         """The level at the location with this key."""
         return max(self.everywhere, self.at.get(location or 0, 0))
 
+    def limited_to(self, level: int, locations: Collection[int] | None) -> Access:
+        """Return this access with at most this level, and at these locations only unless they are None."""
+        everywhere = min(self.everywhere, level) if locations is None else 0
+        places = self.at if locations is None else locations
+        at = {one: min(self.level_at(one), level) for one in places}
+        return Access(0, everywhere, {one: least for one, least in at.items() if least})
+
 
 def access_of(user: Any) -> Access:
     """Return what a user may do; nothing for anonymous and deactivated ones.
 
-    Read with one query, and cached on the user as Django's permissions are.
+    Read with one query, and cached on the user as Django's permissions are. That of a program's user is
+    limited by its token (``ApiToken.limited_user``).
     """
     if not (user.is_authenticated and user.is_active):
         return Access()
-    if user.is_superuser:
+    known: Access | None = getattr(user, "_access", None)
+    if known is None and user.is_superuser:
         return Access(user.pk, Level.ADMIN)
-    if (known := getattr(user, "_access", None)) is None:
+    if known is None:
         everywhere, at = 0, dict[int, int]()
         for location, level in roles_of(user.pk).values_list("location", "level"):
             if location is None:

@@ -20,7 +20,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from viewer.models import AuditEntry, AuditRetention
+from viewer.models import ApiToken, AuditEntry, AuditRetention
 from viewer.redaction.values import redact
 from viewer.validation import shortened
 
@@ -38,13 +38,15 @@ sink = logging.getLogger("forkline.audit")
 class Actor:
     """Who acts, and from which address. ``user`` is the account of a person with a login.
 
-    Through a share link, a person asks hosts for no more than a visitor.
+    Through a share link, a person asks hosts for no more than a visitor. ``token`` is the key of the API
+    token with which a program acts for the person.
     """
 
     kind: str
     name: str
     address: str = ""
     user: User | None = None
+    token: int | None = None
     is_through_link: bool = False
     # What a request opened, as ``opens`` named it, and how many entries it has stored.
     opened: tuple[Audited, str, str] | None = None
@@ -69,6 +71,11 @@ def present_actor() -> Actor:
     return acting.get() or itself
 
 
+def is_at_terminal() -> bool:
+    """Whether a person at a terminal of this machine acts, who may name its files."""
+    return present_actor().kind == ActorKind.TERMINAL
+
+
 def record(
     action: Action, kind: Audited, key: object = "", detail: str = "", result: Result = Result.DONE
 ) -> None:
@@ -79,6 +86,7 @@ def record(
     entry = AuditEntry.objects.create(
         actor_kind=actor.kind,
         actor=_text(actor.name, 150),
+        token=actor.token,
         address=_text(actor.address, 50),
         action=action,
         kind=kind,
@@ -115,18 +123,21 @@ def actor_as_data() -> dict[str, Any]:
     actor = present_actor()
     user = actor.user.pk if actor.user else None
     kind = ActorKind.VISITOR if actor.is_through_link else actor.kind
-    return {"kind": kind, "name": actor.name, "address": actor.address, "user": user}
+    return {"kind": kind, "name": actor.name, "address": actor.address, "user": user, "token": actor.token}
 
 
 @contextmanager
 def acting_for(data: Mapping[str, Any]) -> Iterator[None]:
     """Within the block, act for the sender of a request, as ``actor_as_data`` described it."""
     user = User.objects.filter(pk=data["user"]).first() if data.get("user") else None
-    token = acting.set(Actor(data["kind"], data["name"], data.get("address", ""), user))
+    if token := data.get("token"):
+        found = ApiToken.objects.select_related("user").filter(pk=token, user=user).first()
+        user = found.limited_user if found and found.works else None
+    former = acting.set(Actor(data["kind"], data["name"], data.get("address", ""), user, token))
     try:
         yield
     finally:
-        acting.reset(token)
+        acting.reset(former)
 
 
 def _text(text: str, most: int) -> str:
@@ -144,7 +155,10 @@ def _account() -> str:
 # Reading the entries.
 
 
-COLUMNS = ("id", "at", "actor_kind", "actor", "address", "action", "kind", "key", "detail", "result")
+COLUMNS = (
+    *("id", "at", "actor_kind", "actor", "token", "address"),
+    *("action", "kind", "key", "detail", "result"),
+)
 
 
 def entries_of(

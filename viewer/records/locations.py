@@ -4,10 +4,13 @@ import re
 from pathlib import Path
 from urllib.parse import unquote_to_bytes, urlsplit
 
+from django.core.exceptions import ValidationError
+from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from viewer.engines import engine_name, store_format_named
 from viewer.models import Checkpoint, Location
+from viewer.validation import storable
 
 FILE_URL = re.compile(r"file:/", re.IGNORECASE)
 LOCAL_HOSTS = {"", "localhost"}
@@ -52,6 +55,18 @@ def removal_blocker(location: Location) -> str:
             "Some of its checkpoints can no longer be read at its path. Only their stored copies remain."
         )
     return ""
+
+
+def location_named(text: str) -> Location:
+    """Return the location that a person named as PATH or HOST:PATH. Raises ValidationError."""
+    text = storable(text.strip())
+    host, _colon, path = text.partition(":")
+    found = list(Location.objects.filter(Q(path=text) | Q(host__name=host, path=path))[:2])
+    if len(found) > 1:
+        raise ValidationError(_("Several hosts have %(path)s. Write HOST:PATH.") % {"path": text})
+    if not found:
+        raise ValidationError(_("There is no location %(path)s.") % {"path": text})
+    return found[0]
 
 
 class NotLocal(ValueError):

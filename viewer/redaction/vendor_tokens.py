@@ -38,7 +38,7 @@ LOOSE = words(
     " dp.st. lsv2_pt_ tgp_v1_ sq0atp- sq0csp- EAAA napi_ sb_secret_ vcp_ rnd_ tskey- glc_ sgp_ ATATT"
     " ATCTT BBDC- apify_api_ pscale_tkn_ pscale_pw_ bkua_ CCIPAT_ HRKU- llx- 1//0 AKCp whsk_ sk_car_"
     " rpa_ mlsn. sl.B FLWSECK xoxe. dckr_oat_ sk_prod_ fc- pat-na2- pat-au1- pat-ap1- na1- eu1- ABSK"
-    " CCIPRJ_ al- pa-"
+    " CCIPRJ_ al- pa- fkl_"
 )
 _LOOSE_WORD = compiled(r"[A-Za-z0-9_\-.+=]*[A-Za-z0-9_\-=]")
 # The least length after a prefix, if it is not the usual one.
@@ -57,6 +57,8 @@ _MIN_LENGTHS = {
     "fw_": 20,
     "exa-": 20,
     "secret_": 24,
+    # Our own (viewer/records/tokens.py).
+    "fkl_": 43,
 }
 # Prefixes that also occur inside words.
 AMBIGUOUS = frozenset(

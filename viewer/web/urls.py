@@ -22,6 +22,7 @@ from viewer.web.views import (
     search,
     server,
     shares,
+    tokens,
 )
 from viewer.web.views import reader as reader_settings
 
@@ -217,6 +218,12 @@ discussion_urls = [
     path("comments/<int:pk>/resolve/", discussion.resolve, name="comment-resolve"),
 ]
 
+token_urls = [
+    path("tokens/", tokens.index, name="tokens"),
+    path("tokens/new/", tokens.new, name="token-new"),
+    path("tokens/<int:pk>/revoke/", tokens.revoke, name="token-revoke"),
+]
+
 urlpatterns = (
     location_urls
     + run_urls
@@ -232,4 +239,5 @@ urlpatterns = (
     + audit_urls
     + role_urls
     + discussion_urls
+    + token_urls
 )

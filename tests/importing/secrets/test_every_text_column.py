@@ -38,6 +38,7 @@ SECRET = "blue whale (north)"
 SETTINGS = "what a person set, or what the server's own files are called"
 DIGEST = "a digest or a fingerprint"
 KEPT = {
+    "ApiToken": "a digest, and what its person calls it",
     "AcceptedEffect": "compared with what a runner computes; never holds a value of a checkpoint",
     "AttemptCount": DIGEST,
     "AuditEntry": "names and ids that are redacted when they are stored; the database refuses changes",
@@ -45,6 +46,7 @@ KEPT = {
     "DayLimits": SETTINGS,
     "Host": SETTINGS,
     "HostRequest": "deleted when its reply was read",
+    "IdempotencyKey": "a program's own text, and a digest",
     "Location": SETTINGS,
     "Pool": SETTINGS,
     "PoolMember": "digests, and paths that a person typed",

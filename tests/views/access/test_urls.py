@@ -33,6 +33,7 @@ from viewer.models import (
 from viewer.presentation.share_links import make_link
 from viewer.presentation.shared_objects import Subject, find_shared
 from viewer.records.invitations import invite
+from viewer.records.tokens import make_token
 from viewer.web.live.consumer import websocket_urlpatterns
 from viewer.web.login_links import teammate
 
@@ -57,6 +58,7 @@ READ = {
     "run-branches",
     "hosts",
     *("roles", "location-keys"),
+    *("roles", "tokens"),
     *("collections", "collection", "collection-export"),
     *("comments", "question-comments"),
     *("locations-found", "location-paths", "run-questions", "site-notice", "code-difference"),
@@ -74,10 +76,8 @@ FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "shar
         "location-keys",
     )
 } | {
-    "location-refresh",
-    "settings-save",
-    "search-save",
-    "search-remove",
+    *("location-refresh", "settings-save", "search-save", "search-remove"),
+    *("tokens", "token-new", "token-revoke"),
 }
 # GET shows these forms and changes nothing, POST sends them.
 FORMS = {
@@ -125,6 +125,7 @@ SENT = {
     *("role-give", "role-take", "team-change", "team-quotas", "invitation-new", "invitation-revoke"),
     *("comment-add", "question-comment-add", "comment-edit", "comment-delete", "comment-resolve"),
     "hidden-reveal",
+    *("token-new", "token-revoke"),
 }
 # Login and logout, which show and change no data. An invitation creates an account: test_invitations.py.
 # What somebody opens who is logging in: test_accounts.py and test_providers.py.
@@ -146,6 +147,13 @@ LOGIN = {"login", "login-link", "logout", "invitation"} | ACCOUNT
 PUBLIC = {"health", "metrics"}
 # What a share link leads to: without a login, but with a token. See tests/sharing/test_routes.py.
 BY_LINK = {"shared", "shared-rows", "shared-picture"}
+# The HTTP interface: with a token, not with a login. See tests/api/test_access.py.
+API = {
+    *("api-openapi", "api-locations", "api-location", "api-runs", "api-run", "api-checkpoints", "api-export"),
+    *("api-checkpoint", "api-compare", "api-search", "api-jobs", "api-job", "api-questions", "api-sweep"),
+    *("api-fork", "api-resume", "api-publish", "api-sweep-new", "api-replay"),
+    *("api-cancel", "api-answer", "api-note"),
+}
 # Pages, without the partials that they fetch.
 OFFERED = re.compile(r'(?:href|action|hx-get|hx-post)="(/(?!static/)[^"]*)"')
 SOCKETS = {"ws/home/", "ws/locations/<uuid:uid>/", "ws/jobs/<uuid:pk>/", "ws/shared/<str:token>/", ""}
@@ -193,6 +201,7 @@ def addresses_at(location: Location, person: str = "ada") -> dict[str, str]:
         location_uid=location.uid, run_key=checkpoint.run.key, text="Greener?", written_by=teammate(person)
     )
     link, _token = make_link(shared, teammate(person, "run"))
+    token, _text = make_token(teammate(person), "ci", Level.VIEWER, [location])
     of = {
         ("uid", "location"): location.uid,
         ("uid", "run"): checkpoint.run.uid,
@@ -206,6 +215,7 @@ def addresses_at(location: Location, person: str = "ada") -> dict[str, str]:
         ("pk", "collection"): item.collection_id,
         ("pk", "item"): item.pk,
         ("pk", "comment"): comment.pk,
+        ("pk", "token"): token.pk,
         ("pk", "role"): Role.objects.create(user=saved.user, location=location, level=Level.VIEWER).pk,
         ("pk", "invitation"): invite(None, level=Level.VIEWER, location=location)[0].pk,
         ("pk", "team"): Team.objects.create(name=f"team of {person}").pk,
@@ -214,7 +224,7 @@ def addresses_at(location: Location, person: str = "ada") -> dict[str, str]:
     own: dict[str, Any] = {"number": 1, "job": job.pk, "call": "0123456789ab"}
     found = {}
     for name, pattern in ALL.items():
-        if name in LOGIN | PUBLIC | BY_LINK:
+        if name in LOGIN | PUBLIC | BY_LINK | API:
             continue
         kind = str(pattern.pattern).split("/")[0].removesuffix("s")
         given = {part: own[part] if part in own else of[part, kind] for part in pattern.pattern.converters}
@@ -230,7 +240,7 @@ def rows() -> dict[str, int]:
 
 
 def test_each_address_is_listed() -> None:
-    assert set(ALL) == READ | FORMS | SENT | LOGIN | PUBLIC | BY_LINK | HIDDEN
+    assert set(ALL) == READ | FORMS | SENT | LOGIN | PUBLIC | BY_LINK | HIDDEN | API
     assert {str(route.pattern) for route in websocket_urlpatterns} == SOCKETS
 
 

@@ -20,7 +20,7 @@ from viewer.presentation.export import ALL_FORMATS, OTLP, file_name
 from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, revoke_link, subject_of
 from viewer.presentation.shared_objects import Shared, Subject, find_shared
 from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
-from viewer.records.audit import Action, Audited, record
+from viewer.records.audit import Action, Audited, is_at_terminal, present_actor, record
 from viewer.records.permissions import can_share
 from viewer.validation import COLLECTOR, OPTIONAL_NAME, TEXT, shortened
 from viewer.web.login_links import owner
@@ -54,10 +54,10 @@ def _handle_note(options: Mapping[str, Any]) -> Output:
         "name": options["name"],
         "is_starred": options["star"],
         "labels": None if labels is None else [labels],
-        "note": read_stdin() if note == "-" else note,
+        "note": read_stdin() if note == "-" and is_at_terminal() else note,
     }
     has_changes = any(value is not None for value in changes.values())
-    found = annotate(subject, None, **changes) if has_changes else annotation_of(subject)
+    found = annotate(subject, present_actor().user, **changes) if has_changes else annotation_of(subject)
     return Output(_note_document(subject, found), _note_lines(found))
 
 

@@ -48,6 +48,8 @@ def _line(entry: AuditEntry) -> str:
     """An entry for a person: when, who, from where, what, and with what result."""
     result = "" if entry.result == AuditEntry.Result.DONE else entry.get_result_display()
     who = f"{entry.get_actor_kind_display()} {entry.actor}".strip()
+    if entry.token:
+        who += f" ({_('API token %(key)s') % {'key': entry.token}})"
     parts = [entry.at.isoformat(timespec="seconds"), who, entry.address, entry.get_action_display()]
     parts += [f"{entry.get_kind_display()} {entry.key}".strip(), entry.detail, result]
     return "  ".join(filter(None, parts))

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from viewer.cli.commands.sweeps import mean_lines, wait_for
 from viewer.cli.edits import CHECKPOINT, message_edits, parsed, read_text
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at, existing_collection
-from viewer.cli.options import add_options, launch_options_of
+from viewer.cli.options import add_options, launch_options_of, sender_of
 from viewer.cli.output import Output, Subcommand
 from viewer.cli.projects import UNNAMED, add_project_arguments, project_for, source_of
 from viewer.cli.starting import add_wait_argument, contents_to_run, is_well, outcome_of, refusal
@@ -220,6 +220,7 @@ def _handle_replay(options: Mapping[str, Any]) -> Output:
         call=view.call,
         options=launch_options_of(options),
         **values,
+        **sender_of(options),
     )
     preview = preview_replay(request)
     lines = [preview.sentence, f"{_('Recorded call')}: {_facts(view) or _('not recorded')}"]

@@ -1,6 +1,6 @@
 """``forkline list``, ``info`` and ``diff``: runs and checkpoints in the terminal."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ def _handle_list(options: Mapping[str, Any]) -> Output:
     document = {
         "location": location.path,
         "store_kind": location.store_kind,
-        "runs": (_list_run_document(run, rows) for run, rows in runs),
+        "runs": (run_document(run, rows) for run, rows in runs),
         "problems": [{"path": key, "reason": reason} for key, reason in problems],
     }
     # It may be incomplete: the next import tries again.
@@ -87,9 +87,11 @@ def _handle_list(options: Mapping[str, Any]) -> Output:
     return Output(document, _list_lines(location, runs, problems), status=int(is_partial))
 
 
-def _list_run_document(run: Run, rows: list[ListedCheckpoint]) -> dict[str, Any]:
+def run_document(run: Run, rows: list[ListedCheckpoint]) -> dict[str, Any]:
+    """A run with its branches and these checkpoints. ``key`` is what addresses have."""
     return {
         "id": run.key,
+        "key": str(run.uid),
         "entity": run.entity,
         "name": run.name,
         "status": run.status or None,
@@ -167,14 +169,22 @@ def _handle_info(options: Mapping[str, Any]) -> Output:
     """The stored, redacted copy, after an import of its location. Raises CommandError."""
     row = checkpoint_at(options["checkpoint"])
     record(Action.OPENED, Audited.CHECKPOINT, row.pk)
-    contents, first = stored_contents(row), _info_first_contents(row)
-    document = {**checkpoint_document(row), **engine_of(contents).info(contents, first)}
+    document, contents, first = info_document(row)
     lines = list(_info_lines(row, contents, first))
     if options["graph"]:
         graph = graph_at(row)
         document["graph"] = graph_document(graph)
         lines = dot_lines(graph) if options["graph"] == "dot" else [*lines, *graph_lines(graph)]
     return Output(document, lines)
+
+
+def info_document(row: Checkpoint) -> tuple[dict[str, Any], Contents, Contents | None]:
+    """The document of a checkpoint, what it holds, and what the first one of its run holds.
+
+    Raises NotReadable without a readable copy.
+    """
+    contents, first = stored_contents(row), _info_first_contents(row)
+    return {**checkpoint_document(row), **engine_of(contents).info(contents, first)}, contents, first
 
 
 def _info_first_contents(row: Checkpoint) -> Contents | None:
@@ -251,19 +261,24 @@ def _handle_diff(options: Mapping[str, Any]) -> Output:
         error.returncode = FAILED
         raise
     record(Action.OPENED, Audited.COMPARISON, " ".join(str(one.pk) for one in found))
+    document, rows = diff_document(found)
+    return Output(document, list(_diff_lines(rows)), status=int(document["differs"]))
+
+
+def diff_document(found: Sequence[Checkpoint]) -> tuple[dict[str, Any], list[ComparedRow]]:
+    """The document of two compared checkpoints, and its rows. Raises CommandError for an unreadable one."""
     compared = compared_checkpoints([(reference_to(one), one) for one in found])
     for side in compared.sides:
         if side.problem:
             raise CommandError(translate(side.problem), returncode=FAILED)
     rows = [row for group in table_of(compared.sides, shows_same=True) for row in group.rows if row.section]
-    differing = [row for row in rows if row.differs]
     document = {
         **dict(zip("ab", map(checkpoint_document, found), strict=True)),
         "common_ancestor": compared.ancestor.checkpoint_id if compared.ancestor else None,
-        "differs": bool(differing),
+        "differs": any(row.differs for row in rows),
         "rows": [_diff_row_document(row) for row in rows],
     }
-    return Output(document, list(_diff_lines(rows)), status=int(bool(differing)))
+    return document, rows
 
 
 def _diff_row_document(row: ComparedRow) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from viewer.messages.translation import translate
 from viewer.models import Job, Question
 from viewer.presentation.jobs.status import status_label
 from viewer.records import questions
+from viewer.records.audit import present_actor
 from viewer.validation import TEXT
 
 # ``manage.py checkpoints answer``: lists pending questions, or answers one.
@@ -61,7 +62,7 @@ def _handle_answer(options: Mapping[str, Any]) -> Output:
 def given(question: Question, text: str) -> Output:
     """Whether the answer was used; the first answer wins. Raises CommandError if it does not fit."""
     try:
-        is_first = questions.answer(question, text.strip(), None)
+        is_first = questions.answer(question, text.strip(), present_actor().user)
     except AnswerInvalid as invalid:
         raise CommandError(translate(invalid)) from invalid
     outcome = _("Answered. The run continues.") if is_first else _("The question was already answered.")
@@ -101,9 +102,13 @@ def _add_cancel_arguments(parser: CommandParser) -> None:
 
 def _handle_cancel(options: Mapping[str, Any]) -> Output:
     """The job, and whether this cancelled it. Raises CommandError if no job, or several, are named."""
-    job = job_named(options["job"])
+    return cancelled(job_named(options["job"]), waits=options["wait"])
+
+
+def cancelled(job: Job, *, waits: bool = False) -> Output:
+    """The job, and whether this cancelled it."""
     is_cancelled = request_cancel(job)
-    if options["wait"] and not job.has_ended:
+    if waits and not job.has_ended:
         # It has been started: without a worker, this process follows it to its end.
         run_here(job)
     if is_cancelled:

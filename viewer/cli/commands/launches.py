@@ -18,7 +18,7 @@ from viewer.cli.finding import (
     location_elsewhere,
     typed_path,
 )
-from viewer.cli.options import add_options, new_choices_of, request_values
+from viewer.cli.options import add_options, new_choices_of, request_values, sender_of
 from viewer.cli.output import Output, Subcommand
 from viewer.cli.projects import add_project_arguments, named_entry_point, project_for
 from viewer.cli.starting import (
@@ -271,6 +271,7 @@ def _handle_publish(options: Mapping[str, Any]) -> Output:
         project=project,
         thread=options["thread"] or "",
         options=LaunchOptions(waits_for_host=options["queue"]),
+        **sender_of(options),
     )
     preview = preview_publish(request)
     if options["plan"]:

@@ -101,19 +101,26 @@ def _handle_search(options: Mapping[str, Any]) -> Output:
     if not filters:
         raise CommandError(_("Name a word or an option to search for."))
     ask(IndexNow(INDEXING_SECONDS, costs=bool(filters.cost)))
+    document, found = results_document(filters, options["limit"])
+    return Output(document, list(_search_lines(found, is_complete=document["is_fully_indexed"])))
+
+
+def results_document(
+    filters: Filters, most: int, before: int | None = None
+) -> tuple[dict[str, Any], Results]:
+    """The document of the newest results of a search, and the results. Raises CommandError."""
     try:
-        found = search(filters, most=options["limit"])
+        found = search(filters, before, most)
     except SearchRefused as error:
         raise CommandError(translate(error)) from None
     record(Action.SEARCHED, Audited.SEARCH, detail=filters.names)
-    behind = progress()
     document = {
         "count": found.count,
         "is_more_than_counted": found.is_more_than_counted,
-        "is_fully_indexed": behind is None,
+        "is_fully_indexed": progress() is None,
         "results": [_search_document(result) for result in found.results],
     }
-    return Output(document, list(_search_lines(found, is_complete=behind is None)))
+    return document, found
 
 
 def _search_filters(options: Mapping[str, Any]) -> Filters:

@@ -7,7 +7,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
@@ -21,6 +21,7 @@ from viewer.presentation.jobs.status import team_usage
 from viewer.records.annotations import has_changed, mark_of
 from viewer.records.invitations import EXPIRY_DAYS, open_invitations, state_of
 from viewer.records.limits import QUOTAS
+from viewer.records.locations import location_named
 from viewer.records.permissions import may_everywhere, requires
 from viewer.records.roles import (
     account_named,
@@ -59,13 +60,7 @@ class PlaceForm(forms.Form):
         text = self.cleaned_data["location"].strip()
         if not text and self.is_admin:
             return None
-        host, _colon, path = text.partition(":")
-        found = list(Location.objects.filter(Q(path=text) | Q(host__name=host, path=path))[:2])
-        if len(found) > 1:
-            raise ValidationError(_("Several hosts have %(path)s. Write HOST:PATH.") % {"path": text})
-        if not found:
-            raise ValidationError(_("There is no location %(path)s.") % {"path": text})
-        return found[0]
+        return location_named(text)
 
 
 class RoleForm(PlaceForm):

@@ -1,0 +1,111 @@
+"""Tokens with which programs use the HTTP interface as a person, and the keys of what they start."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import models
+from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+
+from viewer.models.locations import Location
+from viewer.models.roles import Level, access_of
+
+
+class ApiToken(models.Model):
+    """A token of a person. Its text is shown once: the row has a hash of it.
+
+    It may do what its person may at that moment, at most what its own role allows, and only at its own
+    locations unless it ``is_everywhere``. A location that was removed leaves the others.
+    """
+
+    # SHA-256 of the token, which has 256 random bits.
+    token_hash = models.CharField(max_length=64, unique=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
+    # What its person calls it.
+    name = models.CharField(max_length=100)
+    level = models.PositiveSmallIntegerField(choices=Level)
+    is_everywhere = models.BooleanField()
+    locations = models.ManyToManyField(Location, related_name="+", blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    # To the minute.
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def has_expired(self) -> bool:
+        return self.expires_at <= timezone.now()
+
+    @property
+    def works(self) -> bool:
+        """Whether it may be used, as long as its person has a role that it allows."""
+        return self.user.is_active and self.revoked_at is None and not self.has_expired
+
+    @property
+    def limited_user(self) -> User:
+        """Its person, who may do no more than the token allows (``access_of``)."""
+        places = None if self.is_everywhere else self.locations.values_list("pk", flat=True)
+        user: User = self.user
+        user._access = access_of(user).limited_to(self.level, places)  # type: ignore[attr-defined]
+        return user
+
+    def revoke(self) -> bool:
+        """Record that it no longer works. Return False if it was revoked before."""
+        return bool(ApiToken.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=Now()))
+
+
+class IdempotencyKey(models.Model):
+    """A key with which a program has sent a start, so that sending it again starts nothing.
+
+    ``uid`` is the key of the job or sweep that it starts, so of two simultaneous requests one starts it.
+    """
+
+    # After this, nothing is started with it: what it has started may have been removed.
+    LIFETIME = timedelta(hours=1)
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=200)
+    # Of the address and the body.
+    request_digest = models.CharField(max_length=64)
+    uid = models.UUIDField(default=uuid4, editable=False)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "key"], name="unique_idempotency_key")]
+
+    def __str__(self) -> str:
+        return self.key
+
+    @classmethod
+    def first(cls, user: Any, key: str, content: str) -> IdempotencyKey:
+        """Return the row of a user's key, stored for this request if it is new."""
+        found, is_new = cls.objects.get_or_create(
+            user_id=user.pk, key=key, defaults={"request_digest": _digest_of(content)}
+        )
+        if is_new:
+            found.refresh_from_db()
+        return found
+
+    def is_of(self, content: str) -> bool:
+        """Whether it was first sent with this request."""
+        return self.request_digest == _digest_of(content)
+
+    @property
+    def is_old(self) -> bool:
+        return self.created_at < timezone.now() - self.LIFETIME
+
+
+def _digest_of(content: str) -> str:
+    return salted_hmac("viewer.models.tokens", content, algorithm="sha256").hexdigest()
