@@ -250,12 +250,12 @@ def quota_message(limit: Limit, runs: int = 1, at: datetime | None = None) -> Us
     ``at`` is when it was reached; None for now.
     """
     show = money if limit.measure == "cost" else count_text
-    code = f"quota.{limit.measure}"
     values: dict[str, Any] = {"team": limit.team, "most": show(limit.max_amount), "used": show(limit.used)}
     if limit.measure == "runs":
         return (
             UserMessage("quota.several_runs", {**values, "runs": runs})
             if runs > 1
-            else UserMessage(code, values)
+            else UserMessage("quota.runs", values)
         )
+    code = "quota.cost" if limit.measure == "cost" else "quota.tokens"
     return UserMessage(code, {**values, "until": short_moment(midnight(days=1, now=at))})
