@@ -475,6 +475,24 @@ TIME_ZONE = env_zone(
 )
 USE_TZ = True
 
+EMAIL_HOST = env_text(
+    "EMAIL_HOST",
+    "",
+    "The mail server that notifications are sent with. Without one, nobody gets mail.",
+    "off",
+)
+EMAIL_PORT = env_number("EMAIL_PORT", 587, "Port of the mail server.", most=65_535)
+EMAIL_USE_TLS = env_flag("EMAIL_USE_TLS", True, "Whether mail is sent over TLS, begun with STARTTLS.")
+EMAIL_HOST_USER = env_text("EMAIL_HOST_USER", "", "The account at the mail server.")
+EMAIL_HOST_PASSWORD = env_text("EMAIL_HOST_PASSWORD", "", "The password of this account.")
+DEFAULT_FROM_EMAIL = env_text("EMAIL_FROM", "forkline@localhost", "The sender of mail.")
+EMAIL_TIMEOUT = 10
+WEBHOOKS_TO_PRIVATE_ADDRESSES = env_flag(
+    "WEBHOOKS_TO_PRIVATE_ADDRESSES",
+    False,
+    "Whether webhooks may lead to this machine and to private networks, also without TLS.",
+)
+
 LOG_FORMAT = env_choice(
     "LOG_FORMAT", "plain", ("plain", "json"), "`plain`, or `json` for one JSON object per line."
 )

@@ -124,6 +124,7 @@ ACTS = {
     "team-quotas": (Action.CHANGED, Audited.TEAM),
     "token-new": (Action.ADDED, Audited.TOKEN),
     "token-revoke": (Action.REVOKED, Audited.TOKEN),
+    "notifications-save": (Action.CHANGED, Audited.USER),
     "host-drain": (Action.CHANGED, Audited.HOST),
     "host-remove": (Action.REMOVED, Audited.HOST),
     "api-fork": (Action.STARTED, Audited.JOB),

@@ -46,7 +46,7 @@ Made = tuple[str, dict[str, Any]]
 # Forms that change nothing but what one person sees, that show a plan, or that read what is new.
 UNRECORDED = {name for name in SENT if name.endswith("-plan")} | {
     *("location-refresh", "checkpoint-graph", "fork-next"),
-    *("search-save", "search-remove", "settings-save"),
+    *("search-save", "search-remove", "settings-save", "run-mute"),
 }
 # Lists, and parts of pages that show no more than the page does.
 LISTS = {
@@ -54,7 +54,7 @@ LISTS = {
     *("run-rows", "run-branches", "run-jump", "run-again", "run-questions", "checkpoint", "preflight"),
     *("jobs-waiting", "job-wait", "inbox-count", "inbox-waiting", "search-locations", "locations-found"),
     *("location-paths", "share-preview", "share-preview-rows", "share-preview-picture"),
-    *("shared-rows", "shared-picture", "collections"),
+    *("shared-rows", "shared-picture", "collections", "notifications", "comment"),
 }
 # What people without a login do. See test_audit.py and tests/views/access/test_invitations.py.
 BY_STRANGERS = {"login-link", "invitation"}
@@ -306,6 +306,7 @@ ACTIONS: dict[str, Callable[..., Made]] = {
     ),
     "team-change": _simple("team-change", "", team="ours", name="eve"),
     "team-quotas": _quotas,
+    "notifications-save": _simple("notifications-save", "", kind="mail", address="ada@example.org"),
     "host-drain": _simple("host-drain", "host", drained="yes"),
     "host-remove": _removed_host,
     "token-new": _simple("token-new", "", name="ci", level="1", days="7"),

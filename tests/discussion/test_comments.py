@@ -60,6 +60,8 @@ def test_people_discuss_a_run_and_its_checkpoints(ada: Client, eve: Client, page
     assert "<strong>this</strong>" in shown and "Yes." in shown and "Too long." in shown
     assert "Mentions: eve" in " ".join(shown.split())
     assert "Yes." not in text_of(ada, f"{page}?at={head.checkpoint_id}")
+    on_head = Comment.objects.get(text="Too long.")
+    assert ada.get(reverse("comment", args=[on_head.pk]))["Location"].endswith(f"#comment-{on_head.pk}")
     assert "1 open discussion" in " ".join(
         text_of(ada, f"{crew_run.get_absolute_url()}?at={head.checkpoint_id}").split()
     )
@@ -112,6 +114,7 @@ def test_comments_of_another_team_do_not_exist(ada: Client, page: str, tmp_path:
     for name in ("comment-edit", "comment-delete", "comment-resolve"):
         assert ada.post(reverse(name, args=[foreign.pk]), {"text": "x"}).status_code == 404
     assert ada.post(f"{page}add/", {"text": "x", "reply_to": foreign.pk}).status_code == 404
+    assert ada.get(reverse("comment", args=[foreign.pk])).status_code == 404
     assert ada.get(reverse("question-comments", args=[job.pk, 1])).status_code == 404
     assert ada.post(reverse("question-comment-add", args=[job.pk, 1]), {"text": "x"}).status_code == 404
     assert Comment.objects.count() == 1

@@ -10,6 +10,7 @@ from viewer.models.hosts import Host, Pool
 from viewer.models.invitations import Invitation, InvitationState
 from viewer.models.jobs import DayLimits, Job, RecordedCode, Sweep
 from viewer.models.locations import Location, PoolMember, Problem, Project
+from viewer.models.notifications import MutedRun, Notification, NotificationTarget
 from viewer.models.preflight import AcceptedEffect, PreflightCheck, accept_effects
 from viewer.models.questions import JobEvent, Question
 from viewer.models.roles import Access, Level, Right, Role, Team, access_of
@@ -47,6 +48,9 @@ __all__ = [
     "JobEvent",
     "Level",
     "Location",
+    "MutedRun",
+    "Notification",
+    "NotificationTarget",
     "Pool",
     "PoolMember",
     "PreflightCheck",

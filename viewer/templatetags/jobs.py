@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from viewer.launching import labels
 from viewer.launching.labels import asker_label
-from viewer.models import Job, Location, Question, Right
+from viewer.models import Job, Location, NotificationTarget, Question, Right, Run
 from viewer.models.roles import present_access, visible_rows
 from viewer.presentation.hosts import ShownHost, hosts_if_several
 from viewer.presentation.jobs import status
@@ -24,6 +24,7 @@ from viewer.presentation.jobs.pages import (
 from viewer.presentation.jobs.status import Wait, limit_label, wait_of, warnings_of
 from viewer.presentation.run.branches import job_colour
 from viewer.records.hosts import is_stalled
+from viewer.records.notifications import is_muted
 from viewer.records.permissions import may_at
 from viewer.records.questions import redacted_answer
 from viewer.web.launch.answers import AnswersPart, asked_part
@@ -80,6 +81,15 @@ def live(context: Mapping[str, Any], location: Location) -> dict[str, Any]:
         "ended": Job.objects.ended().filter(location=location).count(),
         "jobs": [shown_job(job) for job in unfinished.order_by("created_at")],
     }
+
+
+@register.simple_tag(takes_context=True)
+def mute_choice(context: Mapping[str, Any], run: Run) -> str:
+    """Return ``mute`` or ``unmute``, for the menu of a run of somebody who is notified; else nothing."""
+    user = context["request"].user
+    if not NotificationTarget.objects.filter(user=user.pk).exists():
+        return ""
+    return "unmute" if is_muted(user, run) else "mute"
 
 
 # Tags and filters for the questions that runs ask.

@@ -16,6 +16,7 @@ from viewer.web.views import (
     jobs,
     launches,
     locations,
+    notifications,
     projects,
     roles,
     runs,
@@ -213,6 +214,7 @@ discussion_urls = [
         discussion.write_on_question,
         name="question-comment-add",
     ),
+    path("comments/<int:pk>/", discussion.show, name="comment"),
     path("comments/<int:pk>/edit/", discussion.edit, name="comment-edit"),
     path("comments/<int:pk>/delete/", discussion.delete, name="comment-delete"),
     path("comments/<int:pk>/resolve/", discussion.resolve, name="comment-resolve"),
@@ -222,6 +224,12 @@ token_urls = [
     path("tokens/", tokens.index, name="tokens"),
     path("tokens/new/", tokens.new, name="token-new"),
     path("tokens/<int:pk>/revoke/", tokens.revoke, name="token-revoke"),
+]
+
+notification_urls = [
+    path("notifications/", notifications.index, name="notifications"),
+    path("notifications/save/", notifications.save, name="notifications-save"),
+    path("runs/<uuid:uid>/mute/", notifications.mute_run, name="run-mute"),
 ]
 
 urlpatterns = (
@@ -240,4 +248,5 @@ urlpatterns = (
     + role_urls
     + discussion_urls
     + token_urls
+    + notification_urls
 )

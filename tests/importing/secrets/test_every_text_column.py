@@ -22,6 +22,7 @@ from viewer.models import (
     Job,
     JobEvent,
     Location,
+    MutedRun,
     PreflightCheck,
     Problem,
     Project,
@@ -48,6 +49,8 @@ KEPT = {
     "HostRequest": "deleted when its reply was read",
     "IdempotencyKey": "a program's own text, and a digest",
     "Location": SETTINGS,
+    "Notification": "names of rows, addresses of pages, and codes of ours",
+    "NotificationTarget": SETTINGS,
     "Pool": SETTINGS,
     "PoolMember": "digests, and paths that a person typed",
     "Project": SETTINGS,
@@ -144,6 +147,7 @@ def location(tmp_path: Path, project: Project) -> Location:
         collection=Collection.objects.create(name="teas"), kind="checkpoint", location_uid=location.uid
     )
     Comment.objects.create(location_uid=location.uid, run_key=run.key)
+    MutedRun.objects.create(user=teammate("maker"), location_uid=location.uid, run_key=run.key)
     Problem.objects.create(location=location, source_key="b.json", fingerprint="1", reason=plain_text("no"))
     sweep = Sweep.objects.create(name="tone")
     job = Job.objects.create(

@@ -60,7 +60,7 @@ READ = {
     *("roles", "location-keys"),
     *("roles", "tokens"),
     *("collections", "collection", "collection-export"),
-    *("comments", "question-comments"),
+    *("comments", "comment", "question-comments", "notifications"),
     *("locations-found", "location-paths", "run-questions", "site-notice", "code-difference"),
 }
 # Without the setting AUDIT, there is no such page. See tests/audit/test_page.py.
@@ -78,6 +78,7 @@ FOR_READERS = READ - {"preflight", "run-again", "shares", "share-preview", "shar
 } | {
     *("location-refresh", "settings-save", "search-save", "search-remove"),
     *("tokens", "token-new", "token-revoke"),
+    *("notifications-save", "run-mute"),
 }
 # GET shows these forms and changes nothing, POST sends them.
 FORMS = {
@@ -123,6 +124,7 @@ SENT = {
         "host-remove",
     ),
     *("role-give", "role-take", "team-change", "team-quotas", "invitation-new", "invitation-revoke"),
+    *("notifications-save", "run-mute"),
     *("comment-add", "question-comment-add", "comment-edit", "comment-delete", "comment-resolve"),
     "hidden-reveal",
     *("token-new", "token-revoke"),
@@ -261,7 +263,14 @@ def test_get_requests_start_nothing_and_have_a_content_security_policy(
     before = rows()
     for name, address in addresses.items():
         answer = runner.get(address)
-        is_redirect = name in {"run-again", "run-jump", "checkpoint", "compare-export", "checkpoint-history"}
+        is_redirect = name in {
+            "run-again",
+            "run-jump",
+            "checkpoint",
+            "compare-export",
+            "checkpoint-history",
+            "comment",
+        }
         shown = {405} if name in SENT else {302} if is_redirect else {404} if name in HIDDEN else {200, 204}
         assert answer.status_code in shown, (name, answer.status_code)
         assert answer.status_code != 405 or b"It only accepts a submitted form" in answer.content, name

@@ -23,6 +23,7 @@ from viewer.models import (
     CollectionItem,
     Comment,
     Location,
+    MutedRun,
     Problem,
     Project,
     Run,
@@ -71,6 +72,7 @@ _TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
     Collection: _PROSE[Collection],
     CollectionItem: ("run_key", "checkpoint_id", "part", *_PROSE[CollectionItem]),
     Comment: ("run_key", "checkpoint_id", *_PROSE[Comment]),
+    MutedRun: ("run_key",),
     StoredCopy: ("calls", "sessions"),
     Problem: ("source_key", "reason"),
     ShareLink: ("target", *_PROSE[ShareLink]),
@@ -194,7 +196,7 @@ def _redact_copy(copy: StoredCopy, known: KnownSecrets) -> None:
 
 
 def _rows_of(location: Location, model: type[models.Model]) -> models.QuerySet[Any]:
-    if model in (Annotation, AnnotationVersion, Comment):
+    if model in (Annotation, AnnotationVersion, Comment, MutedRun):
         return model._default_manager.filter(location_uid=location.uid)
     if model is Collection:
         # It belongs to no location.

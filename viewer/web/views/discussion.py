@@ -50,6 +50,14 @@ def of_question(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
     return _page(request, subject, Comment.objects.filter(question=subject.question))
 
 
+@requires(Right.VIEW)
+@require_GET
+def show(request: HttpRequest, pk: int) -> HttpResponse:
+    """Redirect to a comment, for links that say nothing about what it is about."""
+    comment = get_object_or_404(Comment.objects.select_related("question__job__location"), pk=pk)
+    return redirect(f"{address_of(_subject_of(comment))}#comment-{pk}")
+
+
 @requires(Right.COMMENT)
 @require_POST
 def write_on_run(request: HttpRequest, uid: UUID) -> HttpResponse:
