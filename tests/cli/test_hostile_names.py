@@ -116,6 +116,18 @@ def hostile_calls(store: Path) -> dict[str, list[list[str]]]:
             ["--team", f"x\n{FORGED}", "--quota", "runs=3"],
             ["--team", "x", "--quota", f"runs\n{FORGED}=3"],
         ],
+        "comments": [
+            [target, "--add", f"x\n{FORGED}"],
+            [target, "--run"],
+            [f"{target}\n{FORGED}"],
+            [target, "--reply-to", "999", "--add", f"x\n{FORGED}"],
+        ],
+        "tokens": [
+            ["--new", f"x\n{FORGED}", "--person", f"y\n{FORGED}"],
+            ["--new", "ci", "--person", "ada", "--location", f"{store}\n{FORGED}"],
+            ["--revoke", "999"],
+            [],
+        ],
         "keys": [[str(store)], [f"{store}\n{FORGED}"]],
         "move": [["--to", f"postgresql://x@127.0.0.1:1/x\n{FORGED}"], ["--to", FORGED]],
         "doctor": [[]],

@@ -51,7 +51,9 @@ def rows_of(database: Path) -> Rows:
 
 def unpacked(folder: Path) -> Path:
     with tarfile.open(RECORDED) as archive:
-        archive.extractall(folder, filter="data")
+        # As the argument ``filter``, which Python has since 3.11.4.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder)
     return folder
 
 

@@ -5,7 +5,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.sharing.conftest import share, token_of
-from tests.views.access.test_urls import ALL, BY_LINK, ENTRANCES, LOGIN, PUBLIC, addresses_at
+from tests.views.access.test_urls import ALL, API, BY_LINK, ENTRANCES, LOGIN, PUBLIC, addresses_at
 from viewer.models import Checkpoint, Job, Location, Run, ShareLink
 
 METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
@@ -30,13 +30,15 @@ def test_no_other_address_accepts_a_token(opened: Client, run_link: str, locatio
     counts = [model.objects.count() for model in (Job, Checkpoint, ShareLink)]
     everything = addresses_at(location)
     counts = [model.objects.count() for model in (Job, Checkpoint, ShareLink)]
-    assert set(everything) == set(ALL) - LOGIN - PUBLIC - BY_LINK
+    assert set(everything) == set(ALL) - LOGIN - PUBLIC - BY_LINK - API
     for name, address in everything.items():
         mark = "&" if "?" in address else "?"
         for asked in (address, f"{address}{mark}token={token}", f"{address}{mark}sesame={token}"):
             answer = opened.get(asked, headers={"Authorization": f"Bearer {token}"})
             assert answer.status_code == 302 and answer["Location"].startswith(reverse("login")), name
         assert opened.post(address, {"token": token, "days": "7"}).status_code == 302, name
+    answer = opened.get(reverse("api-locations"), headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 401
     assert [model.objects.count() for model in (Job, Checkpoint, ShareLink)] == counts
 
 

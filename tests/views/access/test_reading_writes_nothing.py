@@ -7,7 +7,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from tests.views.access.test_urls import FORMS, LOGIN, PUBLIC, READ, addresses
+from tests.views.access.test_urls import ACCOUNT, FORMS, LOGIN, PUBLIC, READ, addresses
 from viewer.models import DayLimits, Level, Location
 from viewer.records.invitations import invite
 
@@ -30,7 +30,7 @@ def refuse_writes(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
 
 def test_get_requests_write_nothing(runner: Client, addresses: dict[str, str], location: Location) -> None:
     # tests/serving/test_metrics.py counts the queries of the metrics, which need a token.
-    names = (READ | FORMS | PUBLIC | LOGIN) - {"logout", "metrics"}
+    names = (READ | FORMS | PUBLIC | LOGIN) - ACCOUNT - {"logout", "metrics"}
     _invitation, token = invite(None, level=Level.VIEWER, location=location)
     addresses |= {"invitation": reverse("invitation", args=[token]), "login": "/login/", "health": "/healthz"}
     addresses["login-link"] = "/login/link/?sesame=x"

@@ -11,7 +11,7 @@ from django.urls import reverse
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from tests.views.access.test_urls import ALL, BY_LINK, LOGIN, PUBLIC, addresses_at
+from tests.views.access.test_urls import ALL, API, BY_LINK, LOGIN, PUBLIC, addresses_at
 from tests.views.axe import faults_of, findings
 from tests.views.browsing import Open, opening, resize
 from tests.views.forking import checked, checked_new_run
@@ -38,7 +38,7 @@ def test_every_page(open_page: Open, location: Location) -> None:
     checked_new_run(location.project, "crew:build")
     # Former addresses only redirect.
     present = {name for name in ALL if not name.startswith("moved-")}
-    assert set(addresses) == present - LOGIN - PUBLIC - BY_LINK
+    assert set(addresses) == present - LOGIN - PUBLIC - BY_LINK - API
     client = Client()
     client.force_login(teammate("ada", "run"))
     pages = {name: at for name, at in addresses.items() if is_page(client, at)}
