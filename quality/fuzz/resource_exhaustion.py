@@ -232,11 +232,20 @@ def worked() -> float:
     return sum(os.times()[:4])
 
 
+def resident(process: str) -> int:
+    """Return the memory of a process in bytes. Raises OSError and IndexError if it has ended."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 class Watch:
-    """Records the peak memory in bytes of this process and its children, and the time spent measuring."""
+    """Records the peak memory in bytes, and the time spent measuring.
+
+    It is that of a child, or by how much this process has grown: the tests before may have made it large.
+    """
 
     def __enter__(self) -> "Watch":
         self._is_over, self.peak, self.seconds = threading.Event(), 0, 0.0
+        self._own = resident("self")
         self._thread = threading.Thread(target=self._watch)
         self._thread.start()
         return self
@@ -248,10 +257,10 @@ class Watch:
     def _watch(self) -> None:
         main = Path(f"/proc/self/task/{os.getpid()}/children")
         while not self._is_over.wait(0.01):
-            for process in ("self", *main.read_text().split()):
+            self.peak = max(self.peak, resident("self") - self._own)
+            for process in main.read_text().split():
                 with suppress(OSError, IndexError):
-                    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-                    self.peak = max(self.peak, pages * os.sysconf("SC_PAGE_SIZE"))
+                    self.peak = max(self.peak, resident(process))
         self.seconds = time.thread_time()
 
 

@@ -22,6 +22,7 @@ from viewer.messages.translation import translate
 from viewer.models import Job, Question
 from viewer.records.hosts import is_here
 from viewer.records.limits import reached_shared_limit
+from viewer.records.permissions import may_start
 from viewer.records.questions import answer
 from viewer.validation import one_line
 
@@ -35,8 +36,8 @@ def run_here(job: Job, leaves: Callable[[], bool] = never) -> None:
     """Wait until the job has ended. A worker runs it, or this process if no worker of its host is up here.
 
     Returns early if it asks a question and ``leaves`` is true, or if it will not start: it missed its start
-    time, or its sweep has used up a limit. Raises DataFolderFailure if the disk has no space for it. Ctrl-C
-    cancels the job. The KeyboardInterrupt is raised once the job has ended.
+    time, it waits for an admin, or its sweep has used up a limit. Raises DataFolderFailure if the disk has no
+    space for it. Ctrl-C cancels the job. The KeyboardInterrupt is raised once the job has ended.
     """
     interrupted: KeyboardInterrupt | None = None
     while not (job.has_ended or job.is_missed or _is_held(job) or (leaves() and is_asking(job))):
@@ -63,8 +64,12 @@ def is_asking(job: Job) -> bool:
 
 
 def _is_held(job: Job) -> bool:
-    """Whether a limit of its sweep is used up, which stays so: the usage never decreases."""
-    if job.status != Job.Status.QUEUED or job.sweep_id is None:
+    """Whether it waits for an admin, or a limit of its sweep is used up: the usage never decreases."""
+    if job.status != Job.Status.QUEUED:
+        return False
+    if not may_start(job):
+        return True
+    if job.sweep_id is None:
         return False
     limit = reached_shared_limit(job)
     return limit is not None and limit.whose == "sweep"
