@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from django.db import connection
 
 from tests.environments import environment_with
 from tests.jobs.conftest import ROOT, MakeJob, StartWorker, status
@@ -23,8 +24,10 @@ def test_an_idle_worker_uses_no_cpu_and_starts_a_job_at_once(
     job = make_job("succeeds.py")
     worker = psutil.Process(start_worker("succeeds.py").pid)
     wait_until(lambda: status(job) == Job.Status.SUCCEEDED)
-    # One that polls twenty times a second uses more than this in each such period.
-    wait_until(lambda: processor_time(worker, seconds=2) <= 0.01)
+    # One that polls twenty times a second uses more than this in each such period. To a server, a query takes
+    # more of it, and the host sends its heartbeats.
+    most = 0.01 if connection.vendor == "sqlite" else 0.05
+    wait_until(lambda: processor_time(worker, seconds=2) <= most)
     second = make_job("succeeds.py")
     enqueue(second)
     wait_until(lambda: status(second) != Job.Status.QUEUED, 10)
