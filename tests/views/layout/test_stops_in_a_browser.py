@@ -146,7 +146,8 @@ def test_a_started_fork_is_in_sight(open_page: Open, checkpoint: Checkpoint) -> 
         assert is_on_first_screen(bar.get_by_role("button", name="Cancel")), width
 
 
-def test_what_is_published_is_said_above_its_button(open_page: Open, waiting: Run) -> None:
+def test_publish_is_in_sight(open_page: Open, waiting: Run) -> None:
+    """Below what it writes. The name of this test is a part of the path that the page shows on one line."""
     draft = waiting.checkpoints.latest("row")
     job = Job.objects.create(
         kind=Job.Kind.FORK, location=waiting.location, run=waiting, branch="cats", status=Job.Status.SUCCEEDED
