@@ -139,7 +139,7 @@ class SecondFactorAdapter(DefaultMFAAdapter):
         return f"Forkline {context.request.get_host()}"
 
     def encrypt(self, text: str) -> str:
-        """Return a secret as the database holds it. Whoever copies the database also needs SECRET_KEY."""
+        """Return an encrypted secret. A copy of the database is no use without SECRET_KEY."""
         return _ciphers().encrypt(text.encode()).decode()
 
     def decrypt(self, encrypted_text: str) -> str:

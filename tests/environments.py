@@ -7,7 +7,7 @@ from pathlib import Path
 def environment_with(data_folder: Path | None = None, **variables: str) -> dict[str, str]:
     """Return this process's environment with Forkline's settings, a data folder and other variables.
 
-    A data folder has a database of its own, unless a variable names another one.
+    Each data folder has its own database, unless a variable names another one.
     """
     own = {"DJANGO_SETTINGS_MODULE": "checkpoint_site.settings"}
     if data_folder is not None:

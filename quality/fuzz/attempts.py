@@ -1,4 +1,4 @@
-"""Random attempts, each with a seed of its own, on all processors."""
+"""Runs attempts with different random seeds in several processes."""
 
 import os
 import random

@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 def at_once(act: Callable[[int], Result], count: int) -> list[Result]:
-    """Call ``act`` with each number, in as many threads, each with a connection of its own."""
+    """Call ``act`` with each number at the same time, in one thread for each."""
     from django.db import connection
 
     def acted(number: int) -> Result:

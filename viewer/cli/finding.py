@@ -161,7 +161,7 @@ def add_checkpoint_argument(parser: CommandParser, help_text: str = "") -> None:
 
 
 def checkpoint_at(target: str | Checkpoint) -> Checkpoint:
-    """The row, after an import of its location unless it is named by itself. Raises CommandError."""
+    """The row that a target names, after importing its location. Raises CommandError."""
     if isinstance(target, Checkpoint):
         return target
     path, identifier = split_target(target)

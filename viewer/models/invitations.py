@@ -21,7 +21,7 @@ class InvitationState(StrEnum):
     USED = "used"
     REVOKED = "revoked"
     EXPIRED = "expired"
-    # Whoever made it may no longer give what it gives.
+    # The person who made it no longer has the right to.
     VOID = "void"
 
 

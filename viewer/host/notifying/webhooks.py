@@ -73,7 +73,7 @@ def addresses_of(host: str, port: int) -> list[str]:
 
 
 def is_public(text: str) -> bool:
-    """Whether an address leads to the public internet, also if it stands for an IPv4 address."""
+    """Whether an address is public. An IPv6 address that embeds an IPv4 address is judged by the latter."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
