@@ -130,7 +130,7 @@ def test_an_invitation_ends_with_the_right_of_its_maker(location: Location, admi
     links = [link_of(maker=admin, level=Level.VIEWER, location=location) for _ in range(2)]
     take(admin, location)
     answer = joined(links[0])
-    assert answer.status_code == 403 and "may no longer give" in answer.content.decode()
+    assert answer.status_code == 403 and "no longer has the right" in answer.content.decode()
     give(admin, Level.ADMIN, location)
     User.objects.update(is_active=False)
     assert joined(links[0]).status_code == 403
