@@ -13,7 +13,7 @@ from psycopg.types.json import Json
 from psycopg.types.string import TextLoader
 
 from viewer.postgresql import REPLACEMENT, without_nul
-from viewer.postgresql.notifications import listener
+from viewer.postgresql.row_changes import listener
 
 READS = re.compile(
     r"\s*(SELECT|SAVEPOINT|RELEASE|ROLLBACK|SET|SHOW|FETCH|DECLARE|CLOSE|BEGIN|LISTEN|UNLISTEN|NOTIFY)\b",

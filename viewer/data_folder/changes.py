@@ -157,7 +157,7 @@ def changes_of_rows() -> Changes:
     On a server, those of all connections.
     """
     if postgresql.is_used():
-        from viewer.postgresql.notifications import RowChanges
+        from viewer.postgresql.row_changes import RowChanges
 
         return RowChanges()
     return CommitChanges(Path(connection.settings_dict["NAME"]))
@@ -166,7 +166,7 @@ def changes_of_rows() -> Changes:
 def changes_of_data(*folders: Path) -> Changes:
     """Commits, and writes to the files of these folders. Waiting for them uses no processor time."""
     if postgresql.is_used():
-        from viewer.postgresql.notifications import RowChanges
+        from viewer.postgresql.row_changes import RowChanges
 
         rows = RowChanges()
         return RowAndFileChanges(rows, file_changes(folders)) if folders else rows

@@ -213,7 +213,8 @@ def _reached_quota(person: int | None, running: JobQuerySet | None, runs: int = 
         measures = [one for one in QUOTAS if one in team.quotas and (one != "runs" or running is not None)]
         for measure in measures:
             used, most = used_by_team(team, measure, running), team.quotas[measure]
-            if used + runs > most if measure == "runs" else used >= most:
+            is_reached = used + runs > most if measure == "runs" else used >= most
+            if is_reached:
                 return Limit("team", measure, most, team.name, used)
     return None
 
@@ -251,11 +252,9 @@ def quota_message(limit: Limit, runs: int = 1, at: datetime | None = None) -> Us
     """
     show = money if limit.measure == "cost" else count_text
     values: dict[str, Any] = {"team": limit.team, "most": show(limit.max_amount), "used": show(limit.used)}
+    if limit.measure == "runs" and runs > 1:
+        return UserMessage("quota.several_runs", {**values, "runs": runs})
     if limit.measure == "runs":
-        return (
-            UserMessage("quota.several_runs", {**values, "runs": runs})
-            if runs > 1
-            else UserMessage("quota.runs", values)
-        )
+        return UserMessage("quota.runs", values)
     code = "quota.cost" if limit.measure == "cost" else "quota.tokens"
     return UserMessage(code, {**values, "until": short_moment(midnight(days=1, now=at))})

@@ -32,7 +32,7 @@ from viewer.host.projects import engine_version, python_version
 from viewer.host_requests import JobRefused
 from viewer.messages.translation import translate
 from viewer.models import BucketObject, Job, Project
-from viewer.postgresql.notifications import notifications_arrive
+from viewer.postgresql.row_changes import notifications_arrive
 from viewer.presentation.hosts import away_text, shown_hosts
 from viewer.records import bucket
 from viewer.records.prices import read_price_file

@@ -113,13 +113,14 @@ def _page(request: HttpRequest, subject: Discussed, comments: Any) -> HttpRespon
         budget -= len(comment.text)
         comment.is_formatted = budget >= 0
         comment.is_own = comment.is_by(request.user)
+    path, mark, query = address_of(subject).partition("?")
     context = {
         "subject": subject,
         "location": subject.location,
         "page": page,
         "may_comment": may(request.user, Right.COMMENT, subject.location.pk),
         "people": people_at(subject.location).exclude(username=request.user.get_username())[:MAX_OFFERED],
-        "add_url": _add_url(subject),
+        "add_url": f"{path}add/{mark}{query}",
         "max_comment": MAX_COMMENT,
     }
     return render(request, "discussion/page.html", context)
@@ -171,9 +172,3 @@ def _own(request: HttpRequest, pk: int) -> Comment:
 
 def _person(request: HttpRequest) -> Any:
     return request.user if request.user.is_authenticated else None
-
-
-def _add_url(subject: Discussed) -> str:
-    """The address that adds a comment on it."""
-    path, _mark, query = address_of(subject).partition("?")
-    return f"{path}add/?{query}" if query else f"{path}add/"
