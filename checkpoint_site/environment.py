@@ -36,6 +36,10 @@ DATABASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 # A bucket, and a prefix of its keys.
 BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_-][A-Za-z0-9._-]*){0,20}")
 TOKEN = re.compile(r"[!-~]{16,200}")
+# One origin, without a wildcard or anything else that has a meaning in a content security policy.
+EXACT_ORIGIN = re.compile(
+    r"https?://(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?"
+)
 # Characters of a variable, and the largest numbers of seconds and bytes. Larger ones cannot be computed.
 MAX_CHARACTERS = 10_000
 MAX_SECONDS, MAX_BYTES = 10**9, 2**50
@@ -164,6 +168,23 @@ def env_origins(name: str, default: str, text: str, shown: str) -> list[str]:
         if not is_valid or origin != f"{parts.scheme}://{parts.netloc}":
             raise InvalidSetting(
                 f"{name} must hold origins such as https://example.org, not {quoted(origin)}."
+            )
+    return found
+
+
+def env_exact_origins(name: str, text: str) -> list[str]:
+    """Return the variable's origins, separated by commas; none if it is empty. Raise InvalidSetting.
+
+    They are written into a content security policy, so no host may be a pattern.
+    """
+    if not os.environ.get(name):
+        env_text(name, "", text, "none", "origins")
+        return []
+    found = env_origins(name, "", text, "none")
+    for origin in found:
+        if not EXACT_ORIGIN.fullmatch(origin):
+            raise InvalidSetting(
+                f"{name} must hold exact origins such as https://example.org, not {quoted(origin)}."
             )
     return found
 

@@ -29,7 +29,7 @@ VISITOR_THREADS = 2
 MAX_WAITING_VISITORS = 200
 RETRY_SECONDS = 5
 # The names of the routes of share links.
-SHARED = {"shared", "shared-rows", "shared-picture"}
+SHARED = {"shared", "shared-rows", "shared-picture", "shared-embed"}
 
 
 class Visitor(Enum):

@@ -13,6 +13,7 @@ from checkpoint_site.environment import (
     env_choice,
     env_database,
     env_databases,
+    env_exact_origins,
     env_file,
     env_flag,
     env_folder,
@@ -241,6 +242,12 @@ SHARING = env_flag(
     "Whether share links can be made and work. They show one object to somebody without a login.",
 )
 
+EMBED_ORIGINS = env_exact_origins(
+    "EMBED_ORIGINS",
+    "Origins whose pages may show the lineage of a shared run in an `iframe`, each with its scheme and port,"
+    " separated by commas. Pages above such a page must be of these origins, too.",
+)
+
 # Providers that people log in with (checkpoint_site/accounts.py).
 OIDC_URL = env_provider(
     "OIDC_URL",
@@ -319,6 +326,7 @@ MIDDLEWARE = [
     "checkpoint_site.middleware.pages.no_store",
     "csp.middleware.CSPMiddleware",
     "checkpoint_site.middleware.pages.DataFolderUnavailable",
+    "checkpoint_site.middleware.pages.embedded_without_cookies",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -97,6 +97,7 @@ urlpatterns = [
     path("shared/<str:token>/", throttled_share_links(shared.show), name="shared"),
     path("shared/<str:token>/rows/", throttled_share_links(shared.rows), name="shared-rows"),
     path("shared/<str:token>/picture.png", throttled_share_links(shared.picture), name="shared-picture"),
+    path("shared/<str:token>/embed/", throttled_share_links(shared.embed), name="shared-embed"),
     # For programs, with a token.
     path("api/", include("viewer.api.urls")),
     path("", include("viewer.web.urls")),

@@ -53,6 +53,7 @@ READS = {
     "question-comments": (Action.OPENED, Audited.QUESTION),
     "shares": (Action.OPENED, Audited.SHARE),
     "shared": (Action.OPENED, Audited.SHARE),
+    "shared-embed": (Action.OPENED, Audited.SHARE),
     "audit": (Action.OPENED, Audited.AUDIT),
     "audit-export": (Action.EXPORTED, Audited.AUDIT),
     "roles": (Action.OPENED, Audited.TEAM),

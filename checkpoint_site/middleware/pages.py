@@ -1,5 +1,6 @@
 """Middleware for pages: login, language, and responses that browsers must not store or cannot get."""
 
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -105,6 +106,24 @@ def no_store(get_response: View) -> View:
         response = get_response(request)
         response["Cache-Control"] = "no-store"
         return response
+
+    return middleware
+
+
+# Keeps what another site's page shows in a frame from depending on who is logged in.
+
+
+EMBEDDED = re.compile(r"/shared/[^/]+/embed/")
+
+
+def embedded_without_cookies(get_response: View) -> View:
+    """Middleware: drop the cookies of a request for an embedded view."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if EMBEDDED.fullmatch(request.path_info):
+            request.META.pop("HTTP_COOKIE", None)
+            request.COOKIES = {}
+        return get_response(request)
 
     return middleware
 

@@ -37,6 +37,7 @@ SETTLE_MILLISECONDS = 800
 def main() -> None:
     """Take every screen."""
     os.environ["CHECKPOINT_ROOTS"] = tempfile.gettempdir()
+    os.environ["EMBED_ORIGINS"] = "https://wiki.example.org"
     with tempfile.TemporaryDirectory(prefix="forkline-") as folder, served(Path(folder)) as demo:
         rows = rows_of(demo)
         addresses = screens(rows)

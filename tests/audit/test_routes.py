@@ -75,7 +75,7 @@ def recorded() -> list[tuple[str, str, str]]:
 
 def test_each_address_is_recorded_or_listed() -> None:
     assert set(ACTS) - API == (FORMS | SENT | BY_STRANGERS) - UNRECORDED
-    assert set(READS) - API == (READ | FORMS | HIDDEN | {"shared"}) - LISTS - OTHER_FORMS
+    assert set(READS) - API == (READ | FORMS | HIDDEN | {"shared", "shared-embed"}) - LISTS - OTHER_FORMS
     assert (
         set(ALL)
         == {*ACTS, *READS, *UNRECORDED, *LISTS, *API} | OTHER_FORMS | LOGIN | test_urls.PUBLIC | BY_LINK
@@ -92,7 +92,7 @@ def test_what_is_sent_in_vain_is_recorded(reader: Client, addresses: dict[str, s
 
 def test_what_is_opened_is_recorded(runner: Client, addresses: dict[str, str]) -> None:
     # The job of these addresses is a fork, which has no answers.
-    for name in set(READS) - API - {"shared", "compare-export", "job-answers"}:
+    for name in set(READS) - API - {"shared", "shared-embed", "compare-export", "job-answers"}:
         before = len(recorded())
         runner.get(addresses[name], headers={"HX-Request": "true"} if name == "checkpoint-history" else {})
         action, kind = READS[name]

@@ -12,12 +12,13 @@ from tests.jobs.conftest import ROOT
 class Server:
     """A web server on its own port that can be stopped and started again."""
 
-    def __init__(self) -> None:
+    def __init__(self, **variables: str) -> None:
         self.port = free_port()
+        self.variables = variables
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        environment = environment_with(PORT=str(self.port))
+        environment = environment_with(None, PORT=str(self.port), **self.variables)
         command = [sys.executable, "-m", "checkpoint_site.server"]
         self.process = subprocess.Popen(command, cwd=ROOT, env=environment)
 

@@ -148,7 +148,7 @@ LOGIN = {"login", "login-link", "logout", "invitation"} | ACCOUNT
 # Health checks and metrics for monitoring, without a login.
 PUBLIC = {"health", "metrics"}
 # What a share link leads to: without a login, but with a token. See tests/sharing/test_routes.py.
-BY_LINK = {"shared", "shared-rows", "shared-picture"}
+BY_LINK = {"shared", "shared-rows", "shared-picture", "shared-embed"}
 # The HTTP interface: with a token, not with a login. See tests/api/test_access.py.
 API = {
     *("api-openapi", "api-locations", "api-location", "api-runs", "api-run", "api-checkpoints", "api-export"),

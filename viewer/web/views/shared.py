@@ -146,6 +146,21 @@ def shared_picture(shared: Shared) -> HttpResponse | None:
     return response
 
 
+def embedded_view(request: HttpRequest, shared: Shared, link: ShareLink) -> HttpResponse:
+    """Return the newest rows of a shared run for a frame in another site's page."""
+    assert shared.run
+    request.user = AnonymousUser()
+    context: dict[str, Any] = {"run": shared.run, "annotation": annotations_in(shared.run).run}
+    context |= {"window": window_of(shared.run, Wanted(without_jobs=True)), "row_page": "../"}
+    context |= {
+        "link": link,
+        "socket": f"/ws{request.path.removesuffix('embed/')}",
+        "state": state_of(link),
+        "shared": shared,
+    }
+    return _without_paths(render(request, "shared/embed.html", {**context, **STRANGER}), shared)
+
+
 def _without_paths(response: HttpResponse, shared: Shared) -> HttpResponse:
     locations = Location.objects.select_related("project")
     if shared.locations:
@@ -296,6 +311,32 @@ def show(request: HttpRequest, link: ShareLink, shared: Shared) -> HttpResponse:
     return response
 
 
+def in_frames(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Allow the pages of the configured origins, and no others, to show this view in a frame."""
+
+    @wraps(view)
+    def framed(request: HttpRequest, token: str) -> HttpResponse:
+        response: Any = view(request, token)
+        if settings.EMBED_ORIGINS:
+            response.xframe_options_exempt = True
+            response._csp_replace = {"frame-ancestors": settings.EMBED_ORIGINS}
+        return response  # type: ignore[no-any-return]
+
+    return framed
+
+
+@in_frames
+@through_link
+def embed(request: HttpRequest, link: ShareLink, shared: Shared) -> HttpResponse:
+    """Show the lineage of a shared run in a frame. This counts no view, which needs a cookie."""
+    act_as_link(link.pk)
+    if not settings.EMBED_ORIGINS or shared.subject.kind != Kind.RUN:
+        return dead_link(request)
+    if is_program(request):
+        return render(request, "shared/unfurled.html", {"link": link, "shared": shared})
+    return embedded_view(request, shared, link)
+
+
 @through_link
 def rows(request: HttpRequest, link: ShareLink, shared: Shared) -> HttpResponse:
     """Return rows of a shared run."""
@@ -319,4 +360,6 @@ def _image(request: HttpRequest, link: ShareLink, shared: Shared) -> dict[str, s
 
 def dead_link(request: HttpRequest) -> HttpResponse:
     """Return the page of every link that does not work, which does not say why or what it led to."""
-    return render(request, "shared/dead.html", status=404)
+    match = request.resolver_match
+    in_frame = bool(match and match.url_name == "shared-embed")
+    return render(request, "shared/dead.html", {"in_frame": in_frame}, status=404)

@@ -11,6 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.clickjacking import xframe_options_sameorigin
@@ -66,7 +67,11 @@ def new(request: HttpRequest) -> HttpResponse:
     assert isinstance(request.user, User)
     link, token = make_link(shared, request.user, days=form.days_chosen, unfurls=form.cleaned_data["unfurls"])
     address = origin_of(request) + reverse("shared", args=[token])
-    return render(request, "shares/made.html", {**context, "link": link, "address": address})
+    context |= {"link": link, "address": address}
+    if settings.EMBED_ORIGINS and link.kind == ShareLink.Kind.RUN:
+        frame = '<iframe src="{}embed/" title="{}" width="100%" height="480" loading="lazy"></iframe>'
+        context |= {"frame": format_html(frame, address, shared.title), "origins": settings.EMBED_ORIGINS}
+    return render(request, "shares/made.html", context)
 
 
 @requires(Right.SHARE)
