@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from django.conf import settings
@@ -21,7 +22,7 @@ from viewer.data_folder.identity import problem_while_served, what_changed
 from viewer.host_requests import HostRefusal
 from viewer.messages.translation import translate
 from viewer.models.annotations import chosen_language
-from viewer.models.roles import access_of, restricted_to, see_everything
+from viewer.models.roles import access_of, restricted_to, unrestricted
 from viewer.records.permissions import check_rule
 
 # Requires a login for every page and redirects back to the requested page afterwards.
@@ -44,7 +45,6 @@ class LoginGate(LoginRequiredMiddleware):
     ) -> HttpResponseBase | None:
         """Return None if the view may respond. Raise PermissionDenied or Http404 if the user may not."""
         if getattr(view_func, "without_data", False):
-            see_everything()
             return None
         refused = super().process_view(request, view_func, view_args, view_kwargs)
         if refused is None and getattr(view_func, "login_required", True):
@@ -175,9 +175,18 @@ def server_error_page(request: HttpRequest) -> HttpResponse:
 
 
 def without_data(view: GetResponse) -> GetResponse:
-    """Decorator: mark a view that responds without a data folder."""
-    view.without_data = True  # type: ignore[attr-defined]
-    return view
+    """Decorator: mark a view that responds without a data folder, and to everybody about all rows.
+
+    The page of an error, which is rendered after the view, reads only the user's rows.
+    """
+
+    @wraps(view)
+    def unrestricted_view(*arguments: Any, **named: Any) -> HttpResponseBase:
+        with unrestricted():
+            return view(*arguments, **named)
+
+    unrestricted_view.without_data = True  # type: ignore[attr-defined]
+    return unrestricted_view
 
 
 class DataFolderUnavailable:

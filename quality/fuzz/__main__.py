@@ -25,6 +25,8 @@ TESTS = (
     "quotas",
     "quotas_postgresql",
     "request_headers",
+    "routes_by_roles",
+    "sockets_by_roles",
     "script_injection.pages",
 )
 

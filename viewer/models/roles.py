@@ -228,11 +228,6 @@ def require_level(access: Access, level: int) -> None:
     _sight.set(_Sight(lambda: access, level, access))
 
 
-def see_everything() -> None:
-    """From now on, the present request sees all rows."""
-    _sight.set(None)
-
-
 def present_access() -> Access | None:
     """Return what the sender of the present request may do; None outside of a request."""
     sight = _sight.get()
