@@ -92,7 +92,9 @@ def test_what_is_sent_in_vain_is_recorded(reader: Client, addresses: dict[str, s
 
 def test_what_is_opened_is_recorded(runner: Client, addresses: dict[str, str]) -> None:
     # The job of these addresses is a fork, which has no answers.
-    for name in set(READS) - API - {"shared", "shared-embed", "compare-export", "job-answers"}:
+    for name in (
+        set(READS) - API - {"shared", "shared-embed", "comparison-comments", "compare-export", "job-answers"}
+    ):
         before = len(recorded())
         runner.get(addresses[name], headers={"HX-Request": "true"} if name == "checkpoint-history" else {})
         action, kind = READS[name]
@@ -201,6 +203,16 @@ def _question_comment(checkpoint: Checkpoint, **_more: Any) -> Made:
     return reverse("question-comment-add", args=[job.pk, 1]), {"text": "This one."}
 
 
+def _comparison_comment(checkpoint: Checkpoint, **_more: Any) -> Made:
+    other = Checkpoint.objects.get(pk=checkpoint.pk)
+    other.pk, other.checkpoint_id, other.row = None, "other", 99
+    other.source_key = "other"
+    other.save()
+    pair = [f"{checkpoint.run.uid}/{one.checkpoint_id}" for one in (checkpoint, other)]
+    query = {"a": pair[0], "b": pair[1]}
+    return reverse("comparison-comment-add", query=query), {"text": "The other one."}
+
+
 def _revealed(checkpoint: Checkpoint, **_more: Any) -> Made:
     form = {"pointer": "/entities/0/checkpoint_inputs/api_key", "reason": "rotate"}
     return reverse("hidden-reveal", args=[checkpoint.pk]), form
@@ -282,6 +294,7 @@ ACTIONS: dict[str, Callable[..., Made]] = {
     "annotation-star": _simple("annotation-star", "run"),
     "comment-add": _simple("comment-add", "run", text="Greener?"),
     "question-comment-add": _question_comment,
+    "comparison-comment-add": _comparison_comment,
     "comment-edit": _commented("comment-edit", text="Green?"),
     "comment-delete": _commented("comment-delete"),
     "comment-resolve": _commented("comment-resolve", resolved="1"),

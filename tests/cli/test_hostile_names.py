@@ -119,6 +119,7 @@ def hostile_calls(store: Path) -> dict[str, list[list[str]]]:
         "comments": [
             [target, "--add", f"x\n{FORGED}"],
             [target, "--run"],
+            [target, f"{target}\n{FORGED}"],
             [f"{target}\n{FORGED}"],
             [target, "--reply-to", "999", "--add", f"x\n{FORGED}"],
         ],

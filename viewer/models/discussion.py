@@ -1,4 +1,4 @@
-"""Comments on runs, checkpoints and questions."""
+"""Comments on runs, checkpoints, comparisons and questions."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ class CommentQuerySet(VisibleQuerySet["Comment"]):
         return self.filter(reply_to=None, resolved_at=None)
 
     def condition(self, access: Access, level: int) -> Q:
-        """Those about a location, and about a question if there is one, on which the person has the level."""
+        """Those about locations, and about a question if there is one, on which the person has the level."""
         questions = visible_rows(Question, access, level).filter(pk=OuterRef("question_id"))
-        return Q(location_uid__in=visible_rows(Location, access, level).values("uid")) & (
-            Q(question=None) | Q(Exists(questions))
+        locations = visible_rows(Location, access, level).values("uid")
+        return (
+            Q(location_uid__in=locations)
+            & (Q(other_location_uid=None) | Q(other_location_uid__in=locations))
+            & (Q(question=None) | Q(Exists(questions)))
         )
 
 
 class Comment(models.Model):
-    """What one person wrote about a run, a checkpoint or a question, or as a reply to such a comment.
+    """What one person wrote about a run, a checkpoint, a comparison or a question, or as a reply.
 
     It refers to runs and checkpoints by the engine's own ids, as an Annotation does. A reply has the same ids
     as its discussion.
@@ -46,6 +49,10 @@ class Comment(models.Model):
     location_uid = models.UUIDField()
     run_key = models.CharField(max_length=200, blank=True)
     checkpoint_id = models.CharField(max_length=300, blank=True)
+    # The second checkpoint of a comparison, whose location may be the same. The checkpoints are ordered by
+    # their Location.uid and id, so that each pair has one discussion.
+    other_location_uid = models.UUIDField(null=True, blank=True)
+    other_checkpoint_id = models.CharField(max_length=300, blank=True, default="", db_default="")
     # Its job may have no run yet.
     question = models.ForeignKey(
         Question, null=True, blank=True, on_delete=models.CASCADE, related_name="comments"

@@ -1,8 +1,8 @@
-"""Comments on runs, checkpoints and questions: discussions, mentions, and who may see them."""
+"""Comments on runs, checkpoints, comparisons and questions: discussions, mentions, and who may see them."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -31,12 +31,16 @@ class NotWritten(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Discussed:
-    """What comments are about: a run, one of its checkpoints, or a question, whose job may have no run."""
+    """What comments are about: a run, one of its checkpoints, or a question, whose job may have no run.
+
+    With ``other``, they are about the comparison of two checkpoints.
+    """
 
     location: Location
     run: Run | None = None
     checkpoint_id: str = ""
     question: Question | None = None
+    other: "Discussed | None" = None
 
     @property
     def ids(self) -> dict[str, Any]:
@@ -46,13 +50,22 @@ class Discussed:
             "run_key": self.run.key if self.run and not self.question else "",
             "checkpoint_id": self.checkpoint_id,
             "question": self.question,
+            "other_location_uid": self.other.location.uid if self.other else None,
+            "other_checkpoint_id": self.other.checkpoint_id if self.other else "",
         }
+
+    @property
+    def locations(self) -> list[Location]:
+        """The locations that somebody has to see."""
+        others = self.other.locations if self.other else []
+        return [self.location, *(one for one in others if one.pk != self.location.pk)]
 
     def is_visible_to(self, person: User) -> bool:
         """Whether a person may see it."""
         row = self.question or self.run
         assert row
-        return bool(visible_rows(type(row), access_of(person)).filter(pk=row.pk).exists())
+        is_visible = visible_rows(type(row), access_of(person)).filter(pk=row.pk).exists()
+        return bool(is_visible and (self.other is None or self.other.is_visible_to(person)))
 
 
 def about_question(question: Question) -> Discussed:
@@ -60,10 +73,27 @@ def about_question(question: Question) -> Discussed:
     return Discussed(question.job.location, None, "", question)
 
 
+def about_comparison(one: Checkpoint, other: Checkpoint) -> Discussed:
+    """Return the comparison of two checkpoints as what comments are about, the same in either order."""
+    pair = sorted((one, other), key=lambda row: (str(row.location.uid), row.checkpoint_id))
+    first, second = (Discussed(row.location, row.run, row.checkpoint_id) for row in pair)
+    return replace(first, other=second)
+
+
 def subject_of(comment: Comment) -> Discussed | None:
     """Return what a comment is about; None if its run is not here, or may not be seen."""
     if comment.question:
         return about_question(comment.question)
+    if comment.other_location_uid:
+        checkpoints = Checkpoint.objects.select_related("location__project", "run")
+        pair = [
+            checkpoints.filter(location__uid=uid, checkpoint_id=name).first()
+            for uid, name in (
+                (comment.location_uid, comment.checkpoint_id),
+                (comment.other_location_uid, comment.other_checkpoint_id),
+            )
+        ]
+        return about_comparison(pair[0], pair[1]) if pair[0] and pair[1] else None
     runs = Run.objects.select_related("location__project").filter(location__uid=comment.location_uid)
     at = comment.checkpoint_id
     found = runs.filter(checkpoints__checkpoint_id=at).first() if at else None
@@ -76,8 +106,19 @@ def address_of(subject: Discussed) -> str:
     if subject.question:
         return reverse("question-comments", args=[subject.question.job_id, subject.question.number])
     assert subject.run
+    if subject.other:
+        return reverse("comparison-comments", query=comparison_query(subject))
     query = f"?at={quote(subject.checkpoint_id, safe='')}" if subject.checkpoint_id else ""
     return f"{reverse('comments', args=[subject.run.uid])}{query}"
+
+
+def comparison_query(subject: Discussed) -> dict[str, str]:
+    """Return the query that names both checkpoints in the address of a comparison."""
+    assert subject.run and subject.other and subject.other.run
+    return {
+        "a": f"{subject.run.uid}/{subject.checkpoint_id}",
+        "b": f"{subject.other.run.uid}/{subject.other.checkpoint_id}",
+    }
 
 
 # Reading.
@@ -95,6 +136,11 @@ def on_checkpoint(checkpoint: Checkpoint) -> CommentQuerySet:
     return comments_at(checkpoint.location).filter(checkpoint_id=checkpoint.checkpoint_id)
 
 
+def on_comparison(subject: Discussed) -> CommentQuerySet:
+    """Return the comments on a comparison."""
+    return Comment.objects.filter(**_same_subject(subject))
+
+
 def discussions_in(comments: CommentQuerySet) -> CommentQuerySet:
     """Return the discussions of these comments: the open ones first, the newest on top."""
     shown = comments.filter(reply_to=None).select_related("written_by", "resolved_by")
@@ -105,22 +151,43 @@ def discussions_in(comments: CommentQuerySet) -> CommentQuerySet:
 
 def comments_at(location: Location) -> CommentQuerySet:
     """Return the comments on the runs and checkpoints of a location, in no order."""
-    return Comment.objects.filter(location_uid=location.uid, question=None).order_by()
+    found = Comment.objects.filter(location_uid=location.uid, question=None, other_location_uid=None)
+    return found.order_by()
+
+
+def is_commented(location: Location) -> Q:
+    """Return the condition of the checkpoints of a location with comments, also on their comparison."""
+    first, second = _commented(location)
+    return Q(checkpoint_id__in=first.values("checkpoint_id")) | Q(
+        checkpoint_id__in=second.values("other_checkpoint_id")
+    )
 
 
 def commented_ids(location: Location) -> set[tuple[str, str]]:
     """Return the keys of runs and ids of checkpoints with comments, of which one is empty."""
-    found = comments_at(location).values_list("run_key", "checkpoint_id").distinct()
-    return {("" if checkpoint else key, checkpoint) for key, checkpoint in found}
+    first, second = _commented(location)
+    runs = comments_at(location).filter(checkpoint_id="").values_list("run_key", flat=True)
+    return {
+        *((key, "") for key in runs),
+        *(("", one) for one in first.values_list("checkpoint_id", flat=True)),
+        *(("", one) for one in second.values_list("other_checkpoint_id", flat=True)),
+    }
 
 
-def people_at(location: Location) -> QuerySet[User]:
-    """Return the people who may see a location, by their names."""
-    at = Q(location=None) | Q(location=location)
-    roles = location.roles.model.objects.filter(at)
-    holders = Q(is_superuser=True) | Q(roles__in=roles) | Q(teams__roles__in=roles)
-    pks = User.objects.filter(holders, is_active=True).order_by().values("pk")
-    return User.objects.filter(pk__in=pks).order_by("username")
+def _commented(location: Location) -> tuple[CommentQuerySet, CommentQuerySet]:
+    """The comments on checkpoints of a location, and on comparisons whose second checkpoint is there."""
+    found = Comment.objects.filter(question=None).exclude(checkpoint_id="").order_by()
+    return found.filter(location_uid=location.uid), found.filter(other_location_uid=location.uid)
+
+
+def people_at(locations: Iterable[Location]) -> QuerySet[User]:
+    """Return the people who may see all these locations, by their names."""
+    found = User.objects.filter(is_active=True).order_by("username")
+    for location in locations:
+        roles = location.roles.model.objects.filter(Q(location=None) | Q(location=location))
+        holders = Q(is_superuser=True) | Q(roles__in=roles) | Q(teams__roles__in=roles)
+        found = found.filter(pk__in=User.objects.filter(holders).order_by().values("pk"))
+    return found
 
 
 def mentioned_in(text: str, subject: Discussed) -> list[User]:
@@ -201,8 +268,9 @@ def _clean(subject: Discussed, text: str) -> str:
         raise NotWritten(_("Write something first."))
     if len(text) > MAX_COMMENT:
         raise NotWritten(_("A comment has at most %d characters.") % MAX_COMMENT)
-    (clean,) = ask(Redact(subject.location.project_id, [text]))
-    return str(clean)[:MAX_COMMENT]
+    for location in subject.locations:
+        (text,) = ask(Redact(location.project_id, [text]))
+    return text[:MAX_COMMENT]
 
 
 def _same_subject(subject: Discussed) -> dict[str, Any]:
@@ -215,11 +283,21 @@ def _same_subject(subject: Discussed) -> dict[str, Any]:
 
 def _recorded(action: Action, subject: Discussed, comment: Comment, done: str = "") -> None:
     """Record the act, and have open pages show it."""
-    subject.location.mark_changed()
-    if subject.question:
+    for location in subject.locations:
+        location.mark_changed()
+    if subject.other:
+        kind, key, part = Audited.COMPARISON, audited_key(subject), "comparison"
+    elif subject.question:
         kind, key, part = Audited.QUESTION, f"{subject.question.job_id}/{subject.question.number}", "question"
     else:
         assert subject.run
         kind, key = Audited.RUN, str(subject.run.uid)
         part = "checkpoint" if subject.checkpoint_id else "run"
     record(action, kind, key, f"{done}comment {comment.pk} on the {part}")
+
+
+def audited_key(subject: Discussed) -> str:
+    """Return the keys of both checkpoints of a comparison, as the audit trail names it."""
+    pair = [subject, subject.other] if subject.other else [subject]
+    rows = [one.location.checkpoints.filter(run=one.run, checkpoint_id=one.checkpoint_id) for one in pair]
+    return " ".join(str(pk) for row in rows for pk in row.values_list("pk", flat=True)[:1])

@@ -214,6 +214,8 @@ discussion_urls = [
         discussion.write_on_question,
         name="question-comment-add",
     ),
+    path("compare/comments/", discussion.of_comparison, name="comparison-comments"),
+    path("compare/comments/add/", discussion.write_on_comparison, name="comparison-comment-add"),
     path("comments/<int:pk>/", discussion.show, name="comment"),
     path("comments/<int:pk>/edit/", discussion.edit, name="comment-edit"),
     path("comments/<int:pk>/delete/", discussion.delete, name="comment-delete"),

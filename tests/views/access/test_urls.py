@@ -60,7 +60,7 @@ READ = {
     *("roles", "location-keys"),
     *("roles", "tokens"),
     *("collections", "collection", "collection-export"),
-    *("comments", "comment", "question-comments", "notifications"),
+    *("comments", "comment", "comparison-comments", "question-comments", "notifications"),
     *("locations-found", "location-paths", "run-questions", "site-notice", "code-difference"),
 }
 # Without the setting AUDIT, there is no such page. See tests/audit/test_page.py.
@@ -125,7 +125,14 @@ SENT = {
     ),
     *("role-give", "role-take", "team-change", "team-quotas", "invitation-new", "invitation-revoke"),
     *("notifications-save", "run-mute"),
-    *("comment-add", "question-comment-add", "comment-edit", "comment-delete", "comment-resolve"),
+    *(
+        "comment-add",
+        "comparison-comment-add",
+        "question-comment-add",
+        "comment-edit",
+        "comment-delete",
+        "comment-resolve",
+    ),
     "hidden-reveal",
     *("token-new", "token-revoke"),
 }
@@ -268,6 +275,7 @@ def test_get_requests_start_nothing_and_have_a_content_security_policy(
             "run-jump",
             "checkpoint",
             "compare-export",
+            "comparison-comments",
             "checkpoint-history",
             "comment",
         }

@@ -1,4 +1,4 @@
-"""``forkline comments``: what people discuss about a checkpoint or its run."""
+"""``forkline comments``: what people discuss about a checkpoint, its run or a comparison."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,16 +7,18 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import NUMBER_FROM_ONE, read_stdin
+from viewer.cli.edits import CHECKPOINT, NUMBER_FROM_ONE, read_stdin
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
 from viewer.cli.output import Output, Subcommand, lines_of
-from viewer.models import Comment
+from viewer.models import Checkpoint, Comment
 from viewer.records.discussion import (
     Discussed,
     NotWritten,
+    about_comparison,
     comments_in,
     discussions_in,
     on_checkpoint,
+    on_comparison,
     write,
 )
 from viewer.validation import TEXT
@@ -24,6 +26,13 @@ from viewer.validation import TEXT
 
 def _add_comments_arguments(parser: CommandParser) -> None:
     add_checkpoint_argument(parser)
+    parser.add_argument(
+        "other",
+        type=CHECKPOINT,
+        nargs="?",
+        metavar="LOCATION#ID",
+        help=_("Another checkpoint: the comments on the comparison of both."),
+    )
     parser.add_argument(
         "--run", action="store_true", help=_("The comments on the run of the checkpoint, and all in it.")
     )
@@ -38,7 +47,7 @@ def _add_comments_arguments(parser: CommandParser) -> None:
 def _handle_comments(options: Mapping[str, Any]) -> Output:
     """The discussions, after a comment was added. Raises CommandError."""
     row = checkpoint_at(options["checkpoint"])
-    subject = Discussed(row.location, row.run, "" if options["run"] else row.checkpoint_id)
+    subject = _subject(row, options)
     if options["add"] is not None:
         text = read_stdin() if options["add"] == "-" else options["add"]
         try:
@@ -49,9 +58,24 @@ def _handle_comments(options: Mapping[str, Any]) -> Output:
             raise CommandError(_("There is no discussion %d about it.") % options["reply_to"]) from None
     elif options["reply_to"]:
         raise CommandError(_("--reply-to needs --add."))
-    comments = comments_in(row.run) if options["run"] else on_checkpoint(row)
+    if subject.other:
+        comments = on_comparison(subject)
+    else:
+        comments = comments_in(row.run) if options["run"] else on_checkpoint(row)
     found = [_document(first) for first in discussions_in(comments)]
     return Output({"discussions": found}, _lines(found))
+
+
+def _subject(row: Checkpoint, options: Mapping[str, Any]) -> Discussed:
+    """What the comments are about. Raises CommandError."""
+    if options["other"] is None:
+        return Discussed(row.location, row.run, "" if options["run"] else row.checkpoint_id)
+    if options["run"]:
+        raise CommandError(_("--run is about one checkpoint only."))
+    other = checkpoint_at(options["other"])
+    if other.pk == row.pk:
+        raise CommandError(_("Both are the same checkpoint."))
+    return about_comparison(row, other)
 
 
 def _document(comment: Comment) -> dict[str, Any]:
@@ -65,6 +89,7 @@ def _document(comment: Comment) -> dict[str, Any]:
     }
     if comment.reply_to_id is None:
         document["checkpoint"] = comment.checkpoint_id or None
+        document["compared_with"] = comment.other_checkpoint_id or None
         document["resolved_at"] = comment.resolved_at.isoformat() if comment.resolved_at else None
         document["resolved_by"] = comment.resolved_by.get_username() if comment.resolved_by else None
         document["replies"] = [_document(reply) for reply in comment.replies.all()]
@@ -74,7 +99,7 @@ def _document(comment: Comment) -> dict[str, Any]:
 def _lines(discussions: list[dict[str, Any]]) -> Iterator[str]:
     for first in discussions:
         state = _("resolved") if first["resolved_at"] else _("open")
-        about = f"  {first['checkpoint']}" if first["checkpoint"] else ""
+        about = "".join(f"  {one}" for one in (first["checkpoint"], first["compared_with"]) if one)
         yield f"{first['id']}  {state}{about}"
         for comment in (first, *first["replies"]):
             yield f"  {comment['by'] or _('The terminal')}  {comment['at'][:16]}"
@@ -84,7 +109,7 @@ def _lines(discussions: list[dict[str, Any]]) -> Iterator[str]:
 
 
 COMMENTS = Subcommand(
-    gettext_lazy("List what people discuss about a checkpoint or its run, or add a comment."),
+    gettext_lazy("List what people discuss about a checkpoint, its run or a comparison, or add a comment."),
     _add_comments_arguments,
     _handle_comments,
 )

@@ -7,7 +7,6 @@ import hashlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -18,12 +17,12 @@ from viewer.host.locations.describing import STEP_SECONDS, describe_runs, locati
 from viewer.host.locations.indexing import import_run
 from viewer.host.locations.sources import address_of, import_lock, refresh
 from viewer.host.reading.location_reader import open_reader
-from viewer.models import Annotation, Checkpoint, Comment, Job, Location, Run, StoredCopy
+from viewer.models import Annotation, Checkpoint, Job, Location, Run, StoredCopy
 from viewer.models.columns import in_slices
 from viewer.models.runs import body_size
 from viewer.records import bucket
 from viewer.records.collections import collected_ids
-from viewer.records.discussion import comments_at
+from viewer.records.discussion import comments_at, is_commented
 from viewer.records.indexed_runs import called_runs
 from viewer.records.locations import is_indexed
 from viewer.stores.errors import LocationUnreadable
@@ -222,7 +221,7 @@ def first_to_copy(location: Location, runs: list[int]) -> QuerySet[Checkpoint]:
     ids = written.exclude(checkpoint_id="").values("checkpoint_id")
     branches = written.exclude(branch="").values("branch")
     is_annotated = Q(checkpoint_id__in=ids) | Q(is_branch_head=True, branch__in=branches)
-    is_annotated |= Q(checkpoint_id__in=collected_ids(location)) | Q(checkpoint_id__in=_commented(location))
+    is_annotated |= Q(checkpoint_id__in=collected_ids(location)) | is_commented(location)
     return Checkpoint.objects.filter(is_annotated | Q(pk__in=_forked(location)), run__in=runs)
 
 
@@ -232,18 +231,13 @@ def _chosen(location: Location) -> set[int]:
     keys = written.exclude(run_key="").values("run_key")
     ids = written.exclude(checkpoint_id="").values("checkpoint_id")
     is_annotated = Q(checkpoint_id__in=ids) | Q(checkpoint_id__in=collected_ids(location))
-    is_annotated |= Q(checkpoint_id__in=_commented(location))
+    is_annotated |= is_commented(location)
     discussed = comments_at(location).filter(checkpoint_id="").values("run_key")
     checkpoints = location.checkpoints.filter(is_annotated | Q(pk__in=_forked(location)))
     return {
         *location.runs.filter(Q(key__in=keys) | Q(key__in=discussed)).order_by().values_list("pk", flat=True),
         *checkpoints.order_by().values_list("run_id", flat=True).distinct(),
     }
-
-
-def _commented(location: Location) -> QuerySet[Comment, Any]:
-    """Return the ids of the checkpoints with comments."""
-    return comments_at(location).exclude(checkpoint_id="").values("checkpoint_id")
 
 
 def _forked(location: Location) -> QuerySet[Job, int | None]:

@@ -71,7 +71,7 @@ _TEXT_COLUMNS: dict[type[models.Model], tuple[str, ...]] = {
     ),
     Collection: _PROSE[Collection],
     CollectionItem: ("run_key", "checkpoint_id", "part", *_PROSE[CollectionItem]),
-    Comment: ("run_key", "checkpoint_id", *_PROSE[Comment]),
+    Comment: ("run_key", "checkpoint_id", "other_checkpoint_id", *_PROSE[Comment]),
     MutedRun: ("run_key",),
     StoredCopy: ("calls", "sessions"),
     Problem: ("source_key", "reason"),
@@ -196,7 +196,9 @@ def _redact_copy(copy: StoredCopy, known: KnownSecrets) -> None:
 
 
 def _rows_of(location: Location, model: type[models.Model]) -> models.QuerySet[Any]:
-    if model in (Annotation, AnnotationVersion, Comment, MutedRun):
+    if model is Comment:
+        return Comment.objects.filter(Q(location_uid=location.uid) | Q(other_location_uid=location.uid))
+    if model in (Annotation, AnnotationVersion, MutedRun):
         return model._default_manager.filter(location_uid=location.uid)
     if model is Collection:
         # It belongs to no location.

@@ -31,6 +31,7 @@ from viewer.presentation.export_comparison import COMPARISON_FORMATS, comparison
 from viewer.presentation.listing import MAX_QUERY
 from viewer.presentation.sweeps import members_of, unfinished_members
 from viewer.records.audit import Audited, opens
+from viewer.records.discussion import about_comparison, address_of, on_comparison
 from viewer.records.permissions import requires
 from viewer.web.launch.fork_links import differing_messages, editable_parts_of
 from viewer.web.views.exports import download
@@ -61,6 +62,8 @@ def show(request: HttpRequest) -> HttpResponse:
         target = _query(QueryDict(), found.sides)
         context["export_query"] = target
         context["share_url"] = reverse("share", query={"kind": "comparison", "target": target})
+        if len(found.sides) == 2:
+            context |= _discussed(found.sides)
         context["add_url"] = f"?{_query(request.GET, found.sides)}&add=1"
     else:
         text = request.GET.get("find", "").strip()[:MAX_QUERY]
@@ -69,6 +72,16 @@ def show(request: HttpRequest) -> HttpResponse:
     response = render(request, f"compare/{'_comparison' if is_part else 'page'}.html", context)
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response
+
+
+def _discussed(sides: list[Side]) -> dict[str, Any]:
+    """Return the address of the comments on two sides, and how many discussions are open."""
+    subject = about_comparison(*(side.checkpoint for side in sides))
+    return {
+        "comments_url": address_of(subject),
+        # Called if several people use this server.
+        "open_discussions": lambda: on_comparison(subject).open_discussions().count(),
+    }
 
 
 def _link_to_forks(request: HttpRequest, heads: list[dict[str, Any]], row: ComparedRow) -> None:

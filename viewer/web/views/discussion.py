@@ -1,22 +1,29 @@
-"""Comments on a run, its checkpoints, or a question."""
+"""Comments on a run, its checkpoints, a comparison, or a question."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from viewer.models import Comment, Question, Right, Run
+from viewer.models import Checkpoint, Comment, Question, Right, Run
+from viewer.presentation.comparison_references import checkpoint_of, reference_in
 from viewer.records import discussion
+from viewer.records.audit import Audited, opens
 from viewer.records.discussion import (
     MAX_COMMENT,
     Discussed,
     NotWritten,
     address_of,
+    comparison_query,
     discussions_in,
     people_at,
 )
@@ -52,6 +59,19 @@ def of_question(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
 
 @requires(Right.VIEW)
 @require_GET
+def of_comparison(request: HttpRequest) -> HttpResponse:
+    """Show the comments on the comparison of ``?a=`` and ``?b=``, or the page to choose them on."""
+    pair = _compared(request)
+    if pair is None:
+        return redirect(f"{reverse('compare')}?{request.GET.urlencode()}")
+    subject = discussion.about_comparison(*pair)
+    opens(Audited.COMPARISON, discussion.audited_key(subject))
+    more = {"pair": pair, "comparison": urlencode(comparison_query(subject))}
+    return _page(request, subject, discussion.on_comparison(subject), more)
+
+
+@requires(Right.VIEW)
+@require_GET
 def show(request: HttpRequest, pk: int) -> HttpResponse:
     """Redirect to a comment, for links that say nothing about what it is about."""
     comment = get_object_or_404(Comment.objects.select_related("question__job__location"), pk=pk)
@@ -70,6 +90,15 @@ def write_on_run(request: HttpRequest, uid: UUID) -> HttpResponse:
 def write_on_question(request: HttpRequest, job: UUID, number: int) -> HttpResponse:
     """Add a comment on a question, or a reply."""
     return _write(request, _question_subject(job, number))
+
+
+@requires(Right.COMMENT)
+@require_POST
+def write_on_comparison(request: HttpRequest) -> HttpResponse:
+    """Add a comment on the comparison of ``?a=`` and ``?b=``, or a reply."""
+    if (pair := _compared(request)) is None:
+        raise Http404
+    return _write(request, discussion.about_comparison(*pair))
 
 
 @requires(Right.COMMENT)
@@ -106,7 +135,9 @@ def resolve(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(f"{address_of(subject)}#comment-{comment.pk}")
 
 
-def _page(request: HttpRequest, subject: Discussed, comments: Any) -> HttpResponse:
+def _page(
+    request: HttpRequest, subject: Discussed, comments: Any, more: Mapping[str, Any] = MappingProxyType({})
+) -> HttpResponse:
     page = Paginator(discussions_in(comments), DISCUSSIONS_A_PAGE).get_page(request.GET.get("page"))
     budget = MAX_MARKDOWN
     for comment in (one for first in page for one in (first, *first.replies.all())):
@@ -118,12 +149,12 @@ def _page(request: HttpRequest, subject: Discussed, comments: Any) -> HttpRespon
         "subject": subject,
         "location": subject.location,
         "page": page,
-        "may_comment": may(request.user, Right.COMMENT, subject.location.pk),
-        "people": people_at(subject.location).exclude(username=request.user.get_username())[:MAX_OFFERED],
+        "may_comment": all(may(request.user, Right.COMMENT, one.pk) for one in subject.locations),
+        "people": people_at(subject.locations).exclude(username=request.user.get_username())[:MAX_OFFERED],
         "add_url": f"{path}add/{mark}{query}",
         "max_comment": MAX_COMMENT,
     }
-    return render(request, "discussion/page.html", context)
+    return render(request, "discussion/page.html", {**context, **more})
 
 
 def _write(request: HttpRequest, subject: Discussed) -> HttpResponse:
@@ -145,6 +176,13 @@ def _run_subject(request: HttpRequest, uid: UUID) -> Discussed:
     if at and not run.checkpoints.filter(checkpoint_id=at).exists():
         raise Http404
     return Discussed(run.location, run, at)
+
+
+def _compared(request: HttpRequest) -> tuple[Checkpoint, Checkpoint] | None:
+    """The two checkpoints that the address names; None if it does not."""
+    found = [reference_in(request.GET.get(name, "")) for name in ("a", "b")]
+    one, other = (checkpoint_of(named) if named and named.checkpoint else None for named in found)
+    return (one, other) if one and other and one.pk != other.pk else None
 
 
 def _question_subject(job: UUID, number: int) -> Discussed:
