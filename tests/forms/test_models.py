@@ -10,7 +10,7 @@ from viewer.cli.options import choices_of, new_choices_of
 from viewer.engines.crewai.contents import Contents
 from viewer.engines.crewai.labels import KINDS
 from viewer.redaction import MARKER
-from viewer.web.forms.options import ModelField, ModelsForm, models_form, new_models_form
+from viewer.web.launch.options import ModelField, ModelsForm, models_form, new_models_form
 
 AGENTS: list[dict[str, Any]] = [
     {"id": "a", "role": "Researcher of AI", "llm": {"model": "gpt-4o"}},

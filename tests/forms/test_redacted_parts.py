@@ -6,7 +6,7 @@ from tests.forms.samples import task
 from viewer.engines.crewai.contents import Contents, contents_of
 from viewer.engines.crewai.planning import plan_of, units_of
 from viewer.engines.plan import Edits
-from viewer.launching.findings import digest_of, find_redacted_parts
+from viewer.launching.refusals import digest_of, find_redacted_parts
 
 HIDDEN = "the key is [redacted]"
 

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from viewer.launching.options import parse_start_time
-from viewer.web.forms.options import LimitsForm, StartTimeForm, limit_texts
+from viewer.web.launch.options import LimitsForm, StartTimeForm, limit_texts
 
 
 def test_an_empty_form_starts_now_without_limits() -> None:

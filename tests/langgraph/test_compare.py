@@ -22,7 +22,7 @@ from viewer.presentation.comparison_sides import compared
 from viewer.records.bodies import stored_body, stored_contents
 from viewer.stores.packing import compressed
 from viewer.web.launch.conversations import content_text
-from viewer.web.launch.fork_links import differing_messages
+from viewer.web.launch.prefilled import differing_messages
 
 
 def test_the_steps_of_a_thread_are_compared_by_node_and_message(threads: Callable[[str], Location]) -> None:

@@ -15,9 +15,8 @@ from tests.views.forking import CREW, FLOW, checked, filled, page, stored
 from viewer.host.jobs import environment
 from viewer.host.locations.importing import import_location
 from viewer.launching import start
-from viewer.launching.findings import effects_refusal
 from viewer.launching.preview import preview_launch
-from viewer.launching.refusals import LaunchRefused
+from viewer.launching.refusals import LaunchRefused, effects_refusal
 from viewer.launching.requests import ForkRequest, ResumeRequest
 from viewer.messages.message import plain_text
 from viewer.models import Checkpoint, DayLimits, Job, Location, Project

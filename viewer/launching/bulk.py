@@ -15,12 +15,18 @@ from viewer.engines.plan import Edits, plain_steps
 from viewer.engines.protocol import Contents, kind_of
 from viewer.formats import short_size
 from viewer.host_requests import HostRefusal, JobRefused, ListNewEffects, ask, each_asked_once
-from viewer.launching.findings import effects_refusal
 from viewer.launching.labels import tool_choice_label
 from viewer.launching.options import changed_models, named_role, parse_model, stored_models
 from viewer.launching.preflight import preflight_of
 from viewer.launching.preview import LaunchPreview, StepView, preview_launch
-from viewer.launching.refusals import Code, LaunchRefused, Refusal, messages_of, quota_refusals
+from viewer.launching.refusals import (
+    Code,
+    LaunchRefused,
+    Refusal,
+    effects_refusal,
+    messages_of,
+    quota_refusals,
+)
 from viewer.launching.requests import (
     Dimension,
     ForkRequest,

@@ -19,9 +19,9 @@ from viewer.host_requests import (
     WriteTarget,
     ask,
 )
-from viewer.launching.findings import CheckedLaunch
 from viewer.launching.options import agent_roles
 from viewer.launching.refusals import (
+    CheckedLaunch,
     Code,
     LaunchRefused,
     Refusal,

@@ -1,6 +1,6 @@
 """The options of every kind of run, each declared once: its parser, its bounds, and its texts.
 
-Forms derive their fields from them (``viewer/web/forms/fields.py``), and commands their arguments
+Forms derive their fields from them (``viewer/web/fields.py``), and commands their arguments
 (``viewer/cli/options.py``).
 """
 

@@ -9,8 +9,8 @@ from viewer.engines.editable import NO_SCHEMA, Schema
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import Contents
 from viewer.host_requests import CheckCheckpoint, CheckNewRun, CheckReply, ask
-from viewer.launching.findings import effects_digest
 from viewer.launching.new_run import NewRunPreview, entry_point_of_run
+from viewer.launching.refusals import effects_digest
 from viewer.launching.requests import CheckpointRequest
 from viewer.messages.message import UserMessage, message_from
 from viewer.models import Checkpoint, Location, PreflightCheck, Project, Run, accept_effects

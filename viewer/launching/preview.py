@@ -24,16 +24,18 @@ from viewer.launching.calls import (
     tool_views,
     with_calls,
 )
-from viewer.launching.findings import CheckedLaunch, digest_of, find_redacted_parts
 from viewer.launching.other_host import OtherHostCheck, check_other_host
 from viewer.launching.refusals import (
+    CheckedLaunch,
     Code,
     Refusal,
     away_host,
     branch_refusals,
     checkpoint_refusals,
     commit_refusals,
+    digest_of,
     event_refusals,
+    find_redacted_parts,
     messages_of,
     project_refusals,
     quota_refusals,

@@ -8,9 +8,8 @@ from django.utils.translation import gettext as _
 from viewer.engines import engine_of
 from viewer.engines.entry_points import RootKind
 from viewer.engines.protocol import kind_of
-from viewer.launching.findings import CheckedLaunch
 from viewer.launching.options import PUBLISH_INTO, SCRATCH
-from viewer.launching.refusals import Code, LaunchRefused, Refusal, away_host, project_refusals
+from viewer.launching.refusals import CheckedLaunch, Code, LaunchRefused, Refusal, away_host, project_refusals
 from viewer.launching.requests import PublishRequest
 from viewer.launching.start import earlier_job, queued
 from viewer.messages.message import UserMessage

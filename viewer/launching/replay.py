@@ -10,7 +10,6 @@ from django.utils.translation import ngettext
 from viewer.engines.editable import EditableMessage, MessageEdit
 from viewer.engines.recorded_calls import RecordedCall
 from viewer.engines.runner_request import ReplayedCall, ReplayModels, Request
-from viewer.launching.findings import CheckedLaunch
 from viewer.launching.options import (
     MAX_REPLAYED_CALLS,
     PARAMETERS,
@@ -19,6 +18,7 @@ from viewer.launching.options import (
     REPLAY_TOOLS,
 )
 from viewer.launching.refusals import (
+    CheckedLaunch,
     Code,
     LaunchRefused,
     Refusal,

@@ -14,9 +14,9 @@ from viewer.engines.recorded_calls import RecordedCall
 from viewer.formats import short_size
 from viewer.host_requests import HostRefusal, JobRefused, each_asked_once
 from viewer.launching.bulk import size_error
-from viewer.launching.findings import CheckedLaunch
 from viewer.launching.options import REPLAY_MODELS, SCORE
 from viewer.launching.refusals import (
+    CheckedLaunch,
     Code,
     LaunchRefused,
     Refusal,

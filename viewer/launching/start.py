@@ -14,9 +14,17 @@ from viewer.engines.plan import plain_steps
 from viewer.engines.runner_request import Request
 from viewer.host_requests import CheckProject, JobRefused, ListNewEffects, ask
 from viewer.launching.calls import new_choices
-from viewer.launching.findings import Effects, effects_refusal
 from viewer.launching.preview import LaunchPreview, ask_next
-from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal, away_host, plan_changed
+from viewer.launching.refusals import (
+    AlreadyStarted,
+    Code,
+    Effects,
+    LaunchRefused,
+    Refusal,
+    away_host,
+    effects_refusal,
+    plan_changed,
+)
 from viewer.launching.requests import (
     CheckpointRequest,
     ForkRequest,

@@ -17,7 +17,6 @@ from viewer.engines.plan import plain_steps
 from viewer.engines.runner_request import Options
 from viewer.host_requests import JobRefused
 from viewer.launching.calls import answer_refusals, answers_of, new_choices
-from viewer.launching.findings import find_redacted_parts
 from viewer.launching.options import SCORE, parse_function
 from viewer.launching.preview import CheckpointPreview, source_refusals
 from viewer.launching.refusals import (
@@ -27,6 +26,7 @@ from viewer.launching.refusals import (
     away_host,
     branch_refusals,
     copy_refusals,
+    find_redacted_parts,
     plan_changed,
     project_refusals,
     quota_refusals,

@@ -3,6 +3,7 @@
 A database that no other machine uses has one host.
 """
 
+from django.conf import settings
 from django.db import transaction
 
 from viewer.messages.message import UserFacingError, UserMessage
@@ -23,6 +24,12 @@ def chosen_host(text: str | None) -> Host | None:
     key = text if text and text.isdecimal() and len(text) <= MAX_DIGITS else None
     named = Host.objects.filter(pk=key).first() if key else None
     return named or Host.own() or Host.objects.live().first() or Host.objects.first()
+
+
+def allowed_folders(host: Host | None = None) -> str:
+    """The allowed folders of a host, as one text. This machine has those of the settings."""
+    roots = settings.CHECKPOINT_ROOTS if host is None or is_here(host.pk) else host.folders
+    return ", ".join(str(root) for root in roots)
 
 
 def is_away(host: int) -> bool:

@@ -41,7 +41,7 @@ def component(what: str, name: Any, fate: str, task: int = 0, agent: str = "") -
 
 
 def title_of(one: Component) -> str:
-    """Return the text that identifies an accepted loss. viewer/web/forms/fork.py builds the same."""
+    """Return the text that identifies an accepted loss. viewer/web/launch/edits.py builds the same."""
     where = f"task {one['task']}" if one["task"] else one["agent"]
     return "/".join(str(text) for text in (one["what"], where, one["name"]) if text)
 

@@ -20,7 +20,7 @@ from viewer.launching.values import INVALID, InvalidValue, ValueKind, as_json, p
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Question, Run
 from viewer.records.run_rows import branch_status
-from viewer.web.forms.fields import valid_values
+from viewer.web.fields import valid_values
 from viewer.web.launch.edits import FieldView
 
 # The form of answers to what a checkpoint or a run waits for.

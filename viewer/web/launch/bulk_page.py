@@ -42,8 +42,8 @@ from viewer.records.bodies import stored_contents
 from viewer.records.limits import limits_in, midnight, usage_of
 from viewer.records.locations import is_indexed
 from viewer.validation import MAX_CHARACTERS, InvalidInput, whole_number
-from viewer.web.forms.fields import valid_values
-from viewer.web.forms.options import LimitsForm, ModelCallsField, score_field
+from viewer.web.fields import valid_values
+from viewer.web.launch.options import LimitsForm, ModelCallsField, score_field
 from viewer.web.launch.page import FieldError, Submission, errors_of, furthest_of, source_at
 from viewer.web.login_links import number_in
 

@@ -14,7 +14,7 @@ from viewer.engines.protocol import Contents
 from viewer.launching.edits import ROLES, changed_message, new_message, parse_calls, written_messages
 from viewer.launching.values import ValueKind, as_json, normal_line_ends, parse_json, parse_value
 from viewer.redaction import MARKER
-from viewer.web.forms.fields import parsed, valid_values
+from viewer.web.fields import parsed, valid_values
 from viewer.web.launch.edits import ModesForm, first_error
 
 # The forms of a conversation: a form for each message, and new ones.

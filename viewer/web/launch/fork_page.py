@@ -19,20 +19,29 @@ from viewer.launching.preview import LaunchPreview, preview_launch
 from viewer.launching.requests import ForkRequest, fork_branch
 from viewer.launching.start import start
 from viewer.models import Checkpoint, Job, Location
-from viewer.web.forms.fork import ForkForm, OutputsForm, PreflightForm, StateForm, ValuesForm
-from viewer.web.forms.options import models_form
 from viewer.web.launch.answers import answers_part
 from viewer.web.launch.conversations import conversation_parts, without_conversations
-from viewer.web.launch.edits import ModesForm, ValuesPart, output_views, values_part
-from viewer.web.launch.fork_links import prefilled
+from viewer.web.launch.edits import (
+    ForkForm,
+    ModesForm,
+    OutputsForm,
+    PreflightForm,
+    StateForm,
+    ValuesForm,
+    ValuesPart,
+    output_views,
+    values_part,
+)
+from viewer.web.launch.options import models_form
 from viewer.web.launch.page import (
     CheckpointPage,
+    Retry,
     StartingPoint,
     Submission,
     preflight_for,
     source_at,
 )
-from viewer.web.launch.retry import Retry, retry_of_fork
+from viewer.web.launch.prefilled import prefilled, retry_of_fork
 
 # How many locations of other hosts have a link.
 MAX_OTHERS = 20

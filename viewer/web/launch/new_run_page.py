@@ -31,13 +31,19 @@ from viewer.launching.requests import NewRunRequest
 from viewer.launching.values import ValueKind
 from viewer.models import Job, Location, Project, Run
 from viewer.redaction import MARKER
-from viewer.web.forms.fields import KINDS, Typed, ValueField, valid_values
-from viewer.web.forms.fork import PreflightForm, ValuesForm
-from viewer.web.forms.options import LimitsForm, StartTimeForm, new_models_form, no_models_form
-from viewer.web.launch.edits import values_part
-from viewer.web.launch.options import OptionParts, checkpoints_part, run_settings_part
+from viewer.web.fields import KINDS, Typed, ValueField, valid_values
+from viewer.web.launch.edits import PreflightForm, ValuesForm, values_part
+from viewer.web.launch.options import (
+    LimitsForm,
+    OptionParts,
+    StartTimeForm,
+    checkpoints_part,
+    new_models_form,
+    no_models_form,
+    run_settings_part,
+)
 from viewer.web.launch.page import LaunchPage, Submission
-from viewer.web.launch.retry import retry_of_run
+from viewer.web.launch.prefilled import retry_of_run
 
 # The forms of a new run: its inputs and its write target.
 

@@ -1,33 +1,415 @@
-"""The options of every launch page: models, checkpoints, settings, start time and limits."""
+"""The options of a run: their forms, and the parts of a page that show them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from typing import Any
 
+from django import forms
 from django.forms import BoundField, Form
+from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from viewer.engines.editable import NO_SETTINGS, RunSettings, Schema
-from viewer.engines.entry_points import EventGroup, EventPreset, GroupTraits, RootKind
-from viewer.engines.protocol import Engine, kind_of
+from viewer.engines import engine_of
+from viewer.engines.editable import MISSING, NO_SETTINGS, RunSettings, Schema
+from viewer.engines.entry_points import EventGroup, EventPreset, GroupTraits, InputName, RootKind
+from viewer.engines.protocol import Contents, Engine, kind_of
+from viewer.engines.recorded_calls import ModelChoice
+from viewer.engines.runner_request import CheckpointSettings
+from viewer.engines.tool_calls import ToolChoice
+from viewer.formats import short_moment
 from viewer.host_requests import ListCheckpointEvents, ask
-from viewer.launching.options import EVERY_EVENT, EVERY_UNIT
+from viewer.launching import options
+from viewer.launching.labels import MODEL_CHOICES, tool_choice_label
+from viewer.launching.options import (
+    ALL_AGENTS,
+    EVERY_EVENT,
+    EVERY_UNIT,
+    STRATEGIES,
+    can_warm_cache,
+    changed_models,
+    parse_cache_warmup,
+    parse_limit,
+    parse_start_time,
+    stored_models,
+)
 from viewer.launching.requests import LaunchOptions
+from viewer.launching.values import ValueKind, as_json
 from viewer.models import Project
 from viewer.presentation.run.rows import trigger_label
-from viewer.web.forms.options import (
-    EVENTS,
-    MAX_CHECKPOINTS,
-    PRESET,
-    BreakpointsForm,
-    CheckpointsForm,
-    LimitsForm,
-    ModelsForm,
-    NamedValuesForm,
-    StartTimeForm,
-    ToolsForm,
-)
-from viewer.web.launch.edits import ValuesPart, first_error, values_part
+from viewer.records.annotations import has_changed
+from viewer.redaction import MARKER
+from viewer.web.fields import KINDS, ChoiceField, OptionField, UnitsField, ValueField, parsed, valid_values
+from viewer.web.launch.edits import ValuesForm, ValuesPart, first_error, values_part
+
+# The form for the events that write checkpoints, and for how many checkpoints are kept.
+
+
+EVENTS = "checkpoint_events"
+PRESET = "checkpoint_preset"
+MAX_CHECKPOINTS = "max_checkpoints"
+
+
+class CheckpointsForm(forms.Form):
+    """The events, those of a preset and others. Whether the project's engine has them is checked later."""
+
+    checkpoint_preset = forms.CharField(required=False, label=options.EVENTS.label)
+    checkpoint_events = forms.Field(
+        required=False,
+        label=options.EVENTS.label,
+        widget=forms.SelectMultiple(attrs={"id": "checkpoint-events"}),
+    )
+    max_checkpoints = OptionField(options.KEEP_LATEST, "max-checkpoints")
+
+    @property
+    def settings(self) -> CheckpointSettings:
+        """The settings of a request: only those that were chosen."""
+        values, chosen = valid_values(self), CheckpointSettings()
+        preset = str(values.get(PRESET) or "")
+        events = [*(preset.split(",") if preset else ()), *(values.get(EVENTS) or ())]
+        if events:
+            chosen["events"] = list(dict.fromkeys(events))
+        if values.get(MAX_CHECKPOINTS) is not None:
+            chosen["max_checkpoints"] = values[MAX_CHECKPOINTS]
+        return chosen
+
+
+# The form for the models of agents and the prompt cache warm-up.
+
+
+CACHE_WARMUP = "cache_warmup"
+
+
+class ModelField(OptionField):
+    """The model of one role, or of all. It is unchanged if empty; ``stored`` is the checkpoint's."""
+
+    def __init__(self, role: str, html_id: str, stored: str) -> None:
+        self.role, self.stored = role, stored
+        super().__init__(options.MODEL, html_id)
+
+    @property
+    def is_all(self) -> bool:
+        return self.role == ALL_AGENTS
+
+
+class ModelsForm(forms.Form):
+    """A field for each role in ``stored``, with its model, and the strategy to warm up the prompt cache."""
+
+    cache_warmup = ChoiceField(options.CACHE_WARMUP, CACHE_WARMUP)
+
+    def __init__(self, data: Any, stored: Mapping[str, str], *, may_warm_up: bool) -> None:
+        super().__init__(data)
+        self.may_warm_up = may_warm_up
+        roles = [role for role in stored if role != ALL_AGENTS]
+        numbers = {ALL_AGENTS: "all"} | {role: str(number) for number, role in enumerate(roles, 1)}
+        for role, model in stored.items():
+            self.fields[name_of(role)] = ModelField(role, f"model-{numbers[role]}", model)
+        cache_warmup = self.fields[CACHE_WARMUP]
+        assert isinstance(cache_warmup, ChoiceField)
+        cache_warmup.parse = partial(parse_cache_warmup, may_warm_up=may_warm_up)
+        cache_warmup.choices = [("", gettext_lazy("Off")), *(STRATEGIES.items() if may_warm_up else ())]
+        self.order_fields([*map(name_of, stored), CACHE_WARMUP])
+
+    @property
+    def model_fields(self) -> list[forms.BoundField]:
+        """The field of each role."""
+        return [field for field in self if field.name != CACHE_WARMUP]
+
+    @property
+    def strategies(self) -> list[tuple[str, str]]:
+        """The ways to warm up the prompt cache, with their labels."""
+        return [(name, str(text)) for name, text in STRATEGIES.items()]
+
+    @property
+    def summary(self) -> str:
+        """A short label of the choices."""
+        chosen = self.chosen.items()
+        shown = [f"{_('all') if role == ALL_AGENTS else role}: {model}" for role, model in chosen]
+        if self.strategy:
+            shown.append(_("prompt cache warm-up"))
+        return ", ".join(shown) or _("as they are")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this part of the page is initially open."""
+        return bool(self.chosen or self.strategy or self.errors)
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """The models that differ from the stored ones, by role."""
+        values = valid_values(self)
+        fields = {name: field for name, field in self.fields.items() if isinstance(field, ModelField)}
+        models = {field.role: values.get(name) for name, field in fields.items()}
+        return changed_models(models, {field.role: field.stored for field in fields.values()})
+
+    @property
+    def strategy(self) -> str:
+        """One of STRATEGIES, or empty."""
+        return str(valid_values(self).get(CACHE_WARMUP, ""))
+
+
+def models_form(contents: Contents, data: Any) -> ModelsForm:
+    """The form for a launch from this checkpoint, empty if its kind has no agents."""
+    if not kind_of(engine_of(contents), contents.kind).has_models:
+        return no_models_form()
+    return ModelsForm(data, stored_models(contents), may_warm_up=can_warm_cache(contents))
+
+
+def new_models_form(roles: Sequence[str], data: Any) -> ModelsForm:
+    """The form for a new run, whose agents are not known before it starts.
+
+    ``roles`` are those of an earlier run. Their models may have changed, so none is shown. A role with a
+    redacted part is left out.
+    """
+    whole = [role for role in roles if MARKER not in role]
+    return ModelsForm(data, dict.fromkeys([ALL_AGENTS, *whole], ""), may_warm_up=True)
+
+
+def no_models_form() -> ModelsForm:
+    """A form without fields of models, which nothing was sent to."""
+    return ModelsForm(None, {}, may_warm_up=False)
+
+
+def name_of(role: str) -> str:
+    """The name of the role's field."""
+    return f"model:{role}"
+
+
+# The forms of a run's settings: its breakpoints, and the values that its code reads.
+
+
+class BreakpointsForm(forms.Form):
+    """The units before and after which a run stops."""
+
+    stop_before = UnitsField(options.STOP_BEFORE)
+    stop_after = UnitsField(options.STOP_AFTER)
+
+    def __init__(self, data: Any, units: Sequence[str]) -> None:
+        super().__init__(data)
+        self.units = tuple(units)
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        return tuple(valid_values(self).get("stop_before") or ())
+
+    @property
+    def after(self) -> tuple[str, ...]:
+        return tuple(valid_values(self).get("stop_after") or ())
+
+
+class NamedValuesForm(ValuesForm):
+    """Values that the project's code reads, by their names in its source. An empty field gives no value."""
+
+    def __init__(self, data: Any, group: str, names: Sequence[InputName]) -> None:
+        self.kinds = {one.name: KINDS[one.kind] for one in names if one.kind in KINDS}
+        # Shown in an empty field, and used by the project's code if the field stays empty.
+        self.defaults = {one.name: as_json(one.default) for one in names if one.has_default}
+        super().__init__(data, group, {one.name: MISSING for one in names})
+
+    def value_field(self, number: int, name: str, stored: Any) -> ValueField:
+        # A list on separate lines cannot be distinguished from a text that was left empty.
+        kind = self.kinds.get(name)
+        return ValueField(
+            self.group, number, name, stored, ValueKind.JSON if kind is ValueKind.LIST else kind
+        )
+
+
+# The form of the start time: now, or a time in the server's time zone.
+
+
+NOW, LATER = "now", "later"
+
+
+class StartTimeForm(forms.Form):
+    """A typed time applies whatever is chosen: starting too late is better than starting now."""
+
+    start = forms.ChoiceField(
+        required=False,
+        label=options.AT.label,
+        choices=[(NOW, gettext_lazy("Now")), (LATER, gettext_lazy("At this time"))],
+        widget=forms.Select(attrs={"id": "when"}),
+    )
+    start_at = OptionField(options.AT, "start-at")
+    waits_for_host = forms.BooleanField(
+        required=False, label=gettext_lazy("Host"), widget=forms.CheckboxInput(attrs={"id": "waits-for-host"})
+    )
+
+    def clean_start_at(self) -> datetime | None:
+        moment: datetime | None = self.cleaned_data["start_at"]
+        if moment is None and self.cleaned_data.get("start") == LATER:
+            moment = parsed(lambda: parse_start_time(""))
+        return moment
+
+    @property
+    def at(self) -> datetime | None:
+        """The start time, None for now."""
+        return valid_values(self).get("start_at")
+
+    @property
+    def text(self) -> str:
+        return str(self["start_at"].value() or "")
+
+    @property
+    def is_later(self) -> bool:
+        return bool(self.text or self["start"].value() == LATER)
+
+    @property
+    def zone(self) -> str:
+        """The name of the server's time zone."""
+        return timezone.get_current_timezone_name()
+
+    @property
+    def server_time(self) -> datetime:
+        return timezone.localtime()
+
+    @property
+    def summary(self) -> str:
+        """A short label of the choice."""
+        return short_moment(self.at) if self.at else _("now")
+
+
+# The form for what happens when a run calls tools.
+
+
+# Precedes the name of a tool in the name of its field.
+TOOL_FIELD = "tool:"
+
+
+class ModelCallsField(ChoiceField):
+    """What happens when the runs call a model; empty if nothing was sent."""
+
+    def __init__(self) -> None:
+        attrs = {"class": "input", "aria-describedby": "model-calls-hint"}
+        super().__init__(options.MODEL_CALLS, "model-calls", **attrs)
+        self.choices = [(choice.value, label) for choice, label in MODEL_CHOICES.items()]
+
+
+class ToolsForm(forms.Form):
+    """What happens when the run calls a tool, for each tool that was sent, and when it calls a model."""
+
+    dry_run = forms.BooleanField(required=False)
+    model_calls = ModelCallsField()
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data)
+        for number, name in enumerate([name for name in data or () if name.startswith(TOOL_FIELD)], 1):
+            self.fields[name] = OptionField(options.TOOL, f"tool-{number}")
+
+    @property
+    def choices(self) -> dict[str, ToolChoice]:
+        """The valid choices by the names of the tools."""
+        sent = valid_values(self) if self.is_bound else {}
+        return {
+            name.removeprefix(TOOL_FIELD): value
+            for name, value in sent.items()
+            if name.startswith(TOOL_FIELD) and value is not None
+        }
+
+    @property
+    def labels(self) -> list[tuple[str, str]]:
+        """The choices that each tool has, with their labels."""
+        return [(choice.value, tool_choice_label(choice)) for choice in ToolChoice]
+
+    @property
+    def request_values(self) -> dict[str, Any]:
+        """The fields of a launch request with the choices."""
+        sent = valid_values(self) if self.is_bound else {}
+        return {
+            "tools": self.choices,
+            "dry_run": bool(sent.get("dry_run")),
+            "model_calls": sent.get("model_calls") or ModelChoice.CALL,
+        }
+
+
+# The form of limits of tokens, minutes and steps.
+
+
+NAMES = {"tokens": "limit_tokens", "seconds": "limit_minutes", "steps": "limit_steps"}
+
+
+class LimitField(forms.CharField):
+    """A limit as rows store it, in seconds if it is typed in minutes; None if it is empty."""
+
+    def __init__(self, measure: str) -> None:
+        self.measure = measure
+        widget = forms.TextInput(attrs={"id": NAMES[measure].replace("_", "-")})
+        super().__init__(required=False, label=options.LIMIT_LABELS[measure], initial="", widget=widget)
+
+    def clean(self, value: Any) -> float | None:
+        text = super().clean(value)
+        if not text:
+            return None
+        limit = parsed(lambda: parse_limit(self.measure, text))
+        return max(1, round(limit * 60)) if self.measure == "seconds" else limit
+
+
+class LimitsForm(forms.Form):
+    """An empty field is no limit."""
+
+    limit_tokens = LimitField("tokens")
+    limit_minutes = LimitField("seconds")
+    limit_steps = LimitField("steps")
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The valid limits by measure, time in seconds; empty if nothing was sent."""
+        values = valid_values(self)
+        return {measure: values[name] for measure, name in NAMES.items() if values.get(name) is not None}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this part of the page is initially open."""
+        return any(field.value() for field in self)
+
+    @property
+    def summary(self) -> str:
+        """A short label of the choices."""
+        typed = [(str(field.value() or "").strip(), str(field.label).lower()) for field in self]
+        return ", ".join(f"{text} {label}" for text, label in typed if text) or _("none")
+
+
+class DailyLimitsForm(LimitsForm):
+    """Stored limits. Those that somebody has changed since the form was shown are an error."""
+
+    def __init__(self, data: Any = None, *, stored: Mapping[str, float], **options: Any) -> None:
+        super().__init__(data, **options)
+        self.stored = stored
+
+    def clean(self) -> dict[str, Any]:
+        if has_changed(self.data, self.stored):
+            texts = limit_texts(self.stored)
+            shown = ", ".join(f"{self[name].label}: {text}" for name, text in texts.items()) or "-"
+            text = _("Somebody changed these limits to: %(limits)s. Save again to replace theirs.")
+            raise forms.ValidationError(text % {"limits": shown})
+        return self.cleaned_data
+
+
+def limit_texts(limits: Mapping[str, float]) -> dict[str, str]:
+    """The texts of stored limits by field, time in minutes."""
+    return {NAMES[measure]: _text(measure, limits[measure]) for measure in NAMES if measure in limits}
+
+
+def _text(measure: str, limit: float) -> str:
+    number = limit / 60 if measure == "seconds" else limit
+    return f"{number:.2f}".rstrip("0").rstrip(".") if number < 1e6 else str(int(number))
+
+
+def score_field() -> OptionField:
+    """The function of the project that scores results."""
+    return OptionField(
+        options.SCORE,
+        "score-function",
+        **{
+            "class": "input input-mono",
+            "placeholder": "judge:headline",
+            "spellcheck": "false",
+            "autocapitalize": "none",
+            "aria-describedby": "score-hint",
+        },
+    )
+
 
 # The part of a launch page for the events at which checkpoints are written, and for keeping the latest.
 

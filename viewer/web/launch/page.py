@@ -11,28 +11,37 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import OuterRef, Subquery
 from django.forms import Form
 from django.http import QueryDict
+from django.utils.datastructures import MultiValueDict
 
 from viewer.engines import engine_of
 from viewer.engines.editable import NO_SCHEMA, Schema
 from viewer.engines.protocol import Contents, kind_of
-from viewer.launching.findings import UNCHECKED, CheckedLaunch, Findings
 from viewer.launching.preflight import preflight_of, schema_at
 from viewer.launching.preview import LaunchPreview
-from viewer.launching.refusals import AlreadyStarted, Code, LaunchRefused, Refusal
+from viewer.launching.refusals import (
+    UNCHECKED,
+    AlreadyStarted,
+    CheckedLaunch,
+    Code,
+    Findings,
+    LaunchRefused,
+    Refusal,
+)
 from viewer.launching.requests import CheckpointRequest, matching_entry_point
 from viewer.launching.sweep import SweepPreview
-from viewer.models import Checkpoint, Location, PreflightCheck, Project, Run
+from viewer.models import Checkpoint, Job, Location, PreflightCheck, Project, Run
 from viewer.presentation.code import CodeChanges, code_changes
 from viewer.records.bodies import stored_contents
-from viewer.web.forms.fork import EntryPointForm, PreflightForm
-from viewer.web.forms.options import (
+from viewer.web.launch.edits import EntryPointForm, PreflightForm
+from viewer.web.launch.options import (
     LimitsForm,
     ModelsForm,
+    OptionParts,
     StartTimeForm,
     ToolsForm,
+    checkpoints_part,
+    run_settings_part,
 )
-from viewer.web.launch.options import OptionParts, checkpoints_part, run_settings_part
-from viewer.web.launch.retry import Retry
 
 # What a page previews, and what its form starts.
 Preview = TypeVar("Preview", bound=CheckedLaunch | None)
@@ -62,6 +71,15 @@ class Submission:
     def page_values(self) -> dict[str, Any]:
         """The values that every page uses."""
         return {"key": self.key, "is_sent": self.data is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A job that is started again. ``data`` are its fields, ``missing`` the edits that were not stored."""
+
+    job: Job
+    data: MultiValueDict[str, str]
+    missing: list[str]
 
 
 @dataclass(frozen=True, slots=True)

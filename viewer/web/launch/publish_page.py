@@ -10,7 +10,7 @@ from viewer.launching.options import NEW_THREAD_NAME, PUBLISH_INTO, SCRATCH
 from viewer.launching.publish import NEW_THREAD, PublishPreview, preview_publish, proposed_thread, publish
 from viewer.launching.requests import LaunchOptions, PublishRequest
 from viewer.models import Checkpoint, Job
-from viewer.web.forms.fields import ChoiceField, OptionField, valid_values
+from viewer.web.fields import ChoiceField, OptionField, valid_values
 from viewer.web.launch.page import LaunchPage, Submission
 
 

@@ -37,12 +37,11 @@ from viewer.launching.values import as_json, normal_line_ends
 from viewer.models import Job, Sweep
 from viewer.presentation.calls import CallView, call_views
 from viewer.records.prices import UNKNOWN, Cost
-from viewer.web.forms.fields import OptionField, valid_values
-from viewer.web.forms.options import LimitsForm, StartTimeForm, limit_texts, score_field
+from viewer.web.fields import OptionField, valid_values
 from viewer.web.launch.conversations import ConversationPart, fits_form, message_forms
 from viewer.web.launch.edits import first_error
-from viewer.web.launch.page import LaunchPage, StartingPoint, Submission
-from viewer.web.launch.retry import Retry
+from viewer.web.launch.options import LimitsForm, StartTimeForm, limit_texts, score_field
+from viewer.web.launch.page import LaunchPage, Retry, StartingPoint, Submission
 
 
 class StoredField(OptionField):

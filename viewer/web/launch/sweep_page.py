@@ -33,11 +33,24 @@ from viewer.launching.variations import (
     value_dimension,
 )
 from viewer.models import Checkpoint, Job, Sweep
-from viewer.web.forms.fields import ValueField, parsed, valid_values
-from viewer.web.forms.fork import BranchForm, OutputsForm, PreflightForm, ValuesForm
-from viewer.web.forms.options import ModelField, ModelsForm, NamedValuesForm, models_form, score_field
-from viewer.web.launch.edits import KIND_LABELS, FieldView, shown_text
-from viewer.web.launch.options import OptionParts
+from viewer.web.fields import ValueField, parsed, valid_values
+from viewer.web.launch.edits import (
+    KIND_LABELS,
+    BranchForm,
+    FieldView,
+    OutputsForm,
+    PreflightForm,
+    ValuesForm,
+    shown_text,
+)
+from viewer.web.launch.options import (
+    ModelField,
+    ModelsForm,
+    NamedValuesForm,
+    OptionParts,
+    models_form,
+    score_field,
+)
 from viewer.web.launch.page import CheckpointPage, FieldError, Submission, preflight_for, source_at
 
 # The form of a sweep: the values of each dimension.

@@ -25,8 +25,8 @@ from viewer.presentation.replays import answers_of, recorded_call, replays_of
 from viewer.records.audit import Audited, opens
 from viewer.records.bodies import calls_in, readable_contents
 from viewer.records.permissions import requires
-from viewer.web.launch.fork_links import editable_parts_of
 from viewer.web.launch.page import StartingPoint
+from viewer.web.launch.prefilled import editable_parts_of
 from viewer.web.launch.replay_page import CallsReplayPage, ReplayPage, calls_replay_page, replay_page
 from viewer.web.login_links import number_in
 from viewer.web.views.launches import (

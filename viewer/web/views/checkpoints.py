@@ -32,7 +32,7 @@ from viewer.records.discussion import on_checkpoint
 from viewer.records.lineage.drawing import NoLayout
 from viewer.records.permissions import requires
 from viewer.records.run_rows import branch_status
-from viewer.web.launch.fork_links import editable_parts_of, is_runnable
+from viewer.web.launch.prefilled import editable_parts_of, is_runnable
 from viewer.web.login_links import number_in
 from viewer.web.views.exports import download
 from viewer.web.views.jobs import asked_context

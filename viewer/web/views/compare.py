@@ -33,7 +33,7 @@ from viewer.presentation.sweeps import members_of, unfinished_members
 from viewer.records.audit import Audited, opens
 from viewer.records.discussion import about_comparison, address_of, on_comparison
 from viewer.records.permissions import requires
-from viewer.web.launch.fork_links import differing_messages, editable_parts_of
+from viewer.web.launch.prefilled import differing_messages, editable_parts_of
 from viewer.web.views.exports import download
 
 # Messages of a conversation that a side offers for a fork of another one.

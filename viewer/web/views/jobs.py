@@ -31,8 +31,8 @@ from viewer.records import hosts, questions
 from viewer.records.audit import Action, Audited, record
 from viewer.records.bodies import contents_at, shown_body
 from viewer.records.permissions import requires
-from viewer.web.forms.options import DailyLimitsForm, StartTimeForm
 from viewer.web.launch.answers import AnswersPart, asked_at, asked_part
+from viewer.web.launch.options import DailyLimitsForm, StartTimeForm
 from viewer.web.live.feeds import home_state
 from viewer.web.views.calls import answers_context
 from viewer.web.views.server import limits_of_day

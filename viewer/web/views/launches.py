@@ -21,9 +21,9 @@ from viewer.host_requests import (
     ReadInterpreter,
     ask,
 )
-from viewer.launching.findings import Findings
 from viewer.launching.other_host import other_locations
 from viewer.launching.preview import Asked, ask_next
+from viewer.launching.refusals import Findings
 from viewer.launching.requests import FORKS_AND_RESUMES
 from viewer.models import (
     Checkpoint,
@@ -54,14 +54,14 @@ from viewer.presentation.sweeps import (
     runs_of,
     winners,
 )
+from viewer.records.hosts import allowed_folders
 from viewer.records.limits import limits_in
 from viewer.records.permissions import requires
-from viewer.web.forms.locations import allowed_folders
 from viewer.web.launch.bulk_page import BulkPage, bulk_page
-from viewer.web.launch.fork_links import editable_parts_of
 from viewer.web.launch.fork_page import ForkPage, fork_page
 from viewer.web.launch.new_run_page import NewRunPage, chosen_for, new_run_page
 from viewer.web.launch.page import LaunchPage, Preview, Started, Submission
+from viewer.web.launch.prefilled import editable_parts_of
 from viewer.web.launch.publish_page import publish_page
 from viewer.web.launch.sweep_page import SweepPage, sweep_page
 

@@ -3,19 +3,22 @@
 from typing import Any
 from uuid import UUID
 
+from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
 from django.db.models import Case, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
+from django.urls import reverse, reverse_lazy
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from viewer.engines import all_engines, engine_of
 from viewer.formats import count_text
 from viewer.host_requests import (
+    MAX_PRUNE_LATEST,
     ChangePath,
     CompletePath,
     FindStores,
@@ -35,18 +38,83 @@ from viewer.host_requests import (
     ask,
 )
 from viewer.messages.translation import translate
-from viewer.models import Location, Problem, Right
+from viewer.models import Host, Location, Problem, Right
 from viewer.presentation.deletions import deleted_texts
 from viewer.presentation.hosts import hosts_if_several, refusals_at
 from viewer.presentation.jobs.status import workers_of
 from viewer.presentation.location_list import location_list
 from viewer.presentation.run_list import run_list
 from viewer.records.audit import Action, Audited, record
-from viewer.records.hosts import PoolRefused, change_pool, chosen_host
+from viewer.records.hosts import PoolRefused, allowed_folders, change_pool, chosen_host
 from viewer.records.locations import deletes_threads, has_threads, is_indexed, keeps_files, removal_blocker
 from viewer.records.permissions import require_project, requires
-from viewer.web.forms.locations import LocationForm, RulesForm, allowed_folders
+from viewer.stores.addresses import is_uri
+from viewer.validation import MAX_DAYS
+from viewer.web.fields import WholeNumberField
 from viewer.web.login_links import number_in
+
+# The form of a location: its path.
+
+
+class LocationForm(forms.Form):
+    """The import checks whether the path may be opened and what is there."""
+
+    path = forms.CharField(
+        label=gettext_lazy("Folder or SQLite file"),
+        max_length=1000,
+        widget=forms.TextInput(
+            attrs={
+                "class": "input input-mono",
+                "placeholder": "/path/to/newsroom/.checkpoints",
+                "autocomplete": "off",
+                "spellcheck": "false",
+                "list": "paths",
+                "hx-get": reverse_lazy("location-paths"),
+                "hx-trigger": "focus once, input changed delay:100ms",
+                "hx-target": "#paths",
+                "hx-swap": "innerHTML",
+                "hx-sync": "this:replace",
+            }
+        ),
+    )
+
+    def offer_paths(self, host: Host | None) -> None:
+        """Complete what is typed with the paths of this host."""
+        if host is not None:
+            self.fields["path"].widget.attrs["hx-get"] = reverse("location-paths", query={"host": host.pk})
+
+    def clean_path(self) -> str:
+        """The path. A connection URI may hold a password, and is not shown again."""
+        path = str(self.cleaned_data["path"])
+        if is_uri(path):
+            self.data = {**self.data, "path": ""}
+        is_path = ":" not in path.partition("/")[0] and path not in settings.POSTGRESQL_LOCATIONS
+        if is_path and not path.startswith(("/", "~")):
+            # It would be relative to the folder in which the server was started.
+            raise forms.ValidationError(gettext_lazy("Enter an absolute path."))
+        return path
+
+
+# The form of the rules by which a location is pruned.
+
+
+class RulesForm(forms.Form):
+    """Age, number, branch or thread, of which empty fields are no rules; and whether copies are deleted."""
+
+    days = WholeNumberField(0, MAX_DAYS, label=gettext_lazy("Older than, in days"))
+    latest = WholeNumberField(1, MAX_PRUNE_LATEST, label=gettext_lazy("Keep the newest of each branch"))
+    branch = forms.CharField(label=gettext_lazy("Only this branch"), required=False, max_length=300)
+    thread = forms.CharField(
+        label=gettext_lazy("Only this thread"), required=False, max_length=300, strip=False
+    )
+    whole_threads = forms.BooleanField(label=gettext_lazy("Delete whole threads"), required=False)
+    copies = forms.BooleanField(label=gettext_lazy("Delete the stored copies too"), required=False)
+
+    def __init__(self, data: Any, *, of_threads: bool) -> None:
+        super().__init__(data)
+        for name in ("branch",) if of_threads else ("thread", "whole_threads"):
+            del self.fields[name]
+
 
 # Locations: the list, one location, adding, refreshing and removing.
 

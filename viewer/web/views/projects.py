@@ -1,8 +1,10 @@
 """The page on which the project of a location is proposed, changed and confirmed."""
 
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django import forms
 from django.contrib import messages
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
@@ -10,13 +12,15 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
 from viewer.data_folder.locks import exclusive_transaction
-from viewer.engines import engine_of
+from viewer.engines import all_engines, engine_of
 from viewer.engines.entry_points import EntryPoint
 from viewer.host_requests import (
     CheckImports,
+    CheckProjectPaths,
     FindEntryPoints,
     HideProjectSecrets,
     HostRefusal,
@@ -32,9 +36,79 @@ from viewer.models.roles import unrestricted
 from viewer.records.annotations import has_changed, mark_of
 from viewer.records.audit import Action, Audited, record
 from viewer.records.permissions import require_project, requires
-from viewer.web.forms.locations import ProjectForm, initial_of
-from viewer.web.forms.options import DailyLimitsForm
+from viewer.web.launch.options import DailyLimitsForm
 from viewer.web.views.server import limits_of_project
+
+MAX_ENTRY_POINTS = 50
+
+
+class ProjectForm(forms.Form):
+    """``cleaned_data`` has the arguments of ``Project.change``. The location's host checks the paths.
+
+    The project may run several engines; the texts are those of the location's ``engine``.
+    """
+
+    folder = forms.CharField(max_length=1000, label=gettext_lazy("Folder"))
+    interpreter = forms.CharField(max_length=1000, label=gettext_lazy("Python"))
+    environment_file = forms.CharField(
+        max_length=1000, required=False, label=gettext_lazy("Environment file")
+    )
+    entry_points = forms.MultipleChoiceField(
+        required=False, label=gettext_lazy("Entry points"), widget=forms.CheckboxSelectMultiple
+    )
+    other_entry_points = forms.CharField(
+        required=False, max_length=5000, label=gettext_lazy("Other entry points"), widget=forms.Textarea
+    )
+
+    def __init__(
+        self, location: Location, found: list[str], data: Any = None, initial: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(data, initial=initial)
+        self.engine, self.host = engine_of(location), location.host_id
+        choices = [(name, name) for name in found]
+        self.fields["entry_points"].choices = choices  # type: ignore[attr-defined]
+
+    def clean_other_entry_points(self) -> list[str]:
+        names = [
+            line.strip() for line in self.cleaned_data["other_entry_points"].splitlines() if line.strip()
+        ]
+        for name in names:
+            if not any(engine.is_entry_point(name) for engine in all_engines()):
+                message = _("%(name)s is not an entry point: write %(form)s, one per line.")
+                form = _(self.engine.entry_point_labels.form)
+                raise forms.ValidationError(message % {"name": name, "form": form})
+        return names
+
+    def clean(self) -> dict[str, Any]:
+        """Merge both fields of entry points into one list without duplicates, and check the paths."""
+        typed = [self.cleaned_data.get(name, "") for name in ("folder", "interpreter", "environment_file")]
+        paths = ask(CheckProjectPaths(*typed), host=self.host)
+        values = {
+            **self.cleaned_data,
+            "folder": paths.folder,
+            "interpreter": paths.interpreter,
+            "environment_file": paths.environment_file,
+        }
+        for field, message in paths.errors.items():
+            self.add_error(field, translate(message))
+        names = list(dict.fromkeys([*values.get("entry_points", []), *values.pop("other_entry_points", [])]))
+        if len(names) > MAX_ENTRY_POINTS:
+            self.add_error(
+                "other_entry_points",
+                _("Too many entry points: %(most)d at most.") % {"most": MAX_ENTRY_POINTS},
+            )
+        return {**values, "entry_points": names}
+
+
+def initial_of(project: Project, found: list[str]) -> dict[str, Any]:
+    """The form's initial values for a project; entry points found in its source become boxes."""
+    return {
+        "folder": project.folder,
+        "interpreter": project.interpreter,
+        "environment_file": project.environment_file,
+        "entry_points": [name for name in project.entry_points if name in found],
+        "other_entry_points": "\n".join(name for name in project.entry_points if name not in found),
+    }
 
 
 @requires(Right.PROJECTS)

@@ -32,7 +32,7 @@ from viewer.records.drafts import drafts_of
 from viewer.records.hosts import chosen_host, drain, remove_unused
 from viewer.records.limits import limits_in, midnight, usage_of
 from viewer.records.permissions import requires
-from viewer.web.forms.options import DailyLimitsForm, limit_texts
+from viewer.web.launch.options import DailyLimitsForm, limit_texts
 from viewer.web.live.feeds import home_state
 from viewer.web.metrics import registry
 from viewer.web.views.locations import adding_context

@@ -1,1 +1,0 @@
-"""Forms: they validate what a person typed and give plain data. They start nothing."""
