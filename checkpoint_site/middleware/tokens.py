@@ -11,7 +11,7 @@ from django.utils.translation import activate
 
 from checkpoint_site.middleware.throttle import address_key, throttle
 from viewer.models.roles import access_of, unrestricted
-from viewer.records.tokens import token_for
+from viewer.records.tokens import record_use, token_for
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 API = "/api/"
@@ -45,6 +45,7 @@ class TokenUser:
             user = token.limited_user if token else AnonymousUser()
         # A person without a role has nothing that a token could be for.
         if token and access_of(user).highest:
+            record_use(token)
             request.user, request.token = user, token.pk  # type: ignore[attr-defined]
             return None
         request.user = AnonymousUser()

@@ -25,6 +25,7 @@ TESTS = (
     "quotas",
     "quotas_postgresql",
     "request_headers",
+    "api_tokens",
     "routes_by_roles",
     "sockets_by_roles",
     "script_injection.pages",

@@ -169,20 +169,17 @@ def staged(folder: Path) -> Stage:
 
 
 def large_keys() -> int:
-    """Let the rows that are created next have keys that no other row has. Return the first."""
+    """Let the rows that are created next have keys that no other row has. Return the first. Needs SQLite."""
     from django.db import connection
 
     first = 700_000
     with connection.cursor() as cursor:
         for model in models_of_rows():
-            table, column = model._meta.db_table, model._meta.pk.column
+            table = model._meta.db_table
             if model._meta.pk.get_internal_type() not in {"AutoField", "BigAutoField"}:
                 continue
-            if connection.vendor == "postgresql":
-                cursor.execute("SELECT setval(pg_get_serial_sequence(%s, %s), %s)", [table, column, first])
-            elif not cursor.execute(
-                "UPDATE sqlite_sequence SET seq = %s WHERE name = %s", [first, table]
-            ).rowcount:
+            known = cursor.execute("UPDATE sqlite_sequence SET seq = %s WHERE name = %s", [first, table])
+            if not known.rowcount:
                 cursor.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (%s, %s)", [table, first])
     return first
 

@@ -77,7 +77,7 @@ def revoke_token(token: ApiToken) -> bool:
 
 
 def token_for(text: str) -> ApiToken | None:
-    """Return the token with this text, and store that it was used; None if there is none that works.
+    """Return the token with this text; None if there is none that works.
 
     The lookup compares hashes, so its duration says nothing about other tokens.
     """
@@ -85,10 +85,12 @@ def token_for(text: str) -> ApiToken | None:
         return None
     with unrestricted():
         token = ApiToken.objects.select_related("user").filter(token_hash=hash_of(text)).first()
-        if token is None or not token.works:
-            return None
-        now = timezone.now()
+    return token if token and token.works else None
+
+
+def record_use(token: ApiToken) -> None:
+    """Store that a token was used."""
+    now = timezone.now()
+    if token.last_used_at is None or token.last_used_at < now - USED_EVERY:
         unused = Q(last_used_at=None) | Q(last_used_at__lt=now - USED_EVERY)
-        if token.last_used_at is None or token.last_used_at < now - USED_EVERY:
-            ApiToken.objects.filter(unused, pk=token.pk).update(last_used_at=now)
-    return token
+        ApiToken.objects.filter(unused, pk=token.pk).update(last_used_at=now)
