@@ -26,6 +26,8 @@ TESTS = (
     "quotas_postgresql",
     "request_headers",
     "api_tokens",
+    "invitations",
+    "webhooks",
     "routes_by_roles",
     "sockets_by_roles",
     "script_injection.pages",

@@ -23,6 +23,7 @@ from quality.tables import print_heading, print_row
 from quality.temporary_data_folder import temporary_data_folder
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import User
     from django.test import Client
 
     from viewer.models import ApiToken, Checkpoint, Location

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import Q
+from django.db.models import Model, Q
 from django.urls import reverse
 from django.utils import timezone
 
@@ -32,6 +32,13 @@ KEPT = timedelta(days=30)
 # Messages that are begun at once for one target.
 BATCH = 100
 
+# What the key of a message names, and the right on it that the person needs.
+SUBJECTS: dict[str, tuple[type[Model], Right]] = {
+    "question": (Question, Right.ANSWER),
+    "job": (Job, Right.VIEW),
+    "comment": (Comment, Right.VIEW),
+}
+
 
 def collect() -> None:
     """Store the messages that are due and not stored yet, each once for each target."""
@@ -43,6 +50,14 @@ def collect() -> None:
         # Another worker may have stored them meanwhile.
         Notification.objects.bulk_create(found[:BATCH], ignore_conflicts=True)
     Notification.objects.filter(created_at__lt=timezone.now() - KEPT).delete()
+
+
+def may_be_sent(message: Notification) -> bool:
+    """Whether the person may see now what a stored message is about. They may have lost the right since."""
+    kind, _blank, key = message.key.partition(" ")
+    model, right = SUBJECTS[kind]
+    rows = visible_rows(model, access_of(message.target.user), right.level)
+    return bool(rows.filter(pk=key).exists())
 
 
 # What has happened since a time and the person may see now, each with its run.

@@ -15,7 +15,7 @@ from viewer.data_folder.changes import in_background
 from viewer.host.notifying.webhooks import NotDelivered, deliver
 from viewer.models import Notification, NotificationTarget
 from viewer.models.annotations import chosen_language
-from viewer.records.notifications import collect
+from viewer.records.notifications import collect, may_be_sent
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +54,9 @@ def send(message: Notification) -> None:
     link = settings.ALLOWED_ORIGINS[0] + message.path
     if not target.user.is_active:
         message.record_failure("the account is deactivated", is_final=True)
+        return
+    if not may_be_sent(message):
+        message.record_failure("may no longer be seen", is_final=True)
         return
     try:
         if target.kind == NotificationTarget.Kind.WEBHOOK:
