@@ -37,6 +37,7 @@ from viewer.validation import (
     MAX_DIGITS,
     MAX_NAME,
     MAX_PATH,
+    TEXT,
     InvalidInput,
     OptionType,
     content_of,
@@ -73,6 +74,8 @@ PROGRAM = OptionType("program", lambda text: str(program(text)))
 ADDRESS = OptionType("database", lambda text: one_line_text(text, 10_000))
 READ_FILE, NEW_FILE = OptionType("file", named_path), OptionType("new file", named_path)
 NUMBER_FROM_ONE = number_option(1, 10**9)
+# A text, or - for that of standard input.
+TYPED_TEXT = OptionType("text", TEXT.parse)
 
 
 def read_text(text: str) -> str:
@@ -89,11 +92,12 @@ def read_text(text: str) -> str:
         ) from None
 
 
-def read_stdin() -> str:
-    """The text of standard input. Raises CommandError for one that is too long or not UTF-8."""
+def typed_text(text: str) -> str:
+    """The text, or at a terminal for - that of standard input. Raises CommandError if it cannot be read."""
+    if text != "-" or not is_at_terminal():
+        return text
     try:
-        text = sys.stdin.read(MAX_CHARACTERS + 1)
-        return text_value(text, MAX_CHARACTERS)
+        return text_value(sys.stdin.read(MAX_CHARACTERS + 1), MAX_CHARACTERS)
     except InvalidInput as error:
         raise CommandError(str(error.of(_("The standard input")))) from None
     except UnicodeDecodeError as error:

@@ -8,12 +8,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread, current_thread, main_thread
 from urllib.parse import unquote
+from uuid import UUID
 
+from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from viewer.cli.edits import CHECKPOINT
+from viewer.cli.output import warn
 from viewer.cli.projects import project_for
 from viewer.formats import count_text
 from viewer.host_requests import (
@@ -28,28 +31,49 @@ from viewer.host_requests import (
 )
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Collection, Host, Location, Run
+from viewer.records.audit import is_at_terminal
 from viewer.records.hosts import is_here
-from viewer.records.locations import NotLocal, is_indexed, path_of
+from viewer.records.locations import NotLocal, is_indexed, location_named, path_of
 from viewer.stores.addresses import shown_path
-from viewer.validation import one_line
+from viewer.validation import one_line, shortened
 
+# Digits of the key of a row.
+MAX_KEY_DIGITS = 18
 # Seconds between two reports of an import.
 REPORT_SECONDS = 2.0
 
 
 def imported_location(path: str | Path) -> Location:
-    """The location at a path, after an import. Raises CommandError if it cannot be read."""
-    location, summary = imported(path)
+    """The location at a path, after an import. Raises CommandError if it cannot be read.
+
+    Only a person at a terminal adds one by that.
+    """
+    if is_at_terminal():
+        location, summary = imported(path)
+    else:
+        location = known_location(str(path))
+        summary = ask(ImportLocation(location.pk))
+        location.refresh_from_db()
     if is_indexed(location) and not summary.read_error:
         # The first import lists only the newest runs.
         summary = ask(ImportLocation(location.pk))
     if summary.read_error:
         # What was imported before is still shown. The JSON document has no field for the error.
         text = _("%(location)s is shown as last imported. Error: %(reason)s")
-        warning = text % {"location": location.path, "reason": translate(summary.read_error)}
-        sys.stderr.write(one_line(warning) + "\n")
+        warn(text % {"location": location.path, "reason": translate(summary.read_error)})
     location.refresh_from_db()
     return location
+
+
+def known_location(text: str) -> Location:
+    """The location with this key or path, or HOST:PATH, that a program sees. Raises CommandError."""
+    with suppress(ValueError):
+        if found := Location.objects.filter(uid=UUID(text)).first():
+            return found
+    try:
+        return location_named(text)
+    except ValidationError as error:
+        raise CommandError(" ".join(error.messages)) from None
 
 
 def imported(path: str | Path, *, permits_code: bool = False) -> tuple[Location, ImportResult]:
@@ -165,6 +189,8 @@ def checkpoint_at(target: str | Checkpoint) -> Checkpoint:
     if isinstance(target, Checkpoint):
         return target
     path, identifier = split_target(target)
+    if not is_at_terminal():
+        return _by_key(target) if target.isascii() and target.isdigit() else _by_program(path, identifier)
     if path and identifier and not Path(target).is_file():
         return _by_id(imported_location(path), identifier)
     file = typed_path(target).absolute()
@@ -182,13 +208,18 @@ def split_target(target: str) -> tuple[str, str]:
     """
     marks = [position for position, character in enumerate(target) if character == "#"]
     for position in reversed(marks):
-        if _may_be_location(target[:position]):
+        if may_be_location(target[:position]):
             return target[:position], target[position + 1 :]
     path, _mark, rest = target.rpartition("#")
     return path, rest if path else ""
 
 
-def _may_be_location(path: str) -> bool:
+def may_be_location(path: str) -> bool:
+    """Whether a location is known at this path, or at a terminal, whether something is there."""
+    if not is_at_terminal():
+        with suppress(CommandError):
+            return bool(known_location(path))
+        return False
     name, _colon, rest = path.partition(":")
     on_host = Location.objects.filter(host__name=name, path=rest)
     if on_host.exists() or Location.objects.here().filter(path=path).exists():
@@ -215,7 +246,7 @@ def opened_run(location: Location, key: str) -> Run:
         raise CommandError(_("%(location)s has no run %(id)s.") % {"location": location.path, "id": key})
     summary = ask(ImportRun(run.pk))
     if summary.read_error:
-        sys.stderr.write(one_line(translate(summary.read_error)) + "\n")
+        warn(translate(summary.read_error))
     run.refresh_from_db()
     return run
 
@@ -231,6 +262,21 @@ def existing_collection(name: str) -> Collection:
 def with_called_runs(run: Run) -> list[Run]:
     """A run, followed by the runs that it called, directly or not."""
     return [run, *(inner for called in run.called_runs.order_by("pk") for inner in with_called_runs(called))]
+
+
+def _by_key(text: str) -> Checkpoint:
+    """The checkpoint with this key that a program sees. Raises CommandError."""
+    rows = Checkpoint.objects.select_related("location__project", "run", "stored_copy")
+    found = rows.filter(pk=int(text)).first() if len(text) <= MAX_KEY_DIGITS else None
+    if found is None:
+        raise CommandError(_("There is no checkpoint %s.") % shortened(text))
+    return found
+
+
+def _by_program(path: str, identifier: str) -> Checkpoint:
+    if not (path and identifier):
+        raise CommandError(_("Name a checkpoint as LOCATION#ID, or by its key."))
+    return _by_id(imported_location(path), identifier)
 
 
 def _by_id(location: Location, identifier: str) -> Checkpoint:

@@ -1,10 +1,14 @@
 """The output of a subcommand of ``manage.py checkpoints``, and how it is printed."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils.functional import Promise
@@ -12,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from viewer.validation import UNSAFE, one_line
 
-__all__ = ["Output", "Subcommand", "as_json", "lines_of", "one_line", "plain"]
+__all__ = ["Outcome", "Output", "Subcommand", "as_json", "lines_of", "one_line", "plain"]
 
 
 def plain(text: str) -> str:
@@ -62,19 +66,57 @@ def write_new_file(name: str, text: str) -> Path:
     return path
 
 
+# The warnings of a command that nobody waits for at a terminal of this machine.
+_collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
+
+
+def warn(text: str) -> None:
+    """Print a warning on stderr, or add it to what ``collected_warnings`` yields."""
+    if (found := _collected.get()) is None:
+        sys.stderr.write(one_line(text) + "\n")
+    else:
+        found.append(one_line(text))
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Yield a list that gets the warnings of the block."""
+    found: list[str] = []
+    former = _collected.set(found)
+    try:
+        yield found
+    finally:
+        _collected.reset(former)
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """``document`` is what ``--json`` prints, ``lines`` what a person reads, ``status`` the exit status.
 
     Each line is printed as one line, whatever file, branch or unit names it holds. ``file`` is the text of a
-    file, printed instead of the lines. Lines and lists of the document may be iterators, which are printed as
-    they yield; only one of the two is consumed.
+    file, printed instead of the lines, and ``file_name`` a name for it. Lines and lists of the document may be
+    iterators, which are printed as they yield; only one of the two is consumed.
     """
 
     document: Mapping[str, Any]
     lines: Iterable[str]
     status: int = 0
     file: str = ""
+    file_name: str = ""
+
+
+def written(document: Mapping[str, Any], name: str, text: str) -> Output:
+    """Write a new file, and return its path with the document. Raises CommandError."""
+    path = write_new_file(name, text)
+    return Output({**document, "file": str(path.absolute())}, [_("Wrote %(path)s.") % {"path": path}])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The present output of what a command has started, and the keys of its jobs to wait for."""
+
+    output: Output
+    unfinished: Sequence[UUID]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +124,12 @@ class Subcommand:
     """A subcommand. ``handle`` returns its output, writes nothing to stdout, and raises CommandError.
 
     ``add_arguments`` adds its arguments without ``--json``. The data folder is prepared before unless
-    ``makes_ready`` is false.
+    ``makes_ready`` is false. If it starts jobs, ``outcome`` returns the present output of what was started
+    with a key, as ``--wait`` shows it if that is true, and the jobs that have not ended; None if nothing was.
     """
 
     help: Promise
     add_arguments: Callable[[CommandParser], None]
     handle: Callable[[Mapping[str, Any]], Output]
     makes_ready: bool = True
+    outcome: Callable[[UUID, bool], Outcome | None] | None = None

@@ -40,7 +40,7 @@ def run_here(job: Job, leaves: Callable[[], bool] = never) -> None:
     space for it. Ctrl-C cancels the job. The KeyboardInterrupt is raised once the job has ended.
     """
     interrupted: KeyboardInterrupt | None = None
-    while not (job.has_ended or job.is_missed or _is_held(job) or (leaves() and is_asking(job))):
+    while not (_has_stopped(job) or (leaves() and is_asking(job))):
         try:
             if is_here(job.runs_on.pk) and not ask(ReadWorkers()).is_up:
                 if job.status == Job.Status.QUEUED and (fault := folder_fault()):
@@ -56,6 +56,15 @@ def run_here(job: Job, leaves: Callable[[], bool] = never) -> None:
             request_cancel(job)
     if interrupted:
         raise interrupted
+
+
+def is_over(job: Job) -> bool:
+    """Whether a command need not wait for it: it has ended, it asks, or it will not start."""
+    return _has_stopped(job) or is_asking(job)
+
+
+def _has_stopped(job: Job) -> bool:
+    return job.has_ended or job.is_missed or _is_held(job)
 
 
 def is_asking(job: Job) -> bool:

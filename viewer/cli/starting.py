@@ -1,9 +1,10 @@
 """Starts a fork or resume from the terminal, and reports its outcome or why it was refused."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC
 from typing import Any, TypeVar
+from uuid import UUID
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils.functional import Promise
@@ -19,12 +20,19 @@ from viewer.cli.options import (
     request_values,
     tools_of,
 )
-from viewer.cli.output import Output, lines_of
+from viewer.cli.output import Outcome, Output, lines_of
 from viewer.cli.projects import add_project_arguments, project_for, source_of
 from viewer.cli.rows import checkpoint_document
-from viewer.cli.running import pending_document, questions_asked, run_here, waiting_lines, waiting_questions
+from viewer.cli.running import (
+    is_over,
+    pending_document,
+    questions_asked,
+    run_here,
+    waiting_lines,
+    waiting_questions,
+)
 from viewer.engines import engine_of
-from viewer.engines.plan import Step, plain_steps
+from viewer.engines.plan import Step, plain_steps, steps_in
 from viewer.engines.protocol import Contents, kind_of
 from viewer.launching.calls import tool_document, tool_lines, tool_views
 from viewer.launching.labels import loss_label, step_text
@@ -225,6 +233,17 @@ def outcome_of(job: Job, steps: Sequence[Step], waits: bool) -> Output:
     if waits:
         _wait(job)
     return _answer(job, steps, waiting_questions(job) if waits else [])
+
+
+def job_outcome(
+    key: UUID, waits: bool, more: Callable[[Job, Output], Output] = lambda _job, output: output
+) -> Outcome | None:
+    """The present outcome of the job that was started with a key, and whether it goes on; None for none."""
+    job = Job.objects.select_related("location", "run", "requested_by").filter(idempotency_key=key).first()
+    if job is None:
+        return None
+    output = _answer(job, steps_in(job.plan), waiting_questions(job) if waits else [])
+    return Outcome(more(job, output), [] if is_over(job) else [job.pk])
 
 
 def _wait(job: Job) -> None:

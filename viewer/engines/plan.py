@@ -98,6 +98,21 @@ def plain_steps(steps: Iterable[Step]) -> list[dict[str, Any]]:
     return [{**asdict(step), "stale": list(step.stale)} for step in steps]
 
 
+def steps_in(plan: Iterable[Mapping[str, Any]]) -> list[Step]:
+    """The steps of a job's row."""
+    return [
+        Step(
+            **{
+                **step,
+                "action": Action(step["action"]),
+                "reason": Reason(step["reason"]),
+                "stale": tuple(step["stale"]),
+            }
+        )
+        for step in plan
+    ]
+
+
 class EditRefused(UserFacingError):
     """The engine cannot apply an edit. The message names the edit and says what to do."""
 

@@ -9,9 +9,9 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.edits import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, read_stdin
+from viewer.cli.edits import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, TYPED_TEXT, typed_text
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
-from viewer.cli.output import Output, Subcommand, lines_of, one_line, write_new_file
+from viewer.cli.output import Output, Subcommand, lines_of, one_line, written
 from viewer.engines.reproduction import NotReproducible
 from viewer.messages.translation import translate
 from viewer.models import Annotation, Run, ShareLink
@@ -20,9 +20,9 @@ from viewer.presentation.export import ALL_FORMATS, OTLP, file_name
 from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, revoke_link, subject_of
 from viewer.presentation.shared_objects import Shared, Subject, find_shared
 from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
-from viewer.records.audit import Action, Audited, is_at_terminal, present_actor, record
+from viewer.records.audit import Action, Audited, present_actor, record
 from viewer.records.permissions import can_share
-from viewer.validation import COLLECTOR, OPTIONAL_NAME, TEXT, shortened
+from viewer.validation import COLLECTOR, OPTIONAL_NAME, shortened
 from viewer.web.login_links import owner
 
 # ``manage.py checkpoints note``: shows and changes names, stars, labels and notes.
@@ -34,7 +34,9 @@ def _add_note_arguments(parser: CommandParser) -> None:
     about.add_argument("--branch", action="store_true", help=_("Annotate the branch of the checkpoint."))
     about.add_argument("--run", action="store_true", help=_("Annotate the run of the checkpoint."))
     parser.add_argument("--name", type=OPTIONAL_NAME, help=_("The name. Empty removes it."))
-    parser.add_argument("--note", type=TEXT, help=_("The note in Markdown. Empty removes it; - reads stdin."))
+    parser.add_argument(
+        "--note", type=TYPED_TEXT, help=_("The note in Markdown. Empty removes it; - reads stdin.")
+    )
     parser.add_argument(
         "--labels",
         type=OPTIONAL_NAME,
@@ -54,7 +56,7 @@ def _handle_note(options: Mapping[str, Any]) -> Output:
         "name": options["name"],
         "is_starred": options["star"],
         "labels": None if labels is None else [labels],
-        "note": read_stdin() if note == "-" and is_at_terminal() else note,
+        "note": None if note is None else typed_text(note),
     }
     has_changes = any(value is not None for value in changes.values())
     found = annotate(subject, present_actor().user, **changes) if has_changes else annotation_of(subject)
@@ -256,10 +258,10 @@ def _handle_export(options: Mapping[str, Any]) -> Output:
         text = wanted.write(run)
     except NotReproducible as error:
         raise CommandError(translate(error)) from None
+    name = file_name(run, wanted)
     if options["output"] == "-":
-        return Output({**document, "text": text}, [], file=text)
-    path = write_new_file(options["output"] or file_name(run, wanted), text)
-    return Output({**document, "file": str(path.absolute())}, [_("Wrote %(path)s.") % {"path": path}])
+        return Output({**document, "text": text}, [], file=text, file_name=name)
+    return written(document, options["output"] or name, text)
 
 
 def _sent(run: Run, options: Mapping[str, Any], document: Mapping[str, Any]) -> Output:

@@ -3,19 +3,20 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
+from uuid import UUID
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from viewer.cli.commands.sweeps import mean_lines, wait_for
+from viewer.cli.commands.sweeps import group_outcome, mean_lines, wait_for
 from viewer.cli.edits import CHECKPOINT, message_edits, parsed, read_text
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at, existing_collection
 from viewer.cli.options import add_options, launch_options_of, sender_of
-from viewer.cli.output import Output, Subcommand
+from viewer.cli.output import Outcome, Output, Subcommand
 from viewer.cli.projects import UNNAMED, add_project_arguments, project_for, source_of
-from viewer.cli.starting import add_wait_argument, contents_to_run, is_well, outcome_of, refusal
+from viewer.cli.starting import add_wait_argument, contents_to_run, is_well, job_outcome, outcome_of, refusal
 from viewer.engines.recorded_calls import CallMessage, RecordedCall, call_document, message_document
 from viewer.formats import count_text, duration, money
 from viewer.host_requests import NotReadable
@@ -34,11 +35,13 @@ from viewer.launching.replay import (
     call_messages,
     call_parameters,
     call_tools,
+    calls_sentence,
     edited_call_messages,
     preview_replay,
     replay,
 )
 from viewer.launching.replay_calls import (
+    CallMember,
     CallsReplayPreview,
     CallsReplayRequest,
     calls_of_branch,
@@ -49,7 +52,7 @@ from viewer.launching.replay_calls import (
 from viewer.launching.requests import ReplayRequest
 from viewer.launching.values import parse_json
 from viewer.messages.translation import translate
-from viewer.models import Checkpoint
+from viewer.models import Checkpoint, Job, Sweep
 from viewer.presentation.calls import CallView, call_views, recorded_calls_of
 from viewer.presentation.comparison_sides import score_of
 from viewer.presentation.jobs.status import status_label
@@ -231,11 +234,24 @@ def _handle_replay(options: Mapping[str, Any]) -> Output:
     except LaunchRefused as refused:
         found = refusal(checkpoint.recorded_branch, [], refused)
         return Output({**found.document, "calls": preview.calls, "answers": []}, found.lines, found.status)
-    found = outcome_of(job, [], options["wait"])
+    return _with_answers(job, outcome_of(job, [], options["wait"]), lines)
+
+
+def _with_answers(job: Job, found: Output, lines: Sequence[str]) -> Output:
     answers = list(new_answers(job))
-    document = {**found.document, "calls": preview.calls, "answers": list(map(_answer_document, answers))}
+    document = {
+        **found.document,
+        "calls": _calls_of(job),
+        "answers": list(map(_answer_document, answers)),
+    }
     shown = [line for answer in answers for line in _answer_lines(answer)]
     return Output(document, [*lines, *found.lines, *shown], found.status)
+
+
+def _calls_of(job: Job) -> int:
+    """The number of model calls that a replay makes."""
+    replayed = job.request["replay"]
+    return len(replayed["models"]) * int(replayed["times"])
 
 
 def _handle_all(checkpoint: Checkpoint, options: Mapping[str, Any]) -> Output:
@@ -263,6 +279,7 @@ def _replayed_calls(calls: Mapping[str, Any], options: Mapping[str, Any]) -> Out
     """The jobs of these calls, and their answers if they were waited for. Raises CommandError."""
     request = CallsReplayRequest(
         **calls,
+        **sender_of(options),
         options=launch_options_of(options),
         replay_models=_models(options),
         times=options["times"] or 1,
@@ -278,26 +295,49 @@ def _replayed_calls(calls: Mapping[str, Any], options: Mapping[str, Any]) -> Out
                 (view,) = call_views([member.request.call], member.request.checkpoint)
                 lines.append(f"{member.chosen.label}: {_facts(view)}")
         lines += [*_refused_lines(preview), *messages_of(checks), _("Nothing has been started.")]
-        return Output(_all_document(preview, [], " ".join(messages_of(checks))), lines, int(bool(checks)))
+        return Output(_preview_document(preview, " ".join(messages_of(checks))), lines, int(bool(checks)))
     try:
         started = replay_calls(preview)
     except LaunchRefused as refused:
         refused_lines = [*lines, *_refused_lines(preview), *messages_of(refused.refusals)]
-        return Output(_all_document(preview, [], str(refused)), refused_lines, 1)
-    jobs = list(started.branches)
+        return Output(_preview_document(preview, str(refused)), refused_lines, 1)
     if options["wait"]:
-        wait_for(jobs)
-    lines += _refused_lines(preview)
-    compared = runs_of(started)
-    for one in in_order(compared, "difference") if request.score else compared:
+        wait_for(list(started.branches))
+    found = _replayed(started, list(map(_planned_document, preview.refused)))
+    return Output(
+        {**found.document, "left_out": request.left_out},
+        [*lines, *_refused_lines(preview), *found.lines],
+        found.status,
+    )
+
+
+def _replayed(started: Sweep, refused: Sequence[Mapping[str, Any]] = ()) -> Output:
+    """The present outcome of the replays of several calls, with the documents of ``refused`` ones."""
+    lines, compared = list[str](), runs_of(started)
+    for one in in_order(compared, "difference") if started.score else compared:
         lines += ["", f"{status_label(one.job)}: {one.job.variation} ({one.job.pk})"]
         lines += [f"! {translate(one.job.error)}"] if one.job.error else []
         lines += [line for answer in new_answers(one.job) for line in _answer_lines(answer)]
-        lines += [f"  {one.pair_text}"] if request.score else []
+        lines += [f"  {one.pair_text}"] if started.score else []
     mean = mean_difference_of(compared)
-    is_good = not preview.refused and all(map(is_well, jobs))
-    document = _all_document(preview, compared) | {"mean_difference": asdict(mean) if mean else None}
+    is_good = not refused and all(is_well(one.job) for one in compared)
+    document = _replays_document([*map(_replay_document, compared), *refused]) | {
+        "group": str(started.pk),
+        "calls": sum(_calls_of(one.job) for one in compared),
+        "models": compared[0].job.request["replay"]["models"] if compared else [],
+        "limits": started.limits,
+        "mean_difference": asdict(mean) if mean else None,
+    }
     return Output(document, [*lines, *mean_lines(mean)], status=0 if is_good else 1)
+
+
+def _replay_outcome(key: UUID, waits: bool) -> Outcome | None:
+    """The present outcome of the replay that was started with a key, without what was refused."""
+
+    def with_answers(job: Job, found: Output) -> Output:
+        return _with_answers(job, found, [calls_sentence(_calls_of(job))])
+
+    return job_outcome(key, waits, with_answers) or group_outcome(key, _replayed)
 
 
 def _models(options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -313,37 +353,54 @@ def _refused_lines(preview: CallsReplayPreview) -> list[str]:
     return found
 
 
-def _all_document(
-    preview: CallsReplayPreview, branches: Sequence[ComparedBranch], error: str = ""
-) -> dict[str, Any]:
-    started = {(one.job.checkpoint_id, one.job.replayed_call): one for one in branches}
-    entries = []
-    for member in preview.members:
-        checkpoint = member.chosen.checkpoint
-        one = started.get((checkpoint.pk if checkpoint else None, member.chosen.name))
-        job = one.job if one else None
-        status = job.status if job else "refused" if member.refusals else "planned"
-        entries.append(
-            {
-                "call": member.chosen.name,
-                "target": checkpoint.target if checkpoint else None,
-                "job": str(job.pk) if job else None,
-                "status": status,
-                "error": translate(job.error) if job else " ".join(member.messages),
-                "answers": [_answer_document(answer) for answer in new_answers(job)] if job else [],
-                "score": one.score if one else None,
-                "recorded_score": score_of(one.recorded) if one else None,
-            }
-        )
+def _planned_document(member: CallMember) -> dict[str, Any]:
+    checkpoint = member.chosen.checkpoint
     return {
-        "group": str(branches[0].job.sweep_id) if branches else None,
+        "call": member.chosen.name,
+        "target": checkpoint.target if checkpoint else None,
+        "job": None,
+        "status": "refused" if member.refusals else "planned",
+        "error": " ".join(member.messages),
+        "answers": [],
+        "score": None,
+        "recorded_score": None,
+    }
+
+
+def _replay_document(one: ComparedBranch) -> dict[str, Any]:
+    job = one.job
+    return {
+        "call": job.replayed_call,
+        "target": job.checkpoint.target if job.checkpoint else None,
+        "job": str(job.pk),
+        "status": job.status,
+        "error": translate(job.error),
+        "answers": [_answer_document(answer) for answer in new_answers(job)],
+        "score": one.score,
+        "recorded_score": score_of(one.recorded),
+    }
+
+
+def _replays_document(replays: list[Any]) -> dict[str, Any]:
+    return {
+        "group": None,
+        "calls": 0,
+        "models": [],
+        "limits": {},
+        "left_out": 0,
+        "error": "",
+        "replays": replays,
+        "mean_difference": None,
+    }
+
+
+def _preview_document(preview: CallsReplayPreview, error: str) -> dict[str, Any]:
+    return _replays_document(list(map(_planned_document, preview.members))) | {
         "calls": preview.calls,
         "models": list(preview.request.replay_models),
         "limits": dict(preview.request.options.limits),
         "left_out": preview.request.left_out,
         "error": error,
-        "replays": entries,
-        "mean_difference": None,
     }
 
 
@@ -421,4 +478,5 @@ REPLAY = Subcommand(
     gettext_lazy("Make a recorded model call again, edited, with one or more models of the project."),
     _add_replay_arguments,
     _handle_replay,
+    outcome=_replay_outcome,
 )

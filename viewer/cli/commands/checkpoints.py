@@ -1,7 +1,6 @@
 """``forkline list``, ``info`` and ``diff``: runs and checkpoints in the terminal."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -13,6 +12,7 @@ from viewer.cli.finding import (
     add_checkpoint_argument,
     checkpoint_at,
     imported_location,
+    may_be_location,
     opened_run,
     split_target,
     with_called_runs,
@@ -63,7 +63,7 @@ def _add_list_arguments(parser: CommandParser) -> None:
 def _handle_list(options: Mapping[str, Any]) -> Output:
     """Everything at the location, after an import. Raises CommandError."""
     path, thread = split_target(options["location"])
-    is_one_run = bool(thread) and not Path(options["location"]).exists()
+    is_one_run = bool(thread) and not may_be_location(options["location"])
     if is_one_run:
         location = imported_location(path)
         found: Iterable[Run] = with_called_runs(opened_run(location, thread))

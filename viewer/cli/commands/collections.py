@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from viewer.cli.edits import CHECKPOINT, NEW_FILE, NUMBER_FROM_ONE, READ_FILE
 from viewer.cli.finding import checkpoint_at, existing_collection
-from viewer.cli.output import Output, Subcommand, lines_of, write_new_file
+from viewer.cli.output import Output, Subcommand, lines_of, written
 from viewer.messages.translation import translate
 from viewer.models import Collection, CollectionItem
 from viewer.presentation.collections import (
@@ -21,7 +21,7 @@ from viewer.presentation.collections import (
     subject_of,
 )
 from viewer.records import collections
-from viewer.records.audit import Action, Audited, record
+from viewer.records.audit import Action, Audited, is_at_terminal, present_actor, record
 from viewer.records.collections import MAX_BYTES, NotCollected, NotImported
 from viewer.validation import NAME, TEXT, InvalidInput, content_of
 
@@ -115,12 +115,8 @@ def _of_collection(options: Mapping[str, Any]) -> Output:
     if options["add"]:
         return _added(options)
     if options["import_file"]:
-        try:
-            data = content_of(options["import_file"], MAX_BYTES)
-        except InvalidInput as error:
-            raise CommandError(str(error.of("--import"))) from None
-        items = collections.items_in(data)
-        done = collections.import_items(collections.collection_named(options["name"], None), items, None)
+        items, person = collections.items_in(_imported(options["import_file"])), present_actor().user
+        done = collections.import_items(collections.collection_named(options["name"], person), items, person)
         document = {"added": done.added, "present": done.present, "kept_lines": list(done.kept)}
         return Output(document, added_texts(done.added, done.present, done.kept))
     collection = existing_collection(options["name"])
@@ -146,13 +142,24 @@ def _of_collection(options: Mapping[str, Any]) -> Output:
     return _shown(list(collection.items.all()), collection)
 
 
+def _imported(file: str) -> bytes:
+    """The content of a file; a program sends the content itself. Raises CommandError."""
+    if not is_at_terminal():
+        return file.encode()
+    try:
+        return content_of(file, MAX_BYTES)
+    except InvalidInput as error:
+        raise CommandError(str(error.of("--import"))) from None
+
+
 def _added(options: Mapping[str, Any]) -> Output:
     kind = Kind.CALL if options["call"] else Kind.MESSAGE if options["message"] else Kind.CHECKPOINT
     part = options["call"] or options["message"] or ""
     subjects = [subject_of(checkpoint_at(name), kind, part) for name in dict.fromkeys(options["add"])]
-    collection = collections.collection_named(options["name"], None)
+    person = present_actor().user
+    collection = collections.collection_named(options["name"], person)
     texts = options["note"] or "", options["expected"] or ""
-    items = collections.add_items(collection, subjects, None, *texts)
+    items = collections.add_items(collection, subjects, person, *texts)
     document = {"added": [item.pk for item in items], "present": len(subjects) - len(items)}
     return Output(document, added_texts(len(items), len(subjects) - len(items)))
 
@@ -170,8 +177,7 @@ def _exported(collection: Collection, name: str) -> Output:
     text = "".join(collections.lines_of(collection, settings.ALLOWED_ORIGINS[0]))
     if name == "-":
         return Output({"text": text}, [], file=text.removesuffix("\n"))
-    path = write_new_file(name, text)
-    return Output({"file": str(path.absolute())}, [_("Wrote %(path)s.") % {"path": path}])
+    return written({}, name, text)
 
 
 def _shown(items: Sequence[CollectionItem], collection: Collection) -> Output:

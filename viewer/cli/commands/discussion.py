@@ -7,10 +7,11 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import CHECKPOINT, NUMBER_FROM_ONE, read_stdin
+from viewer.cli.edits import CHECKPOINT, NUMBER_FROM_ONE, TYPED_TEXT, typed_text
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at
 from viewer.cli.output import Output, Subcommand, lines_of
 from viewer.models import Checkpoint, Comment
+from viewer.records.audit import present_actor
 from viewer.records.discussion import (
     Discussed,
     NotWritten,
@@ -21,7 +22,6 @@ from viewer.records.discussion import (
     on_comparison,
     write,
 )
-from viewer.validation import TEXT
 
 
 def _add_comments_arguments(parser: CommandParser) -> None:
@@ -37,7 +37,7 @@ def _add_comments_arguments(parser: CommandParser) -> None:
         "--run", action="store_true", help=_("The comments on the run of the checkpoint, and all in it.")
     )
     parser.add_argument(
-        "--add", type=TEXT, metavar="TEXT", help=_("Add this comment in Markdown; - reads stdin.")
+        "--add", type=TYPED_TEXT, metavar="TEXT", help=_("Add this comment in Markdown; - reads stdin.")
     )
     parser.add_argument(
         "--reply-to", type=NUMBER_FROM_ONE, metavar="ID", help=_("Add it to the discussion with this ID.")
@@ -49,9 +49,8 @@ def _handle_comments(options: Mapping[str, Any]) -> Output:
     row = checkpoint_at(options["checkpoint"])
     subject = _subject(row, options)
     if options["add"] is not None:
-        text = read_stdin() if options["add"] == "-" else options["add"]
         try:
-            write(subject, None, text, options["reply_to"])
+            write(subject, present_actor().user, typed_text(options["add"]), options["reply_to"])
         except NotWritten as error:
             raise CommandError(str(error)) from None
         except Comment.DoesNotExist:

@@ -7,7 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from viewer.cli.edits import JOB, NUMBER_FROM_ONE, read_stdin
+from viewer.cli.edits import JOB, NUMBER_FROM_ONE, TYPED_TEXT, typed_text
 from viewer.cli.output import Output, Subcommand
 from viewer.cli.running import question_document, run_here
 from viewer.cli.starting import add_wait_argument, outcome_of
@@ -18,7 +18,6 @@ from viewer.models import Job, Question
 from viewer.presentation.jobs.status import status_label
 from viewer.records import questions
 from viewer.records.audit import present_actor
-from viewer.validation import TEXT
 
 # ``manage.py checkpoints answer``: lists pending questions, or answers one.
 
@@ -33,7 +32,9 @@ def _add_answer_arguments(parser: CommandParser) -> None:
         help=_("The number of the question, if several are pending."),
     )
     add_wait_argument(parser)
-    parser.add_argument("--text", type=TEXT, help=_("The answer. Empty accepts the output; - reads stdin."))
+    parser.add_argument(
+        "--text", type=TYPED_TEXT, help=_("The answer. Empty accepts the output; - reads stdin.")
+    )
 
 
 def _handle_answer(options: Mapping[str, Any]) -> Output:
@@ -52,7 +53,7 @@ def _handle_answer(options: Mapping[str, Any]) -> Output:
         raise CommandError(
             _("Several questions are pending: %(several)s. Name one of them.") % {"several": several}
         )
-    output = given(found[0], read_stdin() if options["text"] == "-" else options["text"])
+    output = given(found[0], typed_text(options["text"]))
     if not options["wait"] or output.status:
         return output
     outcome = outcome_of(found[0].job, [], waits=True)

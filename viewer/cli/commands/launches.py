@@ -15,6 +15,7 @@ from viewer.cli.finding import (
     add_checkpoint_argument,
     checkpoint_at,
     imported_location,
+    known_location,
     location_elsewhere,
     typed_path,
 )
@@ -24,6 +25,7 @@ from viewer.cli.projects import add_project_arguments, named_entry_point, projec
 from viewer.cli.starting import (
     add_run_arguments,
     add_wait_argument,
+    job_outcome,
     next_units_of,
     outcome_of,
     refusal,
@@ -70,6 +72,7 @@ from viewer.messages.message import UserMessage
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Project
 from viewer.presentation.comparison_sides import score_in
+from viewer.records.audit import is_at_terminal
 from viewer.records.runner_requests import FIRST_BRANCH
 from viewer.stores.addresses import SAVER_PREFIX, is_uri, name_in
 from viewer.validation import CODE_NAME
@@ -121,6 +124,7 @@ FORK = Subcommand(
     gettext_lazy("Continue from a checkpoint on a new branch, with your edits."),
     _add_fork_arguments,
     _handle_fork,
+    outcome=job_outcome,
 )
 
 
@@ -138,7 +142,10 @@ def _handle_resume(options: Mapping[str, Any]) -> Output:
 
 
 RESUME = Subcommand(
-    gettext_lazy("Continue from a checkpoint on its own branch."), _add_resume_arguments, _handle_resume
+    gettext_lazy("Continue from a checkpoint on its own branch."),
+    _add_resume_arguments,
+    _handle_resume,
+    outcome=job_outcome,
 )
 
 
@@ -165,11 +172,12 @@ def _handle_run(options: Mapping[str, Any]) -> Output:
         raise CommandError(_("Name a database as postgresql:NAME, after its name in the settings."))
     if named.startswith(SAVER_PREFIX):
         raise CommandError(translate(UserMessage("saver.no_runs")))
-    other = location_elsewhere(named)
+    # Only a person at a terminal of this machine names a new location.
+    other = location_elsewhere(named) if is_at_terminal() else known_location(named)
     path = named if other or name_in(named) else str(typed_path(named).expanduser().absolute())
     known: Location | None
     if other or name_in(named):
-        known = imported_location(named)
+        known = other or imported_location(named)
     else:
         known = (
             Location.objects.here().select_related("project").filter(path=str(Path(path).resolve())).first()
@@ -209,6 +217,8 @@ def _run_engine_for(folder: Path, options: Mapping[str, Any]) -> Engine[Any]:
 def _run_entry_point(engine: Engine[Any], project: Project, options: Mapping[str, Any]) -> tuple[str, str]:
     """The named entry point, else the project's only one, and its kind."""
     named = named_entry_point(engine, Path(project.folder), options, project.host_id)
+    if named and not is_at_terminal() and named not in project.entry_points:
+        raise CommandError(_("The project has no entry point %s.") % named)
     points = [named] if named else project.entry_points
     kinds = ask(ListEntryPointKinds(engine.name, project.folder, points), host=project.host_id)
     # Their kinds are not known while the project's host is away.
@@ -244,6 +254,7 @@ RUN = Subcommand(
     gettext_lazy("Run a project's entry point from its start, and write its checkpoints here."),
     _add_run_arguments,
     _handle_run,
+    outcome=job_outcome,
 )
 
 
@@ -304,6 +315,7 @@ PUBLISH = Subcommand(
     gettext_lazy("Write a draft, which is a fork in Forkline only, to its location."),
     _add_publish_arguments,
     _handle_publish,
+    outcome=job_outcome,
 )
 
 
@@ -326,19 +338,21 @@ def _handle_score(options: Mapping[str, Any]) -> Output:
     checkpoint = checkpoint_at(options["checkpoint"])
     project = project_for(checkpoint.location, options)
     try:
-        job = score(checkpoint, options["function"], project)
+        job = score(checkpoint, options["function"], project, **sender_of(options))
     except LaunchRefused as refused:
         found = refusal(checkpoint.branch, [], refused)
         return Output({**found.document, "score": None}, found.lines, found.status)
-    found = outcome_of(job, [], options["wait"])
-    has_score = job.status == Job.Status.SUCCEEDED
-    return Output(
-        {**found.document, "score": score_in(job) if has_score else None}, found.lines, found.status
-    )
+    return _with_score(job, outcome_of(job, [], options["wait"]))
+
+
+def _with_score(job: Job, found: Output) -> Output:
+    score = score_in(job) if job.status == Job.Status.SUCCEEDED else None
+    return Output({**found.document, "score": score}, found.lines, found.status)
 
 
 SCORE = Subcommand(
     gettext_lazy("Call a function of the project with a checkpoint's contents, and store what it returns."),
     _add_score_arguments,
     _handle_score,
+    outcome=partial(job_outcome, more=_with_score),
 )

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.edits import ADDRESS, LOCATION, NEW_FILE, READ_FILE
-from viewer.cli.finding import imported_location, typed_path
+from viewer.cli.finding import imported_location, known_location, typed_path
 from viewer.cli.output import Output, Subcommand
 from viewer.data_folder.backups import copy_database
 from viewer.data_folder.database_server import refuse_copies
@@ -41,7 +41,7 @@ from viewer.host_requests import (
 from viewer.messages.translation import translate
 from viewer.models import Location, Project
 from viewer.presentation.deletions import deleted_texts
-from viewer.records.audit import Action, Audited, Result, record
+from viewer.records.audit import Action, Audited, Result, is_at_terminal, record
 from viewer.records.locations import has_threads
 from viewer.stores.addresses import shown_path
 from viewer.validation import MAX_DAYS, NAME, number_option, path
@@ -410,7 +410,7 @@ def _add_remove_arguments(parser: CommandParser) -> None:
 
 def _handle_remove(options: Mapping[str, Any]) -> Output:
     """The removed location. Raises CommandError if it is not known, or if something would be lost."""
-    location = known_location(options["location"])
+    location = _listed_location(options["location"])
     try:
         ask(RemoveLocation(location.pk))
     except WouldBeLost as refused:
@@ -419,8 +419,10 @@ def _handle_remove(options: Mapping[str, Any]) -> Output:
     return Output({"location": location.path, "removed": True}, [line])
 
 
-def known_location(text: str) -> Location:
+def _listed_location(text: str) -> Location:
     """The location with this path, which need not exist any more. Raises CommandError."""
+    if not is_at_terminal():
+        return known_location(text)
     typed = typed_path(text)
     # A location is listed with all links followed.
     paths = [text, str(path(str(typed))), os.path.realpath(path(str(typed)))]

@@ -1,9 +1,9 @@
 """``forkline sweep`` and ``bulk``: each starts several jobs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
@@ -11,10 +11,17 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from viewer.cli.edits import CHECKPOINT
 from viewer.cli.finding import add_checkpoint_argument, checkpoint_at, existing_collection
-from viewer.cli.options import add_options, dimensions_of, launch_options_of
-from viewer.cli.output import Output, Subcommand, lines_of
+from viewer.cli.options import add_options, dimensions_of, launch_options_of, sender_of
+from viewer.cli.output import Outcome, Output, Subcommand, lines_of
 from viewer.cli.projects import add_project_arguments, project_for
-from viewer.cli.running import pending_document, questions_asked, run_here, waiting_lines, waiting_questions
+from viewer.cli.running import (
+    is_over,
+    pending_document,
+    questions_asked,
+    run_here,
+    waiting_lines,
+    waiting_questions,
+)
 from viewer.cli.starting import (
     EARLY,
     WAITS_STATUS,
@@ -99,7 +106,7 @@ def _handle_sweep(options: Mapping[str, Any]) -> Output:
         views = tool_views(preview.recorded, known)
         lines += [line for view in views for line in tool_lines(view)]
         lines += filter(None, [preview.model_note])
-        document = _sweep_document(None, preview, []) | {"tools": [tool_document(view) for view in views]}
+        document = _sweep_plan_document(preview) | {"tools": [tool_document(view) for view in views]}
         return Output(document, [*lines, _("Nothing has been started.")])
     try:
         started = sweep(in_project(preview, project_for(request.checkpoint.location, options)))
@@ -108,7 +115,7 @@ def _handle_sweep(options: Mapping[str, Any]) -> Output:
     jobs = list(started.branches)
     if options["wait"]:
         wait_for(jobs)
-    return _sweep_answer(started, preview, jobs, options["wait"])
+    return _sweep_answer(started, jobs, options["wait"])
 
 
 def _sweep_request(options: Mapping[str, Any]) -> SweepRequest:
@@ -129,7 +136,7 @@ def _sweep_request(options: Mapping[str, Any]) -> SweepRequest:
 
 
 def _sweep_refusal(preview: SweepPreview, refused: LaunchRefused) -> Output:
-    document = _sweep_document(None, preview, [], error=str(refused)) | {"effects": effects_in(refused)}
+    document = _sweep_plan_document(preview, error=str(refused)) | {"effects": effects_in(refused)}
     return Output(document, refusal_lines(refused), status=1)
 
 
@@ -150,7 +157,23 @@ def wait_for(jobs: Sequence[Job]) -> None:
             job.refresh_from_db()
 
 
-def _sweep_answer(started: Sweep, preview: SweepPreview, jobs: Sequence[Job], waits: bool) -> Output:
+def _sweep_outcome(key: UUID, waits: bool) -> Outcome | None:
+    """The present outcome of the sweep that was started with a key; None for none."""
+    return group_outcome(key, lambda started: _sweep_answer(started, list(started.branches), waits))
+
+
+def group_outcome(key: UUID, shown: Callable[[Sweep], Output]) -> Outcome | None:
+    """What ``shown`` returns of the sweep that was started with a key, and its unfinished jobs."""
+    started = Sweep.objects.filter(idempotency_key=key).first()
+    if started is None:
+        return None
+    jobs = list(started.branches)
+    ended = [job for job in jobs if job.has_ended]
+    scoring = [*scoring_of(ended).values(), *recorded_scoring_of(ended).values()]
+    return Outcome(shown(started), [job.pk for job in [*jobs, *scoring] if not is_over(job)])
+
+
+def _sweep_answer(started: Sweep, jobs: Sequence[Job], waits: bool) -> Output:
     lines, scoring = [], scoring_of(jobs)
     for job in jobs:
         label = _("waiting for an answer") if waits and waiting_questions(job) else status_label(job)
@@ -165,7 +188,13 @@ def _sweep_answer(started: Sweep, preview: SweepPreview, jobs: Sequence[Job], wa
     asked = [question for job in jobs for question in waiting_questions(job)] if waits else []
     lines += waiting_lines(asked)
     is_good = all(is_well(job) for job in [*jobs, *scoring.values()])
-    document = _sweep_document(started, preview, jobs) | {"questions": list(map(pending_document, asked))}
+    branches = [_sweep_branch_document(job, scoring.get(job.pk)) for job in jobs]
+    document = _sweep_document(started.name, branches) | {
+        "group": str(started.pk),
+        "limits": started.limits,
+        "questions": list(map(pending_document, asked)),
+        "best": best,
+    }
     return Output(document, lines, status=WAITS_STATUS if asked else 0 if is_good else 1)
 
 
@@ -174,37 +203,48 @@ def _sweep_best(jobs: Sequence[Job], scoring: Mapping[UUID, Job]) -> list[str]:
     return [jobs[at].branch for at in best_of([score_of(scoring.get(job.pk)) for job in jobs])]
 
 
-def _sweep_document(
-    started: Sweep | None, preview: SweepPreview, jobs: Sequence[Job], error: str = ""
-) -> dict[str, Any]:
-    by_branch = {job.branch: job for job in jobs}
-    scoring = scoring_of(jobs)
-    branches = [
-        _sweep_variation_document(one, job := by_branch.get(one.branch), scoring.get(job.pk) if job else None)
-        for one in preview.variations
-    ]
+def _sweep_document(name: str, branches: list[dict[str, Any]], error: str = "") -> dict[str, Any]:
     return {
-        "group": str(started.pk) if started else None,
-        "name": preview.request.prefix,
-        "limits": started.limits if started else {},
+        "group": None,
+        "name": name,
+        "limits": {},
         "error": error,
         "effects": [],
         "questions": [],
         "branches": branches,
-        "best": _sweep_best(jobs, scoring),
+        "best": [],
     }
 
 
-def _sweep_variation_document(variation: Variation, job: Job | None, scoring: Job | None) -> dict[str, Any]:
+def _sweep_plan_document(preview: SweepPreview, error: str = "") -> dict[str, Any]:
+    return _sweep_document(
+        preview.request.prefix, list(map(_sweep_variation_document, preview.variations)), error
+    )
+
+
+def _sweep_variation_document(variation: Variation) -> dict[str, Any]:
     return {
         "variation": variation.label,
         "branch": variation.branch,
-        "job": str(job.pk) if job else None,
-        "status": job.status if job else "planned",
-        "result": job.result if job else "",
-        "error": translate(job.error) if job else "",
-        "score": score_of(scoring),
+        "job": None,
+        "status": "planned",
+        "result": "",
+        "error": "",
+        "score": None,
         "plan": plain_steps(variation.plan.steps),
+    }
+
+
+def _sweep_branch_document(job: Job, scoring: Job | None) -> dict[str, Any]:
+    return {
+        "variation": job.variation,
+        "branch": job.branch,
+        "job": str(job.pk),
+        "status": job.status,
+        "result": job.result,
+        "error": translate(job.error),
+        "score": score_of(scoring),
+        "plan": job.plan,
     }
 
 
@@ -218,6 +258,7 @@ SWEEP = Subcommand(
     gettext_lazy("Fork a checkpoint several times, over values of an input, outputs or models."),
     _add_sweep_arguments,
     _handle_sweep,
+    outcome=_sweep_outcome,
 )
 
 
@@ -259,7 +300,7 @@ def _handle_bulk(options: Mapping[str, Any]) -> Output:
         kind=Job.Kind(options["what"]),
         chosen=chosen,
         count=count,
-        key=uuid4(),
+        **sender_of(options),
         options=launch_options_of(options),
         score=options["score"] or "" if options["what"] == Job.Kind.FORK else "",
         collection=collection,
@@ -268,7 +309,7 @@ def _handle_bulk(options: Mapping[str, Any]) -> Output:
     if options["plan"]:
         return _bulk_output(preview, [], _("Nothing has been started."))
     try:
-        jobs = list(start_bulk(preview).branches)
+        jobs = _bulk_jobs(start_bulk(preview))
     except LaunchRefused as refused:
         return _bulk_output(preview, [], *refusal_lines(refused), error=str(refused))
     if options["wait"]:
@@ -305,42 +346,84 @@ def _bulk_output(
 ) -> Output:
     """A line and a document for each job or refused checkpoint, or for each that would start."""
     lines, entries = [], []
-    started = {job.checkpoint_id: job for job in jobs}
-    sweep = jobs[0].sweep if jobs and preview.request.score else None
-    scored = {one.job.pk: one for one in runs_of(sweep)} if sweep else {}
-    for group in preview.groups:
-        lines += [] if jobs else [step_text(step.step) for step in group.steps]
+    for group in preview.groups if not jobs else ():
+        lines += [step_text(step.step) for step in group.steps]
         for one in group.previews:
-            checkpoint = one.request.checkpoint
-            job = started.get(checkpoint.pk)
-            label = f"{status_label(job)}: " if job else ""
-            lines += [f"{label}{checkpoint.target} ({one.request.branch}{f', {job.pk}' if job else ''})"]
-            endings = [text for text in (translate(job.error), job.result) if text] if job else []
-            lines += [f"  {line}" for text in endings for line in lines_of(text)]
-            entry = _bulk_entry(checkpoint.target, job, job.status if job else "planned")
-            if compared := scored.get(job.pk) if job else None:
-                entry |= {"score": compared.score, "recorded_score": score_of(compared.recorded)}
-                lines += [f"  {compared.pair_text}"]
-            entries.append(entry | {"branch": one.request.branch, "plan": plain_steps(one.plan.steps)})
+            target, branch = one.request.checkpoint.target, one.request.branch
+            lines += [f"{target} ({branch})"]
+            entry = _bulk_entry(target, None, "planned")
+            entries.append(entry | {"branch": branch, "plan": plain_steps(one.plan.steps)})
+    refused_lines, refused = [], []
     for member in preview.refused:
         hints = hints_of(member.refusals)
         message = " ".join([*member.messages, *hints])
-        lines += [f"{_('refused')}: {member.chosen.title}", f"  {message}"]
+        refused_lines += [f"{_('refused')}: {member.chosen.title}", f"  {message}"]
         entry = _bulk_entry(member.chosen.title, None, "refused")
-        entries.append(entry | {"error": " ".join(member.messages), "hints": hints})
-    asked = [question for job in jobs for question in waiting_questions(job)] if waits else []
-    mean = mean_difference_of(list(scored.values()))
-    lines += [*mean_lines(mean), *waiting_lines(asked), *ending]
-    document = {
-        "mean_difference": asdict(mean) if mean else None,
-        "group": str(jobs[0].sweep_id) if jobs else None,
+        refused.append(entry | {"error": " ".join(member.messages), "hints": hints})
+    if jobs:
+        return _bulk_started(jobs, refused_lines, refused, waits=waits)
+    document = _bulk_document([*entries, *refused]) | {
         "limits": dict(preview.request.options.limits),
         "error": error or preview.error,
-        "runs": entries,
+    }
+    is_good = not (document["error"] or refused)
+    return Output(document, [*lines, *refused_lines, *ending], status=0 if is_good else 1)
+
+
+def _bulk_started(
+    jobs: Sequence[Job],
+    refused_lines: Sequence[str] = (),
+    refused: Sequence[dict[str, Any]] = (),
+    *,
+    waits: bool,
+) -> Output:
+    """A line and a document for each job, and for what was refused."""
+    lines, entries, sweep = [], [], jobs[0].sweep
+    assert sweep is not None
+    scored = {one.job.pk: one for one in runs_of(sweep)} if sweep.score else {}
+    for job in jobs:
+        target = job.checkpoint.target if job.checkpoint else ""
+        lines += [f"{status_label(job)}: {target} ({job.branch}, {job.pk})"]
+        endings = [text for text in (translate(job.error), job.result) if text]
+        lines += [f"  {line}" for text in endings for line in lines_of(text)]
+        entry = _bulk_entry(target, job, job.status) | {"branch": job.branch, "plan": job.plan}
+        if compared := scored.get(job.pk):
+            entry |= {"score": compared.score, "recorded_score": score_of(compared.recorded)}
+            lines += [f"  {compared.pair_text}"]
+        entries.append(entry)
+    asked = [question for job in jobs for question in waiting_questions(job)] if waits else []
+    mean = mean_difference_of(list(scored.values()))
+    lines += [*refused_lines, *mean_lines(mean), *waiting_lines(asked)]
+    document = _bulk_document([*entries, *refused]) | {
+        "mean_difference": asdict(mean) if mean else None,
+        "group": str(sweep.pk),
+        "limits": sweep.limits,
         "questions": list(map(pending_document, asked)),
     }
-    is_good = not (document["error"] or preview.refused) and all(map(is_well, jobs))
+    is_good = not refused and all(map(is_well, jobs))
     return Output(document, lines, status=WAITS_STATUS if asked else 0 if is_good else 1)
+
+
+def _bulk_outcome(key: UUID, waits: bool) -> Outcome | None:
+    """The present outcome of what was started with a key, without what was refused; None for nothing."""
+    return group_outcome(key, lambda started: _bulk_started(_bulk_jobs(started), waits=waits))
+
+
+def _bulk_jobs(started: Sweep) -> list[Job]:
+    return list(
+        started.branches.select_related("location", "checkpoint__location", "checkpoint__run", "sweep")
+    )
+
+
+def _bulk_document(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "mean_difference": None,
+        "group": None,
+        "limits": {},
+        "error": "",
+        "runs": runs,
+        "questions": [],
+    }
 
 
 def _bulk_entry(target: str, job: Job | None, status: str) -> dict[str, Any]:
@@ -377,4 +460,5 @@ BULK = Subcommand(
     gettext_lazy("Fork or resume several checkpoints at once, with the same edits."),
     _add_bulk_arguments,
     _handle_bulk,
+    outcome=_bulk_outcome,
 )
