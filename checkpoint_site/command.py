@@ -4,6 +4,7 @@ forkline                    serve the checkpoints of the current folder
 forkline up LOCATION        serve a location
 forkline list LOCATION      any subcommand of ``manage.py checkpoints``
 forkline login-link NAME    any other command of ``manage.py``
+forkline --server URL list  the same on a server elsewhere
 """
 
 import os
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 PROGRAM = "forkline"
+SERVER, VARIABLE = "--server", "FORKLINE_SERVER"
 # The locations that CrewAI uses by default.
 DEFAULT_LOCATIONS = (".checkpoints", ".checkpoints.db")
 # The commands of manage.py, by their names as subcommands of ``forkline``.
@@ -22,7 +24,7 @@ COMMANDS = {
     "login-link": "login_link",
 }
 USAGE = """\
-usage: forkline [COMMAND] [OPTIONS]
+usage: forkline [--server URL] [COMMAND] [OPTIONS]
 
 Without a command, serve .checkpoints or .checkpoints.db of the current folder.
 
@@ -34,6 +36,9 @@ Without a command, serve .checkpoints or .checkpoints.db of the current folder.
   {subcommands}
                           Work with checkpoints in the terminal.
 
+With --server URL before it, or with FORKLINE_SERVER, a command is sent to a server elsewhere, with the API
+token of FORKLINE_TOKEN.
+
 "forkline COMMAND --help" shows the options of a command."""
 
 
@@ -41,11 +46,18 @@ def main() -> None:
     """Run the command line of this process, and exit with its status."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "checkpoint_site.settings")
     arguments = sys.argv[1:]
+    if arguments and (arguments[0] == SERVER or arguments[0].startswith(f"{SERVER}=")):
+        arguments = with_server(arguments)
     if not arguments:
         arguments = ["up", default_location(Path.cwd())]
     if arguments[0] in {"-h", "--help", "help"}:
         sys.stdout.write(f"{usage()}\n")
         return
+    if arguments[0] in COMMANDS and os.environ.get(VARIABLE):
+        sys.exit(
+            f"forkline {arguments[0]} concerns this machine: use it without {SERVER} and {VARIABLE}, on the"
+            " machine itself."
+        )
     run([PROGRAM, *django_arguments(arguments)])
 
 
@@ -64,6 +76,18 @@ def run(arguments: list[str]) -> None:
 
         text = f"Unexpected error: {type(error).__name__}: {error}. Repeat the command with --traceback."
         sys.exit(brief(text))
+
+
+def with_server(arguments: list[str]) -> list[str]:
+    """Set FORKLINE_SERVER to the address that arguments begin with, and return the others. May exit."""
+    option, mark, address = arguments[0].partition("=")
+    rest = arguments[1:]
+    if not mark and rest:
+        address, *rest = rest
+    if not (address and rest):
+        sys.exit(f"Name a server and a command: forkline {option} URL COMMAND\n\n{usage()}")
+    os.environ[VARIABLE] = address
+    return rest
 
 
 def default_location(folder: Path) -> str:

@@ -292,6 +292,18 @@ METRICS_TOKEN = env_token(
     " blank. Without it, there is no such page.",
 )
 
+FORKLINE_SERVER = env_text(
+    "FORKLINE_SERVER",
+    "",
+    "The address of a server elsewhere, such as `https://forkline.example`, to which commands of the terminal"
+    " are sent, as with `forkline --server`.",
+    "none",
+)
+FORKLINE_TOKEN = env_token("FORKLINE_TOKEN", "The API token with which commands are sent to that server.")
+FORKLINE_TOKEN_FILE = env_text(
+    "FORKLINE_TOKEN_FILE", "", "A file with that token, which only its owner can read.", "none"
+)
+
 PRICES_FILE = env_file(
     "PRICES_FILE",
     "Absolute path of a TOML file with the prices of models, in US dollars for a million tokens. They"

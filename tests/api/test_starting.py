@@ -15,7 +15,8 @@ from django.utils import timezone
 
 from tests.api.conftest import program_of, with_role
 from viewer.api.interface import api
-from viewer.api.starting import TERMINAL_ONLY, options_of
+from viewer.api.options import options_of
+from viewer.api.starting import NOT_IN_BODY
 from viewer.models import (
     AuditEntry,
     Checkpoint,
@@ -143,7 +144,8 @@ def test_stdin_is_not_read(checkpoint: Checkpoint, operator: Client) -> None:
 
 @pytest.mark.parametrize("command", ["fork", "resume", "sweep", "publish", "replay", "note"])
 def test_no_program_and_no_folder_of_the_server_is_named(command: str) -> None:
-    assert not TERMINAL_ONLY & set(options_of(command).model_fields)
+    fields = options_of("Options", command, NOT_IN_BODY).model_fields
+    assert not {"project", "python", "env_file", "entrypoint", "graph", "wait"} & set(fields)
 
 
 def test_a_project_that_nobody_has_confirmed_runs_nothing(

@@ -21,13 +21,13 @@ from tests.langgraph.launching.test_messages import STORED, sent
 from tests.views.forking import CREW, FLOW, stored
 from viewer.cli import SUBCOMMANDS
 from viewer.cli.edits import written_conversations
+from viewer.cli.parsing import LineParser
 from viewer.engines import engine_named, engine_of
 from viewer.engines.langgraph.plan import editable_messages
 from viewer.host_requests import ReadBody, ask
 from viewer.launching import options
 from viewer.launching.options import Option
 from viewer.launching.requests import ForkRequest
-from viewer.management.command import LineParser
 from viewer.models import Checkpoint, Job, Location, Project, StoredCopy
 from viewer.presentation.calls import call_named, recorded_calls_of
 from viewer.records.bodies import stored_body, stored_contents

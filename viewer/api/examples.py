@@ -110,6 +110,21 @@ JOB = {
     "questions": [],
     "hints": [],
 }
+EVENTS = {
+    "job": "6f1e2d3c-4b5a-4978-8695-a4b3c2d1e0f9",
+    "status": "running",
+    "is_over": False,
+    "events": [
+        {
+            "seq": 7,
+            "at": "2026-03-14T09:29:03+00:00",
+            "kind": "task_started",
+            "text": "Task started: Research",
+            "agent": "Researcher",
+        }
+    ],
+    "next": 7,
+}
 QUESTION: dict[str, Any] = {
     "job": "6f1e2d3c-4b5a-4978-8695-a4b3c2d1e0f9",
     "number": 1,
@@ -135,4 +150,47 @@ NOTED = {
     "starred": False,
     "labels": ["tea"],
     "note": "The sources are **good**.",
+}
+STARTED = {
+    name: JOB[name] for name in ("job", "status", "branch", "checkpoints", "result", "plan", "questions")
+}
+EXPORTED = {"run": "3f8a1c", "format": "markdown", "text": "# Newsroom"}
+COMMENT = {"id": 4, "by": "ada", "at": "2026-03-14T09:40:00+00:00", "text": "Greener?", "replies": []}
+CALL = {"name": "0123456789ab", "model": "gpt-4o-mini", "agent": "Researcher", "cost": 0.002}
+GROUP = {"group": "b1c2d3e4-f5a6-4b7c-8d9e-0f1a2b3c4d5e", "limits": {}, "error": ""}
+PRUNABLE = {"location": "/srv/newsroom/.checkpoints", "digest": "5f1c", "checkpoints": 12, "bytes": 52310}
+KEYS = {"location": "/srv/newsroom/.checkpoints", "read": 40, "checkpoints": 40, "keys": []}
+PLACE = {"location": "/srv/newsroom/.checkpoints"}
+# Of each command: a body, and the document that answers it.
+COMMANDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "list": (PLACE, {**PLACE, "store_kind": "json", "runs": [LISTED_RUN], "problems": []}),
+    "info": ({"checkpoint": TARGET}, CHECKPOINT),
+    "diff": ({"a": TARGET, "b": "1211"}, COMPARISON),
+    "call": ({"checkpoint": TARGET}, {"calls": [CALL]}),
+    "search": ({"words": ["tea"]}, {name: value for name, value in RESULTS.items() if name != "next"}),
+    "export": ({"checkpoint": TARGET, "format": "markdown"}, EXPORTED),
+    "note": ({"checkpoint": TARGET, "name": "Before the edit"}, NOTED),
+    "comments": ({"checkpoint": TARGET, "add": "Greener?"}, {"discussions": [COMMENT]}),
+    "collection": ({}, {"collections": [{"name": "teas", "description": "", "items": 3}]}),
+    "fork": ({"checkpoint": TARGET, "input": ["topic=tea"], "limit": ["tokens=20000"]}, STARTED),
+    "resume": ({"checkpoint": TARGET, "plan": True}, STARTED),
+    "publish": ({"checkpoint": TARGET}, STARTED),
+    "sweep": (
+        {"checkpoint": TARGET, "vary": ['topic=["tea", "milk"]']},
+        {**GROUP, "name": "tone", "branches": []},
+    ),
+    "bulk": ({"what": "fork", "checkpoints": [TARGET], "model": ["gpt-4o-mini"]}, {**GROUP, "runs": []}),
+    "replay": ({"checkpoint": TARGET, "call": "0123456789ab"}, {**STARTED, "calls": 1, "answers": []}),
+    "score": ({"checkpoint": TARGET, "function": "newsroom.scores:length"}, {**STARTED, "score": None}),
+    "run": ({**PLACE, "input": ["topic=tea"]}, STARTED),
+    "answer": ({}, QUESTIONS),
+    "cancel": ({"job": "6f1e2d3c"}, CANCELLED),
+    "keys": (PLACE, KEYS),
+    "prune": ({**PLACE, "days": "90"}, PRUNABLE),
+    "remove": (PLACE, {**PLACE, "removed": True}),
+    "shares": ({}, {"links": []}),
+    "hosts": ({}, {"hosts": [{"name": "worker-1", "is_up": True, "is_drained": False}]}),
+    "audit": ({"days": "7"}, {"entries": []}),
+    "roles": ({}, {"roles": [], "teams": []}),
+    "invitations": ({}, {"invitations": []}),
 }

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar
 
+from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.core.management.base import CommandError
 from django.http import Http404, HttpRequest, HttpResponse
@@ -25,6 +26,8 @@ from viewer.records.permissions import requires
 from viewer.validation import brief
 
 View = TypeVar("View", bound=Callable[..., HttpResponse])
+# The headers of answers: Forkline's version, and the exit status of a command.
+VERSION, EXIT_STATUS = "Forkline-Version", "Forkline-Exit-Status"
 # The largest key of a row.
 MAX_KEY = 2**63 - 1
 
@@ -95,6 +98,7 @@ def route(
     *,
     name: str,
     right: Right,
+    everywhere: bool = False,
     example: Mapping[str, Any],
     answers: Mapping[int, str] | None = None,
     media_types: Collection[str] = (),
@@ -113,7 +117,7 @@ def route(
     }
 
     def declared(view: View) -> View:
-        views[name] = requires(right)(view)
+        views[name] = requires(right, everywhere=everywhere)(view)
         models: dict[int, Any] = dict.fromkeys(ERRORS, Error) | dict.fromkeys(answers, dict[str, Any])
         extra = {"responses": described}
         api.api_operation(
@@ -126,7 +130,16 @@ def route(
 
 def answer(document: Mapping[str, Any], status: int = 200) -> HttpResponse:
     """Return a document as the terminal prints it."""
-    return HttpResponse(as_json(document), content_type="application/json", status=status)
+    return replied(as_json(document), status)
+
+
+def replied(text: str, status: int = 200, exit_status: int | None = None) -> HttpResponse:
+    """Return a JSON text. A command's answer names its exit status."""
+    response = HttpResponse(text, content_type="application/json", status=status)
+    response[VERSION] = settings.VERSION
+    if exit_status is not None:
+        response[EXIT_STATUS] = str(exit_status)
+    return response
 
 
 def refused(text: str, status: int) -> HttpResponse:
@@ -148,8 +161,10 @@ def _not_permitted(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 @api.exception_handler(CommandError)
-def _invalid(request: HttpRequest, error: Exception) -> HttpResponse:
-    return refused(str(error), 422)
+def _invalid(request: HttpRequest, error: CommandError) -> HttpResponse:
+    response = refused(str(error), 422)
+    response[EXIT_STATUS] = str(error.returncode)
+    return response
 
 
 @api.exception_handler(UserFacingError)

@@ -15,6 +15,7 @@ from viewer.api.examples import (
     CHECKPOINT,
     CHECKPOINTS,
     COMPARISON,
+    EVENTS,
     JOB,
     JOBS,
     LOCATION,
@@ -29,7 +30,7 @@ from viewer.cli.commands.checkpoints import diff_document, info_document, run_do
 from viewer.cli.commands.jobs import listed
 from viewer.cli.commands.search import MAX_RESULTS, results_document
 from viewer.cli.rows import ListedCheckpoint, branch_documents, checkpoint_document, rows_of
-from viewer.cli.running import waiting_questions
+from viewer.cli.running import event_document, is_over, waiting_questions
 from viewer.cli.starting import job_document
 from viewer.host_requests import ImportRun, ask
 from viewer.messages.translation import translate
@@ -263,6 +264,32 @@ def job(request: HttpRequest, uid: UUID) -> HttpResponse:
     """Return a job: its status, the checkpoints that it has written, its result and its pending questions."""
     rows = Job.objects.select_related("location", "run", "requested_by")
     return answer_job(get_object_or_404(rows, pk=uid))
+
+
+@route("GET", "/jobs/{uuid:uid}/events", name="api-job-events", right=Right.VIEW, example=EVENTS)
+def job_events(
+    request: HttpRequest,
+    uid: UUID,
+    after: Annotated[int, Query(ge=0, le=MAX_KEY, description="The `next` of the page before.")] = 0,
+    limit: Limit = 100,
+) -> HttpResponse:
+    """List what a job did after an event, the oldest first. `is_over` is true once it has ended, or asks.
+
+    Ask again a second later, with `next`, until `is_over` is true and there are no more events.
+    """
+    found = get_object_or_404(Job.objects.select_related("location", "host"), pk=uid)
+    # Before its events are read: those before its end are stored before it has ended.
+    ended = is_over(found)
+    rows = list(found.events.filter(seq__gt=after).order_by("seq")[:limit])
+    return answer(
+        {
+            "job": str(found.pk),
+            "status": found.status,
+            "is_over": ended and len(rows) < limit,
+            "events": [shown for event in rows if (shown := event_document(event))],
+            "next": rows[-1].seq if rows else after,
+        }
+    )
 
 
 @route("GET", "/questions", name="api-questions", right=Right.VIEW, example=QUESTIONS)

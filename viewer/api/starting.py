@@ -2,19 +2,18 @@
 
 import json
 from collections.abc import Mapping
-from functools import cache
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 from uuid import UUID
 
-from django.core.management.base import CommandParser
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.utils.translation import override
 from ninja import Body, Header, Schema
-from pydantic import ConfigDict, Field, create_model
+from ninja.errors import HttpError
+from pydantic import ConfigDict, Field
 
 from viewer.api.examples import ANSWERED, CANCELLED, JOB, NOTED, SWEEP
-from viewer.api.interface import answer, refused, route
+from viewer.api.interface import answer, route
+from viewer.api.options import Options, given_in, options_of, parsed
 from viewer.api.reading import Key, answer_job, listed_job
 from viewer.cli import SUBCOMMANDS
 from viewer.cli.commands.jobs import cancelled, given
@@ -22,68 +21,16 @@ from viewer.cli.output import Output
 from viewer.models import Checkpoint, IdempotencyKey, Job, Question, Right, Sweep
 from viewer.validation import MAX_CHARACTERS
 
-# What a program cannot choose: the files and programs of the server, and waiting.
-TERMINAL_ONLY = {"project", "python", "env_file", "entrypoint", "graph", "kind", "wait", "ask_next", "help"}
-# What is not about one checkpoint.
-TERMINAL_ONLY |= {"all", "collection", "score"}
-
-
-class Options(Schema):
-    """The options of a command, by their names with underscores."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-@cache
-def parser_of(command: str) -> CommandParser:
-    """Return the parser of a command's arguments. An invalid one raises CommandError."""
-    parser = CommandParser(prog=command)
-    # The first request may be in another language.
-    with override("en"):
-        SUBCOMMANDS[command].add_arguments(parser)
-    return parser
-
-
-def options_of(command: str) -> type[Options]:
-    """Return the type of a body with the options of a command, derived from its arguments."""
-    fields: dict[str, Any] = {}
-    for action in parser_of(command)._actions:
-        if not action.option_strings or action.dest in TERMINAL_ONLY:
-            continue
-        text = (action.help or "") % {"default": action.default}
-        name = action.option_strings[0].removeprefix("--").replace("-", "_")
-        if action.nargs == 0:
-            fields[name] = (bool, Field(False, description=text))
-        elif action.choices:
-            fields[name] = (Literal[tuple(action.choices)] | None, Field(None, description=text))
-        else:
-            typed = Annotated[str, Field(max_length=MAX_CHARACTERS)]
-            # Only a terminal names files.
-            metavar = str(action.metavar).replace("|@FILE", "")
-            is_list = isinstance(action.default, list)
-            kind: Any = list[typed] if is_list else typed | None
-            fields[name] = (kind, Field([] if is_list else None, description=f"{metavar}: {text}"))
-    name = f"{command.capitalize()}Options"
-    return cast(type[Options], create_model(name, __base__=Options, **fields))
-
-
-def parsed_options(command: str, body: Options, *named: str) -> dict[str, Any]:
-    """Return the options as the command parses them, with the arguments ``named``. Raises CommandError."""
-    arguments: list[str] = []
-    for name, value in body.dict(exclude_unset=True).items():
-        option = "--" + name.replace("_", "-")
-        if value is True:
-            arguments.append(option)
-        elif isinstance(value, list):
-            arguments += [f"{option}={one}" for one in value]
-        elif isinstance(value, str):
-            arguments.append(f"{option}={value}")
-    return vars(parser_of(command).parse_args([*arguments, "--", *named]))
+# What a program does not choose: a person has chosen it on the page of the location's project.
+ENTRY_POINT = {"entrypoint", "graph", "kind"}
+# What addresses name, and what is not about one checkpoint.
+NOT_IN_BODY = {"checkpoint", "call", "ask_next", "all", "collection", "score"} | ENTRY_POINT
 
 
 def run_command(command: str, row: Checkpoint, body: Options, *named: str, key: UUID | None = None) -> Output:
     """Return the output of a command about a checkpoint. Raises CommandError for an invalid option."""
-    options = parsed_options(command, body, "-", *named)
+    call = {"call": named[0]} if named else {}
+    options = parsed(command, {**given_in(body), "checkpoint": "-", **call})
     return SUBCOMMANDS[command].handle({**options, "checkpoint": row, "key": key})
 
 
@@ -119,20 +66,30 @@ def started(
     if getattr(body, "plan", False):
         output = run_command(command, row, body, *named)
         return answer(output.document, 409 if output.status else 200)
-    if key is None:
-        return refused("Idempotency-Key: send a text of your own with each start, such as a UUID.", 422)
-    content = json.dumps([request.path_info, body.dict(exclude_unset=True)], sort_keys=True)
-    stored = IdempotencyKey.first(request.user, key, content)
-    if not stored.is_of(content):
-        return refused("Idempotency-Key: this key was sent with another request. Use a new one.", 422)
+    stored = stored_key(request, body, key)
     if first := answer_started(stored.uid, 200):
         return first
-    if stored.is_old:
-        # What it has started may have been removed since.
-        return refused("Idempotency-Key: this key is more than an hour old. Use a new one.", 409)
+    refuse_old(stored)
     output = run_command(command, row, body, *named, key=stored.uid)
     # Of two calls at once, the second one may have been refused because the first one has started it.
     return answer_started(stored.uid, 201 if not output.status else 200) or answer(output.document, 409)
+
+
+def stored_key(request: HttpRequest, body: Options, key: str | None) -> IdempotencyKey:
+    """Return the row of the key of a start. Raises HttpError for none, and for that of another request."""
+    if key is None:
+        raise HttpError(422, "Idempotency-Key: send a text of your own with each start, such as a UUID.")
+    content = json.dumps([request.path_info, body.dict(exclude_unset=True)], sort_keys=True)
+    stored = IdempotencyKey.first(request.user, key, content)
+    if not stored.is_of(content):
+        raise HttpError(422, "Idempotency-Key: this key was sent with another request. Use a new one.")
+    return stored
+
+
+def refuse_old(stored: IdempotencyKey) -> None:
+    """Raise HttpError for a key that may start nothing: what it has started may have been removed since."""
+    if stored.is_old:
+        raise HttpError(409, "Idempotency-Key: this key is more than an hour old. Use a new one.")
 
 
 def answer_started(key: UUID, status: int) -> HttpResponse | None:
@@ -163,7 +120,7 @@ def sweep(request: HttpRequest, uid: UUID) -> HttpResponse:
 
 def start_route(command: str, name: str, text: str, example: Mapping[str, Any] = JOB) -> None:
     """Declare the route of this name, which starts what a command starts from a checkpoint."""
-    body_type = options_of(command)
+    body_type = options_of(f"{command.capitalize()}Options", command, NOT_IN_BODY)
 
     def start(request, key, body, idempotency_key=None):  # type: ignore[no-untyped-def]
         return started(request, command, runnable(key), body, idempotency_key)
@@ -184,7 +141,7 @@ start_route("publish", "api-publish", "Write a draft to its location, as `forkli
 start_route(
     "sweep", "api-sweep-new", "Fork a checkpoint several times, over values, as `forkline sweep`.", SWEEP
 )
-ReplayOptions = options_of("replay")
+ReplayOptions = options_of("ReplayOptions", "replay", NOT_IN_BODY)
 
 
 @route(
@@ -240,7 +197,7 @@ def answer_question(request: HttpRequest, uid: UUID, number: int, body: AnswerTe
     return answer(output.document)
 
 
-NoteOptions = options_of("note")
+NoteOptions = options_of("NoteOptions", "note", NOT_IN_BODY)
 
 
 @route("POST", "/checkpoints/{int:key}/note", name="api-note", right=Right.ANNOTATE, example=NOTED)

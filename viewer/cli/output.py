@@ -94,8 +94,8 @@ class Output:
     """``document`` is what ``--json`` prints, ``lines`` what a person reads, ``status`` the exit status.
 
     Each line is printed as one line, whatever file, branch or unit names it holds. ``file`` is the text of a
-    file, printed instead of the lines, and ``file_name`` a name for it. Lines and lists of the document may be
-    iterators, which are printed as they yield; only one of the two is consumed.
+    file, printed instead of the lines, and ``file_name`` a name for it. Lines and lists of the document may
+    be iterators, which are printed as they yield; only one of the two is consumed.
     """
 
     document: Mapping[str, Any]
@@ -103,6 +103,8 @@ class Output:
     status: int = 0
     file: str = ""
     file_name: str = ""
+    # The jobs for which ``--wait`` waits, if the command has not started them.
+    jobs: Sequence[UUID] = ()
 
 
 def written(document: Mapping[str, Any], name: str, text: str) -> Output:

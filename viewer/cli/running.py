@@ -19,7 +19,8 @@ from viewer.host.jobs.following import ensure_finished, never
 from viewer.host_requests import ReadWorkers, ask
 from viewer.launching.start import request_cancel
 from viewer.messages.translation import translate
-from viewer.models import Job, Question
+from viewer.models import Job, JobEvent, Question
+from viewer.presentation.jobs.events import NOT_SHOWN, row_of
 from viewer.records.hosts import is_here
 from viewer.records.limits import reached_shared_limit
 from viewer.records.permissions import may_start
@@ -187,6 +188,20 @@ def _read(question: Question, left: threading.Event) -> bool:
             _say("\n" + (answered if question.answered_at else _("The run no longer waits for it.")))
             return True
     return True
+
+
+def event_document(event: JobEvent) -> dict[str, Any] | None:
+    """What a job did, as its page shows it; None for what the page shows elsewhere."""
+    if event.kind in NOT_SHOWN or event.kind == "text":
+        return None
+    row = row_of(event)
+    return {
+        "seq": row.seq,
+        "at": event.at.isoformat(),
+        "kind": row.kind,
+        "text": row.text,
+        "agent": row.agent or None,
+    }
 
 
 def waiting_lines(questions: Sequence[Question]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from django.core.management.base import CommandError, CommandParser
+from django.db.models import Q
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -238,8 +239,9 @@ def outcome_of(job: Job, steps: Sequence[Step], waits: bool) -> Output:
 def job_outcome(
     key: UUID, waits: bool, more: Callable[[Job, Output], Output] = lambda _job, output: output
 ) -> Outcome | None:
-    """The present outcome of the job that was started with a key, and whether it goes on; None for none."""
-    job = Job.objects.select_related("location", "run", "requested_by").filter(idempotency_key=key).first()
+    """The present outcome of the job with this id, or that was started with this key; None for none."""
+    rows = Job.objects.select_related("location", "run", "requested_by")
+    job = rows.filter(Q(idempotency_key=key) | Q(pk=key)).first()
     if job is None:
         return None
     output = _answer(job, steps_in(job.plan), waiting_questions(job) if waits else [])

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 import sys
 import time
 from argparse import Namespace
@@ -10,12 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser, handle_default_options
+from django.core.management.base import BaseCommand, CommandError, handle_default_options
 from django.db import connections
 from django.db.utils import DatabaseError
 from django.utils.translation import gettext as _
 
 from viewer.cli.output import json_parts, plain
+from viewer.cli.parsing import INVALID_USAGE, usage_error
 from viewer.data_folder.failures import failure_text
 from viewer.data_folder.identity import what_changed
 from viewer.messages.message import UserFacingError
@@ -24,12 +24,10 @@ from viewer.validation import brief, one_line
 
 # Texts that are printed together, and how long the first of them waits for others.
 MAX_PART, PART_SECONDS = 1_000, 0.1
-# How argparse begins a message about an invalid value.
-ARGUMENT = re.compile("^argument (.*): must")
 # The exit status of a program that a closed pipe ends: 128 and the number of SIGPIPE.
 PIPE_CLOSED = 141
-# That of one that Ctrl-C ends, and that of an invalid command line, as of argparse.
-INTERRUPTED, INVALID_USAGE = 130, 2
+# That of one that Ctrl-C ends.
+INTERRUPTED = 130
 
 
 class OutputFailed(Exception):
@@ -141,19 +139,6 @@ def in_parts(texts: Iterable[str]) -> Iterator[list[str]]:
             part, began = [], time.monotonic()
     if part:
         yield part
-
-
-class LineParser(CommandParser):
-    """A parser of subcommands. An error is one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise CommandError."""
-        raise CommandError(usage_error(message), returncode=INVALID_USAGE)
-
-
-def usage_error(message: str) -> str:
-    """A message of argparse as a sentence."""
-    return brief(ARGUMENT.sub(r"\1 must", message.removeprefix("Error: ")).removeprefix("argument "))
 
 
 def _reason(error: Exception) -> str:

@@ -13,9 +13,9 @@ from django.utils import timezone
 
 from tests.jobs.code.repositories import committed, git
 from viewer.cli import SUBCOMMANDS
+from viewer.cli.parsing import LineParser
 from viewer.host.jobs import code, preflight
 from viewer.host_requests import ReadSource, ask
-from viewer.management.command import LineParser
 from viewer.models import Checkpoint, Job, JobEvent, Location, PreflightCheck, RecordedCode
 
 SECRET = "sk-canary0123456789abcdefghij"

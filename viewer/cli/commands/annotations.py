@@ -20,7 +20,7 @@ from viewer.presentation.export import ALL_FORMATS, OTLP, file_name
 from viewer.presentation.share_links import EXPIRY_DAYS, link_state, make_link, revoke_link, subject_of
 from viewer.presentation.shared_objects import Shared, Subject, find_shared
 from viewer.records.annotations import AnnotatedObject, annotate, annotation_of
-from viewer.records.audit import Action, Audited, present_actor, record
+from viewer.records.audit import Action, Audited, is_at_terminal, present_actor, record
 from viewer.records.permissions import can_share
 from viewer.validation import COLLECTOR, OPTIONAL_NAME, shortened
 from viewer.web.login_links import owner
@@ -259,7 +259,7 @@ def _handle_export(options: Mapping[str, Any]) -> Output:
     except NotReproducible as error:
         raise CommandError(translate(error)) from None
     name = file_name(run, wanted)
-    if options["output"] == "-":
+    if options["output"] == "-" or not is_at_terminal():
         return Output({**document, "text": text}, [], file=text, file_name=name)
     return written(document, options["output"] or name, text)
 

@@ -176,7 +176,7 @@ def _exported(collection: Collection, name: str) -> Output:
     record(Action.EXPORTED, Audited.COLLECTION, collection.pk)
     text = "".join(collections.lines_of(collection, settings.ALLOWED_ORIGINS[0]))
     if name == "-":
-        return Output({"text": text}, [], file=text.removesuffix("\n"))
+        return Output({"text": text}, [], file=text)
     return written({}, name, text)
 
 

@@ -72,7 +72,7 @@ def given(question: Question, text: str) -> Output:
         "answered": is_first,
         "answer": questions.redacted_answer(question),
     }
-    return Output(document, [outcome], status=0 if is_first else 1)
+    return Output(document, [outcome], 0 if is_first else 1, jobs=[question.job_id] if is_first else [])
 
 
 def listed(waiting: list[Question]) -> Output:

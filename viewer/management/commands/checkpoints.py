@@ -3,15 +3,18 @@
 import gc
 import sys
 from argparse import SUPPRESS
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from viewer.cli import SUBCOMMANDS
+from viewer.cli.output import Output
+from viewer.cli.parsing import LineParser
 from viewer.data_folder import prepare_data_folder
-from viewer.management.command import ForklineCommand, LineParser
+from viewer.management.command import ForklineCommand
 from viewer.models import Job
 
 # New objects after which the garbage collector of a command looks for unused ones.
@@ -23,16 +26,23 @@ class Command(ForklineCommand):
 
     # The subcommand that the command line names, if it is the first argument.
     named: str | None = None
+    # What follows it in the command line; None if the command is called from a program.
+    arguments: Sequence[str] | None = None
 
     def run_from_argv(self, argv: list[str]) -> None:
         named = argv[2] if len(argv) > 2 else ""
-        self.named = named if named in SUBCOMMANDS else None
+        self.named, self.arguments = named if named in SUBCOMMANDS else None, argv[3:]
         # Traversing thousands of rows again and again, which are no garbage, takes a fifth of the time.
         gc.set_threshold(MIN_GARBAGE, 50, 100)
         super().run_from_argv(argv)
 
     def runs_programs(self, options: Mapping[str, Any]) -> bool:
-        return bool(options.get("wait"))
+        return bool(options.get("wait")) and not self.is_for_server
+
+    @property
+    def is_for_server(self) -> bool:
+        """Whether the command line is sent to a server elsewhere."""
+        return self.arguments is not None and bool(settings.FORKLINE_SERVER)
 
     def add_arguments(self, parser: CommandParser) -> None:
         # The forkline command omits this word.
@@ -58,11 +68,7 @@ class Command(ForklineCommand):
             subcommand.add_arguments(subparser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        subcommand = SUBCOMMANDS[options["subcommand"]]
-        if subcommand.makes_ready:
-            prepare_data_folder()
-            end_orphaned_jobs()
-        output = subcommand.handle(options)
+        output = self.output(options)
         if options["json"]:
             self.say_json(output.document)
         elif output.file:
@@ -71,6 +77,21 @@ class Command(ForklineCommand):
             self.say(output.lines)
         if output.status:
             sys.exit(output.status)
+
+    def output(self, options: Mapping[str, Any]) -> Output:
+        """The output of the subcommand, on this machine, or on a server if the command line names one."""
+        name = options["subcommand"]
+        if self.is_for_server:
+            from viewer.cli.remote import run_there
+
+            if not self.named:
+                raise CommandError(_("With --server, name the command before its options."))
+            return run_there(settings.FORKLINE_SERVER, name, self.arguments or (), options)
+        subcommand = SUBCOMMANDS[name]
+        if subcommand.makes_ready:
+            prepare_data_folder()
+            end_orphaned_jobs()
+        return subcommand.handle(options)
 
 
 def end_orphaned_jobs() -> None:

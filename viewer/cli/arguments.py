@@ -1,0 +1,148 @@
+"""The arguments of a command as the JSON object that the HTTP interface takes, and that object as arguments.
+
+A command line and a request are parsed by the same parser, so they have the same options.
+"""
+
+import copy
+from argparse import SUPPRESS, Action, _AppendAction
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+from django.utils.translation import override
+
+from viewer.cli import SUBCOMMANDS
+from viewer.cli.edits import (
+    ADDRESS,
+    FILE,
+    FOLDER,
+    MAX_FILE_BYTES,
+    NEW_FILE,
+    PROGRAM,
+    READ_FILE,
+    TYPED_TEXT,
+    read_text,
+    typed_text,
+)
+from viewer.cli.parsing import LineParser
+from viewer.validation import COLLECTOR, TEXT, InvalidInput, content_of
+
+# What only a person at a terminal of the machine names: its files and programs, and where it sends to.
+OF_MACHINE = (ADDRESS, COLLECTOR, FILE, FOLDER, PROGRAM)
+# What is about the terminal itself.
+OF_TERMINAL = {"help", "json", "traceback", "wait"}
+FROM_FILE = "@FILE"
+
+
+@cache
+def parser_of(command: str) -> CommandParser:
+    """Return the parser of a command's arguments. An invalid one raises CommandError."""
+    parser = LineParser(prog=command)
+    # The first request may be in another language.
+    with override("en"):
+        SUBCOMMANDS[command].add_arguments(parser)
+    for action in parser._actions:
+        if action.type is READ_FILE:
+            # A program sends the content.
+            action.type = TEXT
+    return parser
+
+
+def name_of(action: Action) -> str:
+    """The name of an argument in a request."""
+    option = action.option_strings[-1] if action.option_strings else action.dest
+    return option.removeprefix("--").replace("-", "_")
+
+
+def arguments_of(command: str) -> dict[str, Action]:
+    """The arguments of a command that a program may send, by their names."""
+    found = {name_of(action): action for action in parser_of(command)._actions}
+    return {
+        name: action
+        for name, action in found.items()
+        if action.type not in OF_MACHINE and name not in OF_TERMINAL
+    }
+
+
+def is_list(action: Action) -> bool:
+    """Whether an argument may have several values."""
+    return isinstance(action, _AppendAction) or action.nargs == "*"
+
+
+def command_line(command: str, given: Mapping[str, Any]) -> list[str]:
+    """The arguments that a request names. Raises CommandError if one before another is missing."""
+    options, values, missing = list[str](), list[str](), ""
+    for name, action in arguments_of(command).items():
+        value = given.get(name)
+        if action.option_strings:
+            options += _option(action.option_strings[0], value)
+        elif value is None or value == []:
+            missing = missing or name
+        elif missing:
+            raise CommandError(_("%(name)s needs %(missing)s.") % {"name": name, "missing": missing})
+        else:
+            values += value if isinstance(value, list) else [value]
+    return [*options, "--", *values] if values else options
+
+
+def _option(option: str, value: Any) -> list[str]:
+    if isinstance(value, list):
+        return [f"{option}={one}" for one in value]
+    if isinstance(value, str):
+        return [f"{option}={value}"]
+    return [option] if value is True else []
+
+
+def request_of(command: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """The request of a command line, with the content of the files that it names.
+
+    Raises CommandError for an argument that a program may not send, or a file that cannot be read.
+    """
+    parser, taken = LineParser(prog=command), arguments_of(command)
+    with override("en"):
+        SUBCOMMANDS[command].add_arguments(parser)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--traceback", action="store_true")
+    types = dict[str, Action]()
+    for action in parser._actions:
+        # As they were typed, each under its own name.
+        action.dest = name_of(action)
+        types[action.dest] = copy.copy(action)
+        action.type, action.choices, action.default = None, None, SUPPRESS
+    found = dict[str, Any]()
+    for name, value in vars(parser.parse_args(list(arguments))).items():
+        if name in OF_TERMINAL:
+            continue
+        if name not in taken:
+            text = _("--%s names something of the machine that runs the command. Run it there.")
+            raise CommandError(text % name.replace("_", "-"))
+        action = types[name]
+        if action.nargs == 0:
+            found[name] = True
+        elif isinstance(value, list):
+            found[name] = [_content(action, one) for one in value]
+        else:
+            found[name] = _content(action, value)
+    return found
+
+
+def _content(action: Action, value: str) -> str:
+    """The value of an argument, with the content of the file that it names on this machine."""
+    if action.type is TYPED_TEXT:
+        return typed_text(value)
+    if action.type is READ_FILE:
+        try:
+            return content_of(value, MAX_FILE_BYTES).decode()
+        except InvalidInput as error:
+            raise CommandError(str(error.of(action.option_strings[0]))) from None
+        except UnicodeDecodeError as error:
+            raise CommandError(f"{action.option_strings[0]}: {error.reason}") from None
+    if action.type is NEW_FILE:
+        # The server returns the file, which is written here.
+        return "-"
+    if FROM_FILE not in str(action.metavar):
+        return value
+    name, mark, text = value.partition("=") if "=" in str(action.metavar) else ("", "", value)
+    return f"{name}{mark}{read_text(text)}"
