@@ -68,6 +68,13 @@ READS = {
     "api-questions": (Action.OPENED, Audited.QUESTION),
     "api-export": (Action.EXPORTED, Audited.RUN),
     "api-sweep": (Action.OPENED, Audited.SWEEP),
+    "api-job-outcome": (Action.OPENED, Audited.JOB),
+    "api-command-comments": (Action.OPENED, Audited.RUN),
+    "api-command-answer": (Action.OPENED, Audited.QUESTION),
+    "api-command-keys": (Action.OPENED, Audited.LOCATION),
+    "api-command-shares": (Action.OPENED, Audited.SHARE),
+    "api-command-roles": (Action.OPENED, Audited.TEAM),
+    "api-command-invitations": (Action.OPENED, Audited.INVITATION),
 }
 # Requested by htmx as a part of a page, but for more than the page shows.
 PARTS = {"search", "checkpoint-history"}
@@ -138,6 +145,23 @@ ACTS = {
     "api-cancel": (Action.CANCELLED, Audited.JOB),
     "api-answer": (Action.ANSWERED, Audited.QUESTION),
     "api-note": (Action.CHANGED, Audited.RUN),
+    "api-command-fork": (Action.STARTED, Audited.JOB),
+    "api-command-resume": (Action.STARTED, Audited.JOB),
+    "api-command-publish": (Action.STARTED, Audited.JOB),
+    "api-command-run": (Action.STARTED, Audited.JOB),
+    "api-command-score": (Action.STARTED, Audited.JOB),
+    "api-command-replay": (Action.STARTED, Audited.JOB),
+    "api-command-sweep": (Action.STARTED, Audited.SWEEP),
+    "api-command-bulk": (Action.STARTED, Audited.SWEEP),
+    "api-command-note": (Action.CHANGED, Audited.RUN),
+    "api-command-comments": (Action.ADDED, Audited.RUN),
+    "api-command-collection": (Action.CHANGED, Audited.COLLECTION),
+    "api-command-answer": (Action.ANSWERED, Audited.QUESTION),
+    "api-command-cancel": (Action.CANCELLED, Audited.JOB),
+    "api-command-prune": (Action.PRUNED, Audited.LOCATION),
+    "api-command-remove": (Action.REMOVED, Audited.LOCATION),
+    "api-command-shares": (Action.REVOKED, Audited.SHARE),
+    "api-command-hosts": (Action.CHANGED, Audited.HOST),
 }
 
 
@@ -183,7 +207,8 @@ def record_request(request: HttpRequest, response: HttpResponseBase, actor: Acto
     match = request.resolver_match
     assert match
     route, status = match.url_name or "", HTTPStatus(response.status_code)
-    is_sent = request.method == "POST"
+    # Commands are sent to the HTTP interface also if they only read.
+    is_sent = request.method == "POST" and not (actor.opened and route.startswith("api-command-"))
     action, kind = (ACTS if is_sent else READS).get(route, (None, None))
     if action is None or kind is None or request.method == "HEAD":
         return

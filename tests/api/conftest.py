@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.views.conftest import checkpoint, entity, location
+from viewer.api.commands import SERVED
 from viewer.models import Checkpoint, Job, Level, Location, Question, Role, Sweep
 from viewer.records.roles import account_named
 from viewer.records.tokens import make_token
@@ -63,14 +64,15 @@ def api_addresses(checkpoint: Checkpoint) -> dict[str, str]:
         "api-checkpoints": run,
         "api-export": run,
         "api-checkpoint": [checkpoint.pk],
-        "api-job": [job.pk],
+        **{name: [job.pk] for name in ("api-job", "api-job-events", "api-job-outcome")},
         "api-sweep": [Sweep.objects.create(name="tone", checkpoint=checkpoint).pk],
         **{f"api-{name}": [checkpoint.pk] for name in ("fork", "resume", "publish", "sweep-new", "note")},
         "api-replay": [checkpoint.pk, "0123456789ab"],
         "api-cancel": [job.pk],
         "api-answer": [job.pk, 1],
     }
-    names = ("api-openapi", "api-locations", "api-compare", "api-search", "api-jobs", "api-questions", *of)
+    names = ["api-openapi", "api-locations", "api-compare", "api-search", "api-jobs", "api-questions", *of]
+    names += [f"api-command-{name}" for name in SERVED]
     found = {name: reverse(name, args=of.get(name, [])) for name in names}
     found["api-compare"] += f"?a={checkpoint.pk}&b={checkpoint.pk}"
     found["api-search"] += "?q=research"

@@ -2,12 +2,10 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from django.test import Client
 
 from tests.api.conftest import with_role
 from tests.environments import environment_with

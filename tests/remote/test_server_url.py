@@ -21,7 +21,12 @@ def test_reading_prints_the_same(
     forkline: Forkline, checkpoint: Checkpoint, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = checkpoint.target
-    for arguments in (["list", checkpoint.location.path], ["info", target], ["diff", target, target], ["answer"]):
+    for arguments in (
+        ["list", checkpoint.location.path],
+        ["info", target],
+        ["diff", target, target],
+        ["answer"],
+    ):
         for more in ([], ["--json"]):
             capsys.readouterr()
             call_command("checkpoints", *arguments, *more)
@@ -56,9 +61,7 @@ def test_a_fork_is_started_and_waited_for(
     assert (document["status"], document["result"]) == ("succeeded", "all done")
 
 
-def test_a_sweep_is_waited_for(
-    forkline: Forkline, checkpoint: Checkpoint, start_worker: StartWorker
-) -> None:
+def test_a_sweep_is_waited_for(forkline: Forkline, checkpoint: Checkpoint, start_worker: StartWorker) -> None:
     start_worker("succeeds.py")
     done = forkline.run("sweep", checkpoint.target, "--vary", 'topic=["tea", "milk"]', "--wait")
     assert (done.returncode, done.stdout.count("all done")) == (0, 2), done.stdout + done.stderr
@@ -156,14 +159,14 @@ def test_tokens_that_do_not_work(forkline: Forkline, checkpoint: Checkpoint) -> 
     for token in ("", "hunter2hunter2hunter2", "fkl_short1234567890"):
         done = forkline.run(*arguments, FORKLINE_TOKEN=token)
         assert done.returncode == 1 and "Set FORKLINE_TOKEN" in done.stderr and "hunter2" not in done.stderr
-    token = ApiToken.objects.get()
-    token.user.is_active = False
-    token.user.save()
+    made = ApiToken.objects.get()
+    made.user.is_active = False
+    made.user.save()
     assert "does not accept the token" in forkline.run(*arguments).stderr
-    token.user.is_active = True
-    token.user.save()
+    made.user.is_active = True
+    made.user.save()
     assert forkline.run(*arguments).returncode == 0
-    revoke_token(token)
+    revoke_token(made)
     done = forkline.run(*arguments)
     assert done.returncode == 1 and "does not accept the token" in done.stderr
 

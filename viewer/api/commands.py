@@ -25,7 +25,7 @@ from viewer.cli.output import Outcome, as_json, collected_warnings, json_parts, 
 from viewer.cli.starting import job_outcome
 from viewer.models import Right, access_of
 from viewer.models.roles import require_level
-from viewer.records.audit import Action, Audited, acting, record
+from viewer.records.audit import Audited, opens
 
 # Characters of an answer.
 MAX_ANSWER = 32 * 1024 * 1024
@@ -35,8 +35,9 @@ MAX_ANSWER = 32 * 1024 * 1024
 class Served:
     """A command that programs may send: the right that it needs, on all locations if ``everywhere``.
 
-    It needs the right ``changes`` instead if an option of ``by`` is given. ``without`` are the options that
-    it does not take. ``opens`` is what it opens, unless it records that itself.
+    A call with an option of ``by``, or each call if there are none, needs the right ``changes`` and changes
+    something. ``without`` are the options that it does not take. ``opens`` is what a call opens that changes
+    nothing.
     """
 
     right: Right = Right.VIEW
@@ -44,36 +45,36 @@ class Served:
     changes: Right | None = None
     by: frozenset[str] = frozenset()
     without: frozenset[str] = frozenset()
-    opens: Audited | None = None
+    opens: Audited = Audited.LOCATION
+
+    def is_change(self, given: Mapping[str, Any]) -> bool:
+        """Whether a call with these options changes something, or is refused."""
+        is_plan = bool(PLANS & given.keys())
+        return self.changes is not None and not is_plan and (not self.by or bool(self.by & given.keys()))
 
 
-STARTED = Served(Right.RUN, without=frozenset(ENTRY_POINT))
+# Options with which nothing is started.
+PLANS = {"plan", "ask_next"}
+STARTED = Served(Right.RUN, changes=Right.RUN, without=frozenset(ENTRY_POINT))
 SERVED: Mapping[str, Served] = {
-    "list": Served(),
-    "info": Served(),
-    "diff": Served(),
-    "call": Served(),
-    "search": Served(),
-    "export": Served(),
+    **dict.fromkeys(("list", "info", "diff", "call", "search", "export"), Served()),
+    **dict.fromkeys(("fork", "resume", "publish", "sweep", "bulk", "replay", "score"), STARTED),
+    "run": Served(Right.RUN, changes=Right.RUN),
     "note": Served(changes=Right.ANNOTATE, by=frozenset({"name", "note", "labels", "star", "no_star"})),
     "comments": Served(changes=Right.COMMENT, by=frozenset({"add"}), opens=Audited.RUN),
     "collection": Served(changes=Right.ANNOTATE, by=frozenset({"add", "item", "remove", "import", "delete"})),
-    "fork": STARTED,
-    "resume": STARTED,
-    "publish": STARTED,
-    "sweep": STARTED,
-    "bulk": STARTED,
-    "replay": STARTED,
-    "score": STARTED,
-    "run": Served(Right.RUN),
     "answer": Served(changes=Right.ANSWER, by=frozenset({"text"}), opens=Audited.QUESTION),
-    "cancel": Served(Right.CANCEL),
-    "keys": Served(Right.LOCATIONS, opens=Audited.LOCATION),
-    "prune": Served(Right.PRUNE),
-    "remove": Served(Right.LOCATIONS),
+    "cancel": Served(Right.CANCEL, changes=Right.CANCEL),
+    "keys": Served(Right.LOCATIONS),
+    "prune": Served(Right.PRUNE, changes=Right.PRUNE, by=frozenset({"confirm"})),
+    "remove": Served(Right.LOCATIONS, changes=Right.LOCATIONS),
     # A link outlives the token, and shows what its maker sees.
     "shares": Served(
-        Right.SHARE, without=frozenset({"make", "run", "days", "unfurl", "dry_run"}), opens=Audited.SHARE
+        Right.SHARE,
+        changes=Right.SHARE,
+        by=frozenset({"revoke"}),
+        without=frozenset({"make", "run", "days", "unfurl", "dry_run"}),
+        opens=Audited.SHARE,
     ),
     "hosts": Served(
         everywhere=True,
@@ -113,14 +114,13 @@ def run_served(
 ) -> HttpResponse:
     """Run a command for a program, and return its answer. Raises CommandError."""
     served, given = SERVED[command], given_in(body)
-    if served.changes and served.by & given.keys():
+    if served.changes and served.is_change(given):
         require(request, served, served.changes)
+    else:
+        opens(served.opens, "")
     options = parsed(command, given)
     with collected_warnings() as warnings:
         outcome, is_new = _outcome(request, command, body, options, key, reply.waited)
-        actor = acting.get()
-        if served.opens and actor and not actor.recorded:
-            record(Action.OPENED, served.opens)
         return _answered(outcome, warnings, reply, 201 if is_new else 200)
 
 

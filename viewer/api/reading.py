@@ -36,7 +36,7 @@ from viewer.host_requests import ImportRun, ask
 from viewer.messages.translation import translate
 from viewer.models import Checkpoint, Job, Location, Question, Right, Run
 from viewer.presentation.export import ALL_FORMATS
-from viewer.records.audit import Audited, opens
+from viewer.records.audit import Action, Audited, opens, record
 from viewer.records.search_filters import Filters, filters_from
 
 Key = Annotated[int, Path(ge=1, le=MAX_KEY, description="The key of a checkpoint.")]
@@ -278,6 +278,8 @@ def job_events(
     Ask again a second later, with `next`, until `is_over` is true and there are no more events.
     """
     found = get_object_or_404(Job.objects.select_related("location", "host"), pk=uid)
+    if not after:
+        record(Action.OPENED, Audited.JOB, found.pk)
     # Before its events are read: those before its end are stored before it has ended.
     ended = is_over(found)
     rows = list(found.events.filter(seq__gt=after).order_by("seq")[:limit])

@@ -13,6 +13,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, resolve, reverse
 
 from tests.views.forking import CREW, stored
+from viewer.api.commands import SERVED
 from viewer.models import (
     Checkpoint,
     Collection,
@@ -161,7 +162,8 @@ API = {
     *("api-openapi", "api-locations", "api-location", "api-runs", "api-run", "api-checkpoints", "api-export"),
     *("api-checkpoint", "api-compare", "api-search", "api-jobs", "api-job", "api-questions", "api-sweep"),
     *("api-fork", "api-resume", "api-publish", "api-sweep-new", "api-replay"),
-    *("api-cancel", "api-answer", "api-note"),
+    *("api-cancel", "api-answer", "api-note", "api-job-events", "api-job-outcome"),
+    *(f"api-command-{name}" for name in SERVED),
 }
 # Pages, without the partials that they fetch.
 OFFERED = re.compile(r'(?:href|action|hx-get|hx-post)="(/(?!static/)[^"]*)"')
