@@ -55,8 +55,8 @@ def main() -> None:
         return
     if arguments[0] in COMMANDS and os.environ.get(VARIABLE):
         sys.exit(
-            f"forkline {arguments[0]} concerns this machine: use it without {SERVER} and {VARIABLE}, on the"
-            " machine itself."
+            f"forkline {arguments[0]} needs the machine itself. Run it there, without {SERVER} and"
+            f" {VARIABLE}."
         )
     run([PROGRAM, *django_arguments(arguments)])
 

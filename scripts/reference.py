@@ -25,7 +25,8 @@ Written by `make reference` from the code. Do not edit it by hand.
 
 An installed Forkline has the `forkline` command. In a checkout, `.venv/bin/python manage.py` runs the same
 code, under the second of the two names. `forkline` without arguments serves `.checkpoints` or
-`.checkpoints.db` of the current folder.
+`.checkpoints.db` of the current folder. `forkline --server URL COMMAND` sends a command to a server
+elsewhere.
 """
 SETTINGS_HEAD = """\
 ## Settings

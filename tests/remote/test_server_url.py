@@ -133,7 +133,7 @@ def test_what_concerns_the_machine_is_refused_in_one_sentence(forkline: Forkline
     arguments = {"backup": ["x"], "restore": ["x"], "move": ["--to", "sqlite"]}
     for command in [*ON_MACHINE, "up", "import"]:
         done = forkline.run(command, *arguments.get(command, []))
-        assert done.returncode == 1 and "on the machine itself" in done.stderr, done
+        assert done.returncode == 1 and "needs the machine itself" in done.stderr, done
         assert len(done.stderr.splitlines()) == 1
     target = f"{tmp_path}#x"
     for option in (["--project", str(tmp_path)], ["--python", "/bin/sh"]):

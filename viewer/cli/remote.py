@@ -33,15 +33,8 @@ from viewer.cli.output import Output, warn, written
 from viewer.records.tokens import TOKEN
 from viewer.validation import InvalidInput, brief, content_of, one_line
 
-# Commands that only the machine itself runs, and why.
-ON_MACHINE = {
-    "backup": "a database",
-    "clean": "a database",
-    "doctor": "a data folder and its programs",
-    "move": "a database",
-    "restore": "a database",
-    "tokens": "who may use a server",
-}
+# Commands that need the machine of the server: its database, data folder and programs, and who may use it.
+ON_MACHINE = {"backup", "clean", "doctor", "move", "restore", "tokens"}
 # Seconds until a connection is given up, until an answer arrives, and until all of it has arrived.
 CONNECT_SECONDS, ANSWER_SECONDS, TOTAL_SECONDS = 10.0, 120.0, 600.0
 # Seconds after each of which a request is sent again, and for which a wait goes on without an answer.
@@ -255,12 +248,9 @@ def run_there(address: str, command: str, arguments: Sequence[str], options: Map
 
 def refuse_on_machine(command: str) -> None:
     """Raise CommandError for a command that needs the machine of the server."""
-    if what := ON_MACHINE.get(command):
-        text = _(
-            "forkline %(command)s concerns %(what)s. Run it on the machine itself, without --server and "
-            "FORKLINE_SERVER."
-        )
-        raise CommandError(text % {"command": command, "what": what})
+    if command in ON_MACHINE:
+        text = _("forkline %s needs the machine itself. Run it there, without --server and FORKLINE_SERVER.")
+        raise CommandError(text % command)
 
 
 @dataclass(frozen=True, slots=True)
