@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.core.management import load_command_class
 
-from checkpoint_site.command import COMMANDS
+from checkpoint_site.command import COMMANDS, SERVER
 from viewer.cli import SUBCOMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +39,7 @@ def commands_in(text: str) -> Iterator[list[str]]:
             while words and re.match(r"[A-Z_]+=", words[0]):
                 words = words[1:]
             if words[:1] == ["forkline"]:
-                yield words[1:]
+                yield words[3:] if words[1:2] == [SERVER] else words[1:]
 
 
 def parser_of(name: str) -> ArgumentParser:
