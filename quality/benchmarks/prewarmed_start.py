@@ -142,11 +142,14 @@ def open_checkpoint(start: Start, demo: ServedDemo, page: Page) -> ServedCheckpo
 
 
 def open_form(served: ServedCheckpoint) -> None:
-    """Open the form and wait until its preflight check has finished."""
+    """Open the form, let the run call its tools unasked, and wait until the preflight check has finished."""
     served.page.goto(f"{served.demo.site}/checkpoints/{served.checkpoint}/{served.start.form}/")
     # An address that is typed starts no check.
     if (check := served.page.get_by_role("button", name="Run preflight check")).is_visible():
         check.click()
+    served.page.wait_for_selector("#start-button:not([disabled])")
+    for choice in served.page.locator("select[name^='tool:']").all():
+        choice.select_option("call")
     served.page.wait_for_selector("#start-button:not([disabled])")
 
 
