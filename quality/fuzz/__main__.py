@@ -28,6 +28,7 @@ TESTS = (
     "api_tokens",
     "invitations",
     "webhooks",
+    "comments",
     "routes_by_roles",
     "sockets_by_roles",
     "script_injection.pages",
