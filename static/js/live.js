@@ -23,6 +23,8 @@ function withPosition(address) {
   if (kind === "locations") {
     const bars = [...document.querySelectorAll("[data-job-bar]")].map((bar) => bar.dataset.jobBar);
     url.searchParams.set("shown", bars.join(","));
+    const present = document.getElementById("present");
+    if (present) url.searchParams.set("run", present.dataset.run);
   }
   // On a page of several locations, the address has what the user may do at its own.
   if (!url.searchParams.has("may")) url.searchParams.set("may", document.body.dataset.may);

@@ -12,6 +12,7 @@ from viewer.models.jobs import DayLimits, Job, RecordedCode, Sweep
 from viewer.models.locations import Location, PoolMember, Problem, Project
 from viewer.models.notifications import MutedRun, Notification, NotificationTarget
 from viewer.models.preflight import AcceptedEffect, PreflightCheck, accept_effects
+from viewer.models.presences import Presence
 from viewer.models.questions import JobEvent, Question
 from viewer.models.roles import Access, Level, Right, Role, Team, access_of
 from viewer.models.runs import BucketObject, Checkpoint, Run, StoredCopy, is_scratch_key, run_uid
@@ -54,6 +55,7 @@ __all__ = [
     "Pool",
     "PoolMember",
     "PreflightCheck",
+    "Presence",
     "Problem",
     "Project",
     "Question",

@@ -72,11 +72,16 @@ def may_continue(wait: Wait | None, can_administer: bool) -> bool:
 
 
 @register.inclusion_tag("live/_location.html", takes_context=True)
-def live(context: Mapping[str, Any], location: Location) -> dict[str, Any]:
-    """Return the context of a page's live area: the location's revision and running jobs."""
+def live(context: Mapping[str, Any], location: Location, run: Run | None = None) -> dict[str, Any]:
+    """Return the context of a page's live area: the location's revision and running jobs.
+
+    That of a run also shows who else has it open.
+    """
     unfinished = Job.objects.unfinished().filter(location=location).select_related("run", "location")
     return {
         "location": location,
+        "run": run,
+        "is_shared": context["is_shared"],
         "can_run": context["can_run"],
         "ended": Job.objects.ended().filter(location=location).count(),
         "jobs": [shown_job(job) for job in unfinished.order_by("created_at")],

@@ -3,19 +3,21 @@
 import asyncio
 from contextlib import suppress
 from urllib.parse import parse_qs
+from uuid import UUID
 from weakref import WeakKeyDictionary, WeakSet
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.urls import path, re_path
 from django.utils import timezone
 from django.utils.translation import get_language_from_request
 
-from viewer.models import Access, Job, Location, Right, ShareLink, access_of
+from viewer.models import Access, Job, Location, Right, Run, ShareLink, access_of, uuid_of
 from viewer.models.annotations import chosen_language
 from viewer.presentation.share_links import open_link
-from viewer.web.live import admission, broadcast
+from viewer.web.live import admission, broadcast, presence
 from viewer.web.live.admission import LOGGED_OUT, NOT_THERE, RIGHT_CHANGED, TRY_AGAIN_LATER
 from viewer.web.live.feeds import RowsFeed, home_group, location_group, share_group
 from viewer.web.live.job_feed import JobFeed
@@ -94,7 +96,24 @@ class PageConsumer(AsyncWebsocketConsumer):
         # The socket closes when its session or permission ends.
         session = self.scope["session"].session_key
         admission.watch(self, admission.Admission(session, str(user.pk), access))
+        if self.shows == "location":
+            await self.enter_run(user, access)
         return None
+
+    async def enter_run(self, user: User, access: Access) -> None:
+        """Show other people that this one has opened the run ``?run=`` of the location, if they may."""
+        if (uid := uuid_of(self.query_parameter("run"))) is None:
+            return
+        runs = Run.objects.visible_to(access).filter(uid=uid, location__uid=self.location_uid)
+        if await runs.aexists():
+            name = user.get_username()
+            presence.enter(self, presence.Visitor(uid, user.pk, name, self.language))
+
+    @property
+    def location_uid(self) -> UUID:
+        """The location in the address."""
+        uid: UUID = self.scope["url_route"]["kwargs"]["uid"]
+        return uid
 
     async def feed_of_rows(self, access: Access) -> RowsFeed | JobFeed | None:
         """Return the feed of the home page, or of the job or location in the address, if it is visible."""
@@ -164,6 +183,7 @@ class PageConsumer(AsyncWebsocketConsumer):
         """Close the socket. A message that is being rendered is no longer sent."""
         if not self.has_ended:
             self.has_ended = True
+            presence.leave(self)
             await self.close(code)
 
     async def disconnect(self, code: int) -> None:
@@ -171,6 +191,7 @@ class PageConsumer(AsyncWebsocketConsumer):
         connected.discard(self)
         open_sockets.discard(self)
         admission.unwatch(self)
+        presence.leave(self)
         broadcast.leave(self)
         for task in (self.sending, self.expiring):
             if task:
